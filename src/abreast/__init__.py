@@ -1,0 +1,32 @@
+"""Run LLM and agent benchmarks side by side, and know which one is better."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from abreast.experiment import Experiment, Options, Result
+    from abreast.model import Answer, Case, Score, Usage, Variant
+
+__all__ = ["Answer", "Case", "Experiment", "Options", "Result", "Score", "Usage", "Variant", "__version__"]
+
+__version__ = "0.1.0"
+
+# Late, so that `abreast --help` and `from abreast import stats` load only what they use.
+_HOMES = {
+    "Answer": "model",
+    "Case": "model",
+    "Experiment": "experiment",
+    "Options": "experiment",
+    "Result": "experiment",
+    "Score": "model",
+    "Usage": "model",
+    "Variant": "model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"abreast.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'abreast' has no attribute {name!r}")

@@ -1,0 +1,236 @@
+"""The analysis of one run: always from its rows, the case as the unit, repeats averaged, pairs kept together."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from abreast.stats import Interval, Verdict, cases_needed, paired_t, verdict, wilson
+from abreast.store import Store
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class VariantSummary:
+    """One contender, over all its trials."""
+
+    name: str
+    trials: int
+    ok: int
+    errors: dict[tuple[str, str], int]  # by kind and blame
+    skipped: int
+    unscored: int
+    reused: int
+    score: Interval | None
+    cost_usd: float | None
+    latency_p50: float | None
+    latency_p95: float | None
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaseDifference:
+    """What one case says: the mean scores of both sides."""
+
+    case_id: str
+    baseline: float
+    variant: float
+
+    @property
+    def difference(self) -> float:
+        return self.variant - self.baseline
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One contender against the baseline."""
+
+    variant: str
+    baseline: str
+    verdict: Verdict
+    cases: int
+    dropped: int  # cases left out because infrastructure failed on one side
+    skipped: int
+    not_run: int
+    needed: int | None  # cases to detect ten points
+    differences: tuple[CaseDifference, ...]  # the largest first
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """Everything the reports say about a run."""
+
+    run: dict[str, Any]
+    score_name: str | None
+    planned: int
+    stored: int
+    variants: tuple[VariantSummary, ...]
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def simulated(self) -> bool:
+        return bool(self.run["simulated"])
+
+
+def analyse(store: Store, run: str, shown: int = 10) -> Analysis:
+    """Read the rows of a run and compare its variants with the baseline."""
+    meta = store.run(run)
+    table = _Table(store, meta)
+    summaries = tuple(_summary(table, index) for index in range(len(table.variants)))
+    base = table.variants.index(meta["baseline"])
+    comparisons = tuple(_compare(table, index, base, shown) for index in range(len(table.variants)) if index != base)
+    planned = int(meta["planned_trials"])
+    return Analysis(meta, meta["primary_score"], planned, len(table.position), summaries, comparisons)
+
+
+class _Table:
+    """The rows of a run as columns."""
+
+    def __init__(self, store: Store, meta: dict[str, Any]) -> None:
+        self.store = store
+        self.run_id = int(meta["run_id"])
+        self.spec = json.loads(meta["spec"])
+        found = store.rows("SELECT name FROM variants WHERE run_id = ? ORDER BY variant", (self.run_id,))
+        self.variants = [row[0] for row in found]
+        self.repeats = int(self.spec.get("repeats", 1))
+        self.planned = int(meta["planned_trials"])
+        rows = store.rows(
+            "SELECT t.position, t.variant, t.repeat, t.status, t.error_kind, t.error_blame, s.value, t.service_s, "
+            "t.cost_usd, t.reused_from IS NOT NULL, t.input_tokens, t.output_tokens FROM trials t "
+            "LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = ? "
+            "WHERE t.run_id = ? ORDER BY t.position",
+            (meta["primary_score"], self.run_id),
+        )
+        columns: Sequence[Any] = list(zip(*rows, strict=True)) if rows else [()] * 12
+        self.position = np.array(columns[0], dtype=np.int64)
+        self.variant = np.array(columns[1], dtype=np.int64)
+        self.case = self.position // (len(self.variants) * self.repeats)
+        self.repeat = np.array(columns[2], dtype=np.int64)
+        self.status = np.array(columns[3], dtype=object)
+        self.kind = np.array(columns[4], dtype=object)
+        self.blame = np.array(columns[5], dtype=object)
+        value = np.array([np.nan if item is None else item for item in columns[6]], dtype=float)
+        own_failure = (self.status == "error") & (self.blame == "variant")
+        self.score = np.where(self.status == "ok", value, np.where(own_failure, 0.0, np.nan))
+        self.latency = np.array([np.nan if item is None else item for item in columns[7]], dtype=float)
+        self.cost = np.array([np.nan if item is None else item for item in columns[8]], dtype=float)
+        self.reused = np.array(columns[9], dtype=bool)
+        self.input_tokens = np.array([item or 0 for item in columns[10]], dtype=np.int64)
+        self.output_tokens = np.array([item or 0 for item in columns[11]], dtype=np.int64)
+
+    def case_ids(self, cases: Sequence[int]) -> dict[int, tuple[str, str | None]]:
+        """The id and group of some cases, by their index."""
+        per_case = len(self.variants) * self.repeats
+        wanted = set(cases)
+        rows = self.store.rows(
+            "SELECT t.position, c.id, c.case_group FROM trials t JOIN cases c ON c.digest = t.case_digest "
+            "WHERE t.run_id = ?",
+            (self.run_id,),
+        )
+        return {row[0] // per_case: (row[1], row[2]) for row in rows if row[0] // per_case in wanted}
+
+
+def _summary(table: _Table, index: int) -> VariantSummary:
+    mine = table.variant == index
+    status = table.status[mine]
+    failed = mine & (table.status == "error")
+    errors = Counter(zip(table.kind[failed], table.blame[failed], strict=True))
+    scores = table.score[mine]
+    known = scores[~np.isnan(scores)]
+    new = mine & ~table.reused
+    latency = table.latency[new & (table.status == "ok")]
+    cost = table.cost[new]
+    return VariantSummary(
+        table.variants[index],
+        int(mine.sum()),
+        int((status == "ok").sum()),
+        {(str(kind), str(blame)): count for (kind, blame), count in errors.items()},
+        int((status == "skipped").sum()),
+        int(np.isnan(table.score[mine & (table.status == "ok")]).sum()),
+        int((mine & table.reused).sum()),
+        _score_interval(table, mine, known),
+        float(np.nansum(cost)) if len(cost) and not np.isnan(cost).all() else None,
+        float(np.median(latency)) if len(latency) else None,
+        float(np.quantile(latency, 0.95)) if len(latency) else None,
+        int(table.input_tokens[new].sum()),
+        int(table.output_tokens[new].sum()),
+    )
+
+
+def _score_interval(table: _Table, mine: npt.NDArray[np.bool_], known: Floats) -> Interval | None:
+    """The mean score over cases: Wilson for plain yes or no, t over the means of cases otherwise."""
+    if not len(known):
+        return None
+    if table.repeats == 1 and np.isin(known, (0.0, 1.0)).all():
+        return wilson(float(known.sum()), len(known))
+    usable = mine & ~np.isnan(table.score)
+    means = _mean_by(table.case[usable], table.score[usable])[1]
+    if len(means) < 2:
+        return Interval(float(means.mean()), 0.0, 1.0)
+    interval = paired_t(means)
+    return Interval(interval.estimate, max(0.0, interval.low), min(1.0, interval.high))
+
+
+def _mean_by(keys: npt.NDArray[np.int64], values: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+    unique, inverse = np.unique(keys, return_inverse=True)
+    return unique, np.bincount(inverse, weights=values) / np.bincount(inverse)
+
+
+def _compare(table: _Table, index: int, base: int, shown: int) -> Comparison:
+    block = table.case * table.repeats + table.repeat
+    blocks = int(block.max()) + 1 if len(block) else 0
+    sides = []
+    for side in (base, index):
+        scores = np.full(blocks, np.nan)
+        mine = table.variant == side
+        scores[block[mine]] = table.score[mine]
+        present = np.zeros(blocks, dtype=bool)
+        present[block[mine & (table.status != "cancelled")]] = True
+        left_out = np.zeros(blocks, dtype=bool)
+        left_out[block[mine & (table.status == "skipped")]] = True
+        sides.append((scores, present, left_out))
+    (base_scores, base_present, base_skipped), (scores, present, skipped) = sides
+    paired = ~np.isnan(base_scores) & ~np.isnan(scores)
+    both, either_skipped = base_present & present, base_skipped | skipped
+    case_of_block = np.arange(blocks) // table.repeats
+    cases, baseline_means = _mean_by(case_of_block[paired], base_scores[paired])
+    _, variant_means = _mean_by(case_of_block[paired], scores[paired])
+    differences = variant_means - baseline_means
+    usable = set(cases.tolist())
+    dropped = set(case_of_block[both & ~paired & ~either_skipped].tolist()) - usable
+    names = table.case_ids(cases.tolist())
+    groups = [names[case][1] for case in cases.tolist()]
+    own_groups = [group if group is not None else f"\0{case}" for group, case in zip(groups, cases, strict=True)]
+    result = verdict(differences, groups=own_groups if any(group is not None for group in groups) else None)
+    order = np.argsort(-np.abs(differences), kind="stable")[:shown]
+    planned_cases = table.planned // (len(table.variants) * table.repeats)
+    skipped_cases = set(case_of_block[either_skipped].tolist()) - usable
+    return Comparison(
+        table.variants[index],
+        table.variants[base],
+        result,
+        len(cases),
+        len(dropped),
+        len(skipped_cases),
+        max(0, planned_cases - len(usable) - len(dropped) - len(skipped_cases)),
+        _needed(differences),
+        tuple(
+            CaseDifference(names[int(cases[at])][0], float(baseline_means[at]), float(variant_means[at]))
+            for at in order
+            if differences[at]
+        ),
+    )
+
+
+def _needed(differences: Floats) -> int | None:
+    if len(differences) < 2 or not differences.any():
+        return None
+    return cases_needed(float(differences.std(ddof=1)), 0.1)

@@ -1,0 +1,132 @@
+"""The front door. It holds no logic: one file per command, loaded only when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from abreast import __version__
+from abreast.errors import AbreastError, suggestion
+
+# name → what it does; the module is abreast.cli.NAME with dashes as underscores
+COMMANDS = {
+    "run": "preflight, execute, verdict",
+    "check": "preflight only: nothing is executed",
+    "resume": "go on where a run stopped",
+    "report": "the report of a run",
+    "rescore": "new or changed scorers on stored answers; nothing is run again",
+    "aa": "self-test: the baseline against itself must find nothing",
+    "runs": "the runs in a store",
+    "show": "one run, or one case of it with all answers",
+    "logs": "prompts, answers, errors and attempts of single trials",
+    "sql": "ask the store in its own SQL",
+    "export": "rows as CSV, parquet or JSON lines",
+    "delete": "remove runs with everything that is theirs",
+    "cache": "what can be reused; clear it",
+    "init": "write a small experiment to start from",
+    "demo": "a simulated experiment, from cases to verdict",
+    "spec-schema": "the JSON Schema of spec files",
+    "completion": "shell completion for bash, zsh or fish",
+}
+
+EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input or spec · 3 incomplete, can be resumed ·
+            4 preflight refused · 130 interrupted"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command `abreast`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    traceback = "--debug-traceback" in words
+    words = [word for word in words if word != "--debug-traceback"]
+    try:
+        return _dispatch(words)
+    except AbreastError as error:
+        if traceback:
+            raise
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.fix:
+            print(f"       {error.fix}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `abreast runs | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0
+    if words[0] in ("-V", "--version"):
+        print(f"abreast {__version__}")
+        return 0
+    name = words[0]
+    if name not in COMMANDS:
+        print(f'error: no command "{name}"{suggestion(name, COMMANDS)}', file=sys.stderr)
+        return 2
+    module = import_module(f"abreast.cli.{name.replace('-', '_')}")
+    parsed = parser_of(name).parse_args(_with_optional_values(name, words[1:]))
+    code: int = module.main(parsed)
+    return code
+
+
+def overview() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
+    return "\n".join(
+        [
+            "abreast: run LLM and agent benchmarks side by side, and know which one is better",
+            "",
+            "usage: abreast COMMAND ...",
+            "",
+            *lines,
+            "",
+            "abreast COMMAND --help tells more; abreast demo shows it.",
+            EXIT_CODES,
+        ]
+    )
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    module = import_module(f"abreast.cli.{name.replace('-', '_')}")
+    parser = argparse.ArgumentParser(
+        prog=f"abreast {name}",
+        description=COMMANDS[name][0].upper() + COMMANDS[name][1:] + ".",
+        epilog=getattr(module, "EPILOG", None),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.arguments(parser)
+    return parser
+
+
+# Flags that may stand alone: a following word that is not a value of theirs is left alone.
+_OPTIONAL = {"--parallel": ("variants", ("auto",)), "--debug": ("10", ())}
+
+
+def _with_optional_values(name: str, words: list[str]) -> list[str]:
+    """`--parallel spec.yaml` becomes `--parallel=variants spec.yaml`; `--parallel 4` becomes `--parallel=4`."""
+    if name not in ("run", "check", "resume", "aa", "demo"):
+        return words
+    joined: list[str] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word == "--":
+            return joined + words[index:]
+        if word in _OPTIONAL:
+            default, values = _OPTIONAL[word]
+            following = words[index + 1] if index + 1 < len(words) else ""
+            takes = following in values or following.removeprefix("-").isdecimal()
+            joined.append(f"{word}={following if takes else default}")
+            index += 2 if takes else 1
+        else:
+            joined.append(word)
+            index += 1
+    return joined

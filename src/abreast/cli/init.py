@@ -1,0 +1,20 @@
+"""`abreast init`: write a small experiment to start from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", choices=("function", "demo"), nargs="?", default="function")
+    parser.add_argument("--folder", metavar="DIR", default=".", help="where (this folder)")
+
+
+def main(args: argparse.Namespace) -> int:
+    from abreast.suites.starters import write_starter
+
+    written = write_starter(args.kind, Path(args.folder), overwrite=False)
+    print(f"wrote {', '.join(written)}")
+    print(f"next: abreast run {Path(args.folder) / 'experiment.yaml'}")
+    return 0

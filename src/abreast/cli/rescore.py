@@ -1,0 +1,29 @@
+"""`abreast rescore`: new or changed scorers on stored answers; nothing is run again."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from abreast.cli import stores
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
+    parser.add_argument("--spec", metavar="SPEC", help="take the scorers of this file; the run's own file if left out")
+    parser.add_argument("--scorer", metavar="NAME", action="append", help="a scorer without settings; repeatable")
+    stores.argument(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from abreast.analyse import analyse
+    from abreast.experiment.rescore import rescore
+    from abreast.report.terminal import render
+
+    with stores.find_store(args.store) as store:
+        run, count = rescore(store, args.run, Path(args.spec) if args.spec else None, args.scorer)
+        print(f"{run}: scored {count:,} answers; nothing was run again")
+        Console(highlight=False).print(render(analyse(store, run)))
+    return 0

@@ -1,0 +1,101 @@
+"""`abreast run`: preflight, execute, verdict."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from abreast.errors import BadInput
+
+if TYPE_CHECKING:
+    from abreast.experiment import Options
+
+EPILOG = """parallelism:
+  --parallel              the variants of a block at the same time
+  --parallel N            at most N trials in flight;  --parallel auto  finds the most the target takes
+  --trial-parallelism N   N blocks in flight; with a bare --parallel, N × variants trials"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("spec", metavar="SPEC", help="a spec file: YAML, TOML or JSON")
+    add_options(parser)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What `run`, `check`, `resume` and `aa` have in common."""
+    add = parser.add_argument
+    add("--parallel", metavar="N|auto", help="trials in flight (see below)")
+    add("--trial-parallelism", metavar="N", type=int, help="blocks in flight")
+    add("--repeats", metavar="N", type=int, help="repeats of every case")
+    add("--limit", metavar="N", type=int, help="the first N cases")
+    add("--case", metavar="ID", action="append", default=[], help="only this case; repeatable")
+    add("--tag", metavar="KEY=VALUE", action="append", default=[], help="only cases with this tag; repeatable")
+    add("--variant", metavar="NAME", action="append", default=[], help="only this variant; repeatable")
+    add("--debug", metavar="N", type=int, help="the first N cases (10), in a run marked as debug")
+    add("--fresh", action="store_true", help="execute everything anew; reuse nothing")
+    add("--seed", metavar="N", type=int, help="of the order, and of the simulator")
+    add("--store", metavar="S", help="where rows go, instead of the spec's store")
+    add("--label", metavar="TEXT", help="a label for the run")
+    add("--dry-run", action="store_true", help="one rendered request per variant and the plan; nothing is sent")
+    add("--yes", action="store_true", help="answer yes to questions")
+    add("--strict", action="store_true", help="warnings are failures")
+    add("--force", action="store_true", help="go on although a check failed")
+    add("--quiet", action="store_true", help="only the verdict")
+    add("--verbose", action="store_true", help="a line for each start and end of a trial")
+    add("--events", metavar="FILE", help="everything that happens, as JSON lines")
+    add("--output", metavar="DIR", help="where the report goes, instead of runs/RUN beside the store")
+    add("--json", action="store_true", help="the result as a list with one object on standard output")
+
+
+def main(args: argparse.Namespace) -> int:
+    from abreast.cli.running import run_experiment
+    from abreast.experiment import Experiment
+
+    return run_experiment(Experiment.load(Path(args.spec)), args)
+
+
+def options_of(args: argparse.Namespace, started: Options | None = None) -> Options:
+    """The overrides on the command line, on top of those a run was started with."""
+    from abreast.experiment import Options
+
+    given = {
+        "parallel": _parallel(args.parallel),
+        "trial_parallelism": args.trial_parallelism,
+        "repeats": args.repeats,
+        "seed": args.seed,
+        "store": args.store,
+        "case": tuple(args.case),
+        "tag": dict(_pair(text) for text in args.tag),
+        "variant": tuple(args.variant),
+        "limit": args.limit,
+        "debug": args.debug,
+        "fresh": args.fresh,
+        "label": args.label,
+        "strict": args.strict,
+        "force": args.force,
+    }
+    return replace(started or Options(), **{key: value for key, value in given.items() if value not in (None, (), {})})
+
+
+def _parallel(word: str | None) -> int | str | None:
+    if word in (None, "auto", "variants"):
+        return word
+    try:
+        return int(word or "")
+    except ValueError:
+        raise BadInput(f"--parallel {word}: must be a whole number or auto") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise BadInput(f"--tag {text}: must be KEY=VALUE", "such as --tag category=easy")
+    return key, value
+
+
+def say(text: str = "") -> None:
+    """For people: standard error, so that standard output stays for results."""
+    print(text, file=sys.stderr)

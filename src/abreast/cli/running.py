@@ -1,0 +1,204 @@
+"""What is said around an execution, for every command that executes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from abreast.cli import tables
+from abreast.cli.run import options_of, say
+from abreast.errors import Incomplete
+from abreast.execute import Listener
+from abreast.experiment import Experiment, Options, Result
+from abreast.experiment.prepared import Prepared
+from abreast.report.sentence import SIMULATED
+from abreast.store import open_store
+from abreast.view.progress import EventFile, Verbose, progress
+
+_MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
+
+
+def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Options | None = None) -> int:
+    """Preflight, execute, verdict, report."""
+    with contextlib.closing(experiment.prepare(options_of(args, started))) as prepared:
+        if args.dry_run:
+            dry_run(prepared)
+            return 0
+        if not args.quiet:
+            introduce(prepared)
+        prepared.refuse_if_failed()
+        _say_what_is_reused(prepared, args.quiet)
+        result = _execute(prepared, args)
+    return conclude(result, args)
+
+
+def introduce(prepared: Prepared) -> None:
+    """The plan and the checks, in a few lines."""
+    plan = prepared.plan
+    if prepared.simulated:
+        say(f"  {SIMULATED}")
+    done = prepared.done_before + len(prepared.reuses)
+    say(
+        f"  {prepared.spec.name} · {_many(len(plan.cases), 'case')} × {_many(len(plan.variants), 'variant')} × "
+        f"{_many(plan.repeats, 'repeat')} = {_many(len(plan), 'trial')} · {done:,} done before"
+    )
+    for finding in prepared.findings:
+        fix = f": {finding.fix}" if finding.fix and finding.level != "pass" else ""
+        say(f"  {_MARKS[finding.level]} {finding.check}: {finding.message}{fix}")
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _say_what_is_reused(prepared: Prepared, quiet: bool) -> None:
+    if quiet:
+        return
+    if prepared.continues:
+        say(f"  going on with {prepared.continues}: {_many(prepared.to_execute, 'trial')} left")
+    elif prepared.reuses:
+        say(
+            f"  reusing {_many(len(prepared.reuses), 'answer')} of earlier runs, executing "
+            f"{prepared.to_execute:,} (--fresh executes all)"
+        )
+
+
+def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
+    import asyncio
+
+    with _listening(prepared, args) as listeners:
+        prepared.options = replace(prepared.options, listeners=listeners)
+        return asyncio.run(prepared.execute())
+
+
+@contextlib.contextmanager
+def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[tuple[Listener, ...]]:
+    with contextlib.ExitStack() as stack:
+        listeners: list[Listener] = []
+        if args.events:
+            listeners.append(stack.enter_context(contextlib.closing(EventFile(Path(args.events)))))
+        if args.verbose:
+            listeners.append(Verbose(sys.stderr))
+        elif not args.quiet:
+            names = [target.name for target in prepared.targets]
+            done = prepared.done_before + len(prepared.reuses)
+            display = progress(len(prepared.plan), done, names)
+            listeners.append(stack.enter_context(contextlib.closing(display)))
+        yield tuple(listeners)
+
+
+def conclude(result: Result, args: argparse.Namespace) -> int:
+    """The verdict, the report, and how it ended."""
+    from abreast.report import html
+    from abreast.report.terminal import render
+
+    folder = Path(args.output) if args.output else result.store.parent / "runs" / result.run
+    report = unused(folder / "report.html")
+    with open_store(result.store) as store:
+        try:
+            html.write(result.analysis, store, report)
+        except OSError as error:
+            say(f"warning: the report could not be written ({error})")
+    if args.json:
+        tables.show([summary_of(result, report)], True, "")
+    else:
+        console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+        console.print()
+        console.print(render(result.analysis))
+        console.print(Text(f"  report  {_relative(report)}      rows  {_sql_hint(result)}"))
+    return ending(result)
+
+
+def ending(result: Result) -> int:
+    """The exit code, and the sentence that goes with one that is not 0."""
+    stored = result.analysis.stored
+    if result.stopped == "interrupted":
+        say(f"  stored {stored:,} of {result.planned:,}. Go on with: abreast resume {result.run}{_where(result)}")
+        return 130
+    if result.status != "complete":
+        say(f"incomplete: {result.analysis.run['reason']}; {stored:,} of {result.planned:,} trials are stored")
+        say(f"       go on with: abreast resume {result.run}{_where(result)}")
+        return Incomplete.exit_code
+    if result.planned and all(summary.ok == 0 for summary in result.analysis.variants):
+        say(f"error: no trial gave an answer. See why: abreast logs {result.run}{_where(result)}")
+        return 1
+    return 0
+
+
+def summary_of(result: Result, report: Path) -> dict[str, Any]:
+    return {
+        "run": result.run,
+        "status": result.status,
+        "planned": result.planned,
+        "executed": result.executed,
+        "reused": result.reused,
+        "done_before": result.done_before,
+        "simulated": result.analysis.simulated,
+        "verdict": result.verdict,
+        "store": str(result.store),
+        "report": str(report),
+    }
+
+
+def dry_run(prepared: Prepared) -> None:
+    """What would be sent: one request per variant."""
+    introduce(prepared)
+    first = prepared.plan.dispatch(0)
+    for position in sorted(first):
+        trial = prepared.plan.trial(position)
+        target = prepared.targets[position % len(prepared.targets)]
+        print(f"--- {trial.variant.name} ({target.name}), case {trial.case.id}")
+        print(tables.printable(target.request(trial).prompt))
+    print(f"--- {prepared.to_execute:,} trials would be executed; nothing was sent")
+
+
+def unused(path: Path) -> Path:
+    """A name that is free: a report is never overwritten."""
+    number = 2
+    free = path
+    while free.exists():
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        number += 1
+    return free
+
+
+def _relative(path: Path) -> str:
+    with contextlib.suppress(ValueError):
+        return str(path.resolve().relative_to(Path.cwd()))
+    return str(path)
+
+
+def _sql_hint(result: Result) -> str:
+    return f'abreast sql {_relative(result.store)} "select * from predictions"'
+
+
+def _where(result: Result) -> str:
+    path = _relative(result.store)
+    return "" if path == "results.db" else f" --store {path}"
+
+
+def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
+    """Execute the baseline twice under two names; a difference found is a fault of the set-up."""
+    twins = experiment.against_itself()
+    with contextlib.closing(twins.prepare(options_of(args))) as prepared:
+        if not args.quiet:
+            introduce(prepared)
+        prepared.refuse_if_failed()
+        result = _execute(prepared, args)
+    code = conclude(result, args)
+    if code:
+        return code
+    found = [comparison for comparison in result.analysis.comparisons if comparison.verdict.word != "inconclusive"]
+    if found:
+        say("error: a difference was found where there is none: something favours one side (order, state, cache)")
+        return 1
+    say("  as it must be: nothing found between the baseline and itself")
+    return 0

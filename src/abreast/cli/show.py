@@ -1,0 +1,69 @@
+"""`abreast show`: one run, or one case of it with all answers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from abreast.cli import stores, tables
+from abreast.errors import BadInput, suggestion
+from abreast.store import Store
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
+    parser.add_argument("case", metavar="CASE", nargs="?", help="the id of one case")
+    stores.argument(parser)
+    tables.argument(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    with stores.find_store(args.store) as store:
+        run = store.run(args.run)
+        if args.case:
+            _show_case(store, run, args.case, args.json)
+        else:
+            _show_run(store, run, args.json)
+    return 0
+
+
+def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
+    from rich.console import Console
+
+    from abreast.analyse import analyse
+    from abreast.report.terminal import render
+
+    shown = {key: value for key, value in run.items() if key not in ("owner", "epoch", "heartbeat_at", "run_id")}
+    shown["spec"], shown["provenance"] = json.loads(run["spec"]), json.loads(run["provenance"])
+    if as_json:
+        tables.show([shown], True, "")
+        return
+    provenance = shown["provenance"]
+    print(f"{run['run']}: {run['experiment']}, {run['status']}{', debug' if run['debug'] else ''}")
+    print(f"  {run['stored_trials']:,} of {run['planned_trials']:,} trials stored, seed {run['seed']}")
+    commit = provenance["commit"] or "no commit"
+    print(f"  {commit}{' with uncommitted changes' if provenance['dirty'] else ''}, data {provenance['data_hash']}")
+    print(f"  Python {provenance['python']}, {provenance['host']}")
+    Console(highlight=False).print(render(analyse(store, run["run"])))
+
+
+def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> None:
+    rows = store.dicts(
+        "SELECT * FROM predictions WHERE run = ? AND case_id = ? ORDER BY repeat, variant", (run["run"], case)
+    )
+    if not rows:
+        ids = [
+            row[0]
+            for row in store.rows("SELECT DISTINCT case_id FROM predictions WHERE run = ? LIMIT 1000", (run["run"],))
+        ]
+        raise BadInput(f'{run["run"]}: no trial of a case "{case}" is stored{suggestion(case, ids)}')
+    if as_json:
+        tables.show(rows, True, "")
+        return
+    if run["simulated"]:
+        print("SIMULATED · no model was called")
+    print(f"case {case}\nprompt: {tables.printable(rows[0]['prompt'] or '')}\nexpected: {rows[0]['expected']}")
+    for row in rows:
+        print(f"\n--- {row['variant']}, repeat {row['repeat']}: {row['status']}, score {row['score']}")
+        print(tables.printable(row["answer"] if row["status"] == "ok" else row["error"] or ""))

@@ -1,0 +1,17 @@
+"""`abreast spec-schema`: the JSON Schema of spec files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "in YAML editors: # yaml-language-server: $schema=abreast.schema.json"
+
+
+def main(_args: argparse.Namespace) -> int:
+    from abreast.spec import json_schema
+
+    print(json.dumps(json_schema(), indent=2))
+    return 0

@@ -1,0 +1,38 @@
+"""Which store a command means."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from abreast.errors import BadInput
+from abreast.store import SQLITE_SUFFIXES, Store, open_store
+
+SUFFIXES = (*SQLITE_SUFFIXES, ".duckdb")
+
+
+def argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--store", metavar="S", help="the store; else $ABREAST_STORE, else the one in this folder")
+
+
+def looks_like_store(word: str) -> bool:
+    return word.endswith(SUFFIXES)
+
+
+def find_store(given: str | None) -> Store:
+    """The store that was named, or the only one there is."""
+    address = given or os.environ.get("ABREAST_STORE") or _only_store()
+    store = open_store(address)
+    if not store.path.is_file() and not store.journal.is_file():
+        raise BadInput(f"{address}: no such store", "abreast run SPEC makes one; --store names another")
+    return store
+
+
+def _only_store() -> str:
+    here = sorted(str(path) for path in Path().iterdir() if path.suffix in SUFFIXES and path.is_file())
+    if len(here) == 1:
+        return here[0]
+    if not here:
+        raise BadInput("there is no store in this folder", "name one with --store, or make one: abreast run SPEC")
+    raise BadInput(f"there are several stores in this folder: {', '.join(here)}", "name one with --store")

@@ -1,0 +1,83 @@
+"""Digests of values, the same in every process and on every machine.
+
+>>> digest("a") == digest("a"), digest(1) == digest("1"), digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1})
+(True, False, True)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+SIZE = 12  # bytes; 24 hexadecimal digits
+
+
+def digest(value: Any) -> str:
+    """A digest of the content of `value`. Text is hashed as it is: it is what most cases are."""
+    if isinstance(value, str):
+        return hashlib.blake2b(b"s" + value.encode("utf-8", "surrogatepass"), digest_size=SIZE).hexdigest()
+    text = json.dumps(canonical(value), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(b"j" + text.encode(), digest_size=SIZE).hexdigest()
+
+
+def compose(*parts: str | int) -> str:
+    """One digest out of several: cheap enough to do once a trial."""
+    return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=SIZE).hexdigest()
+
+
+def canonical(value: Any) -> Any:
+    """`value` as plain JSON data that keeps its type apart from look-alikes (1 and 1.0, a tuple and a list)."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, enum.Enum):
+        return {"enum": f"{type(value).__module__}.{type(value).__qualname__}.{value.name}"}
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return {"float": value.hex() if math.isfinite(value) else repr(value)}
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    if isinstance(value, Mapping):
+        if all(type(key) is str for key in value):
+            return {"map": {key: canonical(item) for key, item in value.items()}}
+        return {"pairs": sorted(([canonical(key), canonical(item)] for key, item in value.items()), key=json.dumps)}
+    return _canonical_object(value)
+
+
+def _canonical_object(value: Any) -> Any:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, tuple):
+        return {"tuple": [canonical(item) for item in value]}
+    if isinstance(value, set | frozenset):
+        return {"set": sorted((canonical(item) for item in value), key=json.dumps)}
+    if isinstance(value, bytes | bytearray):
+        return {"bytes": hashlib.blake2b(value, digest_size=SIZE).hexdigest()}
+    if isinstance(value, PurePath):
+        return {"path": str(value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: canonical(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"object": kind, "fields": fields}
+    if hasattr(value, "model_dump"):
+        return {"object": kind, "fields": canonical(value.model_dump())}
+    if hasattr(value, "tobytes") and hasattr(value, "dtype") and hasattr(value, "shape"):
+        content = value.tolist() if value.dtype.hasobject else hashlib.blake2b(value.tobytes()).hexdigest()
+        return {"array": canonical(content), "dtype": str(value.dtype), "shape": list(value.shape)}
+    if hasattr(value, "isoformat"):
+        return {"object": kind, "text": value.isoformat()}
+    return _by_representation(kind, value)
+
+
+def _by_representation(kind: str, value: Any) -> Any:
+    text = repr(value)
+    if f"{id(value):x}" in text.lower():
+        raise TypeError(
+            f"{kind} has no stable content to tell one from another: its repr is its address. "
+            "Give it a __repr__, or use a dataclass, a mapping or plain values"
+        )
+    return {"object": kind, "text": text}

@@ -1,0 +1,6 @@
+"""Execution: what is missing in a plan is run, stored and scored."""
+
+from abreast.execute.listener import Listener, Listeners
+from abreast.execute.run import Ending, Execution
+
+__all__ = ["Ending", "Execution", "Listener", "Listeners"]

@@ -1,0 +1,29 @@
+"""A job: one trial on its way, through as many attempts as it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from abreast.model import Outcome, Trial
+from abreast.store.rows import Timing
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """The trial, where it stands in the dispatch order, and what has happened to it so far."""
+
+    trial: Trial
+    variant: int
+    block: int  # the so-manieth block to start
+    slot: int  # the so-manieth of its block
+    case: int
+    ready_at: float = 0.0  # since when it could have started
+    attempt: int = 0
+    dispatched_at: float = 0.0
+    prompt: str = ""
+    outcome: Outcome | None = None
+    timing: Timing = field(default_factory=Timing)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.block, self.slot

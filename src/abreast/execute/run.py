@@ -1,0 +1,236 @@
+"""One execution of a plan: writer, engine, scheduler and scoring, put together and taken apart again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from abreast.errors import StoreError
+from abreast.execute.job import Job
+from abreast.execute.limits import Limit
+from abreast.execute.limits.adaptive import Adaptive
+from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Together
+from abreast.execute.listener import Listener
+from abreast.execute.local import LocalEngine
+from abreast.execute.orphans import MARK, reap
+from abreast.execute.retry import Retry
+from abreast.execute.scheduler import Scheduler
+from abreast.execute.scoring import Item, Scoring
+from abreast.model import Outcome
+from abreast.plan import Plan
+from abreast.scorers.base import Scorer
+from abreast.spec import Bounds, Limits, Timeout
+from abreast.store import Lease, Store, Writer, rows
+from abreast.targets import Target
+
+GRACE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an execution ended."""
+
+    stopped: str | None  # why it ended before its plan: interrupted, store
+    executed: int
+    most_in_flight: int
+    error: StoreError | None = None
+
+
+class Records:
+    """From outcomes to rows: what the scheduler hands over goes to the writer, what is safe comes back."""
+
+    def __init__(self, plan: Plan, held: Lease) -> None:
+        self._plan = plan
+        self._run_id = held.run_id
+        self._written: set[int] = set()
+        self.writer: Writer
+
+    def outcome(self, job: Job, outcome: Outcome) -> None:
+        writer, cases, run_id = self.writer, self._plan.cases, self._run_id
+        digest = cases.digest(job.case)
+        if job.case not in self._written:
+            self._written.add(job.case)
+            writer.put("cases", rows.case_row(digest, cases.input_digest(job.case), job.trial.case))
+            if job.trial.case.tags:
+                writer.register(rows.columns_of("tag", job.trial.case.tags))
+        if outcome.answer is not None and outcome.answer.data:
+            writer.register(rows.columns_of("data", outcome.answer.data))
+        writer.put("payloads", rows.payload_row(run_id, job.trial.position, job.prompt, outcome.answer))
+        job.outcome = outcome
+        writer.put("trials", rows.trial_row(run_id, job.trial, job.variant, digest, outcome, job.timing), job)
+
+    def attempt(self, job: Job, outcome: Outcome, delay: float) -> None:
+        if outcome.failure is not None:
+            position = job.trial.position
+            self.writer.put(
+                "attempts", rows.attempt_row(self._run_id, position, job.attempt, outcome, outcome.failure, delay)
+            )
+
+    def waiting(self) -> int:
+        return self.writer.waiting()
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Everything one execution needs."""
+
+    plan: Plan
+    targets: Sequence[Target]
+    scorers: Sequence[Scorer]
+    limits: Limits
+    store: Store
+    held: Lease
+    listener: Listener
+    unscored: Iterable[Item] = ()
+    grace_s: float = GRACE_S
+
+    async def run(self) -> Ending:
+        """Execute what is missing, score what is stored, and give everything back."""
+        loop = asyncio.get_running_loop()
+        engine = LocalEngine(self.targets, _timeout(self.limits))
+        records = Records(self.plan, self.held)
+        retry = Retry(self.limits.retries, random.Random(self.plan.seed))
+        scheduler = Scheduler(
+            self.plan,
+            engine,
+            records,
+            concurrency(self.limits, self.targets, self.listener),
+            retry,
+            self.listener,
+            loop.time,
+        )
+        stored: list[int] = [0]
+
+        def committed(jobs: list[Any]) -> None:
+            loop.call_soon_threadsafe(stored_on_loop, jobs)
+
+        def stored_on_loop(jobs: list[Job]) -> None:
+            stored[0] += len(jobs)
+            for job in jobs:
+                if self.scorers and job.outcome is not None and job.outcome.answer is not None:
+                    scoring.put(job.trial.position, job.trial.case, job.outcome.answer)
+                job.outcome = None
+            scheduler.stored(jobs)
+
+        def failed(error: StoreError) -> None:
+            loop.call_soon_threadsafe(store_failed, error)
+
+        def store_failed(error: StoreError) -> None:
+            scheduler.store_failed = True
+            self.listener.event("store_failed", message=error.message)
+            scheduler.stop("store")
+
+        writer = Writer(self.store.journal, self.held, committed, failed)
+        records.writer = writer
+        scoring = Scoring(self.scorers, writer)
+        for item in self.unscored:
+            scoring.put(*item)
+        error: StoreError | None = None
+        with self._marked(), self._interruptible(scheduler, engine), self._followed():
+            try:
+                await scheduler.run()
+            finally:
+                await engine.close()
+                await asyncio.to_thread(scoring.finish, scheduler.stopped is not None)
+                try:
+                    await asyncio.to_thread(writer.close)
+                except StoreError as caught:
+                    error = caught
+                await asyncio.sleep(0)  # the last acknowledgements
+        return Ending(scheduler.stopped, stored[0], scheduler.most_in_flight, error)
+
+    @contextlib.contextmanager
+    def _marked(self) -> Iterator[None]:
+        """Children carry the run's mark while it runs; those that are left at the end are ended."""
+        before = os.environ.get(MARK)
+        os.environ[MARK] = self.held.mark
+        try:
+            yield
+        finally:
+            reap([self.held.mark])
+            if before is None:
+                del os.environ[MARK]
+            else:
+                os.environ[MARK] = before
+
+    @contextlib.contextmanager
+    def _followed(self) -> Iterator[None]:
+        """A DuckDB file follows while the run writes."""
+        if self.store.engine != "duckdb":
+            yield
+            return
+        from abreast.store.duckdb import DuckDBStore, Follower
+
+        assert isinstance(self.store, DuckDBStore)
+        follower = Follower(self.store)
+        try:
+            yield
+        finally:
+            follower.close()
+
+    @contextlib.contextmanager
+    def _interruptible(self, scheduler: Scheduler, engine: LocalEngine) -> Iterator[None]:
+        """First Ctrl-C: start nothing more. Second, or after the grace period: cancel what is in flight."""
+        loop = asyncio.get_running_loop()
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupted() -> None:
+            if scheduler.stopped is None:
+                self.listener.event("interrupted", in_flight=scheduler.in_flight, grace_s=self.grace_s)
+                scheduler.stop("interrupted")
+                loop.call_later(self.grace_s, engine.cancel)
+            else:
+                engine.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, interrupted)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+
+def _timeout(limits: Limits) -> Any:
+    if isinstance(limits.timeout, Timeout):
+        return limits.timeout.seconds
+    seconds = float(limits.timeout)
+    return lambda _length: seconds
+
+
+def concurrency(limits: Limits, targets: Sequence[Target], listener: Listener) -> list[Limit]:
+    """The limits on how much is in flight, as DESIGN and the command line name them."""
+    variants = len(targets)
+    parallel, blocks = limits.parallel, limits.trial_parallelism
+    found: list[Limit] = []
+    if blocks is not None or parallel == "variants":
+        of_each = 1 if parallel is None else variants
+        found.append(Blocks(max(1, blocks or 1), of_each))
+    elif parallel is None:
+        found.append(InFlight(1))
+    if isinstance(parallel, int):
+        found.append(InFlight(max(1, parallel)))
+    elif parallel == "auto" or isinstance(parallel, Bounds):
+        bounds = parallel if isinstance(parallel, Bounds) else Bounds()
+        for name in dict.fromkeys(target.name for target in targets):
+            members = frozenset(index for index, target in enumerate(targets) if target.name == name)
+
+            def changed(kind: str, name: str = name, **detail: Any) -> None:
+                listener.event(kind, target=name, **detail)
+
+            found.append(Adaptive(bounds.min, bounds.start, bounds.max, changed, members))
+    if limits.per_variant is not None:
+        found.append(PerVariant(dict.fromkeys(range(variants), max(1, limits.per_variant))))
+    blocking = frozenset(index for index, target in enumerate(targets) if target.blocking)
+    if blocking:
+        found.append(Together(blocking, os.cpu_count() or 1))
+    return found

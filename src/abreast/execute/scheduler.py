@@ -1,0 +1,239 @@
+"""The scheduler: the one place that decides which job starts now.
+
+Jobs wait in one lane per variant, in dispatch order, refilled from a cursor over the plan; those in back-off sit in a
+heap and hold nothing. Only the heads of lanes are looked at, so one stalled target never delays another. The clock is
+injected: tests run in virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from abreast.execute.job import Job
+from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.execute.listener import Listener
+from abreast.execute.retry import Retry
+from abreast.model import Outcome
+from abreast.plan import Plan
+
+WINDOW = 64  # no variant starts a block more than this many (or four times what is in flight) past the done prefix
+UNWRITTEN = 5_000  # rows the writer may be behind before nothing more starts
+
+
+class Engine(Protocol):
+    """Executes jobs and says when they are done."""
+
+    def submit(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+class Records(Protocol):
+    """Where outcomes go. `done` is called with the jobs whose rows are safe."""
+
+    def outcome(self, job: Job, outcome: Outcome) -> None: ...
+
+    def attempt(self, job: Job, outcome: Outcome, delay: float) -> None: ...
+
+    def waiting(self) -> int: ...
+
+
+class Scheduler:
+    """Drain completions, release back-offs, refill the lanes, start what may start; sleep until something happens."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        engine: Engine,
+        records: Records,
+        limits: Sequence[Limit],
+        retry: Retry,
+        listener: Listener,
+        clock: Callable[[], float],
+    ) -> None:
+        self._plan = plan
+        self._engine = engine
+        self._records = records
+        self._limits = tuple(limits)
+        self._retry = retry
+        self._listener = listener
+        self._clock = clock
+        self._lanes: list[deque[Job]] = [deque() for _ in plan.variants]
+        self._backoff: list[tuple[float, int, Job]] = []
+        self._completed: deque[tuple[Job, Outcome]] = deque()
+        self._stored: deque[Sequence[Job]] = deque()
+        self._cursor = 0
+        self._open: dict[int, int] = {}  # blocks begun and not all stored: how many trials are left
+        self._prefix = 0
+        self._unstored = plan.missing()
+        self._unacknowledged = 0  # outcomes handed over and not yet safe
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.stopped: str | None = None
+        self.store_failed = False  # then no acknowledgement will come
+        self._wake = asyncio.Event()
+
+    # -- from outside ----------------------------------------------------------------------------------------------
+
+    def stop(self, reason: str) -> None:
+        """Start nothing more; what is in flight may finish."""
+        if self.stopped is None:
+            self.stopped = reason
+            self._listener.event("stop", reason=reason, in_flight=self.in_flight)
+        self._wake.set()
+
+    def stored(self, jobs: Sequence[Job]) -> None:
+        """These rows are on disk."""
+        self._stored.append(jobs)
+        self._wake.set()
+
+    def finished(self, job: Job, outcome: Outcome) -> None:
+        """An attempt has ended."""
+        self._completed.append((job, outcome))
+        self._wake.set()
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until every trial is stored, or until what was in flight at the stop is."""
+        while True:
+            self._wake.clear()
+            now = self._clock()
+            self._drain(now)
+            self._release(now)
+            self._refill(now)
+            wait = self._start(now)
+            if self._is_over():
+                return
+            if not self._wake.is_set():
+                await self._sleep(wait)
+            else:
+                await asyncio.sleep(0)
+
+    def _is_over(self) -> bool:
+        if self._completed or self._stored or self.in_flight:
+            return False
+        if self.stopped is not None:
+            return self._unacknowledged == 0 or self.store_failed
+        return self._unstored == 0
+
+    async def _sleep(self, wait: float) -> None:
+        if wait == UNTIL_AN_EVENT:
+            await self._wake.wait()
+            return
+        timer = asyncio.get_running_loop().call_later(wait, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+
+    def _drain(self, now: float) -> None:
+        while self._completed:
+            job, outcome = self._completed.popleft()
+            self.in_flight -= 1
+            for limit in self._limits:
+                limit.settle(job, outcome, now)
+            failure = outcome.failure
+            delay = self._retry.delay(failure, job.attempt) if failure is not None else None
+            if delay is not None and failure is not None and self.stopped is None:
+                job.timing.backoff_s += delay
+                self._records.attempt(job, outcome, delay)
+                self._listener.retried(job, failure, delay)
+                heapq.heappush(self._backoff, (now + delay, job.trial.position, job))
+            else:
+                self._listener.finished(job, outcome)
+                self._unacknowledged += 1
+                self._records.outcome(job, outcome)
+        while self._stored:
+            jobs = self._stored.popleft()
+            for job in jobs:
+                self._close(job.block)
+            self._unstored -= len(jobs)
+            self._unacknowledged -= len(jobs)
+            self._listener.stored(jobs)
+
+    def _close(self, block: int) -> None:
+        self._open[block] -= 1
+        if not self._open[block]:
+            del self._open[block]
+        while self._prefix < self._cursor and self._prefix not in self._open:
+            self._prefix += 1
+
+    def _release(self, now: float) -> None:
+        """Jobs whose back-off is over go to the front of their lane."""
+        due = []
+        while self._backoff and self._backoff[0][0] <= now:
+            due.append(heapq.heappop(self._backoff)[2])
+        for job in sorted(due, key=lambda job: job.order, reverse=True):
+            job.ready_at = now
+            self._lanes[job.variant].appendleft(job)
+
+    def _refill(self, now: float) -> None:
+        if self.stopped is not None:
+            return
+        plan, done = self._plan, self._plan.done
+        end = min(plan.blocks, self._prefix + max(WINDOW, 4 * self.in_flight))
+        while self._cursor < end:
+            block = self._cursor
+            self._cursor += 1
+            positions = plan.dispatch(block)
+            left = [(slot, position) for slot, position in enumerate(positions) if not done[position]]
+            if not left:
+                if not self._open:
+                    self._prefix = self._cursor
+                    end = min(plan.blocks, self._prefix + max(WINDOW, 4 * self.in_flight))
+                continue
+            self._open[block] = len(left)
+            case = plan.parts(positions[0])[0]
+            content = plan.cases[case]
+            for slot, position in left:
+                variant = position % len(plan.variants)
+                self._lanes[variant].append(Job(plan.trial(position, content), variant, block, slot, case, now))
+
+    def _start(self, now: float) -> float:
+        """Start all that may; how long until one more might."""
+        if self.stopped is not None:
+            return UNTIL_AN_EVENT
+        while True:
+            earliest = self._backoff[0][0] - now if self._backoff else UNTIL_AN_EVENT
+            if self._records.waiting() > UNWRITTEN:
+                return earliest
+            chosen: Job | None = None
+            for lane in self._lanes:
+                if not lane or (chosen is not None and lane[0].order > chosen.order):
+                    continue
+                wait = self._longest_wait(lane[0], now)
+                if wait == 0.0:
+                    chosen = lane[0]
+                elif wait < earliest:
+                    earliest = wait
+            if chosen is None:
+                return max(0.0, earliest)
+            self._dispatch(chosen, now)
+            self._refill(now)
+
+    def _longest_wait(self, job: Job, now: float) -> float:
+        longest = 0.0
+        for limit in self._limits:
+            wait = limit.wait(job, now)
+            if wait > longest:
+                longest = wait
+        return longest
+
+    def _dispatch(self, job: Job, now: float) -> None:
+        self._lanes[job.variant].popleft()
+        for limit in self._limits:
+            limit.take(job, now)
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        job.attempt += 1
+        job.dispatched_at = now
+        job.timing.attempts = job.attempt
+        job.timing.queue_s += now - job.ready_at
+        job.timing.in_flight = self.in_flight
+        self._listener.started(job, self.in_flight)
+        self._engine.submit(job, self.finished)

@@ -1,0 +1,76 @@
+"""Scoring: after an answer is safe, in a thread of its own, so that a slow or broken scorer costs no answer."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+
+from abreast.model import Answer, Case, Score
+from abreast.scorers.base import Scorer
+from abreast.store import Store, Writer
+from abreast.store.rows import score_rows
+
+Item = tuple[int, Case, Answer]
+
+
+class Scoring:
+    """Takes stored answers, gives score rows to the writer."""
+
+    def __init__(self, scorers: Sequence[Scorer], writer: Writer) -> None:
+        self._scorers = scorers
+        self._writer = writer
+        self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._abandoned = False
+        self._thread = threading.Thread(target=self._work, name="abreast-scoring", daemon=True)
+        self._thread.start()
+
+    def put(self, position: int, case: Case, answer: Answer) -> None:
+        self._items.put((position, case, answer))
+
+    def finish(self, abandon: bool = False) -> None:
+        """Score what is left; `abandon` leaves it for a resume."""
+        self._abandoned = abandon
+        self._items.put(None)
+        self._thread.join(timeout=5.0 if abandon else None)
+
+    def _work(self) -> None:
+        run_id = self._writer.lease.run_id
+        while (item := self._items.get()) is not None and not self._abandoned:
+            position, case, answer = item
+            for scorer in self._scorers:
+                for row in score_rows(run_id, position, scorer.version, scored(scorer, case, answer)):
+                    self._writer.put("scores", row)
+
+
+def scored(scorer: Scorer, case: Case, answer: Answer) -> Sequence[Score]:
+    """The scores of one answer; a crash of the scorer is said in them and spoils nothing."""
+    try:
+        return scorer.score(case, answer)
+    except Exception as error:  # noqa: BLE001 - a scorer may be a user's
+        explanation = f"crashed: {type(error).__name__}: {error}"
+        return tuple(Score(column, None, explanation) for column in scorer.columns)
+
+
+def unscored(store: Store, run_id: int, scorers: Sequence[Scorer]) -> Iterator[Item]:
+    """Stored answers that lack a score of one of these scorers in its present version."""
+    if not scorers:
+        return
+    wanted = [(column, scorer.version) for scorer in scorers for column in scorer.columns]
+    known = " + ".join(
+        "(SELECT COUNT(*) FROM scores s WHERE s.run_id = t.run_id AND s.position = t.position "
+        "AND s.name = ? AND s.version = ?)"
+        for _ in wanted
+    )
+    rows = store.each(
+        "SELECT t.position, c.id, c.input, c.expected, c.tags, c.case_group, p.answer, p.value, p.data, t.model "
+        "FROM trials t JOIN cases c ON c.digest = t.case_digest "
+        "JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
+        f"WHERE t.run_id = ? AND t.status = 'ok' AND {known} < ?",
+        (run_id, *(part for pair in wanted for part in pair), len(wanted)),
+    )
+    for position, case_id, value, expected, tags, group, text, answer_value, data, model in rows:
+        case = Case(case_id, json.loads(value), json.loads(expected), json.loads(tags), group)
+        kept = None if answer_value is None else json.loads(answer_value)
+        yield position, case, Answer(text, kept, json.loads(data) if data else {}, model=model)

@@ -1,0 +1,224 @@
+"""The one module that owns threads and processes for targets.
+
+A thread hands its result back in batches: one wake-up of the loop for all that finished meanwhile. A process worker
+is a thread here and a process there; a timeout kills the process, and a crash takes only its own trial along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from abreast.errors import Crashed, TrialError, classify
+from abreast.model import Failure
+
+Task = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
+
+
+class Threads:
+    """Threads that are made when needed and wait for work; nobody waits for one that is stuck."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._work: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._idle = 0
+        self._lock = threading.Lock()
+        self._results: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
+        self._scheduled = False
+        self._count = 0
+        self._closed = False
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
+        future = self._loop.create_future()
+        with self._lock:
+            if self._idle > 0:
+                self._idle -= 1
+            else:
+                self._count += 1
+                threading.Thread(target=self._serve, name=f"abreast-{self._count}", daemon=True).start()
+        self._work.put((future, function, arguments))
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            task = self._work.get()
+            if task is None:
+                return
+            future, function, arguments = task
+            if future.cancelled():
+                self._hand_back(future, None, None)
+                continue
+            try:
+                result, error = function(*arguments), None
+            except BaseException as caught:  # noqa: BLE001 - user code; SystemExit too must not end a worker
+                result, error = None, caught
+            self._hand_back(future, result, error)
+            del task, future, result, error
+
+    def _hand_back(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+        with self._lock:
+            self._idle += 1
+            self._results.append((future, result, error))
+            if self._scheduled or self._closed:
+                return
+            self._scheduled = True
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody wants the result
+            self._loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        with self._lock:
+            self._scheduled = False
+            results = list(self._results)
+            self._results.clear()
+        for future, result, error in results:
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(result)
+            elif isinstance(error, Exception) and not isinstance(error, StopIteration):
+                future.set_exception(error)
+            else:
+                future.set_exception(Crashed(f"{type(error).__name__}: {error}"))
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for _ in range(self._count):
+                self._work.put(None)
+
+
+class Process:
+    """One worker process, in a session of its own so that its children go with it."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._here, there = context.Pipe()
+        self._process = context.Process(target=serve, args=(there, os.getpid()), daemon=True)
+        self._process.start()
+        there.close()
+
+    def call(self, function: bytes) -> Any:
+        """Run one pickled call there. Raises `Crashed` if the process ends instead of answering."""
+        try:
+            self._here.send_bytes(function)
+            kind, value = pickle.loads(self._here.recv_bytes())
+        except (EOFError, OSError):
+            self._process.join(1.0)
+            code = self._process.exitcode
+            self.kill()
+            raise Crashed(f"the process ended ({_exit(code)})") from None
+        if kind == "failure":
+            raise _Told(value)
+        return value
+
+    def kill(self) -> None:
+        pid = self._process.pid
+        if pid is not None and self._process.is_alive():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+            self._process.kill()
+        self._process.join(5.0)
+        self._here.close()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+
+class _Told(TrialError):
+    """A failure that another process has already classified."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message, retry_after=failure.retry_after)
+        self.kind = failure.kind
+        self.blame = failure.blame
+
+
+def _exit(code: int | None) -> str:
+    if code is None:
+        return "no exit code"
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+class Workers:
+    """Threads for what waits, processes for what computes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._threads = Threads(loop)
+        self._free: list[Process] = []
+        self._all: set[Process] = set()
+        self._closed = False
+
+    def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+        return self._threads.call(function, *arguments)
+
+    async def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Any:
+        call = pickle.dumps((function, arguments))
+        while self._free and not self._free[-1].alive:
+            self._all.discard(self._free.pop())
+        worker = self._free.pop() if self._free else await self._threads.call(Process)
+        self._all.add(worker)
+        try:
+            value = await self._threads.call(worker.call, call)
+        except asyncio.CancelledError:  # a timeout, or Ctrl-C twice
+            self._all.discard(worker)
+            self._threads.call(worker.kill)
+            raise
+        except _Told:
+            self._free.append(worker)
+            raise
+        except BaseException:
+            self._all.discard(worker)
+            raise
+        self._free.append(worker)
+        return value
+
+    def close(self) -> None:
+        self._closed = True
+        self._threads.close()
+        for worker in self._all:
+            worker.kill()
+        self._all.clear()
+
+
+def serve(pipe: Connection, parent: int) -> None:
+    """The life of a worker process: one call after the other until the driver closes the pipe or dies."""
+    _die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            call = pipe.recv_bytes()
+        except (EOFError, OSError):
+            return
+        try:
+            function, arguments = pickle.loads(call)
+            reply = pickle.dumps(("value", function(*arguments)))
+        except BaseException as error:  # noqa: BLE001 - user code, told to the driver
+            reply = pickle.dumps(("failure", classify(error)))
+        pipe.send_bytes(reply)
+
+
+def _die_with(parent: int) -> None:
+    """Nothing outlives a killed driver: a session of its own, and on Linux a signal when the parent dies."""
+    with contextlib.suppress(OSError):
+        os.setsid()
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(1)

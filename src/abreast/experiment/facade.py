@@ -1,0 +1,214 @@
+"""The public façade: `Experiment(...).check()`, `.run()`, `.report()`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from abreast.analyse import analyse
+from abreast.errors import BadInput, suggestion
+from abreast.experiment.options import Options, Result
+from abreast.experiment.prepared import Prepared
+from abreast.experiment.stored import reopened
+from abreast.model import Variant
+from abreast.plan import Plan, variant_digest
+from abreast.preflight import Finding
+from abreast.python_reference import add_to_path
+from abreast.report.terminal import as_text
+from abreast.spec import Limits, Selection, Spec, load_cases, load_spec, validated
+from abreast.spec.scorers import build_scorers, check_expected, primary_column
+from abreast.store import Store, open_store
+from abreast.targets import build
+
+
+class Experiment:
+    """Cases × variants × repeats, with scorers, limits and a store.
+
+    >>> experiment = Experiment(
+    ...     name="greeting",
+    ...     cases=[{"id": "hello", "input": "Say hello", "expected": "hello"}],
+    ...     variants={"loud": {"accuracy": 1.0}},
+    ...     target="simulated",
+    ...     scorers=["exact"],
+    ... )
+    >>> [variant.name for variant in experiment.variants]
+    ['loud']
+    """
+
+    def __init__(
+        self,
+        *,
+        cases: Any,
+        name: str = "experiment",
+        variants: Mapping[str, Any] | Sequence[Variant] | None = None,
+        target: str | Callable[..., Any] | None = None,
+        scorers: Sequence[Any] = (),
+        baseline: str | None = None,
+        repeats: int = 1,
+        grid: Mapping[str, Sequence[Any]] | None = None,
+        params: Mapping[str, Any] | None = None,
+        primary: str | None = None,
+        limits: Mapping[str, Any] | Limits | None = None,
+        store: str | Path = "results.db",
+        seed: int = 0,
+        description: str = "",
+        base: Path | str = ".",
+    ) -> None:
+        given: dict[str, Any] = {
+            "name": name,
+            "cases": cases,
+            "variants": list(variants) if isinstance(variants, tuple) else variants,
+            "target": target,
+            "scorers": list(scorers),
+            "baseline": baseline,
+            "repeats": repeats,
+            "grid": None if grid is None else {key: list(values) for key, values in grid.items()},
+            "params": dict(params or {}),
+            "primary": primary,
+            "limits": limits or {},
+            "store": str(store),
+            "seed": seed,
+            "description": description,
+        }
+        self.spec: Spec = validated(given, "Experiment")
+        self.base = Path(base)
+        self.origin: Path | None = None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Experiment:
+        """The experiment in a spec file. What it names is looked for beside it."""
+        return cls.of(load_spec(Path(path)), Path(path).resolve().parent, Path(path))
+
+    @classmethod
+    def of(cls, spec: Spec, base: Path, origin: Path | None = None) -> Experiment:
+        experiment = cls.__new__(cls)
+        experiment.spec, experiment.base, experiment.origin = spec, base, origin
+        return experiment
+
+    @classmethod
+    def reopen(cls, store: Store, run: str | None = None) -> tuple[Experiment, Options]:
+        """The experiment of a run that is not complete (the last one if none is named), and how it was started."""
+        spec, base, origin, options = reopened(store, run)
+        return cls.of(spec, base, origin), Options(store=store.path, **options)
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """The contenders, defaults filled in."""
+        return self.spec.all_variants()
+
+    def check(self, **options: Any) -> list[Finding]:
+        """The checks that `run` makes first; nothing is executed and nothing is written."""
+        with closing(self.prepare(Options(**options))) as prepared:
+            return prepared.findings
+
+    def run(self, options: Options | None = None, **overrides: Any) -> Result:
+        """Execute what is missing and analyse the whole. Inside a running event loop, in a thread of its own."""
+        chosen = replace(options or Options(), **overrides) if overrides else options or Options()
+        with closing(self.prepare(chosen)) as prepared:
+            prepared.refuse_if_failed()
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                return asyncio.run(prepared.execute())
+            return _in_thread(prepared)
+
+    def report(self, run: str = "latest") -> str:
+        """The terminal report of a stored run, as text."""
+        with open_store(self._store_path(None)) as store:
+            return as_text(analyse(store, run))
+
+    def against_itself(self) -> Experiment:
+        """The baseline under two names: an experiment that must find nothing."""
+        variants = self.spec.all_variants()
+        name = self.spec.baseline_of(variants)
+        one = next(variant for variant in variants if variant.name == name)
+        twins = [one, replace(one, name=f"{name} again")]
+        changes: dict[str, Any] = {
+            "name": f"{self.spec.name} (A/A)",
+            "variants": twins,
+            "grid": None,
+            "baseline": name,
+            "params": {},
+        }
+        given = {**{key: getattr(self.spec, key) for key in Spec.model_fields}, **changes}
+        return Experiment.of(validated(given, "A/A"), self.base, self.origin)
+
+    def prepare(self, options: Options) -> Prepared:
+        """From the spec to a plan with everything found out that can be without executing."""
+        add_to_path(self.base)
+        spec = _overridden(self.spec, options)
+        variants = _selected(spec.all_variants(), options.variant)
+        baseline = variants[0].name if options.variant and spec.baseline not in options.variant else None
+        baseline = baseline or spec.baseline_of(variants)
+        shared: dict[str, Any] = {}
+        targets = [build(variant, spec.seed, shared) for variant in variants]
+        scorers = build_scorers(spec)
+        primary = primary_column(spec, scorers)
+        cases = load_cases(spec.cases, self.base, _selection(options))
+        try:
+            check_expected(cases.without_expected, scorers)
+            digests = [variant_digest(variant, target) for variant, target in zip(variants, targets, strict=True)]
+            plan = Plan(cases, variants, digests, spec.repeats, spec.seed)
+            store = open_store(self._store_path(options.store))
+            return Prepared(spec, self.base, self.origin, options, plan, targets, scorers, primary, baseline, store)
+        except BaseException:
+            cases.close()
+            raise
+
+    def _store_path(self, override: str | Path | None) -> str | Path:
+        if override is not None:
+            return override
+        return self.spec.store if "://" in self.spec.store else self.base / self.spec.store
+
+
+def _in_thread(prepared: Prepared) -> Result:
+    outcome: list[Any] = []
+
+    def work() -> None:
+        try:
+            outcome.append(asyncio.run(prepared.execute()))
+        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
+            outcome.append(error)
+
+    thread = threading.Thread(target=work, name="abreast-run")
+    thread.start()
+    thread.join()
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    result: Result = outcome[0]
+    return result
+
+
+def _overridden(spec: Spec, options: Options) -> Spec:
+    limits = spec.limits.model_dump(exclude_unset=True)
+    if options.parallel is not None:
+        limits["parallel"] = options.parallel
+    if options.trial_parallelism is not None:
+        limits["trial_parallelism"] = options.trial_parallelism
+    changes: dict[str, Any] = {"limits": limits}
+    if options.repeats is not None:
+        changes["repeats"] = options.repeats
+    if options.seed is not None:
+        changes["seed"] = options.seed
+    return validated({**{key: getattr(spec, key) for key in Spec.model_fields}, **changes}, "options")
+
+
+def _selected(variants: tuple[Variant, ...], names: tuple[str, ...]) -> tuple[Variant, ...]:
+    known = [variant.name for variant in variants]
+    for name in names:
+        if name not in known:
+            raise BadInput(f"--variant {name}: no such variant{suggestion(name, known)}")
+    return tuple(variant for variant in variants if not names or variant.name in names)
+
+
+def _selection(options: Options) -> Selection:
+    limits = [number for number in (options.limit, options.debug) if number is not None]
+    for number in limits:
+        if number < 1:
+            raise BadInput(f"a limit of {number} cases leaves none", "write 1 or more")
+    return Selection(tuple(options.case), dict(options.tag), min(limits) if limits else None)

@@ -1,0 +1,73 @@
+"""What a run can be told, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from abreast.analyse import Analysis
+from abreast.execute import Listener
+from abreast.report.sentence import verdict_lines
+from abreast.store import Store, open_store
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line, or a call of `run`, overrides."""
+
+    parallel: Any = None
+    trial_parallelism: int | None = None
+    repeats: int | None = None
+    seed: int | None = None
+    store: str | Path | None = None
+    case: tuple[str, ...] = ()
+    tag: Mapping[str, str] = field(default_factory=dict)
+    variant: tuple[str, ...] = ()
+    limit: int | None = None
+    debug: int | None = None
+    fresh: bool = False
+    retry_failed: bool = False
+    label: str | None = None
+    strict: bool = False
+    force: bool = False
+    resume: str | None = None
+    listeners: tuple[Listener, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run came to. Print `verdict`; the rest is for programs."""
+
+    run: str
+    store: Path
+    status: str
+    planned: int
+    executed: int
+    reused: int
+    done_before: int
+    stopped: str | None
+    most_in_flight: int
+    analysis: Analysis
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in words, a line for each variant against the baseline."""
+        return "\n".join(verdict_lines(self.analysis))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every trial of this run, in plan order, with the columns of `predictions`."""
+        with open_store(self.store) as store:
+            return predictions(store, self.run)
+
+
+def predictions(store: Store, run: str) -> list[dict[str, Any]]:
+    """The rows of a run in plan order."""
+    return store.dicts(
+        "SELECT p.* FROM predictions p JOIN runs r ON r.run = p.run JOIN variants v ON v.run_id = r.run_id "
+        "AND v.name = p.variant JOIN cases c ON c.id = p.case_id JOIN trials t ON t.run_id = r.run_id "
+        "AND t.variant = v.variant AND t.case_digest = c.digest AND t.repeat = p.repeat "
+        "WHERE p.run = ? ORDER BY t.position",
+        (run,),
+    )

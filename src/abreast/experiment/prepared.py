@@ -1,0 +1,232 @@
+"""A plan that is ready to execute, and its execution: the corridor from plan to analysis."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from abreast.analyse import analyse
+from abreast.errors import Incomplete, PreflightRefused, StoreError
+from abreast.execute import Execution, Listeners, orphans
+from abreast.execute.scoring import unscored
+from abreast.experiment.options import Options, Result
+from abreast.experiment.stored import shown_params, stored_spec
+from abreast.plan import Plan, find_reusable, mark_done
+from abreast.plan.names import new_name
+from abreast.plan.provenance import provenance
+from abreast.preflight import Context, examine
+from abreast.scorers.base import Scorer
+from abreast.spec import Spec
+from abreast.store import Lease, NewRun, Reuse, Store
+from abreast.store.rows import case_row, columns_of, to_json
+from abreast.store.schema import Column
+from abreast.store.writer import add_columns
+from abreast.targets import Target
+
+
+class Prepared:
+    """A plan with its targets, scorers and store: everything but the execution."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        base: Path,
+        origin: Path | None,
+        options: Options,
+        plan: Plan,
+        targets: Sequence[Target],
+        scorers: Sequence[Scorer],
+        primary: str | None,
+        baseline: str,
+        store: Store,
+    ) -> None:
+        self.spec, self.base, self.origin, self.options = spec, base, origin, options
+        self.plan, self.targets, self.scorers = plan, targets, scorers
+        self.primary, self.baseline, self.store = primary, baseline, store
+        self.provenance = provenance(base, plan.cases, spec.seed)
+        self.exists = store.exists()
+        self.continues = self._unfinished_run()
+        self.reuses = self._reusable()
+        if self.continues:
+            mark_done(plan, store, store.run(self.continues)["run_id"])
+        self.done_before = int(plan.done.sum())
+        self.simulated = any(target.simulated for target in targets)
+        self.findings = examine(self._context())
+
+    @property
+    def to_execute(self) -> int:
+        return self.plan.missing() - len(self.reuses)
+
+    def close(self) -> None:
+        self.plan.cases.close()
+        self.store.close()
+
+    def refuse_if_failed(self) -> None:
+        """Exit 4 before anything is spent."""
+        if self.options.force:
+            return
+        bad = ("fail", "warn") if self.options.strict else ("fail",)
+        for finding in self.findings:
+            if finding.level in bad:
+                raise PreflightRefused(f"{finding.check}: {finding.message}", finding.fix)
+
+    async def execute(self) -> Result:
+        """Take the lease, take over what can be reused, execute the rest, analyse."""
+        held, reused = self._enter()
+        listener = Listeners(self.options.listeners)
+        listener.event("run_started", run=held.run, planned=len(self.plan), to_execute=self.plan.missing())
+        try:
+            pending = unscored(self.store, held.run_id, self.scorers)
+            ending = await Execution(
+                self.plan, self.targets, self.scorers, self.spec.limits, self.store, held, listener, pending
+            ).run()
+        except BaseException:
+            self.store.finish(held, "incomplete", "the driver failed")
+            raise
+        if ending.error is not None:
+            _raise_store_failure(ending.error, held.run, self.store, len(self.plan))
+        status, reason = self._status(held, ending.stopped)
+        self.store.finish(held, status, reason)
+        self.store.materialise()
+        self.store.close()
+        analysis = analyse(self.store, held.run)
+        listener.event("run_finished", run=held.run, status=status, reason=reason, executed=ending.executed)
+        return Result(
+            held.run,
+            self.store.path,
+            status,
+            len(self.plan),
+            ending.executed,
+            reused,
+            self.done_before,
+            ending.stopped,
+            ending.most_in_flight,
+            analysis,
+        )
+
+    def _enter(self) -> tuple[Lease, int]:
+        if self.exists:
+            orphans.reap(self.store.abandoned())
+        if self.continues:
+            held = self.store.claim(self.continues)
+            self.store.close()
+            mark_done(self.plan, self.store, held.run_id)
+            self._register_columns()
+            return held, 0
+        known = {row[0] for row in self.store.rows("SELECT run FROM runs")} if self.exists else set()
+        held = self.store.begin(self._new_run(new_name(known)))
+        if self.reuses:
+            cases = self.plan.cases
+            indexes = sorted({self.plan.parts(reuse.position)[0] for reuse in self.reuses})
+            rows = (case_row(cases.digest(index), cases.input_digest(index), cases[index]) for index in indexes)
+            self.store.adopt(held, rows, self.reuses)
+            for reuse in self.reuses:
+                self.plan.done[reuse.position] = True
+        return held, len(self.reuses)
+
+    def _register_columns(self) -> None:
+        with self.store.change() as connection:
+            add_columns(connection, self._columns())
+
+    def _new_run(self, name: str) -> NewRun:
+        plan = self.plan
+        variants = [
+            (
+                index,
+                variant.name,
+                target.name,
+                to_json(shown_params(variant)),
+                plan.digests[index],
+                plan.variant_occurrence[index],
+            )
+            for index, (variant, target) in enumerate(zip(plan.variants, self.targets, strict=True))
+        ]
+        return NewRun(
+            name,
+            self.spec.name,
+            self.options.debug is not None,
+            self.simulated,
+            self.options.label,
+            plan.fingerprint(),
+            len(plan),
+            self.primary,
+            self.baseline,
+            self.spec.seed,
+            stored_spec(self.spec, self.base, self.origin, self.options),
+            self.provenance,
+            variants,
+            self._columns(),
+        )
+
+    def _columns(self) -> list[Column]:
+        found = [column for variant in self.plan.variants for column in columns_of("params", shown_params(variant))]
+        found += [Column("score", column, "real") for scorer in self.scorers for column in scorer.columns]
+        found += [Column("tag", key, "text") for key in sorted(self.plan.cases.tag_keys)]
+        return found
+
+    def _unfinished_run(self) -> str | None:
+        options = self.options
+        if not self.exists or options.fresh:
+            return None
+        if options.resume is not None:
+            return self._resumable(options.resume)
+        found = self.store.unfinished(self.spec.name, self.plan.fingerprint())
+        if found is None or bool(self.store.run(found)["debug"]) != (options.debug is not None):
+            return None
+        return found
+
+    def _resumable(self, name: str) -> str:
+        run = self.store.run(name)
+        if run["fingerprint"] != self.plan.fingerprint():
+            raise PreflightRefused(
+                f"{run['run']} cannot go on: {self._what_changed(run)} since it started",
+                "start a new run, which reuses every answer that still holds: abreast run SPEC",
+            )
+        return str(run["run"])
+
+    def _what_changed(self, run: Mapping[str, Any]) -> str:
+        if json.loads(run["provenance"])["data_hash"] != self.plan.cases.hash:
+            return "its cases changed"
+        digests = dict(self.store.rows("SELECT name, digest FROM variants WHERE run_id = ?", (run["run_id"],)))
+        now = zip(self.plan.variants, self.plan.digests, strict=True)
+        changed = [variant.name for variant, digest in now if digests.get(variant.name) != digest]
+        return f"{', '.join(changed)} changed" if changed else "its plan changed"
+
+    def _reusable(self) -> list[Reuse]:
+        if not self.exists or self.continues or self.options.fresh:
+            return []
+        return find_reusable(self.plan, self.targets, self.store)
+
+    def _context(self) -> Context:
+        last, digests = None, {}
+        if self.exists:
+            rows = self.store.dicts(
+                "SELECT run_id, run, provenance FROM runs WHERE experiment = ? ORDER BY run_id DESC LIMIT 1",
+                (self.spec.name,),
+            )
+            if rows:
+                last = {"run": rows[0]["run"], "data_hash": json.loads(rows[0]["provenance"])["data_hash"]}
+                digests = dict(
+                    self.store.rows("SELECT name, digest FROM variants WHERE run_id = ?", (rows[0]["run_id"],))
+                )
+        return Context(self.plan, self.targets, self.spec.limits, last, digests, self.provenance)
+
+    def _status(self, held: Lease, stopped: str | None) -> tuple[str, str | None]:
+        self.store.close()
+        final = len(self.store.final_positions(held.run_id))
+        if final >= len(self.plan):
+            return "complete", None
+        if stopped is not None:
+            return "incomplete", stopped
+        return "incomplete", f"{len(self.plan) - final} trials failed by infrastructure"
+
+
+def _raise_store_failure(error: StoreError, run: str, store: Store, planned: int) -> None:
+    try:
+        stored = store.run(run)["stored_trials"]
+        told = f"; {stored} of {planned} trials are stored and safe"
+    except StoreError:
+        told = ""
+    raise Incomplete(f"{error.message}{told}", f"{error.fix.split(', then')[0]}, then: abreast resume {run}") from error

@@ -1,0 +1,98 @@
+"""What a run keeps of its experiment, and the way back from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from abreast.errors import BadInput
+from abreast.experiment.options import Options
+from abreast.model import Variant
+from abreast.spec import Spec, validated
+from abreast.store import Store
+from abreast.targets.python import reference_of
+from abreast.targets.request import params_as_mapping
+
+
+def shown_params(variant: Variant) -> dict[str, Any]:
+    params = params_as_mapping(variant.params)
+    return {key: reference_of(value) if callable(value) else value for key, value in params.items()}
+
+
+def stored_spec(spec: Spec, base: Path, origin: Path | None, options: Options) -> dict[str, Any]:
+    """The spec as it was executed, so that `resume` needs no file; functions by name."""
+    written = spec.model_dump(mode="python", include={"name", "description", "repeats", "baseline", "primary", "store"})
+    return {
+        **written,
+        "seed": spec.seed,
+        "cases": _written_cases(spec.cases, origin),
+        "variants": _written_variants(spec),
+        "scorers": [item if isinstance(item, str | Mapping) else reference_of(item) for item in spec.scorers],
+        "limits": spec.limits.model_dump(exclude_unset=True),
+        "base": str(base.resolve()),
+        "origin": str(origin.resolve()) if origin else None,
+        "options": {
+            "case": list(options.case),
+            "tag": dict(options.tag),
+            "variant": list(options.variant),
+            "limit": options.limit,
+            "debug": options.debug,
+        },
+    }
+
+
+def _written_cases(cases: Any, origin: Path | None) -> Any:
+    """Cases that can be found again: files and references; those inside a spec file too."""
+    if isinstance(cases, str):
+        return cases
+    if isinstance(cases, list) and all(isinstance(item, str) or (origin and isinstance(item, dict)) for item in cases):
+        return cases
+    return None
+
+
+def _written_variants(spec: Spec) -> dict[str, Any] | None:
+    """The contenders as a spec file would have them; None if one exists only in Python."""
+    written: dict[str, Any] = {}
+    for variant in spec.all_variants():
+        params = variant.params
+        if (
+            not isinstance(variant.target, str)
+            or not isinstance(params, Mapping)
+            or any(map(callable, params.values()))
+        ):
+            return None
+        settings = {"target": variant.target, "executor": variant.executor, "version": variant.version}
+        written[variant.name] = {**params, **settings}
+    return written
+
+
+def reopened(store: Store, name: str | None) -> tuple[Spec, Path, Path | None, dict[str, Any]]:
+    """Spec, folder and file of a run that is not complete, and the options it was started with."""
+    run = store.run(name) if name is not None else _last_incomplete(store)
+    if run["status"] == "complete":
+        raise BadInput(f"{run['run']} is complete: there is nothing to go on with", f"abreast report {run['run']}")
+    spec, base, origin, options = spec_of(run)
+    if not base.is_dir():
+        raise BadInput(f"{run['run']} was started in {base}, which is not there any more")
+    return spec, base, origin, {**options, "resume": run["run"]}
+
+
+def spec_of(run: Mapping[str, Any]) -> tuple[Spec, Path, Path | None, dict[str, Any]]:
+    """What a stored run says of its experiment."""
+    stored = json.loads(run["spec"])
+    base, origin, options = Path(stored.pop("base")), stored.pop("origin"), stored.pop("options")
+    if stored["cases"] is None or stored["variants"] is None:
+        raise BadInput(
+            f"{run['run']} was started from Python", "call .run() of the same Experiment again: it goes on with the run"
+        )
+    spec = validated(stored, f"the spec of {run['run']}")
+    return spec, base, Path(origin) if origin else None, dict(options)
+
+
+def _last_incomplete(store: Store) -> dict[str, Any]:
+    incomplete = [run for run in store.runs() if run["status"] in ("incomplete", "running")]
+    if incomplete:
+        return incomplete[-1]
+    raise BadInput(f"{store.path}: every run is complete", "abreast run SPEC starts a new one")

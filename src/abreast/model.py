@@ -1,0 +1,140 @@
+"""The vocabulary: every word of the product on one page.
+
+Read this first and the rest is guessable. The same words stand in the docs, the spec, the database and the code.
+Nothing here reads, writes or waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal["ok", "error", "skipped", "cancelled"]
+Blame = Literal["variant", "infrastructure", "unknown"]
+CostBasis = Literal["reported", "estimated", "included", "unknown"]
+Executor = Literal["auto", "thread", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question. Cases of one `group` (one document, one pull request) are not independent.
+
+    >>> Case("greeting", "Say hello", expected="hello").id
+    'greeting'
+    """
+
+    id: str
+    input: Any
+    expected: Any = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One contender: a name, a target and its parameters.
+
+    `target` is a name (`simulated`, `python:module:function`) or a Python function; left out, the experiment's.
+    `params` is a mapping, or a dataclass instance that the function receives as it is.
+
+    >>> Variant("short", params={"style": "brief"}).name
+    'short'
+    """
+
+    name: str
+    target: str | Callable[..., Any] | None = None
+    params: Any = field(default_factory=dict)
+    executor: Executor = "auto"
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Case × variant × repeat: the atom.
+
+    `position` is its place in the plan; `occurrence` tells it from trials that would otherwise have the same key.
+    """
+
+    position: int
+    case: Case
+    variant: Variant
+    repeat: int
+    occurrence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a trial sends after transform and template. It is what is estimated, sent and stored."""
+
+    prompt: str
+    input: Any
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens by class; None where the target does not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a target gave back. `data` holds further named values; each becomes a column of its own.
+
+    >>> Answer("42").text
+    '42'
+    """
+
+    text: str
+    value: Any = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    cost_basis: CostBasis = "unknown"
+    model: str | None = None
+    raw_response: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt gave no answer, and whose fault that is: the statistics and the retries treat them differently."""
+
+    kind: str
+    blame: Blame
+    message: str
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One number for one answer. `name` is the column without its `score_`; `value` is None if the scorer crashed."""
+
+    name: str
+    value: float | None
+    explanation: str = ""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one attempt, and how long each part of it took."""
+
+    status: Status
+    answer: Answer | None = None
+    failure: Failure | None = None
+    started_at: float = 0.0
+    finished_at: float = 0.0
+    service_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened and when; what the scheduler did and why. Observers, `--events` and the store read these."""
+
+    at: float
+    kind: str
+    detail: Mapping[str, Any] = field(default_factory=dict)

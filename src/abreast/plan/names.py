@@ -1,0 +1,30 @@
+"""Names that can be said aloud: `brave-otter-4821`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Container
+
+_ADJECTIVES = """
+able amber brave bright brisk calm candid clear clever cosmic crisp daring eager early fair fleet fresh gentle
+glad golden grand hardy honest humble jolly keen kind lively lucid lucky mellow merry mild modest neat nimble
+noble patient plain polite proud quick quiet ready round sharp silent silver smooth snowy solid spry steady
+still stout sunny swift tidy trusty vivid warm wise witty young
+"""
+_ANIMALS = """
+badger beaver bison bittern crane cricket curlew dolphin dormouse dove eagle egret falcon ferret finch fox gecko
+gibbon grouse hare hawk heron ibex ibis jackdaw kestrel koala lark lemur linnet lynx magpie marten mole moth
+newt nuthatch ocelot oriole osprey otter owl panda parrot pelican petrel pika plover puffin quail raven robin
+salmon seal shrew siskin sparrow starling stoat stork swallow swan swift tern thrush toad trout turtle vole
+walrus warbler weasel whale wombat wren
+"""
+ADJECTIVES = tuple(_ADJECTIVES.split())
+ANIMALS = tuple(_ANIMALS.split())
+
+
+def new_name(taken: Container[str]) -> str:
+    """A name that is not taken."""
+    while True:
+        name = f"{secrets.choice(ADJECTIVES)}-{secrets.choice(ANIMALS)}-{secrets.randbelow(10_000):04d}"
+        if name not in taken:
+            return name

@@ -1,0 +1,135 @@
+"""The plan: which trials there are, in which order they start, and what is already done.
+
+A trial's position is arithmetic: case, then repeat, then variant, in the order they were written; reports use it.
+Trials start in another order, the dispatch order: groups shuffled, cases shuffled within a group, all repeats of a
+case together, the variants of a block next to each other in random order. A million trials are a few arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from abreast.digest import compose
+from abreast.model import Case, Trial, Variant
+from abreast.spec.cases import CaseTable, expand_duplicates
+
+_MASK = 2**64 - 1
+
+
+class Plan:
+    """Cases × variants × repeats, in dispatch order."""
+
+    def __init__(
+        self, cases: CaseTable, variants: Sequence[Variant], digests: Sequence[str], repeats: int, seed: int
+    ) -> None:
+        self.cases = cases
+        self.variants = tuple(variants)
+        self.digests = tuple(digests)
+        self.repeats = repeats
+        self.seed = seed
+        self.done: npt.NDArray[np.bool_] = np.zeros(len(self), dtype=np.bool_)
+        self._order = dispatch_order(cases.groups, seed)
+        self._case_occurrence = expand_duplicates(cases)
+        self.variant_occurrence = tuple(self.digests[:i].count(digest) for i, digest in enumerate(self.digests))
+        self._same = tuple(self.digests.count(digest) for digest in self.digests)
+
+    def __len__(self) -> int:
+        return len(self.cases) * len(self.variants) * self.repeats
+
+    @property
+    def blocks(self) -> int:
+        return len(self.cases) * self.repeats
+
+    def position(self, case: int, repeat: int, variant: int) -> int:
+        return (case * self.repeats + repeat) * len(self.variants) + variant
+
+    def parts(self, position: int) -> tuple[int, int, int]:
+        """Case index, repeat and variant index of a position."""
+        block, variant = divmod(position, len(self.variants))
+        case, repeat = divmod(block, self.repeats)
+        return case, repeat, variant
+
+    def trial(self, position: int, case: Case | None = None) -> Trial:
+        index, repeat, variant = self.parts(position)
+        return Trial(
+            position,
+            self.cases[index] if case is None else case,
+            self.variants[variant],
+            repeat,
+            self.occurrence(index, variant),
+        )
+
+    def occurrence(self, case: int, variant: int) -> int:
+        """Tells apart trials that would otherwise have one key: identical variants, identical inputs."""
+        return self._case_occurrence(case) * self._same[variant] + self.variant_occurrence[variant]
+
+    def dispatch(self, block: int) -> list[int]:
+        """The positions of the block that is the so-manieth to start, in the order its variants start."""
+        case = int(self._order[block // self.repeats])
+        first = self.position(case, block % self.repeats, 0)
+        return [first + variant for variant in block_order(self.seed, block, len(self.variants))]
+
+    def missing(self) -> int:
+        return len(self) - int(self.done.sum())
+
+    def fingerprint(self) -> str:
+        """The same for the same cases, contenders, repeats and seed: then a run can go on."""
+        named = [f"{variant.name}={digest}" for variant, digest in zip(self.variants, self.digests, strict=True)]
+        return compose("plan", self.cases.hash, *named, self.repeats, self.seed)
+
+    def undone(self) -> Iterator[int]:
+        """Positions without a final outcome, in the order of the files."""
+        yield from (int(position) for position in np.flatnonzero(~self.done))
+
+
+def dispatch_order(groups: Sequence[str | None], seed: int) -> npt.NDArray[np.int64]:
+    """Case indexes: groups shuffled, then cases within a group, so that no two groups mix.
+
+    >>> order = dispatch_order(["a", "b", "a", "b"], seed=1)
+    >>> {tuple(sorted(order[:2])), tuple(sorted(order[2:]))} == {(0, 2), (1, 3)}
+    True
+    """
+    random = np.random.default_rng(seed)
+    numbers: dict[str, int] = {}
+    group = np.fromiter(
+        (
+            len(groups) + index if name is None else numbers.setdefault(name, len(numbers))
+            for index, name in enumerate(groups)
+        ),
+        dtype=np.int64,
+        count=len(groups),
+    )
+    _, dense = np.unique(group, return_inverse=True)
+    place = random.permutation(int(dense.max()) + 1 if len(dense) else 0)
+    return np.lexsort((random.random(len(groups)), place[dense]))
+
+
+def block_order(seed: int, block: int, variants: int) -> list[int]:
+    """A random order of the variants, the same for the same seed and block.
+
+    >>> sorted(block_order(7, 3, 4))
+    [0, 1, 2, 3]
+    """
+    left = list(range(variants))
+    if variants == 1:
+        return left
+    code = _mixed(seed * 0x9E3779B97F4A7C15 + block + 1)
+    order = []
+    for size in range(variants, 0, -1):
+        if code < size:  # the digits are used up: more than 20 variants
+            code = _mixed(code + math.factorial(size % 20) + block)
+        code, chosen = divmod(code, size)
+        order.append(left.pop(chosen))
+    return order
+
+
+def _mixed(value: int) -> int:
+    """Well-mixed bits of a number (splitmix64)."""
+    value &= _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)

@@ -1,0 +1,26 @@
+"""Limits that cannot be meant as they are written."""
+
+from __future__ import annotations
+
+from abreast.preflight.context import Context
+from abreast.preflight.finding import Finding
+
+
+def check(context: Context) -> Finding:
+    limits = context.limits
+    for name in ("parallel", "trial_parallelism", "per_variant"):
+        value = getattr(limits, name)
+        if isinstance(value, int) and value < 1:
+            return Finding("limits", "note", f"{name} {value} means 1: one at a time", f"write {name}: 1 or more")
+    return Finding("limits", "pass", describe(limits.parallel, limits.trial_parallelism))
+
+
+def describe(parallel: object, blocks: int | None) -> str:
+    """How much happens at once, in words."""
+    if parallel is None:
+        return f"{blocks} blocks at once, one variant at a time in each" if blocks else "one trial at a time"
+    if parallel == "variants":
+        return f"{blocks or 1} block{'s' if (blocks or 1) > 1 else ''} at once, all variants of each together"
+    if isinstance(parallel, int):
+        return f"at most {parallel} trial{'s' if parallel > 1 else ''} in flight"
+    return "as many trials in flight as the target takes"

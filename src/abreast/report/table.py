@@ -1,0 +1,76 @@
+"""Rows as files: CSV, JSON lines and parquet, row by row."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from abreast.errors import BadInput
+from abreast.store import Store
+
+
+def export(store: Store, table: str, run: str | None, form: str, output: str | None) -> int:
+    """Write the rows of a view; how many there were."""
+    where, parameters = (" WHERE run = ?", (run,)) if run else ("", ())
+    names = [row[1] for row in store.rows(f"PRAGMA table_info({table})")]
+    rows = store.each(f"SELECT * FROM {table}{where}", parameters)
+    if form == "parquet":
+        if output is None:
+            raise BadInput("parquet cannot go to standard output", "--output rows.parquet")
+        return _parquet(names, rows, output)
+    with _opened(output) as file:
+        return _csv(names, rows, file) if form == "csv" else _jsonl(names, rows, file)
+
+
+@contextmanager
+def _opened(output: str | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        with Path(output).open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise BadInput(f"--output {output}: cannot be written ({error.strerror})") from None
+
+
+def _csv(names: list[str], rows: Iterator[tuple[Any, ...]], file: TextIO) -> int:
+    writer, count = csv.writer(file, lineterminator="\n"), 0
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow(row)
+        count += 1
+    return count
+
+
+def _jsonl(names: list[str], rows: Iterator[tuple[Any, ...]], file: TextIO) -> int:
+    count = 0
+    for row in rows:
+        file.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n")
+        count += 1
+    return count
+
+
+def _parquet(names: list[str], rows: Iterator[tuple[Any, ...]], output: str) -> int:
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix="abreast-") as folder:
+        lines = Path(folder) / "rows.jsonl"
+        with lines.open("w", encoding="utf-8") as file:
+            count = _jsonl(names, rows, file)
+        with duckdb.connect() as connection:
+            source = connection.read_json(str(lines), format="newline_delimited", sample_size=-1) if count else None
+            try:
+                if source is None:
+                    columns = ", ".join(f'NULL::VARCHAR AS "{name}"' for name in names)
+                    source = connection.sql(f"SELECT {columns} LIMIT 0")
+                source.write_parquet(output)
+            except duckdb.Error as error:
+                raise BadInput(f"--output {output}: {str(error).splitlines()[0]}") from None
+    return count

@@ -1,0 +1,99 @@
+"""The report in the terminal: the verdict, then a table, then where to look."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from abreast.analyse import Analysis, VariantSummary
+from abreast.report.sentence import verdict_lines
+
+_COLOURS = {"better": "bold green", "worse": "bold red", "inconclusive": "bold yellow", "SIMULATED": "bold magenta"}
+
+
+def render(analysis: Analysis) -> RenderableType:
+    """The whole report."""
+    parts: list[RenderableType] = [Text("  ").append(_verdict_line(line)) for line in verdict_lines(analysis)]
+    parts += [Text(""), _table(analysis)]
+    for comparison in analysis.comparisons:
+        if comparison.differences:
+            cases = ", ".join(
+                f"{item.case_id} ({item.baseline:.2g} → {item.variant:.2g})" for item in comparison.differences[:3]
+            )
+            parts.append(
+                Text(f"  look at  {cases}      abreast show {analysis.run['run']} {comparison.differences[0].case_id}")
+            )
+    if analysis.stored < analysis.planned:
+        left = analysis.planned - analysis.stored
+        parts.append(
+            Text(f"  {left:,} of {analysis.planned:,} trials were not run: {analysis.run['reason'] or 'unknown'}")
+        )
+    return Group(*parts)
+
+
+def _verdict_line(line: str) -> Text:
+    word = line.split(":")[0].split(" ")[0]
+    return Text(line, style=_COLOURS.get(word, ""))
+
+
+def _table(analysis: Analysis) -> Table:
+    table = Table(box=None, pad_edge=True, header_style="dim")
+    table.add_column("")
+    for title in ("score", "ok", "errors", "cost", "p50", "p95", "tokens in / out"):
+        table.add_column(title, justify="right" if title != "errors" else "left", no_wrap=True)
+    for summary in analysis.variants:
+        table.add_row(*(Text(cell) for cell in _cells(summary)))
+    return table
+
+
+def _cells(summary: VariantSummary) -> tuple[str, ...]:
+    score = summary.score
+    shown = "–" if score is None else f"{score.estimate:.1%} ({score.low:.1%} … {score.high:.1%})"
+    ok = f"{summary.ok:,}" + (f" ({summary.reused:,} reused)" if summary.reused else "")
+    return (
+        summary.name,
+        shown,
+        ok,
+        errors_in_words(summary),
+        "–" if summary.cost_usd is None else f"${summary.cost_usd:,.2f}",
+        seconds(summary.latency_p50),
+        seconds(summary.latency_p95),
+        f"{count(summary.input_tokens)} / {count(summary.output_tokens)}",
+    )
+
+
+def errors_in_words(summary: VariantSummary) -> str:
+    """`2 timeout (its), 1 network`."""
+    whose = {"variant": " (its)", "infrastructure": "", "unknown": " (unclear whose)"}
+    parts = [f"{number:,} {kind}{whose[blame]}" for (kind, blame), number in sorted(summary.errors.items())]
+    if summary.skipped:
+        parts.append(f"{summary.skipped:,} skipped")
+    if summary.unscored:
+        parts.append(f"{summary.unscored:,} unscored")
+    return ", ".join(parts) or "–"
+
+
+def seconds(value: float | None) -> str:
+    """`18.2 s`, `42 ms`."""
+    if value is None:
+        return "–"
+    return f"{value * 1000:.0f} ms" if value < 0.995 else f"{value:.1f} s"
+
+
+def count(value: int) -> str:
+    """`88 k`, `1.2 M`."""
+    for size, unit in ((1_000_000, " M"), (1_000, " k")):
+        if value >= size:
+            return f"{value / size:.1f}{unit}"
+    return str(value)
+
+
+def as_text(analysis: Analysis, width: int = 120) -> str:
+    """The report as plain text."""
+    console = Console(file=io.StringIO(), width=width, no_color=True, highlight=False)
+    console.print(render(analysis))
+    written: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return written

@@ -1,0 +1,87 @@
+"""Scorers: one file per family, all behind `Scorer.score`.
+
+>>> from abreast.model import Answer, Case
+>>> scorer = build("number", {"rel": 0.05, "name": "loose"})
+>>> scorer.score(Case("c", "?", expected=10), Answer("It is 10.2"))[0].name
+'loose'
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from abreast.errors import AbreastError, BadInput, suggestion
+from abreast.scorers.base import Scorer, Settings
+
+__all__ = ["KINDS", "Scorer", "build"]
+
+_GROUP = "abreast.scorers"
+_FAMILIES = {
+    "exact": ("exact", "Exact"),
+    "text": ("text", "Text"),
+    "contains": ("contains", "Contains"),
+    "regex": ("contains", "Regex"),
+    "number": ("number", "Number"),
+    "label": ("label", "Label"),
+    "set": ("sets", "SetOverlap"),
+    "json": ("fields", "Fields"),
+}
+KINDS = tuple(_FAMILIES)
+"""The built-in scorers. Besides these: `python:MODULE:FUNCTION`, and what other packages bring along."""
+
+
+def build(kind: str | Callable[..., Any], settings: Mapping[str, Any] | None = None) -> Scorer:
+    """The scorer of this kind. `kind` is a built-in name, `python:MODULE:FUNCTION`, a Python function, or the name
+    of an entry point in the group `abreast.scorers`, which loads to `factory(name, settings)`.
+
+    >>> build("set", {"name": "files"}).columns
+    ('files_f1', 'files_precision', 'files_recall')
+    """
+    given = dict(settings or {})
+    if not isinstance(kind, str):
+        return _from_function(kind, getattr(kind, "__name__", type(kind).__name__), given)
+    if kind.startswith("python:"):
+        from abreast.python_reference import load_function
+
+        return _from_function(load_function(kind), kind, given)
+    if kind in _FAMILIES:
+        module, name = _FAMILIES[kind]
+        return _finished(getattr(importlib.import_module(f"{__name__}.{module}"), name), Settings(kind, given))
+    return _from_entry_point(kind, given)
+
+
+def _finished(factory: Callable[[Settings], Scorer], settings: Settings) -> Scorer:
+    scorer = factory(settings)
+    settings.done()
+    return scorer
+
+
+def _from_function(function: Callable[..., Any], kind: str, given: dict[str, Any]) -> Scorer:
+    from abreast.scorers.function import Function
+
+    if not callable(function):
+        raise BadInput(f"a scorer must be a name or a function, got {function!r}")
+    return _finished(lambda settings: Function(function, settings), Settings(kind, given))
+
+
+def _from_entry_point(kind: str, given: dict[str, Any]) -> Scorer:
+    found = {point.name: point for point in entry_points(group=_GROUP)}
+    if kind not in found:
+        raise BadInput(f'unknown scorer "{kind}"{suggestion(kind, [*KINDS, *found])}')
+    return _loaded(found[kind], given)
+
+
+def _loaded(point: EntryPoint, given: dict[str, Any]) -> Scorer:
+    try:
+        scorer: Scorer = point.load()(point.name, given)
+    except AbreastError:
+        raise
+    except Exception as error:
+        raise BadInput(
+            f'scorer "{point.name}" ({point.value}) cannot be built: {type(error).__name__}: {error}',
+            "Check the package that brings it, or remove the scorer.",
+        ) from error
+    return scorer

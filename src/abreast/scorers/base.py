@@ -1,0 +1,201 @@
+"""What a scorer is, and what the families share: settings, comparison of values, and a cap on hostile text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from abreast.errors import BadInput, suggestion
+from abreast.model import Answer, Case, Score
+
+LONGEST_TEXT = 100_000
+NO_EXPECTED = "no expected value"
+CUT = f" (only the first and last {LONGEST_TEXT // 2:,} characters were read)"
+
+Mark = tuple[float | None, str]
+"""A value in [0, 1], or None if it could not be judged, and a short sentence why."""
+
+
+class Scorer(Protocol):
+    """Turns a case and an answer into scores in [0, 1]. One file per family; a user's own is ten lines.
+
+    `columns` are the names of the scores it gives, without `score_`; the first is the one a verdict uses.
+    `version` changes when the same answer could get another score: stored scores carry it.
+    """
+
+    columns: tuple[str, ...]
+    version: str
+    needs_expected: bool
+
+    def score(self, case: Case, answer: Answer) -> tuple[Score, ...]: ...
+
+
+class Settings:
+    """The settings of one scorer, taken out by name so that what is left over is an error."""
+
+    def __init__(self, kind: str, settings: Mapping[str, Any]) -> None:
+        self.kind = kind
+        self.given = dict(settings)
+        self.left = dict(settings)
+        self.known: list[str] = []
+
+    def take(self, key: str, default: Any, check: Callable[[Any], bool], expects: str) -> Any:
+        """The value of `key`, checked; `expects` completes "must be ..."."""
+        self.known.append(key)
+        value = self.left.pop(key, default)
+        if key in self.given and not check(value):
+            raise BadInput(f'scorer "{self.kind}": {key} must be {expects}, got {value!r}')
+        return value
+
+    def name(self, default: str) -> str:
+        """The prefix of the columns: the setting `name`, which every scorer accepts, or the default."""
+        expects = "lowercase letters, digits and underscores, starting with a letter"
+        return str(self.take("name", default, is_column, expects))
+
+    def tolerance(self, key: str) -> float | None:
+        """A tolerance: a finite number that is not negative, or None if it is not given."""
+        value = self.take(key, None, is_tolerance, "a number that is not negative")
+        return None if value is None else float(value)
+
+    def done(self) -> None:
+        """Refuse what nothing took."""
+        for key in self.left:
+            raise BadInput(f'scorer "{self.kind}": unknown setting "{key}"{suggestion(str(key), self.known)}')
+
+    def version(self, revision: int, *more: str) -> str:
+        """A digest of the kind, its settings and the revision of its code. A mere `name` changes no score."""
+        given = {key: value for key, value in self.given.items() if key != "name"}
+        text = json.dumps([self.kind, revision, given, *more], sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+class SingleColumn(ABC):
+    """A scorer with one column: the family only says how to `mark` an answer."""
+
+    revision = 1
+
+    def __init__(self, settings: Settings, needs_expected: bool = True) -> None:
+        self.columns: tuple[str, ...] = (settings.name(settings.kind),)
+        self.version = settings.version(self.revision)
+        self.needs_expected = needs_expected
+
+    def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
+        if self.needs_expected and case.expected is None:
+            return (Score(self.columns[0], None, NO_EXPECTED),)
+        return (Score(self.columns[0], *self.mark(case.expected, answer)),)
+
+    @abstractmethod
+    def mark(self, expected: Any, answer: Answer) -> Mark:
+        """The value and the reason. `expected` is not None if the scorer needs it."""
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_tolerance(value: Any) -> bool:
+    return is_number(value) and 0 <= value < math.inf
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def is_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def is_column(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[a-z][a-z0-9_]*", value) is not None
+
+
+def clipped(text: str) -> tuple[str, str]:
+    """The text, or its beginning and end if it is very long, and a note that says so.
+
+    >>> clipped("short")
+    ('short', '')
+    """
+    if len(text) <= LONGEST_TEXT:
+        return text, ""
+    half = LONGEST_TEXT // 2
+    return f"{text[:half]}\n{text[-half:]}", CUT
+
+
+def texts_of(expected: Any) -> list[str]:
+    """The strings that are right: one, or any of a list. Other values as JSON writes them.
+
+    >>> texts_of(["yes", 1, True])
+    ['yes', '1', 'true']
+    """
+    items = expected if isinstance(expected, list | tuple | set | frozenset) else [expected]
+    return [item if isinstance(item, str) else _as_json(item) for item in items]
+
+
+def given_value(answer: Answer) -> Any:
+    """The value a Python target returned, if it is more than its text; arrays as lists."""
+    value = answer.value
+    if isinstance(value, str):
+        return None
+    tolist = getattr(value, "tolist", None)
+    return tolist() if callable(tolist) else value
+
+
+def same(left: Any, right: Any, number: Callable[[Any, Any], bool] = lambda a, b: bool(a == b)) -> bool:
+    """Whether two JSON-like values are equal. True is not 1, 1 is 1.0, NaN is nothing.
+
+    >>> same(True, 1), same([1], [1.0]), same({"a": "x"}, {"a": "x"})
+    (False, True, True)
+    """
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if is_number(left) and is_number(right):
+        return number(left, right)
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same(left[key], right[key], number) for key in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(same(a, b, number) for a, b in zip(left, right, strict=True))
+    return type(left) is type(right) and bool(left == right)
+
+
+def within(found: Any, expected: Any, rel: float, abs_: float) -> bool:
+    """|found - expected| <= max(abs, rel * |expected|), for numbers of any size; never for NaN or infinity.
+
+    >>> within(66.0, 66.2, rel=0.01, abs_=0), within(float("nan"), 1, rel=1, abs_=1)
+    (True, False)
+    """
+    try:
+        if not (math.isfinite(found) and math.isfinite(expected)):
+            return False
+        return bool(abs(found - expected) <= max(abs_, rel * abs(expected)))
+    except OverflowError:  # an integer beyond the floats
+        return bool(found == expected)
+
+
+def short(value: Any, longest: int = 60) -> str:
+    """A value in one short line, whatever it is.
+
+    >>> short("x" * 100, longest=10)
+    "'xxxxx..."
+    """
+    try:
+        text = repr(value[:longest] if isinstance(value, str) else value)
+    except (ValueError, RecursionError):  # digits beyond the interpreter's limit; nesting beyond its stack
+        text = f"a huge {type(value).__name__}"
+    cut = len(text) > longest or (isinstance(value, str) and len(value) > longest)
+    return text[: longest - 4] + "..." if cut else text
+
+
+def _as_json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return short(value)

@@ -1,0 +1,102 @@
+"""`contains` and `regex`: something is somewhere in the answer."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from abreast.errors import BadInput
+from abreast.model import Answer
+from abreast.scorers.base import (
+    LONGEST_TEXT,
+    Mark,
+    Settings,
+    SingleColumn,
+    clipped,
+    is_flag,
+    is_text,
+    is_texts,
+    short,
+    texts_of,
+)
+from abreast.scorers.folding import folded
+from abreast.scorers.negation import Phrases
+
+
+class Contains(SingleColumn):
+    """Right if the answer mentions the word or phrase, as a whole word, and does not deny it.
+
+    >>> from abreast.scorers import build
+    >>> from abreast.model import Answer, Case
+    >>> scorer = build("contains", {"value": "rising"})
+    >>> [scorer.score(Case("c", "?"), Answer(text))[0].value for text in ("It is rising.", "It is not rising.")]
+    [1.0, 0.0]
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._value = settings.take("value", None, _is_text_or_texts, "a string or a list of strings")
+        self._all = settings.take("all", False, is_flag, "true or false")
+        self._negation = settings.take("negation", True, is_flag, "true or false")
+        super().__init__(settings, needs_expected=self._value is None)
+
+    def mark(self, expected: Any, answer: Answer) -> Mark:
+        terms = [term for term in texts_of(expected if self._value is None else self._value) if term.strip()]
+        if not terms:
+            return None, "there is nothing to look for: the expected value is empty"
+        clip, note = clipped(answer.text)
+        text = folded(clip).casefold()
+        states = {term: self._state(term, text) for term in terms}
+        found = [term for term, state in states.items() if state == "found"]
+        right = len(found) == len(states) if self._all else bool(found)
+        why = ", ".join(f"{short(term)} {state}" for term, state in list(states.items())[:5])
+        return float(right), why + note
+
+    def _state(self, term: str, text: str) -> str:
+        mentions = Phrases([folded(term)]).mentions(text, self._negation)
+        if not mentions:
+            return "not found"
+        return "only negated" if all(mention.negated for mention in mentions) else "found"
+
+
+class Regex(SingleColumn):
+    """Right if the pattern matches anywhere in the answer. Patterns are Python's, and trusted: a pattern with nested
+    repeats can be slow.
+
+    >>> from abreast.scorers import build
+    >>> from abreast.model import Answer, Case
+    >>> build("regex", {"pattern": "^[0-9]+$"}).score(Case("c", "?"), Answer("42"))[0].value
+    1.0
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        pattern = settings.take("pattern", None, is_text, "a regular expression")
+        ignore_case = settings.take("ignore_case", False, is_flag, "true or false")
+        self._flags = re.IGNORECASE if ignore_case else re.NOFLAG
+        self._pattern = None if pattern is None else self._compiled(pattern)
+        super().__init__(settings, needs_expected=pattern is None)
+
+    def _compiled(self, pattern: str) -> re.Pattern[str]:
+        try:
+            return re.compile(pattern, self._flags)
+        except (re.error, OverflowError, RecursionError, Warning) as error:  # a warning only under -W error
+            raise BadInput(
+                f'scorer "regex": pattern {short(pattern)} is not a regular expression: {error}',
+                "In YAML, single quotes keep backslashes as they are: pattern: '\\d+'",
+            ) from error
+
+    def mark(self, expected: Any, answer: Answer) -> Mark:
+        text, note = answer.text, ""
+        if len(text) > LONGEST_TEXT:
+            text, note = text[:LONGEST_TEXT], f" (only the first {LONGEST_TEXT:,} characters were read)"
+        try:
+            patterns = [self._pattern] if self._pattern else [self._compiled(item) for item in texts_of(expected)]
+        except BadInput as error:
+            return None, error.message
+        for pattern in patterns:
+            if match := pattern.search(text):
+                return 1.0, f"{short(pattern.pattern)} matches {short(match.group())}{note}"
+        return 0.0, f"{short(' | '.join(pattern.pattern for pattern in patterns))} matches nothing{note}"
+
+
+def _is_text_or_texts(value: Any) -> bool:
+    return is_text(value) or is_texts(value)

@@ -1,0 +1,43 @@
+"""`exact`: the answer is the expected value, nothing added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from abreast.model import Answer
+from abreast.scorers.base import Mark, SingleColumn, given_value, is_texts, same, short
+from abreast.scorers.jsontext import MISSING, parsed
+
+
+class Exact(SingleColumn):
+    """Right if the text is the expected one after trimming; a list of strings means any of them.
+
+    A number, true/false, list or mapping is compared as a value: with what a Python target returned, else with the
+    text read as JSON.
+
+    >>> from abreast.scorers import build
+    >>> from abreast.model import Answer, Case
+    >>> build("exact", {}).score(Case("c", "?", expected="Paris"), Answer(" Paris\\n"))[0].value
+    1.0
+    """
+
+    def mark(self, expected: Any, answer: Answer) -> Mark:
+        value = given_value(answer)
+        if isinstance(expected, str) or (is_texts(expected) and not isinstance(value, list | tuple)):
+            return _mark_text(expected, answer.text)
+        found = parsed(answer.text) if value is None else value
+        if found is MISSING:
+            return 0.0, f"the answer is not JSON, expected {short(expected)}"
+        try:
+            right = same(found, expected)
+        except RecursionError:
+            return 0.0, "the answer is nested too deeply to compare"
+        return float(right), f"read {short(found)}, expected {short(expected)}"
+
+
+def _mark_text(expected: Any, text: str) -> Mark:
+    wanted = [expected] if isinstance(expected, str) else list(expected)
+    found = text.strip()
+    any_of = "one of " if len(wanted) > 1 else ""
+    shown = short(wanted[0] if len(wanted) == 1 else wanted)
+    return float(found in {item.strip() for item in wanted}), f"read {short(found)}, expected {any_of}{shown}"

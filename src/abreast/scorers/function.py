@@ -1,0 +1,150 @@
+"""`python:MODULE:FUNCTION`: your own function scores the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from abreast.errors import BadInput
+from abreast.model import Answer, Case, Score
+from abreast.python_reference import source_digest
+from abreast.scorers.base import Mark, Settings, is_column, short
+
+NAMES = ("case", "answer", "text", "expected", "input", "value")
+
+
+class Function:
+    """Calls a function with what its parameters ask for, by name: case, answer, text, expected, input, value. A
+    function with other parameters is called with the case and the answer.
+
+    It returns True or False, a number in [0, 1], a `Score`, or a mapping of names to numbers; for more than one
+    number, `columns` lists their names. It may be async. If it raises, the score is empty and says why.
+
+    >>> from abreast.scorers import build
+    >>> def brief(text): return len(text) < 10
+    >>> build(brief, {}).score(Case("c", "?"), Answer("short"))
+    (Score(name='brief', value=1.0, explanation=''),)
+    """
+
+    revision = 1
+    needs_expected = False
+
+    def __init__(self, function: Callable[..., Any], settings: Settings) -> None:
+        self._function = function
+        self._takes = _parameters(function, settings.kind)
+        name = settings.name(_column_name(function))
+        expects = "a list of different names in lowercase letters, digits and underscores"
+        self._keys: list[str] = settings.take("columns", [], _is_columns, expects)
+        self.columns: tuple[str, ...] = tuple(f"{name}_{key}" for key in self._keys) or (name,)
+        self.version = settings.version(self.revision, source_digest(function))
+
+    def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
+        try:
+            return self._scores(self._call(case, answer))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a scorer that crashes never spoils an answer
+            return self._all((None, f"crashed: {type(error).__name__}: {_message(error)}"))
+
+    def _scores(self, result: Any) -> tuple[Score, ...]:
+        if isinstance(result, Mapping):
+            return self._from_mapping(result)
+        if len(self.columns) > 1:
+            return self._all((None, f"gave {short(result)}, not a mapping with {', '.join(self._keys)}"))
+        return self._all(_mark(result))
+
+    def _call(self, case: Case, answer: Answer) -> Any:
+        offered = dict(zip(NAMES, (case, answer, answer.text, case.expected, case.input, answer.value), strict=True))
+        if self._takes is None:
+            result = self._function(case, answer)
+        else:
+            by_position, by_name = self._takes
+            result = self._function(
+                *(offered[name] for name in by_position), **{name: offered[name] for name in by_name}
+            )
+        return _waited_for(result) if inspect.isawaitable(result) else result
+
+    def _all(self, mark: Mark) -> tuple[Score, ...]:
+        return tuple(Score(column, *mark) for column in self.columns)
+
+    def _from_mapping(self, result: Mapping[Any, Any]) -> tuple[Score, ...]:
+        why = str(result.get("explanation", ""))
+        keys = self._keys or ["score"]
+        others = [str(key) for key in result if key not in keys and key != "explanation"]
+        if others and not self._keys:
+            return self._all((None, f"gave several numbers; declare them: columns: [{', '.join(map(str, others))}]"))
+        why += f"{'; ' if why else ''}not declared in columns: {', '.join(others)}" if others else ""
+        marks = (_mark(result[key]) if key in result else (None, f'gave no "{key}"') for key in keys)
+        return tuple(Score(column, value, own or why) for column, (value, own) in zip(self.columns, marks, strict=True))
+
+
+def _mark(result: Any) -> Mark:
+    """The value if it is one; never clamped, for a score of 7 hides a mistake."""
+    if isinstance(result, Score):
+        value, why = _mark(result.value)
+        return value, "; ".join(part for part in (why if value is None else "", result.explanation) if part)
+    if result is None:
+        return None, "gave no score"
+    item = getattr(result, "item", None)
+    number: Any = item() if callable(item) else result  # a number of numpy
+    if not isinstance(number, int | float | Fraction | Decimal):
+        return None, f"gave {short(result)}, which is no number"
+    value = float(number) if -1 <= number <= 1 else math.nan
+    return (value, "") if 0 <= value <= 1 else (None, f"gave {short(result)}, which is not between 0 and 1")
+
+
+def _waited_for(result: Awaitable[Any]) -> Any:
+    async def wait() -> Any:
+        return await result
+
+    return asyncio.run(wait())
+
+
+def _parameters(function: Callable[..., Any], kind: str) -> tuple[list[str], list[str]] | None:
+    """The parameters to fill by position and by name, or None to call it with the case and the answer."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins do not say
+        return None
+    single = [
+        each for each in signature.parameters.values() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    known = [each for each in single if each.name in NAMES]
+    if known and all(each.name in NAMES or each.default is not each.empty for each in single):
+        by_position = [each.name for each in known if each.kind is each.POSITIONAL_ONLY]
+        return by_position, [each.name for each in known if each.kind is not each.POSITIONAL_ONLY]
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise BadInput(
+            f'scorer "{kind}": cannot be called with its parameters {signature}',
+            f"Name the parameters among {', '.join(NAMES)}, or take two: (case, answer).",
+        ) from None
+    return None
+
+
+def _column_name(function: Callable[..., Any]) -> str:
+    inner = getattr(function, "func", function)  # of a functools.partial
+    name = getattr(inner, "__name__", type(inner).__name__)
+    name = re.sub(r"[^a-z0-9]+", "_", name.casefold()).strip("_")
+    return name if is_column(name) else "function"
+
+
+def _is_columns(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(key, str) and re.fullmatch(r"[a-z0-9_]+", key) for key in value)
+        and len(set(value)) == len(value)
+    )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)[:500]
+    except Exception:  # noqa: BLE001 - its own __str__ may be what is broken
+        return "(no message)"

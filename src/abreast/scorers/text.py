@@ -1,0 +1,65 @@
+"""`text`: the answer says the expected words; case, punctuation, markdown and articles do not matter."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+from typing import Any
+
+from abreast.model import Answer
+from abreast.scorers.base import Mark, SingleColumn, clipped, short, texts_of
+from abreast.scorers.folding import folded, without_mark_floods
+
+_SUPERSCRIPT = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
+_FRACTION = re.compile("(?<=[0-9])([¼½¾⅐-⅞])")
+_LINE_START = re.compile(r"^[ \t]*(?:[-*+•>]|#{1,6})[ \t]+", re.MULTILINE)
+_EMPHASIS = re.compile(r"\*{2,3}(?!\d)|(?<!\d)\*{2,3}|~~|`+")
+_NOISE = re.compile(
+    r"""
+      (?<!\w)_+ | _+(?!\w)                        # emphasis; inside a name it stays
+    | (?<!\w)\*(?=\S) | (?<=\S)\*(?!\w)           # emphasis; between two words it is a product
+    | (?<![0-9])[,:](?!\S) | (?<![0-9])[,:](?=\S) | (?<=[0-9])[,:](?![0-9])   # kept inside 1,5 and 10:30
+    | \.(?!\w)                                    # kept in 1.5, a.py and .NET
+    | (?<![0-9])-(?![0-9]) | (?<=[^\W\d])-(?=[0-9]) | (?<=[0-9])-(?![0-9])     # kept in -3 and 10-12
+    | (?<!\w)/(?!\w) | \\ | !(?!=)
+    | [;?"()\[\]{}|…–—]
+    """,
+    re.VERBOSE,
+)
+_ARTICLES = {"a", "an", "the"}
+
+
+class Text(SingleColumn):
+    """Right if both say the same words. A list of strings means any of them.
+
+    >>> from abreast.scorers import build
+    >>> from abreast.model import Answer, Case
+    >>> build("text", {}).score(Case("c", "?", expected="Eiffel Tower"), Answer("**The Eiffel tower.**"))[0].value
+    1.0
+    """
+
+    def mark(self, expected: Any, answer: Answer) -> Mark:
+        text, note = clipped(answer.text)
+        found = normalised(text)
+        wanted = [normalised(item) for item in texts_of(expected)]
+        return float(found in wanted), f"read {short(found)}, expected {short(' | '.join(wanted))}{note}"
+
+
+def normalised(text: str) -> str:
+    """The words of a text. Signs and points that are part of a number or a name stay.
+
+    >>> normalised("**The** answer: C++!"), normalised("-1.5"), normalised("a.py")
+    ('answer c++', '-1.5', 'a.py')
+    """
+    text = _SUPERSCRIPT.sub(r"^\1", text)  # else NFKC makes 10² into 102
+    text = _FRACTION.sub(r" \1", text)
+    text = folded(unicodedata.normalize("NFKC", without_mark_floods(text))).casefold()
+    text = _EMPHASIS.sub("", _LINE_START.sub("", text)).replace("'", "")
+    words = _NOISE.sub(" ", text).split()
+    return " ".join(word for word, after in pairwise([*words, ""]) if not _is_article(word, after))
+
+
+def _is_article(word: str, after: str) -> bool:
+    # "option a" ends with a name, not with an article.
+    return word in _ARTICLES and after[:1].isalpha()

@@ -1,0 +1,19 @@
+"""The experiment as written: YAML, TOML, JSON or Python, and its cases."""
+
+from abreast.spec.cases import CaseTable, Selection, load_cases
+from abreast.spec.load import load_spec, validated
+from abreast.spec.schema import DEFAULT_STORE, Bounds, Limits, Spec, Timeout, json_schema
+
+__all__ = [
+    "DEFAULT_STORE",
+    "Bounds",
+    "CaseTable",
+    "Limits",
+    "Selection",
+    "Spec",
+    "Timeout",
+    "json_schema",
+    "load_cases",
+    "load_spec",
+    "validated",
+]

@@ -1,0 +1,40 @@
+"""Where results live. The form of the address chooses the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from abreast.errors import BadInput
+from abreast.store.store import NewRun, Reuse, Store
+from abreast.store.writer import Lease, Writer
+
+__all__ = ["Lease", "NewRun", "Reuse", "Store", "Writer", "open_store"]
+
+SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+
+
+def open_store(address: str | Path, engine: str | None = None) -> Store:
+    """The store at `address`; a file that is there is known by its header, a new one by its suffix."""
+    text = str(address)
+    if "://" in text:
+        raise BadInput(f'store "{text}": only files are supported so far', "write results.db or results.duckdb")
+    path = Path(text)
+    chosen = engine or _engine_in(path) or ("duckdb" if path.suffix == ".duckdb" else None)
+    if chosen is None and path.suffix not in SQLITE_SUFFIXES:
+        raise BadInput(f'store "{text}": its ending says no engine', "write results.db (SQLite) or results.duckdb")
+    if chosen == "duckdb":
+        from abreast.store.duckdb import DuckDBStore
+
+        return DuckDBStore(path)
+    return Store(path)
+
+
+def _engine_in(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            head = file.read(16)
+    except OSError:
+        return None
+    if head[8:12] == b"DUCK":
+        return "duckdb"
+    return "sqlite" if head.startswith(b"SQLite format 3") else None

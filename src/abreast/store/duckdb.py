@@ -1,0 +1,207 @@
+"""A DuckDB store: a native DuckDB file that any DuckDB client opens, materialised from a journal beside it.
+
+DuckDB lets one process at a time have a file open. So the run journals into SQLite, and every few seconds opens the
+DuckDB file, appends what is new after the file's own watermark, and closes it again: others can read in between, and
+whoever holds the file open for long delays only the file, never the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import duckdb
+import numpy as np
+
+from abreast.errors import BadInput, StoreError
+from abreast.store import schema, sqlite
+from abreast.store.store import Store
+
+FORMAT = "v1.2.0"  # so that older DuckDB clients can open the file
+OPEN_FOR_S = 20.0
+FLUSH_EVERY_S = 3.0
+CHUNK = 20_000
+
+_FOLLOWED = tuple(name for name in schema.TABLES if name not in ("runs", "variants", "columns", "deletions"))
+_REFRESHED = ("runs", "variants", "columns")
+
+
+class DuckDBStore(Store):
+    """The same store with a DuckDB file in front."""
+
+    engine = "duckdb"
+
+    @property
+    def journal(self) -> Path:
+        return self.path.with_name(self.path.name + ".journal")
+
+    def exists(self) -> bool:
+        if self.path.is_file() and not self.journal.is_file():
+            raise StoreError(
+                f"{self.path}: its journal {self.journal.name} is missing; it can be read, but no run can go on in it",
+                "put the journal back beside it, or name another store with --store",
+            )
+        return super().exists()
+
+    def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
+        if self.journal.is_file():
+            self.materialise()
+        settings: dict[str, Any] = {} if write else {"enable_external_access": False}
+        with opened(self.path, read_only=not write, settings=settings) as connection:
+            try:
+                result = connection.execute(query)
+                names = [column[0] for column in result.description or []]
+                return names, result.fetchall()
+            except duckdb.InvalidInputException as error:
+                if "read-only" in str(error):
+                    raise BadInput("this query would change the store", "abreast sql --write STORE QUERY") from error
+                raise BadInput(f"sql: {error}") from error
+            except duckdb.Error as error:
+                raise BadInput(f"sql: {error}") from error
+
+    def materialise(self) -> None:
+        materialise(self.journal, self.path)
+
+
+@contextlib.contextmanager
+def opened(
+    path: Path, read_only: bool, settings: dict[str, Any] | None = None, patience_s: float = OPEN_FOR_S
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The DuckDB file, once nobody else has it."""
+    deadline = time.monotonic() + patience_s
+    config: dict[str, Any] = {"storage_compatibility_version": FORMAT, **(settings or {})}
+    while True:
+        try:
+            connection = duckdb.connect(str(path), read_only=read_only, config=config)
+            break
+        except duckdb.IOException as error:
+            if "lock" not in str(error):
+                raise StoreError(
+                    f"{path}: {str(error).split(': ', 1)[-1]}", "name another store with --store"
+                ) from error
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"{path}: another process holds it open ({str(error).split('held in ')[-1].split('.')[0]}); "
+                    "nothing is lost, the journal has every row",
+                    "close it there and try again",
+                ) from error
+            time.sleep(0.02)
+        except duckdb.ConnectionException:  # this very process has it open with other settings
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def materialise(journal: Path, path: Path, patience_s: float = OPEN_FOR_S) -> None:
+    """Bring the DuckDB file up to the journal: all new rows in one transaction, then close it."""
+    source = sqlite.open_for_reading(journal)
+    try:
+        with opened(path, read_only=False, patience_s=patience_s) as connection:
+            _catch_up(source, connection)
+    finally:
+        source.close()
+
+
+def _catch_up(source: apsw.Connection, connection: duckdb.DuckDBPyConnection) -> None:
+    source.execute("BEGIN")  # one moment of the journal for all tables
+    connection.execute("BEGIN")
+    for table, columns in schema.TABLES.items():
+        body = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({body})")
+    connection.execute("CREATE TABLE IF NOT EXISTS watermarks (name TEXT, seq BIGINT)")
+    marks = dict(connection.execute("SELECT name, seq FROM watermarks").fetchall())
+    _follow_deletions(source, connection, marks)
+    for table in _REFRESHED:
+        connection.execute(f"DELETE FROM {table}")
+        names = ", ".join(schema.TABLES[table])
+        _append(connection, table, source.execute(f"SELECT {names} FROM {table}").fetchall())
+    for table in _FOLLOWED:
+        _follow(source, connection, table, marks)
+    connection.execute("DELETE FROM watermarks")
+    connection.executemany("INSERT INTO watermarks VALUES (?, ?)", list(marks.items()))
+    for statement in schema.create_views(
+        "duckdb", [schema.Column(*row) for row in source.execute("SELECT kind, name, type FROM columns")]
+    ):
+        connection.execute(statement)
+    connection.execute("COMMIT")
+    source.execute("COMMIT")
+
+
+def _follow_deletions(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, marks: dict[str, int]) -> None:
+    rows: list[Any] = source.execute(
+        "SELECT seq, run_id FROM deletions WHERE seq > ? ORDER BY seq", (marks.get("deletions", 0),)
+    ).fetchall()
+    for seq, run_id in rows:
+        for table in schema.OF_A_RUN:
+            connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
+        marks["deletions"] = seq
+    if rows:
+        connection.execute("DELETE FROM cases WHERE digest NOT IN (SELECT case_digest FROM trials)")
+
+
+def _follow(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, table: str, marks: dict[str, int]) -> None:
+    names = list(schema.TABLES[table])
+    cursor = source.execute(
+        f"SELECT seq, {', '.join(names)} FROM {table} WHERE seq > ? ORDER BY seq", (marks.get(table, 0),)
+    )
+    while True:
+        rows = [row for row, _ in zip(cursor, range(CHUNK), strict=False)]
+        if not rows:
+            return
+        marks[table] = rows[-1][0]
+        _append(connection, table, [row[1:] for row in rows])
+
+
+def _append(connection: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[Any, ...]]) -> None:
+    if not rows:
+        return
+    kinds = schema.TABLES[table]
+    batch = {
+        name: _array(kind, values) for (name, kind), values in zip(kinds.items(), zip(*rows, strict=True), strict=True)
+    }
+    connection.register("batch", batch)
+    if table in schema.UNIQUE and table not in _REFRESHED:
+        same = " AND ".join(
+            f"{table}.{name.strip()} = batch.{name.strip()}" for name in schema.UNIQUE[table].split(",")
+        )
+        connection.execute(f"DELETE FROM {table} USING batch WHERE {same}")
+    connection.execute(f"INSERT INTO {table} SELECT * FROM batch")
+    connection.unregister("batch")
+
+
+def _array(kind: str, values: tuple[Any, ...]) -> Any:
+    if kind == "DOUBLE":  # DuckDB reads NaN as NULL here
+        return np.array([np.nan if value is None else value for value in values], dtype=float)
+    if kind == "BIGINT":
+        mask = [value is None for value in values]
+        return np.ma.masked_array([0 if value is None else value for value in values], mask=mask, dtype=np.int64)
+    return np.array(values, dtype=object)
+
+
+class Follower:
+    """Materialises every few seconds while a run writes, in a thread of its own."""
+
+    def __init__(self, store: DuckDBStore) -> None:
+        self._store = store
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="abreast-duckdb", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._stop.wait(FLUSH_EVERY_S):
+            with contextlib.suppress(StoreError):  # somebody has the file open: the next round makes up for it
+                materialise(self._store.journal, self._store.path, patience_s=1.0)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._store.materialise()

@@ -1,0 +1,330 @@
+"""The tables and the views, in one place, for every engine.
+
+The tables are narrow: what is large (prompt, answer, raw response) stands in `payloads`. People read the views
+`predictions` and `metrics`, whose columns for parameters, tags, scores and returned values are generated from the
+table `columns`; a new parameter never alters a table.
+
+Every table has a `seq` that only grows, also when a row is replaced, so that a DuckDB file can follow by watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+VERSION = 1
+
+Dialect = Literal["sqlite", "duckdb"]
+
+TABLES: dict[str, dict[str, str]] = {
+    "runs": {
+        "run_id": "BIGINT",
+        "run": "TEXT",
+        "experiment": "TEXT",
+        "status": "TEXT",
+        "reason": "TEXT",
+        "debug": "BIGINT",
+        "simulated": "BIGINT",
+        "label": "TEXT",
+        "fingerprint": "TEXT",
+        "planned_trials": "BIGINT",
+        "primary_score": "TEXT",
+        "baseline": "TEXT",
+        "seed": "BIGINT",
+        "created_at": "DOUBLE",
+        "finished_at": "DOUBLE",
+        "spec": "TEXT",
+        "provenance": "TEXT",
+        "owner": "TEXT",
+        "epoch": "BIGINT",
+        "heartbeat_at": "DOUBLE",
+    },
+    "variants": {
+        "run_id": "BIGINT",
+        "variant": "BIGINT",
+        "name": "TEXT",
+        "target": "TEXT",
+        "params": "TEXT",
+        "digest": "TEXT",
+        "occurrence": "BIGINT",
+    },
+    "cases": {
+        "digest": "TEXT",
+        "id": "TEXT",
+        "input_digest": "TEXT",
+        "input": "TEXT",
+        "expected": "TEXT",
+        "tags": "TEXT",
+        "case_group": "TEXT",
+    },
+    "trials": {
+        "run_id": "BIGINT",
+        "position": "BIGINT",
+        "case_digest": "TEXT",
+        "variant": "BIGINT",
+        "repeat": "BIGINT",
+        "occurrence": "BIGINT",
+        "status": "TEXT",
+        "error_kind": "TEXT",
+        "error_blame": "TEXT",
+        "error": "TEXT",
+        "model": "TEXT",
+        "latency_s": "DOUBLE",
+        "queue_s": "DOUBLE",
+        "backoff_s": "DOUBLE",
+        "service_s": "DOUBLE",
+        "attempts": "BIGINT",
+        "in_flight": "BIGINT",
+        "input_tokens": "BIGINT",
+        "output_tokens": "BIGINT",
+        "cache_read_tokens": "BIGINT",
+        "cache_write_tokens": "BIGINT",
+        "cost_usd": "DOUBLE",
+        "cost_basis": "TEXT",
+        "reused_from": "TEXT",
+        "started_at": "DOUBLE",
+        "finished_at": "DOUBLE",
+    },
+    "payloads": {
+        "run_id": "BIGINT",
+        "position": "BIGINT",
+        "prompt": "TEXT",
+        "answer": "TEXT",
+        "value": "TEXT",
+        "data": "TEXT",
+        "raw_response": "TEXT",
+    },
+    "attempts": {
+        "run_id": "BIGINT",
+        "position": "BIGINT",
+        "attempt": "BIGINT",
+        "started_at": "DOUBLE",
+        "service_s": "DOUBLE",
+        "error_kind": "TEXT",
+        "error_blame": "TEXT",
+        "error": "TEXT",
+        "waited_s": "DOUBLE",
+    },
+    "scores": {
+        "run_id": "BIGINT",
+        "position": "BIGINT",
+        "name": "TEXT",
+        "value": "DOUBLE",
+        "explanation": "TEXT",
+        "version": "TEXT",
+    },
+    "old_scores": {
+        "run_id": "BIGINT",
+        "position": "BIGINT",
+        "name": "TEXT",
+        "value": "DOUBLE",
+        "explanation": "TEXT",
+        "version": "TEXT",
+        "replaced_at": "DOUBLE",
+    },
+    "events": {"run_id": "BIGINT", "at": "DOUBLE", "kind": "TEXT", "detail": "TEXT"},
+    "columns": {"kind": "TEXT", "name": "TEXT", "type": "TEXT"},
+    "deletions": {"run_id": "BIGINT", "at": "DOUBLE"},
+}
+
+UNIQUE: dict[str, str] = {
+    "runs": "run",
+    "variants": "run_id, variant",
+    "cases": "digest",
+    "trials": "run_id, position",
+    "payloads": "run_id, position",
+    "scores": "run_id, position, name",
+    "columns": "kind, name",
+}
+
+# What belongs to one run and goes with it; cases are shared between runs.
+OF_A_RUN = ("variants", "trials", "payloads", "attempts", "scores", "old_scores", "events")
+
+CORE_COLUMNS = [
+    "run",
+    "case_id",
+    "variant",
+    "repeat",
+    "status",
+    "error_kind",
+    "error_blame",
+    "error",
+    "score",
+    "answer",
+    "expected",
+    "model",
+    "latency_s",
+    "queue_s",
+    "backoff_s",
+    "service_s",
+    "attempts",
+    "in_flight",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cost_usd",
+    "cost_basis",
+    "reused_from",
+    "simulated",
+    "started_at",
+    "finished_at",
+    "prompt",
+    "raw_response",
+]
+
+
+class Column(NamedTuple):
+    """A generated column: `kind` is where its values stand (params, tag, data, score)."""
+
+    kind: str
+    name: str
+    type: str
+
+
+def create_tables() -> Iterable[str]:
+    """The statements that make an empty SQLite store."""
+    for table, columns in TABLES.items():
+        body = ", ".join(f"{name} {kind}" for name, kind in columns.items() if name != "run_id" or table != "runs")
+        key = "run_id" if table == "runs" else "seq"
+        unique = f", UNIQUE({UNIQUE[table]})" if table in UNIQUE else ""
+        yield f"CREATE TABLE IF NOT EXISTS {table} ({key} INTEGER PRIMARY KEY AUTOINCREMENT, {body}{unique})"
+    yield "CREATE INDEX IF NOT EXISTS attempts_of_trial ON attempts(run_id, position)"
+    yield "CREATE INDEX IF NOT EXISTS events_of_run ON events(run_id)"
+    yield "CREATE INDEX IF NOT EXISTS variants_by_digest ON variants(digest)"
+
+
+def insert(table: str, mode: str = "INSERT") -> str:
+    """`INSERT INTO trials (...) VALUES (?, ...)`."""
+    names = [name for name in TABLES[table] if name != "run_id" or table != "runs"]
+    return f"{mode} INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+
+
+def column_name(column: Column) -> str:
+    """How a generated column is called in `predictions`.
+
+    >>> column_name(Column("params", "model", "text")), column_name(Column("data", "score", "real"))
+    ('params_model', 'result_score')
+    """
+    if column.kind == "data":
+        return f"result_{column.name}" if column.name in CORE_COLUMNS else column.name
+    return f"{column.kind}_{column.name}"
+
+
+def quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _json_value(dialect: Dialect, source: str, key: str | None, kind: str) -> str:
+    # A quoted JSON path takes any key but one with a double quote in it; SQLite and DuckDB agree on this form.
+    path = literal("$" if key is None else f'$."{key}"')
+    if dialect == "sqlite":
+        return f"json_extract({source}, {path})"
+    cast = {"integer": "BIGINT", "real": "DOUBLE", "boolean": "BOOLEAN"}.get(kind)
+    text = f"json_extract_string({source}, {path})"
+    return f"TRY_CAST({text} AS {cast})" if cast else text
+
+
+def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
+    """A row per trial with plain columns. Failures of the variant's own score 0, so that a plain average is honest."""
+    sources = {"params": "v.params", "tag": "c.tags", "data": "p.data"}
+    fields = {
+        "run": "r.run",
+        "case_id": "c.id",
+        "variant": "v.name",
+        "repeat": "t.repeat",
+        "score": "CASE WHEN t.status = 'ok' THEN s.value WHEN t.status = 'error' AND t.error_blame = 'variant' "
+        "THEN 0.0 END",
+        "answer": "p.answer",
+        "expected": _json_value(dialect, "c.expected", None, "text"),
+        "simulated": "r.simulated",
+        "prompt": "p.prompt",
+        "raw_response": "p.raw_response",
+    }
+    selected = [f"{fields.get(name, 't.' + name)} AS {name}" for name in CORE_COLUMNS]
+    taken = {name.lower() for name in CORE_COLUMNS}
+    for column in sorted(columns):
+        name = column_name(column)
+        if name.lower() in taken or '"' in column.name:
+            continue
+        taken.add(name.lower())
+        if column.kind == "score":  # not a join: SQLite allows 64 tables in one, and a score nobody asks for is free
+            where = f"run_id = t.run_id AND position = t.position AND name = {literal(column.name)}"
+            selected.append(f"(SELECT value FROM scores WHERE {where}) AS {quote(name)}")
+        else:
+            value = _json_value(dialect, sources[column.kind], column.name, column.type)
+            selected.append(f"{value} AS {quote(name)}")
+    return (
+        f"CREATE VIEW predictions AS SELECT {', '.join(selected)} FROM trials t "
+        "JOIN runs r ON r.run_id = t.run_id "
+        "JOIN variants v ON v.run_id = t.run_id AND v.variant = t.variant "
+        "JOIN cases c ON c.digest = t.case_digest "
+        "LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
+        "LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = r.primary_score"
+    )
+
+
+def metrics_view() -> str:
+    """A row per run and variant, always derived from the rows. Reused answers add no latency and no cost."""
+    latency = "CASE WHEN reused_from IS NULL AND status = 'ok' THEN service_s END"
+    percentile = "MIN(CASE WHEN new_latency IS NOT NULL AND rank >= {p} * known THEN new_latency END)"
+    return f"""
+CREATE VIEW metrics AS
+WITH timed AS (
+  SELECT *, {latency} AS new_latency,
+    COUNT({latency}) OVER (PARTITION BY run, variant) AS known,
+    ROW_NUMBER() OVER (PARTITION BY run, variant ORDER BY ({latency}) IS NULL, {latency}) AS rank
+  FROM predictions
+)
+SELECT run, variant, 'all' AS segment, 'derived' AS source,
+  COUNT(*) AS n_predictions,
+  SUM(CASE WHEN status = 'ok' THEN 1 ELSE 0 END) AS n_successful,
+  SUM(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS n_failed,
+  AVG(score) AS accuracy,
+  AVG(score) AS score_mean,
+  AVG(new_latency) AS avg_latency,
+  {percentile.format(p="0.5")} AS p50_latency,
+  {percentile.format(p="0.95")} AS p95_latency,
+  AVG(CASE WHEN status = 'error' THEN 1.0 ELSE 0.0 END) AS error_rate,
+  SUM(CASE WHEN reused_from IS NULL THEN cost_usd END) AS cost_usd,
+  SUM(cost_usd) / NULLIF(SUM(score), 0) AS cost_per_correct
+FROM timed GROUP BY run, variant
+"""
+
+
+def create_views(dialect: Dialect, columns: Iterable[Column]) -> Iterable[str]:
+    yield "DROP VIEW IF EXISTS metrics"
+    yield "DROP VIEW IF EXISTS predictions"
+    yield predictions_view(dialect, columns)
+    yield metrics_view()
+
+
+def type_of(value: object) -> str:
+    """The column type of one value.
+
+    >>> type_of(True), type_of(3), type_of(0.5), type_of("x"), type_of(None)
+    ('boolean', 'integer', 'real', 'text', 'null')
+    """
+    if value is None:
+        return "null"
+    for kind, name in ((bool, "boolean"), (int, "integer"), (float, "real")):
+        if isinstance(value, kind):
+            return name
+    return "text"
+
+
+def widest(one: str, other: str) -> str:
+    """The narrowest type that holds both.
+
+    >>> widest("integer", "real"), widest("boolean", "text"), widest("null", "integer")
+    ('real', 'text', 'integer')
+    """
+    if one == other or other == "null":
+        return one
+    if one == "null":
+        return other
+    return "real" if {one, other} == {"integer", "real"} else "text"

@@ -1,0 +1,176 @@
+"""The one writer of a run: a thread that commits whatever queued up while the previous commit ran.
+
+A row counts as done when its commit has returned (`synchronous=FULL`), never earlier; nobody waits for a timer.
+The writer also keeps the run's lease alive, and stops writing the moment another process has taken it over.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from abreast.errors import StoreError
+from abreast.store import schema, sqlite
+from abreast.store.rows import Row
+
+HEARTBEAT_S = 2.0
+RETRY_S = 1.0
+
+# In this order a row never refers to one that is not there yet. A trial that failed by infrastructure is replaced
+# when a resume executes it again; a case is shared by all runs.
+_MODES = {
+    "cases": "INSERT OR IGNORE",
+    "variants": "INSERT",
+    "trials": "INSERT OR REPLACE",
+    "payloads": "INSERT OR REPLACE",
+    "attempts": "INSERT",
+    "scores": "INSERT OR REPLACE",
+    "events": "INSERT",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to execute one run. `epoch` is the fence: who holds an older one may not write any more."""
+
+    run_id: int
+    run: str
+    epoch: int
+    mark: str  # what child processes carry in their environment
+
+
+class Writer:
+    """Takes rows from the driver, commits them in groups and hands back the tokens of what is safe."""
+
+    def __init__(
+        self,
+        path: Path,
+        lease: Lease,
+        on_commit: Callable[[list[Any]], None],
+        on_failure: Callable[[StoreError], None],
+    ) -> None:
+        self.lease = lease
+        self.failure: StoreError | None = None
+        self._path = path
+        self._on_commit = on_commit
+        self._on_failure = on_failure
+        self._queue: deque[tuple[str, Row, Any]] = deque()
+        self._wake = threading.Event()
+        self._closing = False
+        self._known: dict[tuple[str, str], str] = {}
+        self._connection = sqlite.open_for_writing(path)
+        self._last_heartbeat = 0.0
+        self._thread = threading.Thread(target=self._work, name=f"abreast-writer-{lease.run}", daemon=True)
+        self._thread.start()
+
+    def put(self, table: str, row: Row, token: Any = None) -> None:
+        """Queue one row. `token` comes back through `on_commit` when the row is safe."""
+        self._queue.append((table, row, token))
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def register(self, columns: Iterable[schema.Column]) -> None:
+        """Make these columns of the views; most calls find nothing new."""
+        for column in columns:
+            key = (column.kind, column.name)
+            known = self._known.get(key)
+            wide = column.type if known is None else schema.widest(known, column.type)
+            if wide != known:
+                self._known[key] = wide
+                self.put("columns", (column.kind, column.name, wide))
+
+    def waiting(self) -> int:
+        """How many rows are queued and not yet committed."""
+        return len(self._queue)
+
+    def close(self) -> None:
+        """Commit what is left and end. Raises if the store could not take it."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join()
+        self._connection.close()
+        if self.failure is not None:
+            raise self.failure
+
+    def _work(self) -> None:
+        while True:
+            self._wake.wait(RETRY_S if self.failure else HEARTBEAT_S)
+            self._wake.clear()
+            last = self._closing
+            batch = [self._queue.popleft() for _ in range(len(self._queue))]
+            if batch or time.time() - self._last_heartbeat >= HEARTBEAT_S:
+                self._try(batch)
+            if last and (not self._queue or self.failure):
+                return
+
+    def _try(self, batch: list[tuple[str, Row, Any]]) -> None:
+        try:
+            with sqlite.explained(self._path):
+                self._commit(batch)
+        except StoreError as error:
+            self._queue.extendleft(reversed(batch))  # kept: a disk that has room again gets them
+            if self.failure is None:
+                self._on_failure(error)
+            self.failure = error
+            return
+        self.failure = None
+        tokens = [token for _, _, token in batch if token is not None]
+        if tokens:
+            self._on_commit(tokens)
+
+    def _commit(self, batch: list[tuple[str, Row, Any]]) -> None:
+        connection, now = self._connection, time.time()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._check_lease(connection)
+            tables: dict[str, list[Row]] = {}
+            for table, row, _ in batch:
+                tables.setdefault(table, []).append(row)
+            if "columns" in tables:
+                add_columns(connection, [schema.Column(*row) for row in tables["columns"]])
+            for table, mode in _MODES.items():
+                if table in tables:
+                    connection.executemany(schema.insert(table, mode), tables[table])
+            if now - self._last_heartbeat >= HEARTBEAT_S:
+                connection.execute("UPDATE runs SET heartbeat_at = ? WHERE run_id = ?", (now, self.lease.run_id))
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        self._last_heartbeat = now
+
+    def _check_lease(self, connection: apsw.Connection) -> None:
+        found = connection.execute("SELECT epoch FROM runs WHERE run_id = ?", (self.lease.run_id,)).fetchall()
+        if not found:
+            raise StoreError(f"{self.lease.run} was deleted while it ran", "nothing more of it is stored")
+        if found[0][0] != self.lease.epoch:
+            raise StoreError(f"{self.lease.run} was taken over by another process", "let that one finish")
+
+
+def add_columns(connection: apsw.Connection, columns: Iterable[schema.Column]) -> None:
+    """Inside a transaction: widen the registry and make the views anew if that changed it."""
+    known = {(kind, name): type_ for kind, name, type_ in connection.execute("SELECT kind, name, type FROM columns")}
+    changed = False
+    for column in columns:
+        old = known.get((column.kind, column.name))
+        wide = column.type if old is None else schema.widest(old, column.type)
+        if wide != old:
+            known[column.kind, column.name] = wide
+            connection.execute(schema.insert("columns", "INSERT OR REPLACE"), (column.kind, column.name, wide))
+            changed = True
+    if changed:
+        rebuild_views(connection)
+
+
+def rebuild_views(connection: apsw.Connection) -> None:
+    columns = [schema.Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
+    for statement in schema.create_views("sqlite", columns):
+        connection.execute(statement)

@@ -1,0 +1,37 @@
+"""Targets: one file per family, all behind `Target.answer`."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from abreast.errors import BadInput, suggestion
+from abreast.model import Variant
+from abreast.targets.base import Target, Workers
+
+__all__ = ["NAMES", "Target", "Workers", "build"]
+
+NAMES = ("simulated", "mock", "python:MODULE:FUNCTION")
+
+
+def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
+    """The target of one variant. `shared` is what the targets of one run have in common."""
+    where = f'variant "{variant.name}"'
+    target = variant.target
+    if target is None:
+        raise BadInput(f"{where}: no target", f"write target: with one of {', '.join(NAMES)}")
+    if callable(target) or target.startswith("python:"):
+        from abreast.targets.python import PythonTarget
+
+        return PythonTarget(where, target, variant.params, variant.executor, variant.version)
+    if variant.executor != "auto":
+        raise BadInput(f'{where}: executor is for Python functions, not for "{target}"', "remove it")
+    if target in ("simulated", "mock"):
+        from abreast.targets.simulated import Simulated
+
+        return Simulated(where, variant.params, seed, shared)
+    for entry in entry_points(group="abreast.targets", name=target):
+        built: Target = entry.load()(variant, seed, shared)
+        return built
+    others = [entry.name for entry in entry_points(group="abreast.targets")]
+    raise BadInput(f'{where}: unknown target "{target}"{suggestion(target, [*NAMES, *others])}')

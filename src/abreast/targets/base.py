@@ -1,0 +1,39 @@
+"""What a target is: one async method that turns a trial into an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from abreast.model import Answer, Request, Trial
+
+
+class Workers(Protocol):
+    """Where blocking code runs: handed to targets by the engine, so that no target owns a thread."""
+
+    def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
+
+    def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]: ...
+
+
+class Target(Protocol):
+    """What is measured. `version` is part of the key of every answer: whatever could change one must change it.
+
+    `name` is what limits and displays go by; `simulated` marks every result for good. `keyed_by_expected` is for
+    targets that know the truth.
+    """
+
+    name: str
+    version: str
+    simulated: bool
+    keyed_by_expected: bool
+    blocking: bool  # each trial needs a process of its own while it runs: the machine's cores bound how many
+
+    def request(self, trial: Trial) -> Request:
+        """What this trial sends. Raises a `TrialError` if it cannot be made."""
+
+    async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
+        """The answer, or a `TrialError`. Any other exception is a crash of the variant."""
+
+    async def close(self) -> None:
+        """Let go of connections and processes."""

@@ -1,0 +1,162 @@
+"""Python functions as targets: sync in threads or processes, async on the loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from abreast.digest import compose
+from abreast.errors import BadInput, Crashed, NoAnswer, suggestion
+from abreast.model import Answer, Executor, Request, Trial, Usage
+from abreast.python_reference import load_function, source_digest
+from abreast.targets.base import Workers
+from abreast.targets.request import Renderer
+
+_USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
+
+class PythonTarget:
+    """`function(case, **params)`; with dataclass parameters `function(item, params)`."""
+
+    simulated = False
+    keyed_by_expected = False
+
+    def __init__(
+        self, where: str, target: str | Callable[..., Any], params: Any, executor: Executor, version: str
+    ) -> None:
+        self.function = load_function(target) if isinstance(target, str) else target
+        self.name = target if isinstance(target, str) else reference_of(self.function)
+        self._typed = dataclasses.is_dataclass(params) and not isinstance(params, type)
+        self._params: Mapping[str, Any] = {} if self._typed else dict(params)
+        self._object = params
+        self._is_async = inspect.iscoroutinefunction(inspect.unwrap(_innermost(self.function)))
+        self._in_process = executor == "process"
+        self.blocking = self._in_process
+        if self._is_async and self._in_process:
+            raise BadInput(
+                f"{where}: {self.name} is async; executor: process is for plain functions", "remove executor"
+            )
+        shown = {key: value for key, value in self._params.items() if key in ("prompt", "transform")}
+        self._renderer = Renderer(where, shown if not self._typed else {})
+        self._arguments = {key: value for key, value in self._params.items() if key != "transform"}
+        self._check_signature(where)
+        self.version = compose("python", self.name, source_digest(self.function), version, self._renderer.version)
+
+    def _check_signature(self, where: str) -> None:
+        try:
+            signature = inspect.signature(self.function)
+        except (TypeError, ValueError):
+            return
+        try:
+            if self._typed:
+                signature.bind("item", self._object)
+            else:
+                signature.bind("case", **self._arguments)
+        except TypeError as error:
+            known = list(signature.parameters)[1:]
+            unknown = [key for key in self._arguments if key not in known]
+            hint = suggestion(unknown[0], known) if unknown and known else ""
+            takes = f"{self.name}{signature}"
+            raise BadInput(
+                f"{where}: {takes} cannot be called with these parameters: {error}{hint}",
+                "a target is called function(case, **params), or function(item, params) with a dataclass",
+            ) from error
+
+    def request(self, trial: Trial) -> Request:
+        return self._renderer.request(trial)
+
+    async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
+        case = trial.case
+        if request.input is not case.input:
+            case = dataclasses.replace(case, input=request.input)
+        arguments: tuple[Any, ...] = (case.input, self._object) if self._typed else (case,)
+        keywords = self._arguments
+        if "prompt" in keywords:
+            keywords = {**keywords, "prompt": request.prompt}
+        call = functools.partial(self.function, **keywords) if keywords else self.function
+        if self._is_async:
+            returned = await call(*arguments)
+        elif self._in_process:
+            returned = await workers.in_process(call, *arguments)
+        else:
+            returned = await workers.in_thread(call, *arguments)
+            if inspect.isawaitable(returned):  # a plain function that hands back a coroutine
+                returned = await returned
+        return as_answer(returned)
+
+    async def close(self) -> None:
+        return None
+
+
+def reference_of(function: Callable[..., Any]) -> str:
+    """How a function is called in tables and messages."""
+    inner = _innermost(function)
+    name = getattr(inner, "__qualname__", type(inner).__qualname__)
+    return f"python:{getattr(inner, '__module__', '?')}:{name}"
+
+
+def _innermost(function: Callable[..., Any]) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function) and not inspect.isclass(function) and callable(function):
+        return type(function).__call__ if inspect.iscoroutinefunction(type(function).__call__) else function
+    return function
+
+
+def as_answer(returned: Any) -> Answer:
+    """What a function returned, as an answer.
+
+    >>> as_answer("42").text, as_answer({"prediction": 3, "confidence": 0.9}).data
+    ('42', {'confidence': 0.9})
+    """
+    if isinstance(returned, Answer):
+        return returned
+    if returned is None:
+        raise NoAnswer("the function returned None")
+    if isinstance(returned, Mapping):
+        return _from_mapping(dict(returned))
+    return Answer(as_text(returned), None if isinstance(returned, str) else returned)
+
+
+def _from_mapping(data: dict[str, Any]) -> Answer:
+    error = data.get("error")
+    value: Any
+    key = next((name for name in ("prediction", "answer") if name in data), None)
+    if error and (key is None or data[key] is None):
+        raise Crashed(str(error))
+    if key is None:
+        text, value = as_text(data), data
+    else:
+        returned = data.pop(key)
+        if returned is None:
+            raise NoAnswer(f'the function returned {{"{key}": None}}')
+        text, value = as_text(returned), None if isinstance(returned, str) else returned
+    usage = Usage(**{name: _count(data.pop(name)) for name in _USAGE if name in data})
+    cost = data.pop("cost_usd", None)
+    raw, model = data.pop("raw_response", None), data.pop("model", None)
+    return Answer(
+        text,
+        value,
+        {str(name): item for name, item in data.items()},
+        usage,
+        cost_usd=None if cost is None else float(cost),
+        cost_basis="unknown" if cost is None else "reported",
+        model=None if model is None else str(model),
+        raw_response=None if raw is None else as_text(raw),
+    )
+
+
+def _count(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping | list | tuple):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)

@@ -1,0 +1,81 @@
+"""From a case to a request: transform, then template. Pure, so that `--dry-run` shows what would be sent."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jinja2
+import jinja2.sandbox
+
+from abreast.digest import compose, digest
+from abreast.errors import BadInput, Crashed
+from abreast.model import Case, Request, Trial
+from abreast.python_reference import load_function, source_digest
+
+_ENVIRONMENT = jinja2.sandbox.ImmutableSandboxedEnvironment(
+    undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
+)
+
+
+class Renderer:
+    """The `transform` and `prompt` of one variant, prepared once."""
+
+    def __init__(self, where: str, params: Mapping[str, Any]) -> None:
+        self.params = params
+        self._template = _compile(where, params.get("prompt"))
+        self._transform: Callable[[Any], Any] | None = None
+        parts = []
+        transform = params.get("transform")
+        if transform is not None:
+            self._transform = load_function(transform) if isinstance(transform, str) else transform
+            if not callable(self._transform):
+                raise BadInput(f"{where}: transform must be python:module:function, got {transform!r}")
+            parts.append(source_digest(self._transform))
+        self.version = compose("renderer", digest(params.get("prompt")), *parts)
+
+    def request(self, trial: Trial) -> Request:
+        case = trial.case
+        value = case.input
+        if self._transform is not None:
+            try:
+                value = self._transform(value)
+            except Exception as error:
+                raise Crashed(f"transform: {type(error).__name__}: {error}") from error
+        return Request(self._prompt(case, value), value, self.params)
+
+    def _prompt(self, case: Case, value: Any) -> str:
+        if self._template is None:
+            return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        names = dict(value) if isinstance(value, Mapping) else {}
+        try:
+            return self._template.render({**names, "input": value, "tags": case.tags, "id": case.id})
+        except Exception as error:
+            raise Crashed(f"prompt template: {error}") from error
+
+
+def _compile(where: str, template: Any) -> jinja2.Template | None:
+    if template is None:
+        return None
+    if not isinstance(template, str):
+        raise BadInput(f"{where}: prompt must be text (a Jinja2 template), got {template!r}")
+    try:
+        return _ENVIRONMENT.from_string(template)
+    except jinja2.TemplateSyntaxError as error:
+        raise BadInput(f"{where}: prompt template, line {error.lineno}: {error.message}") from error
+
+
+def digest_of_params(params: Any) -> str:
+    """A digest of a variant's parameters, functions in them included."""
+    if isinstance(params, Mapping):
+        return digest({key: source_digest(value) if callable(value) else value for key, value in params.items()})
+    return digest(params)
+
+
+def params_as_mapping(params: Any) -> Mapping[str, Any]:
+    """A variant's parameters by name, whether a mapping or a dataclass."""
+    if dataclasses.is_dataclass(params) and not isinstance(params, type):
+        return {item.name: getattr(params, item.name) for item in dataclasses.fields(params)}
+    return dict(params)

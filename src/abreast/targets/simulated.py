@@ -1,0 +1,220 @@
+"""The simulator: knows the truth, tells it as often as its accuracy says, and calls no model.
+
+Every draw comes from the trial's own digest, so results do not depend on parallelism, order or process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+from abreast import errors
+from abreast.digest import compose, digest
+from abreast.errors import BadInput, suggestion
+from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
+from abreast.targets.base import Workers
+from abreast.targets.request import Renderer, digest_of_params
+
+_NORMAL = NormalDist()
+_ERRORS: dict[str, type[errors.TrialError]] = {
+    kind.kind: kind
+    for kind in (
+        errors.RateLimited,
+        errors.Transient,
+        errors.Unauthenticated,
+        errors.TimedOut,
+        errors.Refused,
+        errors.TooLong,
+        errors.NoAnswer,
+        errors.Crashed,
+        errors.Skipped,
+    )
+}
+_OWN = ("accuracy", "latency", "errors", "capacity", "correlation", "retry_after", "cost_usd", "output_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds: a constant, a uniform range, or a log-normal given by its median and 95th percentile."""
+
+    low: float
+    high: float
+    median: float = 0.0
+    sigma: float = 0.0
+
+    def draw(self, uniform: float) -> float:
+        if self.median:
+            return self.median * math.exp(self.sigma * _NORMAL.inv_cdf(min(max(uniform, 1e-9), 1 - 1e-9)))
+        return self.low + uniform * (self.high - self.low)
+
+
+class _Server:
+    """What the variants of one simulated target share: how many calls are being answered."""
+
+    def __init__(self) -> None:
+        self.busy = 0
+
+
+class Simulated:
+    """`target: simulated`: accuracy, latency, errors by kind and a capacity, all declared."""
+
+    simulated = True
+    keyed_by_expected = True
+    blocking = False
+
+    def __init__(self, where: str, params: Mapping[str, Any], seed: int, shared: dict[str, Any]) -> None:
+        self.name = "simulated"
+        self._renderer = Renderer(where, params)
+        check = _Checked(where, params)
+        self._accuracy = check.share("accuracy", 1.0)
+        self._correlation = check.share("correlation", 0.5)
+        self._latency = check.latency()
+        self._errors = check.errors()
+        self._capacity = check.whole("capacity")
+        self._retry_after = check.number("retry_after", None)
+        self._cost = check.number("cost_usd", None)
+        self._output_tokens = check.whole("output_tokens")
+        self._seed = seed
+        self._server: _Server = shared.setdefault("simulated-server", _Server())
+        self.version = compose("simulated", seed, digest_of_params(params), self._renderer.version)
+
+    def request(self, trial: Trial) -> Request:
+        return self._renderer.request(trial)
+
+    async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
+        case = trial.case
+        of_case = f"{self._seed}|{digest(case.input)}|{trial.repeat}"
+        draws = _uniforms(f"{of_case}|{self.version}|{trial.occurrence}|{attempt}", 4)
+        server = self._server
+        if self._capacity is not None and server.busy >= self._capacity:
+            raise errors.RateLimited("simulated: more calls than the capacity", retry_after=self._retry_after)
+        server.busy += 1
+        try:
+            seconds = self._latency.draw(draws[0])
+            if seconds > 0:
+                await asyncio.sleep(seconds)
+        finally:
+            server.busy -= 1
+        self._fail_perhaps(draws[1])
+        # The draw of what is right must not depend on the attempt: a retry does not make a model cleverer.
+        of_trial = _uniforms(f"{of_case}|{self.version}|{trial.occurrence}", 2)
+        right = self._is_right(_uniforms(f"case|{self._seed}|{digest(case.input)}", 1)[0], of_trial[0])
+        value = case.expected if right else wrong(case, of_trial[1])
+        text = value if isinstance(value, str) else "" if value is None else str(value)
+        usage = Usage(max(1, len(request.prompt) // 4), self._output_tokens or max(1, len(text) // 4))
+        basis: CostBasis = "unknown" if self._cost is None else "estimated"
+        kept = None if isinstance(value, str) else value
+        return Answer(text, kept, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated")
+
+    def _is_right(self, of_case: float, of_trial: float) -> bool:
+        """Correct with the declared probability, correlated between the trials of one case: hard cases are hard."""
+        if self._accuracy in (0.0, 1.0) or self._correlation == 0.0:
+            return of_trial < self._accuracy
+        shared, own = _NORMAL.inv_cdf(max(of_case, 1e-12)), _NORMAL.inv_cdf(max(of_trial, 1e-12))
+        mixed = math.sqrt(self._correlation) * shared + math.sqrt(1 - self._correlation) * own
+        return mixed < _NORMAL.inv_cdf(self._accuracy)
+
+    def _fail_perhaps(self, uniform: float) -> None:
+        reached = 0.0
+        for kind, probability in self._errors.items():
+            reached += probability
+            if uniform < reached:
+                retry_after = self._retry_after if kind == "rate_limit" else None
+                raise _ERRORS[kind](f"simulated {kind}", retry_after=retry_after)
+
+    async def close(self) -> None:
+        return None
+
+
+def _uniforms(key: str, count: int) -> list[float]:
+    block = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8 * count).digest()
+    return [int.from_bytes(block[i : i + 8], "little") / 2**64 for i in range(0, 8 * count, 8)]
+
+
+def wrong(case: Case, uniform: float) -> Any:
+    """An answer of the same kind as the expected one, and not it.
+
+    >>> wrong(Case("a", "", expected=True), 0.5)
+    False
+    """
+    expected = case.expected
+    if isinstance(expected, bool):
+        return not expected
+    if isinstance(expected, int | float):
+        return expected + (1 + abs(expected)) * (0.1 + uniform) * (1 if uniform < 0.5 else -1)
+    if isinstance(expected, list) and expected:
+        kept = [item for item in expected if random.Random(f"{uniform}{item}").random() < 0.5]
+        return kept if len(kept) < len(expected) else kept[1:]
+    if isinstance(expected, Mapping) and expected:
+        key = sorted(expected)[int(uniform * len(expected))]
+        return {**expected, key: None}
+    return f"a wrong answer ({int(uniform * 1000)})"
+
+
+class _Checked:
+    """The simulator's own parameters, each checked with a message that names it."""
+
+    def __init__(self, where: str, params: Mapping[str, Any]) -> None:
+        self.where = where
+        self.params = params
+        for key in params:
+            near = suggestion(str(key), _OWN)
+            if key not in _OWN and "did you mean" in near:
+                raise BadInput(f'{where}: unknown parameter "{key}" of the simulator{near}')
+
+    def number(self, key: str, default: float | None) -> float | None:
+        value = self.params.get(key, default)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+            raise BadInput(f"{self.where}: {key} must be a number of at least 0, got {value!r}")
+        return value
+
+    def share(self, key: str, default: float) -> float:
+        value = self.number(key, default)
+        if value is None or value > 1:
+            raise BadInput(f"{self.where}: {key} must be between 0 and 1, got {value!r}")
+        return float(value)
+
+    def whole(self, key: str) -> int | None:
+        value = self.params.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise BadInput(f"{self.where}: {key} must be a whole number of at least 1, got {value!r}")
+        return value
+
+    def latency(self) -> Latency:
+        value = self.params.get("latency", 0.0)
+        if not isinstance(value, Mapping):
+            seconds = self.number("latency", 0.0) or 0.0
+            return Latency(seconds, seconds)
+        if set(value) == {"low", "high"} and _numbers(value) and 0 <= value["low"] <= value["high"]:
+            return Latency(float(value["low"]), float(value["high"]))
+        if set(value) == {"median", "p95"} and _numbers(value) and 0 < value["median"] <= value["p95"]:
+            sigma = math.log(value["p95"] / value["median"]) / _NORMAL.inv_cdf(0.95)
+            return Latency(0.0, 0.0, float(value["median"]), sigma)
+        raise BadInput(
+            f"{self.where}: latency must be seconds, {{low, high}} or {{median, p95}} in ascending order, got {value!r}"
+        )
+
+    def errors(self) -> dict[str, float]:
+        value = self.params.get("errors", {})
+        if (
+            not isinstance(value, Mapping)
+            or not _numbers(value)
+            or any(not 0 <= share <= 1 for share in value.values())
+        ):
+            raise BadInput(f"{self.where}: errors must map kinds to probabilities, got {value!r}")
+        for kind in value:
+            if kind not in _ERRORS:
+                raise BadInput(f'{self.where}: errors: unknown kind "{kind}"{suggestion(str(kind), _ERRORS)}')
+        if sum(value.values()) > 1:
+            raise BadInput(f"{self.where}: errors: the probabilities add up to {sum(value.values()):g}, more than 1")
+        return dict(value)
+
+
+def _numbers(value: Mapping[Any, Any]) -> bool:
+    return all(isinstance(item, int | float) and not isinstance(item, bool) for item in value.values())

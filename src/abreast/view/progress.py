@@ -1,0 +1,235 @@
+"""What is seen while a run goes on: a live line in a terminal, plain lines elsewhere, one line a trial if asked for."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from abreast.errors import BadInput
+from abreast.execute import Listener
+from abreast.execute.job import Job
+from abreast.model import Failure, Outcome
+
+PLAIN_EVERY_S = 5.0
+RATE_OVER_S = 10.0
+
+
+class Counts(Listener):
+    """The numbers behind every display."""
+
+    def __init__(self, planned: int, done_before: int, targets: Sequence[str]) -> None:
+        self.planned = planned
+        self.done = done_before
+        self.executed = 0
+        self.cost = 0.0
+        self.errors: Counter[str] = Counter()
+        self.retries = 0
+        self.in_flight: Counter[str] = Counter()
+        self._targets = targets
+        self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
+
+    def started(self, job: Job, in_flight: int) -> None:
+        self.in_flight[self._targets[job.variant]] += 1
+
+    def retried(self, job: Job, failure: Failure, delay: float) -> None:
+        self.in_flight[self._targets[job.variant]] -= 1
+        self.retries += 1
+
+    def finished(self, job: Job, outcome: Outcome) -> None:
+        self.in_flight[self._targets[job.variant]] -= 1
+        if outcome.status == "error" and outcome.failure is not None:
+            self.errors[outcome.failure.kind] += 1
+        if outcome.answer is not None and outcome.answer.cost_usd is not None:
+            self.cost += outcome.answer.cost_usd
+
+    def stored(self, jobs: Sequence[Job]) -> None:
+        self.done += len(jobs)
+        self.executed += len(jobs)
+        now = time.monotonic()
+        if now - self._recent[-1][0] >= 0.1:
+            self._recent.append((now, self.executed))
+            while len(self._recent) > 2 and now - self._recent[0][0] > RATE_OVER_S:
+                self._recent.popleft()
+
+    def rate(self) -> float:
+        begin, executed = self._recent[0]
+        elapsed = time.monotonic() - begin
+        return (self.executed - executed) / elapsed if elapsed > 0 else 0.0
+
+    def sentence(self) -> str:
+        """`22/24  3.1/s  in flight 2  errors 0  $0.02 of about $0.03  0:00:01 left`."""
+        rate = self.rate()
+        flying = (
+            ", ".join(
+                f"{number} {name}" if len(set(self._targets)) > 1 else str(number)
+                for name, number in sorted(self.in_flight.items())
+                if number
+            )
+            or "0"
+        )
+        errors = ", ".join(f"{number} {kind}" for kind, number in sorted(self.errors.items())) or "0"
+        parts = [f"{self.done:,}/{self.planned:,}", f"{rate:,.1f}/s", f"in flight {flying}", f"errors {errors}"]
+        if self.retries:
+            parts.append(f"retries {self.retries}")
+        if self.cost:
+            total = self.cost * (self.executed + self.planned - self.done) / max(1, self.executed)
+            parts.append(f"${self.cost:,.2f} of about ${total:,.2f}")
+        if rate > 0 and self.done < self.planned:
+            parts.append(f"{_clock((self.planned - self.done) / rate)} left")
+        return "  ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}"
+
+
+class LiveProgress(Counts):
+    """A bar that redraws itself a few times a second."""
+
+    def __init__(self, planned: int, done_before: int, targets: Sequence[str], console: Console) -> None:
+        super().__init__(planned, done_before, targets)
+        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._line)
+        self._live.start()
+
+    def _line(self) -> Table:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row(Text("  "), ProgressBar(self.planned, self.done, width=32), Text(self.sentence()))
+        return grid
+
+    def event(self, kind: str, **detail: Any) -> None:
+        note = interruption(kind, detail)
+        if note:
+            self._live.console.print(Text(note))
+
+    def close(self) -> None:
+        self._live.stop()
+
+
+class PlainProgress(Counts):
+    """A line every few seconds, for logs."""
+
+    def __init__(self, planned: int, done_before: int, targets: Sequence[str], stream: TextIO) -> None:
+        super().__init__(planned, done_before, targets)
+        self._stream = stream
+        self._last = time.monotonic()
+
+    def stored(self, jobs: Sequence[Job]) -> None:
+        super().stored(jobs)
+        if time.monotonic() - self._last >= PLAIN_EVERY_S:
+            self._last = time.monotonic()
+            self._say("  " + self.sentence())
+
+    def event(self, kind: str, **detail: Any) -> None:
+        note = interruption(kind, detail)
+        if note:
+            self._say(note)
+
+    def _say(self, line: str) -> None:
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._say("  " + self.sentence())
+
+
+def interruption(kind: str, detail: dict[str, Any]) -> str:
+    """What to say when somebody presses Ctrl-C."""
+    if kind != "interrupted":
+        return ""
+    flying = detail["in_flight"]
+    if not flying:
+        return "stopping"
+    what = "1 trial is in flight" if flying == 1 else f"{flying} trials are in flight"
+    return f"stopping: {what}, waiting up to {detail['grace_s']:.0f} s (Ctrl-C again to cancel)"
+
+
+class Verbose(Listener):
+    """One whole line for each start and end."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def started(self, job: Job, in_flight: int) -> None:
+        again = f" (attempt {job.attempt})" if job.attempt > 1 else ""
+        self._say(f"start  {_name(job)}{again}")
+
+    def retried(self, job: Job, failure: Failure, delay: float) -> None:
+        self._say(f"retry  {_name(job)}: {failure.kind}, again in {delay:.1f} s")
+
+    def finished(self, job: Job, outcome: Outcome) -> None:
+        why = f": {outcome.failure.kind}: {' '.join(outcome.failure.message.split())}" if outcome.failure else ""
+        self._say(f"end    {_name(job)}: {outcome.status}{why} ({outcome.service_s:.2f} s)")
+
+    def _say(self, line: str) -> None:
+        self._stream.write(line + "\n")  # one write: lines never mix
+        self._stream.flush()
+
+
+def _name(job: Job) -> str:
+    repeat = f" repeat {job.trial.repeat}" if job.trial.repeat else ""
+    return f"{job.trial.case.id} {job.trial.variant.name}{repeat}"
+
+
+class EventFile(Listener):
+    """`--events FILE`: everything as JSON lines, for programs that follow a run."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise BadInput(f"--events {path}: cannot be written ({error.strerror})") from None
+
+    def started(self, job: Job, in_flight: int) -> None:
+        self._write("trial_started", job, attempt=job.attempt, in_flight=in_flight)
+
+    def retried(self, job: Job, failure: Failure, delay: float) -> None:
+        self._write("trial_retried", job, error_kind=failure.kind, error=failure.message, delay_s=round(delay, 3))
+
+    def finished(self, job: Job, outcome: Outcome) -> None:
+        failure = outcome.failure
+        self._write(
+            "trial_finished",
+            job,
+            status=outcome.status,
+            error_kind=failure.kind if failure else None,
+            service_s=round(outcome.service_s, 6),
+        )
+
+    def stored(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self._write("trial_stored", job)
+
+    def event(self, kind: str, **detail: Any) -> None:
+        self._line({"kind": kind, **detail})
+
+    def _write(self, kind: str, job: Job, **detail: Any) -> None:
+        trial = job.trial
+        where = {"case_id": trial.case.id, "variant": trial.variant.name, "repeat": trial.repeat}
+        self._line({"kind": kind, **where, **detail})
+
+    def _line(self, detail: dict[str, Any]) -> None:
+        self._file.write(json.dumps({"at": round(time.time(), 6), **detail}, ensure_ascii=False) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def progress(planned: int, done_before: int, targets: Sequence[str]) -> LiveProgress | PlainProgress:
+    """The display that fits where standard error goes."""
+    if sys.stderr.isatty():
+        return LiveProgress(planned, done_before, targets, Console(stderr=True))
+    return PlainProgress(planned, done_before, targets, sys.stderr)
