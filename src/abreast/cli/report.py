@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from abreast.cli import stores
+from abreast.cli import stores, tables
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,8 +16,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from abreast.analyse import analyse
     from abreast.cli.running import unused
     from abreast.report import html
@@ -26,7 +24,7 @@ def main(args: argparse.Namespace) -> int:
     with stores.find_store(args.store) as store:
         analysis = analyse(store, args.run)
         if args.format == "terminal":
-            Console(highlight=False).print(render(analysis))
+            tables.console().print(render(analysis))
             return 0
         folder = Path(args.output) if args.output else store.path.parent / "runs" / analysis.run["run"]
         path = unused(folder / "report.html")

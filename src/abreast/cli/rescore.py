@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from abreast.cli import stores
+from abreast.cli import stores, tables
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,8 +16,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from abreast.analyse import analyse
     from abreast.experiment.rescore import rescore
     from abreast.report.terminal import render
@@ -25,5 +23,5 @@ def main(args: argparse.Namespace) -> int:
     with stores.find_store(args.store) as store:
         run, count = rescore(store, args.run, Path(args.spec) if args.spec else None, args.scorer)
         print(f"{run}: scored {count:,} answers; nothing was run again")
-        Console(highlight=False).print(render(analyse(store, run)))
+        tables.console().print(render(analyse(store, run)))
     return 0

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from abreast.cli import tables
@@ -110,7 +109,7 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
     if args.json:
         tables.show([summary_of(result, report)], True, "")
     else:
-        console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+        console = tables.console()
         console.print()
         console.print(render(result.analysis))
         console.print(Text(f"  report  {_relative(report)}      rows  {_sql_hint(result)}"))

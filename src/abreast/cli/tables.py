@@ -6,7 +6,10 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 CELL = 60  # characters of a value in a table
 
@@ -34,6 +37,14 @@ def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None
             for cell, width, to_right in zip(line, widths, right, strict=True)
         ]
         print("  ".join(aligned).rstrip())
+
+
+def console() -> Console:
+    """Standard output for reports: as wide as the terminal, or wide enough for a table in a file."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else 140
+    return Console(highlight=False, width=width)
 
 
 def _cell(value: Any) -> str:

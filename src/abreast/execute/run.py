@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from abreast.execute.job import Job
 from abreast.execute.limits import Limit
 from abreast.execute.limits.adaptive import Adaptive
 from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Together
-from abreast.execute.listener import Listener
+from abreast.execute.listener import Listener, Listeners
 from abreast.execute.local import LocalEngine
 from abreast.execute.orphans import MARK, reap
 from abreast.execute.retry import Retry
@@ -77,6 +78,17 @@ class Records:
         return self.writer.waiting()
 
 
+class Recorder(Listener):
+    """What the scheduler did goes to the table `events`."""
+
+    def __init__(self, records: Records, run_id: int) -> None:
+        self._records = records
+        self._run_id = run_id
+
+    def event(self, kind: str, **detail: Any) -> None:
+        self._records.writer.put("events", (self._run_id, time.time(), kind, rows.to_json(detail)))
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """Everything one execution needs."""
@@ -96,14 +108,15 @@ class Execution:
         loop = asyncio.get_running_loop()
         engine = LocalEngine(self.targets, _timeout(self.limits))
         records = Records(self.plan, self.held)
+        listener = Listeners([self.listener, Recorder(records, self.held.run_id)])
         retry = Retry(self.limits.retries, random.Random(self.plan.seed))
         scheduler = Scheduler(
             self.plan,
             engine,
             records,
-            concurrency(self.limits, self.targets, self.listener),
+            concurrency(self.limits, self.targets, listener),
             retry,
-            self.listener,
+            listener,
             loop.time,
         )
         stored: list[int] = [0]

@@ -89,8 +89,11 @@ class Prepared:
             _raise_store_failure(ending.error, held.run, self.store, len(self.plan))
         status, reason = self._status(held, ending.stopped)
         self.store.finish(held, status, reason)
-        self.store.materialise()
         self.store.close()
+        try:
+            self.store.materialise()
+        except StoreError as error:
+            listener.event("warning", message=error.message)
         analysis = analyse(self.store, held.run)
         listener.event("run_finished", run=held.run, status=status, reason=reason, executed=ending.executed)
         return Result(

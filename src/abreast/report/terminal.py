@@ -41,7 +41,7 @@ def _verdict_line(line: str) -> Text:
 
 def _table(analysis: Analysis) -> Table:
     table = Table(box=None, pad_edge=True, header_style="dim")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for title in ("score", "ok", "errors", "cost", "p50", "p95", "tokens in / out"):
         table.add_column(title, justify="right" if title != "errors" else "left", no_wrap=True)
     for summary in analysis.variants:

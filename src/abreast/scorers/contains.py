@@ -52,10 +52,12 @@ class Contains(SingleColumn):
         return float(right), why + note
 
     def _state(self, term: str, text: str) -> str:
-        mentions = Phrases([folded(term)]).mentions(text, self._negation)
-        if not mentions:
-            return "not found"
-        return "only negated" if all(mention.negated for mention in mentions) else "found"
+        state = "not found"
+        for mention in Phrases([folded(term)]).mentions(text):
+            if not (self._negation and mention.negated):
+                return "found"
+            state = "only negated"
+        return state
 
 
 class Regex(SingleColumn):

@@ -79,7 +79,7 @@ class Label(SingleColumn):
             return [whole], "the whole answer"
         if in_json := self._in_json(text):
             return in_json, "in the JSON object"
-        mentions = self._phrases.mentions(text)
+        mentions = list(self._phrases.mentions(text))
         if marked := self._marked(text, mentions):
             return marked, "marked as the answer"
         if lead := self._lead(text):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
-_WINDOW_BEFORE = 160
 _WINDOW_AFTER = 80
+_MOST_TOKENS = 24
 _FURTHEST = 8
 """How many words a negation reaches over: "I do not believe that the overall trend is falling"."""
 
@@ -49,6 +51,7 @@ _DENIED_AFTER = re.compile(
 )
 _SENTENCE_END = re.compile(r"[;:!?\n]|\.(?!\w)")
 _NARROW_STOP = {"it", "is", "are", "was", "were", "they", "there", "we", "this", "has", "have", "shows"}
+_OR = re.compile(r"\b(?:or|nor)\b", re.IGNORECASE)
 _LIST_BREAKERS = re.compile(r"\b(?:it|is|are|was|but|they|we|there)\b", re.IGNORECASE)
 
 # Scripts written without spaces, or with endings glued on: a word in them has no edge to look for.
@@ -79,15 +82,15 @@ class Phrases:
         groups = "|".join(f"({special.get(phrase) or whole_word(phrase)})" for phrase in self._phrases)
         self._pattern = re.compile(groups, re.IGNORECASE) if groups else None
 
-    def mentions(self, text: str, negation: bool = True) -> list[Mention]:
+    def mentions(self, text: str) -> Iterator[Mention]:
         """Every mention in the order of the text."""
         if self._pattern is None:
-            return []
-        found = []
+            return
+        negations = Negations(text)
         for match in self._pattern.finditer(text):
-            denied = negation and negated(text, match.start(), match.end())
-            found.append(Mention(self._phrases[(match.lastindex or 1) - 1], match.start(), match.end(), denied))
-        return found
+            start, end = match.span()
+            phrase = self._phrases[(match.lastindex or 1) - 1]
+            yield Mention(phrase, start, end, negations.deny(start, end))
 
 
 def whole_word(phrase: str) -> str:
@@ -101,46 +104,55 @@ def whole_word(phrase: str) -> str:
     return _left_edge(words[0][0]) + body + _right_edge(words[-1][-1])
 
 
-def negated(text: str, start: int, end: int, through: frozenset[str] | None = None) -> bool:
-    """Whether the mention at `text[start:end]` is denied, before it or after it.
+class Negations:
+    """The negations of one text, found once, so that many mentions are cheap to look at.
 
-    A negation reaches to the end of its clause; with `through`, only over these words.
-
-    >>> text = "It is not falling but rising"
-    >>> negated(text, 10, 17), negated(text, 22, 28)
+    >>> negations = Negations("It is not falling but rising")
+    >>> negations.deny(10, 17), negations.deny(22, 28)
     (True, False)
     """
-    after = text[end : end + _WINDOW_AFTER]
-    if _DENIED_AFTER.match(after):
-        return True
-    return _negated_before(text[max(0, start - _WINDOW_BEFORE) : start], after, through)
 
+    def __init__(self, text: str) -> None:
+        self._text = text
 
-def _negated_before(before: str, after: str, through: frozenset[str] | None) -> bool:
-    passed: list[str] = []
-    for token in reversed(list(_TOKEN.finditer(before))):
-        kind = token.lastgroup
-        if kind == "negator":
+    @cached_property
+    def _tokens(self) -> list[tuple[int, str, str]]:
+        """End, kind and text of every token."""
+        return [(match.end(), match.lastgroup or "", match.group()) for match in _TOKEN.finditer(self._text)]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [end for end, _, _ in self._tokens]
+
+    def deny(self, start: int, end: int, through: frozenset[str] | None = None) -> bool:
+        """Whether the mention at `text[start:end]` is denied, before it or after it.
+
+        A negation reaches to the end of its clause; with `through`, only over these words.
+        """
+        if _DENIED_AFTER.match(self._text, end, end + _WINDOW_AFTER):
             return True
-        if kind == "narrow":
-            return len(passed) <= 3 and not _NARROW_STOP.intersection(passed)
-        if kind == "comma" and not _in_negated_list(before[token.end() :] + after):
-            return False
-        if kind in ("harmless", "interjection", "stop"):
-            return False
-        if kind == "word":
-            passed.append(token.group().casefold())
-            if len(passed) > _FURTHEST or (through is not None and passed[-1] not in through):
+        passed: list[str] = []
+        index = bisect.bisect_right(self._ends, start)
+        for at, kind, word in reversed(self._tokens[max(0, index - _MOST_TOKENS) : index]):
+            if kind == "negator":
+                return True
+            if kind == "narrow":
+                return len(passed) <= 3 and not _NARROW_STOP.intersection(passed)
+            if kind in ("harmless", "interjection", "stop") or (kind == "comma" and not self._in_list(at, end)):
                 return False
-    return False
+            if kind == "word":
+                passed.append(word.casefold())
+                if len(passed) > _FURTHEST or (through is not None and passed[-1] not in through):
+                    return False
+        return False
 
-
-def _in_negated_list(rest: str) -> bool:
-    # "not up, down or flat" denies all three; "not up, down" denies the first.
-    ending = _SENTENCE_END.search(rest)
-    rest = rest[: ending.start()] if ending else rest
-    found = re.search(r"\b(?:or|nor)\b", rest, re.IGNORECASE)
-    return found is not None and not _LIST_BREAKERS.search(rest[: found.start()])
+    def _in_list(self, comma: int, end: int) -> bool:
+        """Whether the comma goes on with a denied list: "not up, down or flat" denies all three, "not up, down" one."""
+        rest = self._text[comma : end + _WINDOW_AFTER]
+        ending = _SENTENCE_END.search(rest)
+        rest = rest[: ending.start()] if ending else rest
+        found = _OR.search(rest)
+        return found is not None and not _LIST_BREAKERS.search(rest[: found.start()])
 
 
 def _left_edge(first: str) -> str:

@@ -15,7 +15,7 @@ from abreast.model import Answer
 from abreast.scorers.base import Mark, Settings, SingleColumn, clipped, given_value, short, within
 from abreast.scorers.jsontext import MISSING, answers_in, find_object
 from abreast.scorers.marker import marker_ends, spoken_words
-from abreast.scorers.negation import negated
+from abreast.scorers.negation import Negations
 from abreast.scorers.numerals import Numeral, numerals, prepared
 
 _DEFAULT_REL = 1e-6
@@ -144,6 +144,7 @@ class _Page:
         self.text = text
         self.numerals = numerals(text)
         self.starts = [numeral.start for numeral in self.numerals]
+        self._negations = Negations(text)
         self._denied: dict[int, bool] = {}
 
     def places(self) -> Iterator[tuple[str, list[Numeral]]]:
@@ -163,7 +164,7 @@ class _Page:
     def _is_denied(self, index: int) -> bool:
         if index not in self._denied:
             numeral = self.numerals[index]
-            self._denied[index] = negated(self.text, numeral.start, numeral.end, _DENIED_THROUGH)
+            self._denied[index] = self._negations.deny(numeral.start, numeral.end, _DENIED_THROUGH)
         return self._denied[index]
 
     def _after_each(self, positions: list[int]) -> list[Numeral]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from abreast.model import Answer
-from abreast.scorers.base import Mark, SingleColumn, clipped, short, texts_of
+from abreast.scorers.base import LONGEST_TEXT, Mark, SingleColumn, clipped, short, texts_of
 from abreast.scorers.folding import folded, without_mark_floods
 
 _SUPERSCRIPT = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
@@ -54,7 +54,8 @@ def normalised(text: str) -> str:
     """
     text = _SUPERSCRIPT.sub(r"^\1", text)  # else NFKC makes 10² into 102
     text = _FRACTION.sub(r" \1", text)
-    text = folded(unicodedata.normalize("NFKC", without_mark_floods(text))).casefold()
+    text = unicodedata.normalize("NFKC", without_mark_floods(text))[: 2 * LONGEST_TEXT]  # one sign may become 18
+    text = folded(text).casefold()
     text = _EMPHASIS.sub("", _LINE_START.sub("", text)).replace("'", "")
     words = _NOISE.sub(" ", text).split()
     return " ".join(word for word, after in pairwise([*words, ""]) if not _is_article(word, after))

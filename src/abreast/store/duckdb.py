@@ -107,6 +107,11 @@ def materialise(journal: Path, path: Path, patience_s: float = OPEN_FOR_S) -> No
     try:
         with opened(path, read_only=False, patience_s=patience_s) as connection:
             _catch_up(source, connection)
+    except duckdb.Error as error:
+        raise StoreError(
+            f"{path}: could not be brought up to date ({str(error).splitlines()[0]}); nothing is lost, "
+            f"{journal.name} has every row"
+        ) from error
     finally:
         source.close()
 
@@ -204,4 +209,3 @@ class Follower:
     def close(self) -> None:
         self._stop.set()
         self._thread.join()
-        self._store.materialise()

@@ -122,9 +122,9 @@ TABLES: dict[str, dict[str, str]] = {
         "version": "TEXT",
         "replaced_at": "DOUBLE",
     },
-    "events": {"run_id": "BIGINT", "at": "DOUBLE", "kind": "TEXT", "detail": "TEXT"},
+    "events": {"run_id": "BIGINT", "happened_at": "DOUBLE", "kind": "TEXT", "detail": "TEXT"},
     "columns": {"kind": "TEXT", "name": "TEXT", "type": "TEXT"},
-    "deletions": {"run_id": "BIGINT", "at": "DOUBLE"},
+    "deletions": {"run_id": "BIGINT", "deleted_at": "DOUBLE"},
 }
 
 UNIQUE: dict[str, str] = {

@@ -110,7 +110,7 @@ class LiveProgress(Counts):
         return grid
 
     def event(self, kind: str, **detail: Any) -> None:
-        note = interruption(kind, detail)
+        note = notice(kind, detail)
         if note:
             self._live.console.print(Text(note))
 
@@ -133,7 +133,7 @@ class PlainProgress(Counts):
             self._say("  " + self.sentence())
 
     def event(self, kind: str, **detail: Any) -> None:
-        note = interruption(kind, detail)
+        note = notice(kind, detail)
         if note:
             self._say(note)
 
@@ -145,8 +145,12 @@ class PlainProgress(Counts):
         self._say("  " + self.sentence())
 
 
-def interruption(kind: str, detail: dict[str, Any]) -> str:
-    """What to say when somebody presses Ctrl-C."""
+def notice(kind: str, detail: dict[str, Any]) -> str:
+    """What has to be said at once: Ctrl-C was pressed, or something is wrong with the store."""
+    if kind == "warning":
+        return f"warning: {detail['message']}"
+    if kind == "store_failed":
+        return f"error: {detail['message']}; starting nothing more"
     if kind != "interrupted":
         return ""
     flying = detail["in_flight"]
