@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import math
 import random
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -22,6 +23,7 @@ from abreast.targets.base import Workers
 from abreast.targets.request import Renderer, digest_of_params
 
 _NORMAL = NormalDist()
+_PAIR = struct.Struct("<QQ")
 _ERRORS: dict[str, type[errors.TrialError]] = {
     kind.kind: kind
     for kind in (
@@ -50,7 +52,7 @@ class Latency:
 
     def draw(self, uniform: float) -> float:
         if self.median:
-            return self.median * math.exp(self.sigma * _NORMAL.inv_cdf(min(max(uniform, 1e-9), 1 - 1e-9)))
+            return self.median * math.exp(self.sigma * _quantile(uniform))
         return self.low + uniform * (self.high - self.low)
 
 
@@ -81,6 +83,9 @@ class Simulated:
         self._cost = check.number("cost_usd", None)
         self._output_tokens = check.whole("output_tokens")
         self._seed = seed
+        self._instant = not (self._errors or self._capacity or "latency" in params)
+        self._of_case, self._of_own = math.sqrt(self._correlation), math.sqrt(1 - self._correlation)
+        self._threshold = _quantile(self._accuracy)
         self._server: _Server = shared.setdefault("simulated-server", _Server())
         self.version = compose("simulated", seed, digest_of_params(params), self._renderer.version)
 
@@ -89,36 +94,39 @@ class Simulated:
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         case = trial.case
-        of_case = f"{self._seed}|{digest(case.input)}|{trial.repeat}"
-        draws = _uniforms(f"{of_case}|{self.version}|{trial.occurrence}|{attempt}", 4)
-        server = self._server
-        if self._capacity is not None and server.busy >= self._capacity:
-            raise errors.RateLimited("simulated: more calls than the capacity", retry_after=self._retry_after)
-        server.busy += 1
-        try:
-            seconds = self._latency.draw(draws[0])
-            if seconds > 0:
-                await asyncio.sleep(seconds)
-        finally:
-            server.busy -= 1
-        self._fail_perhaps(draws[1])
-        # The draw of what is right must not depend on the attempt: a retry does not make a model cleverer.
-        of_trial = _uniforms(f"{of_case}|{self.version}|{trial.occurrence}", 2)
-        right = self._is_right(_uniforms(f"case|{self._seed}|{digest(case.input)}", 1)[0], of_trial[0])
-        value = case.expected if right else wrong(case, of_trial[1])
+        of_case = digest(case.input)
+        of_trial = f"{self.version}|{of_case}|{trial.repeat}|{trial.occurrence}"
+        if not self._instant:
+            await self._work(of_trial, attempt)
+        # What is right must not depend on the attempt: a retry does not make a model cleverer.
+        own, choice = _uniforms(of_trial)
+        value = case.expected if self._is_right(of_case, own) else wrong(case, choice)
         text = value if isinstance(value, str) else "" if value is None else str(value)
         usage = Usage(max(1, len(request.prompt) // 4), self._output_tokens or max(1, len(text) // 4))
         basis: CostBasis = "unknown" if self._cost is None else "estimated"
         kept = None if isinstance(value, str) else value
         return Answer(text, kept, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated")
 
-    def _is_right(self, of_case: float, of_trial: float) -> bool:
+    async def _work(self, of_trial: str, attempt: int) -> None:
+        """Take a place at the server, take time, perhaps fail."""
+        duration, luck = _uniforms(f"{of_trial}|{attempt}")
+        server = self._server
+        if self._capacity is not None and server.busy >= self._capacity:
+            raise errors.RateLimited("simulated: more calls than the capacity", retry_after=self._retry_after)
+        server.busy += 1
+        try:
+            await asyncio.sleep(self._latency.draw(duration))
+        finally:
+            server.busy -= 1
+        self._fail_perhaps(luck)
+
+    def _is_right(self, of_case: str, own: float) -> bool:
         """Correct with the declared probability, correlated between the trials of one case: hard cases are hard."""
         if self._accuracy in (0.0, 1.0) or self._correlation == 0.0:
-            return of_trial < self._accuracy
-        shared, own = _NORMAL.inv_cdf(max(of_case, 1e-12)), _NORMAL.inv_cdf(max(of_trial, 1e-12))
-        mixed = math.sqrt(self._correlation) * shared + math.sqrt(1 - self._correlation) * own
-        return mixed < _NORMAL.inv_cdf(self._accuracy)
+            return own < self._accuracy
+        shared, _ = _uniforms(f"case|{self._seed}|{of_case}")
+        mixed = self._of_case * _quantile(shared) + self._of_own * _quantile(own)
+        return mixed < self._threshold
 
     def _fail_perhaps(self, uniform: float) -> None:
         reached = 0.0
@@ -132,9 +140,14 @@ class Simulated:
         return None
 
 
-def _uniforms(key: str, count: int) -> list[float]:
-    block = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8 * count).digest()
-    return [int.from_bytes(block[i : i + 8], "little") / 2**64 for i in range(0, 8 * count, 8)]
+def _uniforms(key: str) -> tuple[float, float]:
+    """Two numbers in [0, 1) that are the same for the same key."""
+    one, other = _PAIR.unpack(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+    return one / 2**64, other / 2**64
+
+
+def _quantile(probability: float) -> float:
+    return _NORMAL.inv_cdf(min(max(probability, 1e-12), 1 - 1e-12))
 
 
 def wrong(case: Case, uniform: float) -> Any:

@@ -1,0 +1,24 @@
+"""`make bench`: every benchmark, as ratios measured in one run. Names of groups choose some."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import runner
+
+GROUPS = {"runner": runner.ALL}
+
+
+def main(chosen: list[str]) -> int:
+    reached = []
+    for name, benchmarks in GROUPS.items():
+        if chosen and name not in chosen:
+            continue
+        print(f"{name}:")
+        reached += [benchmark() for benchmark in benchmarks]
+    print(f"{sum(reached)} of {len(reached)} goals reached")
+    return 0 if all(reached) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,64 @@
+"""Each measurement in a process of its own: wall time, CPU and memory of one call, nothing left over from another."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass
+class Measured:
+    """What one call took. `execution` is from the first start of a trial to the last end, if the call tells."""
+
+    wall: float
+    cpu: float
+    memory_kb: int
+    extra: dict[str, Any]
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="abreast-bench-") as path:
+        yield Path(path)
+
+
+def apart(module: str, function: str, *arguments: Any) -> Measured:
+    """Call `function` of `benchmarks.module` in a fresh process."""
+    code = f"from benchmarks import measure, {module}; measure.report({module}.{function}, {list(arguments)!r})"
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def report(function: Callable[..., dict[str, Any] | None], arguments: list[Any]) -> None:
+    """In the fresh process: call it and print what it took."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    cpu, wall = time.process_time(), time.perf_counter()
+    extra = function(*arguments) or {}
+    measured = Measured(
+        time.perf_counter() - wall,
+        time.process_time() - cpu,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before,
+        extra,
+    )
+    print(json.dumps({item.name: getattr(measured, item.name) for item in fields(measured)}))
+
+
+def line(name: str, figure: str, goal: str, reached: bool) -> bool:
+    """One line of the result."""
+    print(f"{'ok  ' if reached else 'MISS'}  {name:<52} {figure:<44} goal {goal}", flush=True)
+    return reached

@@ -1,0 +1,134 @@
+"""What the tests share: the front door, in this process or as a real command, and the rule on skipping."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abreast.cli import main
+
+ABREAST = [sys.executable, "-m", "abreast"]
+
+# With CI=true a skipped test is a failure, unless its reason is one of these.
+ALLOWED_SKIPS = ("only root can mount",)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def said(self) -> str:
+        return self.out + self.err
+
+
+class Folder:
+    """A folder of its own with the command line in it."""
+
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path = path
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(textwrap.dedent(content), encoding="utf-8")
+        return path
+
+    def cases(self, count: int, name: str = "cases.jsonl", **extra: Any) -> Path:
+        """A file of so many cases whose expected answer is `yes`."""
+        lines = [{"id": f"c{n}", "input": f"question {n}", "expected": "yes", **extra} for n in range(count)]
+        return self.write(name, "".join(json.dumps(line) + "\n" for line in lines))
+
+    def abreast(self, *words: str) -> Done:
+        """The command line, in this process: quick."""
+        self._monkeypatch.chdir(self.path)
+        self._capsys.readouterr()
+        try:
+            code = main([str(word) for word in words])
+        except SystemExit as end:  # argparse
+            code = int(end.code or 0)
+        caught = self._capsys.readouterr()
+        assert "Traceback" not in caught.err, caught.err
+        return Done(code, caught.out, caught.err)
+
+    def command(self, *words: str, timeout: float = 60, **extra: Any) -> Done:
+        """The real command, in a process of its own."""
+        done = subprocess.run(
+            [*ABREAST, *map(str, words)], cwd=self.path, capture_output=True, text=True, timeout=timeout, **extra
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """The real command, left running."""
+        return subprocess.Popen(
+            [*ABREAST, *map(str, words)], cwd=self.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def sql(self, query: str, store: str = "results.db") -> list[dict[str, Any]]:
+        done = self.abreast("sql", "--json", store, query)
+        assert done.code == 0, done.err
+        found: list[dict[str, Any]] = done.json
+        return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+    before, path = set(sys.modules), list(sys.path)
+    monkeypatch.delenv("ABREAST_STORE", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # an edit within the same second must be seen
+    yield Folder(tmp_path, capsys, monkeypatch)
+    sys.path[:] = path
+    for name in set(sys.modules) - before:  # modules beside one test's spec must not serve the next
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+SIMULATED = """\
+name: simulated
+cases: cases.jsonl
+variants:
+  plain: {target: simulated, accuracy: 0.6}
+  better: {target: simulated, accuracy: 0.9}
+scorers: [exact]
+"""
+
+
+@pytest.fixture
+def simulated(folder: Folder) -> Folder:
+    """A folder with a simulated experiment of 40 cases and two variants."""
+    folder.cases(40)
+    folder.write("experiment.yaml", SIMULATED)
+    return folder
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    outcome: Any = yield
+    report = outcome.get_result()
+    if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        if not any(allowed in reason for allowed in ALLOWED_SKIPS):
+            report.outcome = "failed"
+            report.longrepr = f"skipped with CI=true, and the reason is not on the allow-list: {reason}"

@@ -1,0 +1,69 @@
+"""The import layers of the product: a room imports from itself and from rooms below, never from one above."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import abreast
+
+SOURCE = Path(abreast.__file__).parent
+
+LAYERS = [
+    ["model", "errors", "digest", "python_reference"],
+    ["stats"],
+    ["store"],
+    ["targets", "scorers"],
+    ["spec"],
+    ["plan"],
+    ["preflight"],
+    ["execute"],
+    ["analyse"],
+    ["report"],
+    ["view"],
+    ["experiment"],
+    ["suites"],
+    ["tracker"],
+    ["cli"],
+]
+LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> list[tuple[int, str]]:
+    """Rooms that a file imports from anywhere in it, late imports included."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "abreast":
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("abreast."):
+            found.append((node.lineno, str(node.module).split(".")[1]))
+        elif isinstance(node, ast.Import):
+            found += [(node.lineno, a.name.split(".")[1]) for a in node.names if a.name.startswith("abreast.")]
+    return found
+
+
+def test_every_room_has_a_layer() -> None:
+    rooms = {room_of(path) for path in SOURCE.rglob("*.py")} - {"__init__", "__main__"}
+    assert rooms <= set(LEVEL), f"rooms without a layer: {rooms - set(LEVEL)}"
+
+
+def test_imports_never_point_back() -> None:
+    against = []
+    for path in SOURCE.rglob("*.py"):
+        here = room_of(path)
+        if here in ("__init__", "__main__"):
+            continue
+        for line, there in imports(path):
+            if there in LEVEL and (LEVEL[there] > LEVEL[here] or (LEVEL[there] == LEVEL[here] > 0 and there != here)):
+                against.append(f"{path.relative_to(SOURCE)}:{line}: {here} imports {there}")
+    assert not against, "\n".join(against)
+
+
+def test_the_layer_test_itself_sees_an_import_that_points_back(tmp_path: Path) -> None:
+    late = tmp_path / "late.py"
+    late.write_text("def f():\n    from abreast.cli import main\n    import abreast.view.progress\n")
+    assert imports(late) == [(2, "cli"), (3, "view")]

@@ -1,0 +1,263 @@
+"""The scheduler, in virtual time, with the real engine, the real limits and the simulator."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abreast.execute.job import Job
+from abreast.execute.listener import Listener
+from abreast.execute.local import LocalEngine
+from abreast.execute.retry import Retry
+from abreast.execute.run import concurrency
+from abreast.execute.scheduler import Scheduler
+from abreast.model import Case, Failure, Outcome, Variant
+from abreast.plan import Plan, variant_digest
+from abreast.spec import Limits, load_cases
+from abreast.targets import Target, build
+from virtual import run
+
+
+class Watch(Listener):
+    """Counts what is in flight, and remembers the worst."""
+
+    def __init__(self) -> None:
+        self.flying: Counter[Any] = Counter()
+        self.most: Counter[Any] = Counter()
+        self.finished_jobs: list[tuple[Job, Outcome]] = []
+        self.starts: list[Job] = []
+        self.events: list[str] = []
+
+    def started(self, job: Job, in_flight: int) -> None:
+        self.starts.append(job)
+        running_blocks = {key[1] for key, number in self.flying.items() if key[0] == "block" and number}
+        for key in ("all", ("variant", job.variant), ("block", job.block)):
+            self.flying[key] += 1
+            self.most[key if key == "all" else key[0]] = max(
+                self.most[key if key == "all" else key[0]], self.flying[key]
+            )
+        self.most["blocks"] = max(self.most["blocks"], len(running_blocks | {job.block}))
+
+    def _landed(self, job: Job) -> None:
+        for key in ("all", ("variant", job.variant), ("block", job.block)):
+            self.flying[key] -= 1
+
+    def retried(self, job: Job, failure: Failure, delay: float) -> None:
+        self._landed(job)
+
+    def finished(self, job: Job, outcome: Outcome) -> None:
+        self._landed(job)
+        self.finished_jobs.append((job, outcome))
+
+    def event(self, kind: str, **detail: Any) -> None:
+        self.events.append(kind)
+
+
+class Memory:
+    """A store that acknowledges in the next turn of the loop."""
+
+    scheduler: Scheduler
+
+    def outcome(self, job: Job, outcome: Outcome) -> None:
+        asyncio.get_running_loop().call_soon(self.scheduler.stored, [job])
+
+    def attempt(self, job: Job, outcome: Outcome, delay: float) -> None: ...
+
+    def waiting(self) -> int:
+        return 0
+
+
+def plan_of(cases: int, variants: Sequence[dict[str, Any]], repeats: int, seed: int = 0) -> tuple[Plan, list[Target]]:
+    table = load_cases([Case(f"c{n}", f"q{n}", "yes") for n in range(cases)], Path())
+    contenders = [Variant(f"v{n}", "simulated", params) for n, params in enumerate(variants)]
+    shared: dict[str, Any] = {}
+    targets = [build(variant, seed, shared) for variant in contenders]
+    digests = [variant_digest(v, t) for v, t in zip(contenders, targets, strict=True)]
+    return Plan(table, contenders, digests, repeats, seed), targets
+
+
+async def execute(
+    plan: Plan, targets: list[Target], limits: Limits, stop_after: int | None = None
+) -> tuple[Watch, float]:
+    loop = asyncio.get_running_loop()
+    watch, memory = Watch(), Memory()
+    engine = LocalEngine(targets, lambda _length: 1000.0)
+    retry = Retry(limits.retries, random.Random(1))
+    scheduler = Scheduler(plan, engine, memory, concurrency(limits, targets, watch), retry, watch, loop.time)
+    memory.scheduler = scheduler
+    if stop_after is not None:
+        loop.call_later(stop_after, scheduler.stop, "test")
+    begin = loop.time()
+    await scheduler.run()
+    elapsed = loop.time() - begin
+    await engine.close()
+    return watch, elapsed
+
+
+def go(plan: Plan, targets: list[Target], stop_after: int | None = None, **limits: Any) -> tuple[Watch, float]:
+    found: tuple[Watch, float] = run(execute(plan, targets, Limits(**limits), stop_after))
+    return found
+
+
+TWO = [{"accuracy": 0.6, "latency": 1.0}, {"accuracy": 0.8, "latency": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("limits", "most", "blocks", "seconds"),
+    [
+        ({}, 1, 1, 40.0),
+        ({"parallel": "variants"}, 2, 1, 20.0),
+        ({"parallel": 5}, 5, 5, 8.0),
+        ({"trial_parallelism": 4}, 4, 4, 10.0),
+        ({"parallel": "variants", "trial_parallelism": 4}, 8, 4, 5.0),
+        ({"parallel": 3, "trial_parallelism": 4}, 3, 4, 14.0),
+        ({"parallel": 0}, 1, 1, 40.0),
+        ({"parallel": -3}, 1, 1, 40.0),
+        ({"parallel": 1000}, 40, 20, 1.0),
+        ({"parallel": 100, "per_variant": 2}, 4, 4, 10.0),
+    ],
+)
+def test_parallelism_means_what_the_design_says(limits: dict[str, Any], most: int, blocks: int, seconds: float) -> None:
+    plan, targets = plan_of(20, TWO, 1)
+    watch, elapsed = go(plan, targets, **limits)
+    assert watch.most["all"] == most
+    assert watch.most["blocks"] <= blocks
+    assert elapsed == pytest.approx(seconds, abs=0.01)
+    assert len(watch.finished_jobs) == 40
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    cases=st.integers(1, 12),
+    repeats=st.integers(1, 3),
+    variants=st.integers(1, 4),
+    parallel=st.sampled_from([None, 1, 2, 7, 100, "variants", "auto"]),
+    blocks=st.sampled_from([None, 1, 3]),
+    per_variant=st.sampled_from([None, 1, 2]),
+    errors=st.sampled_from([{}, {"rate_limit": 0.3}, {"network": 0.5, "crash": 0.2}, {"auth": 0.3}]),
+    seed=st.integers(0, 1000),
+)
+def test_every_trial_ends_once_no_limit_is_exceeded_and_results_do_not_depend_on_parallelism(
+    cases: int,
+    repeats: int,
+    variants: int,
+    parallel: Any,
+    blocks: int | None,
+    per_variant: int | None,
+    errors: dict[str, float],
+    seed: int,
+) -> None:
+    params = [
+        {"accuracy": 0.5, "latency": {"low": 0.1, "high": 2.0}, "errors": errors, "n": n} for n in range(variants)
+    ]
+    plan, targets = plan_of(cases, params, repeats, seed)
+    watch, _ = go(plan, targets, parallel=parallel, trial_parallelism=blocks, per_variant=per_variant)
+    assert sorted(job.trial.position for job, _ in watch.finished_jobs) == list(range(len(plan)))
+    if isinstance(parallel, int):
+        assert watch.most["all"] <= parallel
+    if blocks is not None:
+        assert watch.most["blocks"] <= blocks
+        assert watch.most["block"] <= (1 if parallel is None else variants)
+    if per_variant is not None:
+        assert watch.most["variant"] <= per_variant
+    assert all(number == 0 for number in watch.flying.values())
+    alone, _ = go(*plan_of(cases, params, repeats, seed))
+    assert _told(watch) == _told(alone)
+
+
+def _told(watch: Watch) -> list[tuple[int, str, str | None, str | None, int]]:
+    return sorted(
+        (
+            job.trial.position,
+            outcome.status,
+            outcome.answer.text if outcome.answer else None,
+            outcome.failure.kind if outcome.failure else None,
+            job.attempt,
+        )
+        for job, outcome in watch.finished_jobs
+    )
+
+
+def test_the_variants_of_a_block_start_next_to_each_other_in_random_order() -> None:
+    plan, targets = plan_of(200, TWO, 2)
+    watch, _ = go(plan, targets)
+    blocks = [job.block for job in watch.starts]
+    assert blocks == sorted(blocks)
+    first = Counter(job.variant for job in watch.starts[::2])
+    assert 150 < first[0] < 250, "neither variant always goes first"
+    cases = [job.case for job in watch.starts[::4]]
+    assert cases != sorted(cases), "cases are shuffled"
+    assert all(watch.starts[i].case == watch.starts[i + 3].case for i in range(0, 800, 4)), "repeats stay together"
+
+
+def test_a_trial_in_back_off_holds_no_slot() -> None:
+    plan, targets = plan_of(30, [{"latency": 1.0, "errors": {"rate_limit": 0.3}, "retry_after": 1000.0}], 1)
+    watch, _ = go(plan, targets, parallel=1, retries=50)
+    waits = [job for job, _ in watch.finished_jobs if job.attempt > 1]
+    assert waits, "the simulator must have refused some"
+    first_try = [job for job in watch.starts[:30]]
+    assert len({job.trial.position for job in first_try}) == 30, "the others went on while the first waited"
+
+
+def test_a_stalled_variant_delays_no_other() -> None:
+    plan, targets = plan_of(50, [{"latency": 0.1}, {"latency": 500.0}], 1)
+    watch, _ = go(plan, targets, parallel=100, per_variant=2)
+    quick = [outcome for job, outcome in watch.finished_jobs[:50]]
+    assert len(quick) == 50
+    assert {job.variant for job, _ in watch.finished_jobs[:40]} == {0}
+
+
+def test_no_variant_leads_the_stored_prefix_by_more_than_the_window() -> None:
+    plan, targets = plan_of(500, [{"latency": 0.1}, {"latency": 50.0}], 1)
+    watch, _ = go(plan, targets, parallel=4, per_variant=2)
+    stored_slow, lead = 0, 0
+    for job in watch.starts:
+        if job.variant == 1:
+            stored_slow += 1
+        lead = max(lead, job.block - stored_slow)
+    assert lead <= 64 + 4 * 4
+
+
+def test_infrastructure_errors_are_retried_and_the_variants_own_are_not() -> None:
+    plan, targets = plan_of(60, [{"errors": {"network": 0.4, "crash": 0.2}}], 1)
+    watch, _ = go(plan, targets, parallel=10)
+    by_kind = {
+        kind: [job.attempt for job, o in watch.finished_jobs if o.failure and o.failure.kind == kind]
+        for kind in ("network", "crash")
+    }
+    assert by_kind["network"] == [] or set(by_kind["network"]) == {4}, "given up after three retries"
+    assert any(job.attempt > 1 and outcome.status == "ok" for job, outcome in watch.finished_jobs)
+    alone, _ = go(*plan_of(60, [{"errors": {"crash": 0.3}}], 1), parallel=10)
+    assert {job.attempt for job, _ in alone.finished_jobs} == {1}
+
+
+def test_authentication_errors_are_never_retried() -> None:
+    plan, targets = plan_of(10, [{"errors": {"auth": 1.0}}], 1)
+    watch, _ = go(plan, targets, parallel=10)
+    assert {job.attempt for job, _ in watch.finished_jobs} == {1}
+
+
+def test_after_a_stop_nothing_starts_and_what_is_in_flight_finishes() -> None:
+    plan, targets = plan_of(100, [{"latency": 10.0}], 1)
+    watch, elapsed = go(plan, targets, parallel=7, stop_after=15)
+    assert len(watch.starts) == len(watch.finished_jobs) == 14
+    assert elapsed == pytest.approx(20.0)
+    assert {outcome.status for _, outcome in watch.finished_jobs} == {"ok"}
+
+
+def test_auto_finds_an_unknown_capacity_and_every_trial_succeeds() -> None:
+    plan, targets = plan_of(500, [{"latency": 0.2, "capacity": 20}], 1)
+    watch, elapsed = go(plan, targets, parallel="auto", retries=30)
+    assert {outcome.status for _, outcome in watch.finished_jobs} == {"ok"}
+    assert watch.most["all"] >= 20
+    assert elapsed < 3 * 500 * 0.2 / 20
+    assert "cut" in watch.events
+    assert "raise" in watch.events

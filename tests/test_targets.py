@@ -1,0 +1,333 @@
+"""Targets through the front door: the simulator and Python functions, sync, async and in processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abreast import Answer, Case, Experiment, Usage, Variant
+from abreast.errors import BadInput, RateLimited, Refused, Skipped, Transient, Unauthenticated
+from conftest import Folder
+
+CASES = [Case(f"c{n}", f"question {n}", expected="yes") for n in range(6)]
+
+
+def rows_of(target: Any, tmp_path: Path, variants: Any = None, **options: Any) -> list[dict[str, Any]]:
+    experiment = Experiment(
+        cases=options.pop("cases", CASES),
+        target=target,
+        variants=variants or {"only": {}},
+        scorers=options.pop("scorers", ["exact"]),
+        store=tmp_path / "results.db",
+        limits=options.pop("limits", {}),
+    )
+    return experiment.run(**options).rows()
+
+
+def say_yes(case: Case) -> str:
+    return "yes"
+
+
+async def say_yes_later(case: Case) -> str:
+    return "yes"
+
+
+def with_parameters(case: Case, word: str, times: int = 1) -> str:
+    return word * times
+
+
+def as_dictionary(case: Case) -> dict[str, Any]:
+    return {"prediction": "yes", "confidence": 0.9, "order": 1, "score": 7, "input_tokens": 11, "cost_usd": 0.5}
+
+
+def as_answer(case: Case) -> Answer:
+    return Answer("yes", usage=Usage(3, 4), cost_usd=0.25, cost_basis="reported", model="m-1", raw_response="{...}")
+
+
+def square(case: Case) -> int:
+    return int(case.input) ** 2
+
+
+def test_a_plain_function_and_an_async_one_give_the_same_rows(tmp_path: Path) -> None:
+    for function in (say_yes, say_yes_later):
+        rows = rows_of(function, tmp_path, parallel=3)
+        assert [(row["answer"], row["score"], row["status"]) for row in rows] == [("yes", 1.0, "ok")] * 6
+        assert [row["case_id"] for row in rows] == [case.id for case in CASES], "in plan order"
+
+
+def test_parameters_reach_the_function_and_become_columns(tmp_path: Path) -> None:
+    variants = {"one": {"word": "yes"}, "two": {"word": "no", "times": 2}}
+    rows = rows_of(with_parameters, tmp_path, variants)
+    found = {(row["variant"], row["answer"], row["params_word"], row["params_times"]) for row in rows}
+    assert found == {("one", "yes", "yes", None), ("two", "nono", "no", 2)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    word: str
+    size: int = 3
+
+
+def with_dataclass(item: str, params: Settings) -> str:
+    assert isinstance(item, str)
+    return params.word
+
+
+def test_a_dataclass_is_handed_over_as_it_is_and_unpacked_into_columns(tmp_path: Path) -> None:
+    rows = rows_of(
+        with_dataclass, tmp_path, [Variant("a", params=Settings("yes")), Variant("b", params=Settings("no", 9))]
+    )
+    assert {(row["variant"], row["answer"], row["params_size"]) for row in rows} == {("a", "yes", 3), ("b", "no", 9)}
+
+
+def test_the_keys_of_a_returned_dictionary_become_columns(tmp_path: Path) -> None:
+    row = rows_of(as_dictionary, tmp_path)[0]
+    assert (row["answer"], row["confidence"], row["order"]) == ("yes", 0.9, 1)
+    assert row["result_score"] == 7, "a key that is a column already gets a name of its own"
+    assert row["score"] == 1.0
+    assert (row["input_tokens"], row["cost_usd"], row["cost_basis"]) == (11, 0.5, "reported")
+
+
+def test_an_answer_object_is_stored_whole(tmp_path: Path) -> None:
+    row = rows_of(as_answer, tmp_path)[0]
+    assert (row["input_tokens"], row["output_tokens"], row["cost_usd"]) == (3, 4, 0.25)
+    assert (row["model"], row["raw_response"]) == ("m-1", "{...}")
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "blame", "status"),
+    [
+        (ValueError("bad"), "crash", "variant", "error"),
+        (Refused("no"), "refused", "variant", "error"),
+        (Unauthenticated("key?"), "auth", "infrastructure", "error"),
+        (RateLimited("slow", retry_after=0.0), "rate_limit", "infrastructure", "error"),
+        (Transient("gone"), "network", "infrastructure", "error"),
+        (ConnectionResetError("gone"), "network", "infrastructure", "error"),
+        (TimeoutError("slow"), "timeout", "unknown", "error"),
+        (Skipped("too large"), "skipped", "unknown", "skipped"),
+        (SystemExit(3), "crash", "variant", "error"),
+        (KeyboardInterrupt(), "crash", "variant", "error"),
+        (StopIteration("x"), "crash", "variant", "error"),
+    ],
+)
+def test_every_error_has_its_kind_and_its_blame(
+    raised: BaseException, kind: str, blame: str, status: str, tmp_path: Path
+) -> None:
+    def fail(case: Case) -> str:
+        raise raised
+
+    row = rows_of(fail, tmp_path, cases=CASES[:1], limits={"retries": 1})[0]
+    assert (row["status"], row["error_kind"], row["error_blame"]) == (status, kind, blame)
+    assert row["error"]
+    assert row["answer"] is None
+    retried = blame == "infrastructure" and kind != "auth"
+    assert row["attempts"] == (2 if retried else 1)
+    assert row["score"] == (0.0 if status == "error" and blame == "variant" else None)
+
+
+def test_errors_of_an_sdk_are_known_by_their_status(tmp_path: Path) -> None:
+    class TooMany(Exception):
+        status_code = 429
+
+    def fail(case: Case) -> str:
+        raise TooMany("slow down")
+
+    row = rows_of(fail, tmp_path, cases=CASES[:1], limits={"retries": 0})[0]
+    assert (row["error_kind"], row["error_blame"]) == ("rate_limit", "infrastructure")
+
+
+@pytest.mark.parametrize("returned", [None, {"prediction": None}])
+def test_nothing_is_not_an_answer(returned: Any, tmp_path: Path) -> None:
+    row = rows_of(lambda case: returned, tmp_path, cases=CASES[:1])[0]
+    assert (row["status"], row["error_kind"], row["score"]) == ("error", "no_answer", 0.0)
+
+
+def test_a_returned_error_is_an_error_not_an_answer(tmp_path: Path) -> None:
+    row = rows_of(lambda case: {"error": "it broke"}, tmp_path, cases=CASES[:1])[0]
+    assert (row["status"], row["error"]) == ("error", "it broke")
+
+
+def test_a_slow_function_times_out_and_is_its_own_fault(tmp_path: Path) -> None:
+    never = threading.Event()
+
+    def hang(case: Case) -> str:
+        never.wait(30)
+        return "yes"
+
+    rows = rows_of(hang, tmp_path, cases=CASES[:2], limits={"timeout": 0.2}, parallel=2)
+    never.set()
+    assert {(row["status"], row["error_kind"], row["error_blame"]) for row in rows} == {("error", "timeout", "variant")}
+    assert "0.2 s" in rows[0]["error"]
+
+
+def test_numbers_and_lists_keep_their_kind_for_the_scorer(tmp_path: Path) -> None:
+    cases = [Case(str(n), str(n), expected=n * n) for n in range(4)]
+    rows = rows_of(square, tmp_path, cases=cases, scorers=["exact", "number"])
+    assert {(row["score_exact"], row["score_number"]) for row in rows} == {(1.0, 1.0)}
+
+
+def test_process_executor_runs_functions_in_other_processes(folder: Folder) -> None:
+    folder.write(
+        "heavy.py", "import os\ndef predict(case):\n    return {'prediction': 'yes', 'process': os.getpid()}\n"
+    )
+    folder.cases(12)
+    folder.write(
+        "spec.yaml",
+        """
+        cases: cases.jsonl
+        variants: {only: {target: python:heavy:predict, executor: process}}
+        scorers: [exact]
+        limits: {parallel: 8}
+        """,
+    )
+    done = folder.command("run", "spec.yaml")
+    assert done.code == 0, done.err
+    found = folder.sql("select count(*) n, count(distinct process) p, avg(score) s, max(in_flight) f from predictions")[
+        0
+    ]
+    assert (found["n"], found["s"]) == (12, 1.0)
+    assert 1 <= found["p"] <= 8
+
+
+def test_a_process_that_dies_takes_only_its_own_trial_along(folder: Folder) -> None:
+    folder.write(
+        "deadly.py",
+        """
+        import os, signal
+        def predict(case):
+            if case.id == "c3":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return "yes"
+        """,
+    )
+    folder.cases(8)
+    folder.write(
+        "spec.yaml",
+        """
+        cases: cases.jsonl
+        variants: {only: {target: python:deadly:predict, executor: process}}
+        scorers: [exact]
+        limits: {parallel: 4}
+        """,
+    )
+    done = folder.command("run", "spec.yaml")
+    assert done.code == 0, done.err
+    rows = folder.sql("select case_id, status, error_kind, error_blame, error from predictions where status <> 'ok'")
+    assert [(row["case_id"], row["error_kind"], row["error_blame"]) for row in rows] == [("c3", "crash", "variant")]
+    assert "SIGKILL" in rows[0]["error"]
+
+
+def test_a_timeout_kills_the_process_and_its_children(folder: Folder) -> None:
+    folder.write(
+        "stuck.py",
+        """
+        import pathlib, subprocess, time
+        def predict(case):
+            child = subprocess.Popen(["sleep", "300"])
+            pathlib.Path("child.pid").write_text(str(child.pid))
+            time.sleep(300)
+        """,
+    )
+    folder.cases(1)
+    folder.write(
+        "spec.yaml",
+        """
+        cases: cases.jsonl
+        variants: {only: {target: python:stuck:predict, executor: process}}
+        scorers: [exact]
+        limits: {timeout: 3.0}
+        """,
+    )
+    begin = time.monotonic()
+    done = folder.command("run", "spec.yaml")
+    assert time.monotonic() - begin < 40
+    assert done.code == 1, "no trial gave an answer"
+    child = int((folder.path / "child.pid").read_text())
+    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
+
+
+def test_an_async_function_cannot_run_in_processes(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="async"):
+        rows_of(say_yes_later, tmp_path, [Variant("a", executor="process")])
+
+
+def test_a_parameter_the_function_does_not_take_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="did you mean"):
+        rows_of(with_parameters, tmp_path, {"a": {"wrod": "x"}})
+    assert not (tmp_path / "results.db").exists()
+
+
+def test_a_transform_and_a_template_make_the_request(folder: Folder) -> None:
+    folder.write("shape.py", "def upper(value):\n    return {'text': value['text'].upper()}\n")
+    folder.write("cases.jsonl", '{"id": "a", "input": {"text": "hello"}, "expected": "x"}\n')
+    folder.write(
+        "spec.yaml",
+        """
+        cases: cases.jsonl
+        variants:
+          shouted: {target: simulated, prompt: "Say {{ text }}!", transform: "python:shape:upper"}
+        scorers: [exact]
+        """,
+    )
+    done = folder.abreast("run", "spec.yaml", "--dry-run")
+    assert "Say HELLO!" in done.out
+    assert not (folder.path / "results.db").exists(), "a dry run writes nothing"
+    assert folder.abreast("run", "spec.yaml").code == 0
+    assert folder.sql("select prompt from predictions")[0]["prompt"] == "Say HELLO!"
+
+
+def test_a_template_that_names_what_is_not_there_fails_the_trial_and_says_what(folder: Folder) -> None:
+    folder.write("cases.jsonl", '{"id": "a", "input": {"text": "hello"}, "expected": "x"}\n')
+    folder.write(
+        "spec.yaml",
+        """
+        cases: cases.jsonl
+        variants: {only: {target: simulated, prompt: "{{ txet }}"}}
+        scorers: [exact]
+        """,
+    )
+    assert folder.abreast("run", "spec.yaml").code == 1
+    row = folder.sql("select error_kind, error from predictions")[0]
+    assert row["error_kind"] == "crash"
+    assert "txet" in row["error"]
+
+
+def simulated(tmp_path: Path, params: dict[str, Any], cases: int = 2000, **options: Any) -> list[dict[str, Any]]:
+    made = [Case(f"c{n}", f"q{n}", expected="yes") for n in range(cases)]
+    return rows_of("simulated", tmp_path, {"only": params}, cases=made, **options)
+
+
+def test_the_simulator_is_right_as_often_as_it_is_told_to_be(tmp_path: Path) -> None:
+    for accuracy in (0.0, 0.3, 0.75, 1.0):
+        rows = simulated(tmp_path, {"accuracy": accuracy}, parallel=50)
+        mean = sum(row["score"] for row in rows) / len(rows)
+        assert abs(mean - accuracy) < 0.04
+
+
+def test_the_simulator_fails_as_often_as_it_is_told_to(tmp_path: Path) -> None:
+    rows = simulated(tmp_path, {"errors": {"crash": 0.2, "refused": 0.1}}, parallel=50)
+    kinds = [row["error_kind"] for row in rows]
+    assert abs(kinds.count("crash") / len(rows) - 0.2) < 0.03
+    assert abs(kinds.count("refused") / len(rows) - 0.1) < 0.03
+
+
+def test_simulated_results_are_marked_everywhere(folder: Folder) -> None:
+    folder.cases(12)
+    folder.write(
+        "spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: mock}, b: {target: simulated}}\nscorers: [exact]\n"
+    )
+    done = folder.abreast("run", "spec.yaml")
+    assert "SIMULATED · no model was called" in done.out
+    assert "SIMULATED · no model was called" in done.err
+    assert {row["simulated"] for row in folder.sql("select simulated from predictions")} == {1}
+    assert folder.abreast("runs", "--json").json[0]["simulated"] is True
+    assert "SIMULATED" in folder.abreast("runs").out
+    assert "SIMULATED" in folder.abreast("report").out
+    assert "SIMULATED" in folder.abreast("show", "latest", "c1").out
+    page = next(folder.path.glob("runs/*/report.html")).read_text()
+    assert "SIMULATED · no model was called" in page
