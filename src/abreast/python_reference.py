@@ -13,6 +13,7 @@ import textwrap
 import traceback
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -20,7 +21,11 @@ from abreast.errors import BadInput, suggestion
 
 _PREFIX = "python:"
 _DEEPEST = 20
+_LONGEST_HINT = 300
 _SCRIPTS = ("__main__", "__mp_main__")
+_PLAIN = (str, bytes, bool, int, float, complex)
+_CODE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType, type, functools.partial)
+_STABLE = (*_PLAIN, *_CODE, tuple, list, dict, set, frozenset, PurePath, enum.Enum, re.Pattern)
 
 
 def load_function(reference: str) -> Callable[..., Any]:
@@ -87,9 +92,11 @@ def _import_failed(reference: str, name: str, error: BaseException) -> tuple[str
 
 
 def _no_such_name(reference: str, owner: Any, name: str) -> tuple[str, str]:
-    known = [key for key, value in vars(owner).items() if callable(value) and not key.startswith("_")]
+    hint = suggestion(
+        name, [key for key in dir(owner) if not key.startswith("_") and callable(getattr(owner, key, None))]
+    )
     place = getattr(owner, "__file__", None) or getattr(owner, "__name__", type(owner).__name__)
-    hint = suggestion(name, known) if len(known) <= 30 or "mean" in suggestion(name, known) else ""
+    hint = hint if len(hint) < _LONGEST_HINT else ""
     return f'"{reference}": {place} has no "{name}"{hint}', "Check the spelling, and that this is the file you mean."
 
 
@@ -97,15 +104,15 @@ class _Description:
     """Walks from a function over everything it is made of, each thing once; never writes a memory address."""
 
     def __init__(self) -> None:
-        self._seen: set[int] = set()
+        self._seen: dict[int, Any] = {}  # holds the values too: the id of a freed one may come again
 
     def parts(self, value: Any, depth: int = 0) -> Iterator[str]:
-        if value is None or isinstance(value, str | bytes | bool | int | float | complex):
+        if value is None or isinstance(value, _PLAIN):
             yield f"{type(value).__name__} {value:x}" if type(value) is int else f"{type(value).__name__} {value!r}"
         elif id(value) in self._seen or depth > _DEEPEST:
             yield "(seen)"
         else:
-            self._seen.add(id(value))
+            self._seen[id(value)] = value
             yield from self._composed(value, depth + 1)
 
     def _composed(self, value: Any, depth: int) -> Iterator[str]:
@@ -147,7 +154,8 @@ class _Description:
     def _referred(self, names: set[str], scope: dict[str, Any], depth: int) -> Iterator[str]:
         for name in sorted(names & scope.keys()):
             yield name
-            yield from self.parts(scope[name], depth)
+            value = scope[name]
+            yield from self.parts(value if _is_code_or_constant(value) else type(value), depth)
 
     def _class(self, value: type, depth: int) -> Iterator[str]:
         if not _in_script(value):
@@ -178,7 +186,9 @@ class _Description:
         elif isinstance(value, re.Pattern):
             yield from self._each(depth, value.pattern, value.flags)
         elif not isinstance(value, types.BuiltinFunctionType):
-            yield from self._each(depth, type(value), getattr(value, "__dict__", None))
+            attributes = getattr(value, "__dict__", {})
+            stable = {key: each for key, each in attributes.items() if _is_code_or_constant(each)}
+            yield from self._each(depth, type(value), stable)
 
 
 def _qualified_name(value: Any) -> str:
@@ -192,8 +202,13 @@ def _in_script(value: Any) -> bool:
     return module in _SCRIPTS or module not in sys.modules
 
 
+def _is_code_or_constant(value: Any) -> bool:
+    """Not the clients, locks and open files, whose insides differ from run to run."""
+    return value is None or isinstance(value, _STABLE) or hasattr(value, "__wrapped__") or is_dataclass(value)
+
+
 def _has_plain_repr(value: Any) -> bool:
-    return value is None or isinstance(value, str | bytes | bool | int | float)
+    return value is None or isinstance(value, _PLAIN)
 
 
 def _own_file(module: types.ModuleType | None) -> str:

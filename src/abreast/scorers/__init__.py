@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abreast.errors import AbreastError, BadInput, suggestion
 from abreast.scorers.base import Scorer, Settings
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["KINDS", "Scorer", "build"]
 
@@ -68,6 +70,8 @@ def _from_function(function: Callable[..., Any], kind: str, given: dict[str, Any
 
 
 def _from_entry_point(kind: str, given: dict[str, Any]) -> Scorer:
+    from importlib.metadata import entry_points
+
     found = {point.name: point for point in entry_points(group=_GROUP)}
     if kind not in found:
         raise BadInput(f'unknown scorer "{kind}"{suggestion(kind, [*KINDS, *found])}')

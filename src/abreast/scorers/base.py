@@ -14,8 +14,10 @@ from abreast.errors import BadInput, suggestion
 from abreast.model import Answer, Case, Score
 
 LONGEST_TEXT = 100_000
+LONGEST_PROSE = 30_000
+"""For scorers that weigh every sentence."""
+
 NO_EXPECTED = "no expected value"
-CUT = f" (only the first and last {LONGEST_TEXT // 2:,} characters were read)"
 
 Mark = tuple[float | None, str]
 """A value in [0, 1], or None if it could not be judged, and a short sentence why."""
@@ -118,16 +120,16 @@ def is_column(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[a-z][a-z0-9_]*", value) is not None
 
 
-def clipped(text: str) -> tuple[str, str]:
+def clipped(text: str, longest: int = LONGEST_TEXT) -> tuple[str, str]:
     """The text, or its beginning and end if it is very long, and a note that says so.
 
     >>> clipped("short")
     ('short', '')
     """
-    if len(text) <= LONGEST_TEXT:
+    if len(text) <= longest:
         return text, ""
-    half = LONGEST_TEXT // 2
-    return f"{text[:half]}\n{text[-half:]}", CUT
+    half = longest // 2
+    return f"{text[:half]}\n{text[-half:]}", f" (only the first and last {half:,} characters were read)"
 
 
 def texts_of(expected: Any) -> list[str]:

@@ -8,7 +8,17 @@ from typing import Any
 
 from abreast.errors import BadInput
 from abreast.model import Answer
-from abreast.scorers.base import Mark, Settings, SingleColumn, clipped, is_text, is_texts, short, texts_of
+from abreast.scorers.base import (
+    LONGEST_PROSE,
+    Mark,
+    Settings,
+    SingleColumn,
+    clipped,
+    is_text,
+    is_texts,
+    short,
+    texts_of,
+)
 from abreast.scorers.folding import folded
 from abreast.scorers.jsontext import ANSWER_KEYS, answers_in, find_object
 from abreast.scorers.marker import marker_ends, spoken_words
@@ -49,7 +59,7 @@ class Label(SingleColumn):
         if classes is None:
             raise BadInput('scorer "label": classes is required', "Example: label: {classes: [rising, falling]}")
         self._classes = _by_phrase(classes)
-        self._by_words = {normalised(phrase): name for phrase, name in self._classes.items()}
+        self._by_words = {words: name for phrase, name in self._classes.items() if (words := normalised(phrase))}
         special = {phrase: pattern for phrase in self._classes if (pattern := _special(phrase))}
         self._phrases = Phrases(self._classes, special)
         super().__init__(settings)
@@ -58,7 +68,7 @@ class Label(SingleColumn):
         wanted = self._named(texts_of(expected)[0]) if not isinstance(expected, list | tuple | set) else None
         if wanted is None:
             return None, f"the expected value {short(expected)} is none of the classes {short(self._names())}"
-        text, note = clipped(answer.text)
+        text, note = clipped(answer.text, LONGEST_PROSE)
         found, where = self._read(folded(text))
         if len(found) == 1:
             return float(found[0] == wanted), f"read {short(found[0])} ({where}), expected {short(wanted)}{note}"
@@ -77,8 +87,9 @@ class Label(SingleColumn):
         """The classes named at the surest place that names any, and that place."""
         if whole := self._named(text.strip()):
             return [whole], "the whole answer"
-        if in_json := self._in_json(text):
-            return in_json, "in the JSON object"
+        values = answers_in(find_object(text), (*ANSWER_KEYS, "label", "class"))
+        if values:  # also if they name no class: what else the object says is not the answer
+            return self._in_values(values), "in the JSON object"
         mentions = list(self._phrases.mentions(text))
         if marked := self._marked(text, mentions):
             return marked, "marked as the answer"
@@ -86,8 +97,7 @@ class Label(SingleColumn):
             return [lead], "the first word"
         return self._distinct(mentions), "mentioned"
 
-    def _in_json(self, text: str) -> list[str]:
-        values = answers_in(find_object(text), (*ANSWER_KEYS, "label", "class"))
+    def _in_values(self, values: list[Any]) -> list[str]:
         flat = [value for value in values if not isinstance(value, dict | list)]
         return list(dict.fromkeys(name for value in texts_of(flat) for name in self._read(value)[0]))
 
@@ -133,6 +143,8 @@ def _by_phrase(classes: Any) -> dict[str, str]:
     for name, synonyms in table.items():
         for phrase in (name, *([synonyms] if isinstance(synonyms, str) else synonyms or [])):
             other = found.setdefault(_key(phrase), name)
+            if not _key(phrase):
+                raise BadInput(f'scorer "label": a name of class {name!r} is empty')
             if other != name:
                 raise BadInput(f'scorer "label": {phrase!r} belongs to both {other!r} and {name!r}')
     return found

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from abreast.model import Answer
-from abreast.scorers.base import Mark, Settings, SingleColumn, clipped, given_value, short, within
+from abreast.scorers.base import LONGEST_PROSE, Mark, Settings, SingleColumn, clipped, given_value, short, within
 from abreast.scorers.jsontext import MISSING, answers_in, find_object
 from abreast.scorers.marker import marker_ends, spoken_words
 from abreast.scorers.negation import Negations
@@ -25,7 +25,7 @@ _MOST_JOINED = 8
 _CONNECTOR = re.compile(r"\b(?:is|was|are|were|equals?)\b|[=≈≃≅]|:(?!\d)", re.IGNORECASE)
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*|__([^_\n]{1,200})__")
 _CLAUSE = re.compile(r"[,;]\s|\band\b", re.IGNORECASE)
-_JOINERS = {"or", "and", "to", "through", "until", "vs", "versus", "out", "of"}
+_JOINERS = {"or", "and", "to", "through", "until", "vs", "versus", "out", "of", "plus", "minus", "times", "by", "over"}
 _FILLER = frozenset(
     spoken_words(
         "about approximately approx around roughly nearly almost exactly precisely just only simply some equal equals"
@@ -67,7 +67,7 @@ class Number(SingleColumn):
         wanted = read_value(expected)
         if not wanted.values:
             return None, f"the expected value {short(expected)} is no number: {wanted.why}"
-        text, note = clipped(answer.text)
+        text, note = clipped(answer.text, LONGEST_PROSE)
         value = given_value(answer)
         found = read(text) if value is None else read_value(value)
         if not found.values:
@@ -101,7 +101,7 @@ def read_value(value: Any) -> Reading:
     if isinstance(value, bool):
         return Reading((), "true or false is not a number")
     if isinstance(value, str):
-        return read(clipped(value)[0])
+        return read(clipped(value, LONGEST_PROSE)[0])
     if isinstance(value, dict):
         return _among(answers_in(value)) or Reading((), "the object has no answer")
     if not isinstance(value, Real | Decimal):

@@ -118,11 +118,7 @@ def _item(value: Any) -> str:
 
 def _normalised(text: str) -> str:
     """Case, quotes, markup, spaces and trailing punctuation do not matter."""
-    text = " ".join(folded(text).casefold().split())
-    before = None
-    while text != before:
-        before, text = text, text.strip(_EDGES).rstrip(_TRAILING)
-    return text
+    return " ".join(folded(text).casefold().split()).strip(_EDGES).rstrip(_EDGES + _TRAILING)
 
 
 def _measures(found: frozenset[str], wanted: frozenset[str]) -> tuple[float, float, float]:
