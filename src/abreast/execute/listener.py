@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from abreast.execute.job import Job
@@ -29,27 +29,33 @@ class Listener:
 
 
 class Listeners(Listener):
-    """Several, as one."""
+    """Several, as one. One that breaks (a closed pipe, a full disk) hears no more: it must not end a run."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
-        self._all = tuple(listeners)
+        self._all = list(listeners)
 
     def started(self, job: Job, in_flight: int) -> None:
-        for listener in self._all:
-            listener.started(job, in_flight)
+        self._tell(lambda listener: listener.started(job, in_flight))
 
     def retried(self, job: Job, failure: Failure, delay: float) -> None:
-        for listener in self._all:
-            listener.retried(job, failure, delay)
+        self._tell(lambda listener: listener.retried(job, failure, delay))
 
     def finished(self, job: Job, outcome: Outcome) -> None:
-        for listener in self._all:
-            listener.finished(job, outcome)
+        self._tell(lambda listener: listener.finished(job, outcome))
 
     def stored(self, jobs: Sequence[Job]) -> None:
-        for listener in self._all:
-            listener.stored(jobs)
+        self._tell(lambda listener: listener.stored(jobs))
 
     def event(self, kind: str, **detail: Any) -> None:
+        self._tell(lambda listener: listener.event(kind, **detail))
+
+    def _tell(self, what: Callable[[Listener], None]) -> None:
+        broken: list[tuple[Listener, Exception]] = []
         for listener in self._all:
-            listener.event(kind, **detail)
+            try:
+                what(listener)
+            except Exception as error:  # noqa: BLE001 - said below to those that still listen
+                broken.append((listener, error))
+        for listener, reason in broken:
+            self._all.remove(listener)
+            self.event("warning", message=f"{type(listener).__name__} broke and is left out ({reason})")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from abreast.errors import Crashed, Skipped, classify
 from abreast.execute.job import Job
 from abreast.execute.workers import Workers
-from abreast.model import Answer, Failure, Outcome
+from abreast.model import Answer, Failure, Outcome, Usage
 from abreast.targets import Target
 
 
@@ -57,9 +57,7 @@ class LocalEngine:
             seconds = self._timeout(len(request.prompt))
             async with asyncio.timeout(seconds) as limit:
                 answer = await target.answer(job.trial, request, job.attempt, self._workers)
-            if not isinstance(answer, Answer):
-                raise Crashed(f"the target returned {type(answer).__name__}, not an Answer")
-            return Outcome("ok", answer)
+            return Outcome("ok", checked(answer))
         except asyncio.CancelledError:
             return Outcome("cancelled", failure=Failure("cancelled", "unknown", "cancelled while in flight"))
         except TimeoutError as error:
@@ -70,3 +68,21 @@ class LocalEngine:
             return Outcome("skipped", failure=Failure("skipped", "unknown", str(reason)))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a target raises is its outcome
             return Outcome("error", failure=classify(error))
+
+
+def checked(answer: object) -> Answer:
+    """An answer that can be stored and scored: a target may be a user's, and so may what it returns."""
+    if not isinstance(answer, Answer):
+        raise Crashed(f"the target returned {type(answer).__name__}, not an Answer")
+    parts: list[tuple[str, object, type | tuple[type, ...]]] = [
+        ("text", answer.text, str),
+        ("data", answer.data, Mapping),
+        ("usage", answer.usage, Usage),
+        ("cost_usd", answer.cost_usd, (int, float, type(None))),
+        ("model", answer.model, (str, type(None))),
+        ("raw_response", answer.raw_response, (str, type(None))),
+    ]
+    for name, value, kind in parts:
+        if not isinstance(value, kind):
+            raise Crashed(f"the answer's {name} is a {type(value).__name__}: {value!r}"[:500])
+    return answer

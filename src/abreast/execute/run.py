@@ -20,15 +20,16 @@ from abreast.execute.limits.adaptive import Adaptive
 from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Together
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.local import LocalEngine
-from abreast.execute.orphans import MARK, reap
+from abreast.execute.orphans import marked
 from abreast.execute.retry import Retry
-from abreast.execute.scheduler import Scheduler
+from abreast.execute.scheduler import INTERRUPTED, UNWRITTEN, Scheduler
 from abreast.execute.scoring import Item, Scoring
 from abreast.model import Outcome
 from abreast.plan import Plan
 from abreast.scorers.base import Scorer
 from abreast.spec import Bounds, Limits, Timeout
 from abreast.store import Lease, Store, Writer, rows
+from abreast.store.writer import LeaseLost
 from abreast.targets import Target
 
 GRACE_S = 30.0
@@ -56,16 +57,19 @@ class Records:
     def outcome(self, job: Job, outcome: Outcome) -> None:
         writer, cases, run_id = self.writer, self._plan.cases, self._run_id
         digest = cases.digest(job.case)
-        if job.case not in self._written:
+        together = [
+            ("payloads", rows.payload_row(run_id, job.trial.position, job.prompt, outcome.answer)),
+            ("trials", rows.trial_row(run_id, job.trial, job.variant, digest, outcome, job.timing)),
+        ]
+        if job.case not in self._written:  # with the first trial of it: a case without one may be cleaned away
             self._written.add(job.case)
-            writer.put("cases", rows.case_row(digest, cases.input_digest(job.case), job.trial.case))
+            together.append(("cases", rows.case_row(digest, cases.input_digest(job.case), job.trial.case)))
             if job.trial.case.tags:
                 writer.register(rows.columns_of("tag", job.trial.case.tags))
         if outcome.answer is not None and outcome.answer.data:
             writer.register(rows.columns_of("data", outcome.answer.data))
-        writer.put("payloads", rows.payload_row(run_id, job.trial.position, job.prompt, outcome.answer))
         job.outcome = outcome
-        writer.put("trials", rows.trial_row(run_id, job.trial, job.variant, digest, outcome, job.timing), job)
+        writer.put_together(together, job)
 
     def attempt(self, job: Job, outcome: Outcome, delay: float) -> None:
         if outcome.failure is not None:
@@ -75,7 +79,8 @@ class Records:
             )
 
     def waiting(self) -> int:
-        return self.writer.waiting()
+        # While nothing can be written, nothing more is paid for: a kill would lose it.
+        return UNWRITTEN + 1 if self.writer.is_held_up() else self.writer.waiting()
 
 
 class Recorder(Listener):
@@ -139,6 +144,9 @@ class Execution:
             scheduler.store_failed = True
             self.listener.event("store_failed", message=error.message)
             scheduler.stop("store")
+            scoring.abandon(loop)
+            if isinstance(error, LeaseLost):
+                engine.cancel()
 
         writer = Writer(self.store.journal, self.held, committed, failed)
         records.writer = writer
@@ -146,32 +154,18 @@ class Execution:
         for item in self.unscored:
             scoring.put(*item)
         error: StoreError | None = None
-        with self._marked(), self._interruptible(scheduler, engine), self._followed():
+        with marked(self.held.mark), self._interruptible(scheduler, engine, scoring), self._followed():
             try:
                 await scheduler.run()
             finally:
                 await engine.close()
-                await asyncio.to_thread(scoring.finish, scheduler.stopped is not None)
+                await asyncio.to_thread(scoring.finish)
                 try:
                     await asyncio.to_thread(writer.close)
                 except StoreError as caught:
                     error = caught
                 await asyncio.sleep(0)  # the last acknowledgements
         return Ending(scheduler.stopped, stored[0], scheduler.most_in_flight, error)
-
-    @contextlib.contextmanager
-    def _marked(self) -> Iterator[None]:
-        """Children carry the run's mark while it runs; those that are left at the end are ended."""
-        before = os.environ.get(MARK)
-        os.environ[MARK] = self.held.mark
-        try:
-            yield
-        finally:
-            reap([self.held.mark])
-            if before is None:
-                del os.environ[MARK]
-            else:
-                os.environ[MARK] = before
 
     @contextlib.contextmanager
     def _followed(self) -> Iterator[None]:
@@ -189,8 +183,8 @@ class Execution:
             follower.close()
 
     @contextlib.contextmanager
-    def _interruptible(self, scheduler: Scheduler, engine: LocalEngine) -> Iterator[None]:
-        """First Ctrl-C: start nothing more. Second, or after the grace period: cancel what is in flight."""
+    def _interruptible(self, scheduler: Scheduler, engine: LocalEngine, scoring: Scoring) -> Iterator[None]:
+        """First Ctrl-C: start nothing more. Second, or after the grace period: cancel what is in flight. Third: end."""
         loop = asyncio.get_running_loop()
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -199,18 +193,23 @@ class Execution:
         def interrupted() -> None:
             if scheduler.stopped is None:
                 self.listener.event("interrupted", in_flight=scheduler.in_flight, grace_s=self.grace_s)
-                scheduler.stop("interrupted")
+                scheduler.stop(INTERRUPTED)
+                scoring.abandon(loop)
                 loop.call_later(self.grace_s, engine.cancel)
             else:
                 engine.cancel()
+                give_back()  # a target that will not be cancelled: what is stored is safe, and nobody has to wait
+
+        def give_back() -> None:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, interrupted)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
+            give_back()
 
 
 def _timeout(limits: Limits) -> Any:

@@ -8,6 +8,7 @@ injected: tests run in virtual time.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,11 +18,24 @@ from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
 from abreast.execute.listener import Listener
 from abreast.execute.retry import Retry
-from abreast.model import Outcome
+from abreast.model import Failure, Outcome
 from abreast.plan import Plan
 
 WINDOW = 64  # no variant starts a block more than this many (or four times what is in flight) past the done prefix
 UNWRITTEN = 5_000  # rows the writer may be behind before nothing more starts
+
+
+INTERRUPTED = "interrupted"
+
+
+def undecided_if_broken(outcome: Outcome) -> Outcome:
+    """Ctrl-C in a terminal reaches the processes that a target started, too. What breaks then says nothing of the
+    variant, so a resume executes it again."""
+    failure = outcome.failure
+    if failure is None or outcome.status != "error" or failure.kind != "crash":
+        return outcome
+    told = Failure("cancelled", "unknown", f"broke while the run was being interrupted: {failure.message}")
+    return dataclasses.replace(outcome, status="cancelled", failure=told)
 
 
 class Engine(Protocol):
@@ -134,6 +148,8 @@ class Scheduler:
     def _drain(self, now: float) -> None:
         while self._completed:
             job, outcome = self._completed.popleft()
+            if self.stopped == INTERRUPTED:
+                outcome = undecided_if_broken(outcome)
             self.in_flight -= 1
             for limit in self._limits:
                 limit.settle(job, outcome, now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import json
 import queue
 import threading
@@ -11,6 +13,8 @@ from abreast.model import Answer, Case, Score
 from abreast.scorers.base import Scorer
 from abreast.store import Store, Writer
 from abreast.store.rows import score_rows
+
+PATIENCE_S = 3.0  # for a scorer that is at work when the run is interrupted
 
 Item = tuple[int, Case, Answer]
 
@@ -23,34 +27,47 @@ class Scoring:
         self._writer = writer
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._abandoned = False
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="abreast-scoring", daemon=True)
         self._thread.start()
 
     def put(self, position: int, case: Case, answer: Answer) -> None:
         self._items.put((position, case, answer))
 
-    def finish(self, abandon: bool = False) -> None:
-        """Score what is left; `abandon` leaves it for a resume."""
-        self._abandoned = abandon
+    def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Leave what is not scored yet for a resume; a scorer that is at work gets a moment."""
+        self._abandoned = True
+        loop.call_later(PATIENCE_S, self._over.set)
+
+    def finish(self) -> None:
+        """Score what is left; if it was abandoned, wait only for the scorer at work."""
         self._items.put(None)
-        self._thread.join(timeout=5.0 if abandon else None)
+        self._over.wait()
 
     def _work(self) -> None:
         run_id = self._writer.lease.run_id
-        while (item := self._items.get()) is not None and not self._abandoned:
-            position, case, answer = item
-            for scorer in self._scorers:
-                for row in score_rows(run_id, position, scorer.version, scored(scorer, case, answer)):
-                    self._writer.put("scores", row)
+        try:
+            while (item := self._items.get()) is not None and not self._abandoned:
+                position, case, answer = item
+                for scorer in self._scorers:
+                    for row in score_rows(run_id, position, scorer.version, scored(scorer, case, answer)):
+                        self._writer.put("scores", row)
+        finally:
+            self._over.set()
 
 
 def scored(scorer: Scorer, case: Case, answer: Answer) -> Sequence[Score]:
     """The scores of one answer; a crash of the scorer is said in them and spoils nothing."""
     try:
-        return scorer.score(case, answer)
-    except Exception as error:  # noqa: BLE001 - a scorer may be a user's
+        return tuple(_with_number(score) for score in scorer.score(case, answer))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a scorer may be a user's
         explanation = f"crashed: {type(error).__name__}: {error}"
         return tuple(Score(column, None, explanation) for column in scorer.columns)
+
+
+def _with_number(score: Score) -> Score:
+    known = score.value is None or type(score.value) is float
+    return score if known else dataclasses.replace(score, value=float(score.value))  # type: ignore[arg-type]
 
 
 def unscored(store: Store, run_id: int, scorers: Sequence[Scorer]) -> Iterator[Item]:

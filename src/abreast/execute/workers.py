@@ -18,6 +18,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -106,7 +107,13 @@ class Process:
         context = multiprocessing.get_context("spawn")
         self._here, there = context.Pipe()
         self._process = context.Process(target=serve, args=(there, os.getpid()), daemon=True)
-        self._process.start()
+        # Ctrl-C in a terminal goes to every process there; a worker that is only starting must not break by it.
+        resource_tracker.ensure_running()  # which would lift the mask again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         there.close()
 
     def call(self, function: bytes) -> Any:
@@ -200,6 +207,7 @@ def serve(pipe: Connection, parent: int) -> None:
     """The life of a worker process: one call after the other until the driver closes the pipe or dies."""
     _die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     while True:
         try:
             call = pipe.recv_bytes()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from abreast.analyse import analyse
-from abreast.errors import Incomplete, PreflightRefused, StoreError
+from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
 from abreast.execute import Execution, Listeners, orphans
 from abreast.execute.scoring import unscored
 from abreast.experiment.options import Options, Result
@@ -74,7 +75,13 @@ class Prepared:
 
     async def execute(self) -> Result:
         """Take the lease, take over what can be reused, execute the rest, analyse."""
-        held, reused = self._enter()
+        held = self._enter()
+        try:
+            return await self._execute(held)
+        finally:
+            self.store.let_go(held)
+
+    async def _execute(self, held: Lease) -> Result:
         listener = Listeners(self.options.listeners)
         listener.event("run_started", run=held.run, planned=len(self.plan), to_execute=self.plan.missing())
         try:
@@ -82,13 +89,18 @@ class Prepared:
             ending = await Execution(
                 self.plan, self.targets, self.scorers, self.spec.limits, self.store, held, listener, pending
             ).run()
+            if ending.error is not None:
+                raise ending.error
+            status, reason = self._status(held, ending.stopped)
+            self.store.finish(held, status, reason)
+        except StoreError as error:
+            with contextlib.suppress(StoreError):
+                self.store.finish(held, "incomplete", error.message)
+            raise _incomplete(error, held.run, self.store, len(self.plan)) from error
         except BaseException:
-            self.store.finish(held, "incomplete", "the driver failed")
+            with contextlib.suppress(StoreError):
+                self.store.finish(held, "incomplete", "the driver failed")
             raise
-        if ending.error is not None:
-            _raise_store_failure(ending.error, held.run, self.store, len(self.plan))
-        status, reason = self._status(held, ending.stopped)
-        self.store.finish(held, status, reason)
         self.store.close()
         try:
             self.store.materialise()
@@ -102,32 +114,28 @@ class Prepared:
             status,
             len(self.plan),
             ending.executed,
-            reused,
+            len(self.reuses),
             self.done_before,
-            ending.stopped,
+            None if status == "complete" else ending.stopped,
             ending.most_in_flight,
             analysis,
         )
 
-    def _enter(self) -> tuple[Lease, int]:
+    def _enter(self) -> Lease:
         if self.exists:
             orphans.reap(self.store.abandoned())
         if self.continues:
             held = self.store.claim(self.continues)
-            self.store.close()
-            mark_done(self.plan, self.store, held.run_id)
             self._register_columns()
-            return held, 0
-        known = {row[0] for row in self.store.rows("SELECT run FROM runs")} if self.exists else set()
-        held = self.store.begin(self._new_run(new_name(known)))
-        if self.reuses:
+        else:
+            known = {row[0] for row in self.store.rows("SELECT run FROM runs")} if self.exists else set()
             cases = self.plan.cases
             indexes = sorted({self.plan.parts(reuse.position)[0] for reuse in self.reuses})
             rows = (case_row(cases.digest(index), cases.input_digest(index), cases[index]) for index in indexes)
-            self.store.adopt(held, rows, self.reuses)
-            for reuse in self.reuses:
-                self.plan.done[reuse.position] = True
-        return held, len(self.reuses)
+            held = self.store.begin(self._new_run(new_name(known)), rows, self.reuses, self.options.fresh)
+        self.store.close()
+        mark_done(self.plan, self.store, held.run_id)
+        return held
 
     def _register_columns(self) -> None:
         with self.store.change() as connection:
@@ -219,17 +227,19 @@ class Prepared:
     def _status(self, held: Lease, stopped: str | None) -> tuple[str, str | None]:
         self.store.close()
         final = len(self.store.final_positions(held.run_id))
-        if final >= len(self.plan):
-            return "complete", None
-        if stopped is not None:
-            return "incomplete", stopped
-        return "incomplete", f"{len(self.plan) - final} trials failed by infrastructure"
+        why = "the store could not be written for a while" if stopped == "store" else stopped
+        if final < len(self.plan):
+            return "incomplete", why or f"{len(self.plan) - final} trials failed by infrastructure"
+        if stopped is not None and any(True for _ in unscored(self.store, held.run_id, self.scorers)):
+            return "incomplete", why
+        return "complete", None
 
 
-def _raise_store_failure(error: StoreError, run: str, store: Store, planned: int) -> None:
+def _incomplete(error: StoreError, run: str, store: Store, planned: int) -> Incomplete:
     try:
         stored = store.run(run)["stored_trials"]
         told = f"; {stored} of {planned} trials are stored and safe"
-    except StoreError:
-        told = ""
-    raise Incomplete(f"{error.message}{told}", f"{error.fix.split(', then')[0]}, then: abreast resume {run}") from error
+    except AbreastError:  # the store is gone, or the run is
+        return Incomplete(error.message, error.fix)
+    first = f"{error.fix.split(', then')[0]}, then: " if error.fix else ""
+    return Incomplete(f"{error.message}{told}", f"{first}abreast resume {run}")

@@ -8,6 +8,7 @@ whoever holds the file open for long delays only the file, never the run.
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from abreast.store import schema, sqlite
 from abreast.store.store import Store
 
 FORMAT = "v1.2.0"  # so that older DuckDB clients can open the file
-OPEN_FOR_S = 20.0
+OPEN_FOR_S = 2.0  # a flush takes a tenth of a second; who has the file open longer holds up nobody
 FLUSH_EVERY_S = 3.0
 CHUNK = 20_000
 
@@ -41,31 +42,61 @@ class DuckDBStore(Store):
         return self.path.with_name(self.path.name + ".journal")
 
     def exists(self) -> bool:
-        if self.path.is_file() and not self.journal.is_file():
+        if self.path.is_dir():
+            raise StoreError(f"{self.path}: is a folder", "name another file with --store")
+        if self.path.is_file() and self.path.stat().st_size and not self.journal.is_file():
+            if not _is_duckdb(self.path):
+                raise StoreError(f"{self.path}: not a DuckDB file", "name another file with --store")
             raise StoreError(
-                f"{self.path}: its journal {self.journal.name} is missing; it can be read, but no run can go on in it",
+                f"{self.path}: its journal {self.journal.name} is missing; it can be read with abreast sql, but no run "
+                "can go on in it",
                 "put the journal back beside it, or name another store with --store",
             )
         return super().exists()
 
+    def _open_reader(self) -> apsw.Connection:
+        self.exists()
+        return super()._open_reader()
+
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
-        if self.journal.is_file():
+        if not self.journal.is_file():
+            return _asked(self.path, query, write)
+        try:
             self.materialise()
-        settings: dict[str, Any] = {} if write else {"enable_external_access": False}
-        with opened(self.path, read_only=not write, settings=settings) as connection:
-            try:
-                result = connection.execute(query)
-                names = [column[0] for column in result.description or []]
-                return names, result.fetchall()
-            except duckdb.InvalidInputException as error:
-                if "read-only" in str(error):
-                    raise BadInput("this query would change the store", "abreast sql --write STORE QUERY") from error
-                raise BadInput(f"sql: {error}") from error
-            except duckdb.Error as error:
-                raise BadInput(f"sql: {error}") from error
+            return _asked(self.path, query, write)
+        except StoreError:
+            if write:
+                raise
+        # The file cannot be brought up to date: held open elsewhere, on a read-only disk, damaged. The journal can.
+        with tempfile.TemporaryDirectory(prefix="abreast-") as folder:
+            copy = Path(folder) / self.path.name
+            materialise(self.journal, copy)
+            return _asked(copy, query, write)
 
     def materialise(self) -> None:
         materialise(self.journal, self.path)
+
+
+def _is_duckdb(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(12)[8:] == b"DUCK"
+
+
+def _asked(path: Path, query: str, write: bool) -> tuple[list[str], list[tuple[Any, ...]]]:
+    settings: dict[str, Any] = {} if write else {"enable_external_access": False}
+    with opened(path, read_only=not write, settings=settings) as connection:
+        try:
+            result: Any = connection.execute(query)
+            if result is None:  # nothing but spaces and comments
+                return [], []
+            names = [column[0] for column in result.description or []]
+            return names, result.fetchall()
+        except duckdb.InvalidInputException as error:
+            if "read-only" in str(error):
+                raise BadInput("this query would change the store", "abreast sql --write STORE QUERY") from error
+            raise BadInput(f"sql: {error}") from error
+        except duckdb.Error as error:
+            raise BadInput(f"sql: {error}") from error
 
 
 @contextlib.contextmanager
@@ -79,11 +110,11 @@ def opened(
         try:
             connection = duckdb.connect(str(path), read_only=read_only, config=config)
             break
-        except duckdb.IOException as error:
-            if "lock" not in str(error):
-                raise StoreError(
-                    f"{path}: {str(error).split(': ', 1)[-1]}", "name another store with --store"
-                ) from error
+        except duckdb.Error as error:
+            # Held by another process, or by this very one with other settings.
+            held = "Could not set lock" in str(error) or isinstance(error, duckdb.ConnectionException)
+            if not held:
+                raise StoreError(f"{path}: {_first_line(error)}", _way_out(path)) from error
             if time.monotonic() > deadline:
                 raise StoreError(
                     f"{path}: another process holds it open ({str(error).split('held in ')[-1].split('.')[0]}); "
@@ -91,14 +122,21 @@ def opened(
                     "close it there and try again",
                 ) from error
             time.sleep(0.02)
-        except duckdb.ConnectionException:  # this very process has it open with other settings
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
     try:
         yield connection
     finally:
         connection.close()
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).split(": ", 1)[-1].splitlines()[0]
+
+
+def _way_out(path: Path) -> str:
+    """Somebody else's file is left alone; ours can be made again."""
+    if path.is_file() and _is_duckdb(path):
+        return "if it is damaged, move it away: it is made again from its journal"
+    return "name another store with --store"
 
 
 def materialise(journal: Path, path: Path, patience_s: float = OPEN_FOR_S) -> None:
@@ -107,10 +145,11 @@ def materialise(journal: Path, path: Path, patience_s: float = OPEN_FOR_S) -> No
     try:
         with opened(path, read_only=False, patience_s=patience_s) as connection:
             _catch_up(source, connection)
-    except duckdb.Error as error:
+    except (duckdb.Error, apsw.Error, OSError) as error:
         raise StoreError(
             f"{path}: could not be brought up to date ({str(error).splitlines()[0]}); nothing is lost, "
-            f"{journal.name} has every row"
+            f"{journal.name} has every row",
+            "free some space or close it elsewhere; any abreast command makes up for it",
         ) from error
     finally:
         source.close()
@@ -124,13 +163,15 @@ def _catch_up(source: apsw.Connection, connection: duckdb.DuckDBPyConnection) ->
         connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({body})")
     connection.execute("CREATE TABLE IF NOT EXISTS watermarks (name TEXT, seq BIGINT)")
     marks = dict(connection.execute("SELECT name, seq FROM watermarks").fetchall())
-    _follow_deletions(source, connection, marks)
+    deleted = _follow_deletions(source, connection, marks)
     for table in _REFRESHED:
         connection.execute(f"DELETE FROM {table}")
         names = ", ".join(schema.TABLES[table])
         _append(connection, table, source.execute(f"SELECT {names} FROM {table}").fetchall())
     for table in _FOLLOWED:
         _follow(source, connection, table, marks)
+    if deleted:  # not before: a run that came since may refer to them
+        connection.execute("DELETE FROM cases WHERE digest NOT IN (SELECT case_digest FROM trials)")
     connection.execute("DELETE FROM watermarks")
     connection.executemany("INSERT INTO watermarks VALUES (?, ?)", list(marks.items()))
     for statement in schema.create_views(
@@ -141,7 +182,7 @@ def _catch_up(source: apsw.Connection, connection: duckdb.DuckDBPyConnection) ->
     source.execute("COMMIT")
 
 
-def _follow_deletions(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, marks: dict[str, int]) -> None:
+def _follow_deletions(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, marks: dict[str, int]) -> bool:
     rows: list[Any] = source.execute(
         "SELECT seq, run_id FROM deletions WHERE seq > ? ORDER BY seq", (marks.get("deletions", 0),)
     ).fetchall()
@@ -149,8 +190,7 @@ def _follow_deletions(source: apsw.Connection, connection: duckdb.DuckDBPyConnec
         for table in schema.OF_A_RUN:
             connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
         marks["deletions"] = seq
-    if rows:
-        connection.execute("DELETE FROM cases WHERE digest NOT IN (SELECT case_digest FROM trials)")
+    return bool(rows)
 
 
 def _follow(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, table: str, marks: dict[str, int]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import socket
 import time
 from functools import cache
@@ -25,16 +27,52 @@ def this_place() -> str:
     return "|".join(parts)
 
 
-def this_process(mark: str) -> str:
-    """What a lease says of its holder; `mark` is what its child processes carry."""
-    process = psutil.Process()
-    return json.dumps({"place": this_place(), "pid": process.pid, "since": process.create_time(), "mark": mark})
+def process_mark() -> str:
+    """What the children of all runs of this process carry: one for all, because they inherit one environment."""
+    pid = os.getpid()
+    if pid not in _marks:  # the first time, or in a fork
+        _marks.clear()
+        _marks[pid] = f"{pid}-{secrets.token_hex(6)}"
+    return _marks[pid]
 
 
-def mark_of(owner: str | None) -> str | None:
-    """The mark of a holder that worked on this machine."""
-    holder = json.loads(owner) if owner else {}
-    return holder.get("mark") if holder.get("place") == this_place() else None
+_marks: dict[int, str] = {}
+
+# The leases that this process holds: a run that ended without giving its lease back (a full disk) must not look alive
+# because the process, a notebook say, lives on.
+_held: set[str] = set()
+
+
+def new_owner() -> str:
+    """What a lease says of its holder, this process; no two are the same."""
+    pid = os.getpid()
+    holder = {"place": this_place(), "pid": pid, "since": _since(pid), "mark": process_mark()}
+    return json.dumps({**holder, "lease": secrets.token_hex(6)})
+
+
+def take(owner: str) -> None:
+    _held.add(owner)
+
+
+def let_go(owner: str) -> None:
+    _held.discard(owner)
+
+
+def _since(pid: int) -> float:
+    """When a process started. On Linux in ticks since the boot, which no adjustment of the clock moves."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+        return float(text.rpartition(")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return float(psutil.Process(pid).create_time())
+
+
+def mark_left_by(owner: str | None, heartbeat_at: float | None) -> str | None:
+    """The mark that children of a dead owner on this machine may still carry."""
+    if not owner or is_alive(owner, heartbeat_at):
+        return None
+    holder = json.loads(owner)
+    return holder["mark"] if holder["place"] == this_place() and holder["mark"] != process_mark() else None
 
 
 def is_alive(owner: str | None, heartbeat_at: float | None) -> bool:
@@ -44,11 +82,15 @@ def is_alive(owner: str | None, heartbeat_at: float | None) -> bool:
     holder = json.loads(owner)
     if holder["place"] != this_place():
         return time.time() - (heartbeat_at or 0.0) < SILENT_AFTER_S
+    pid = holder["pid"]
     try:
-        process = psutil.Process(holder["pid"])
-        return bool(abs(process.create_time() - holder["since"]) < 1.0 and process.status() != psutil.STATUS_ZOMBIE)
+        if abs(_since(pid) - holder["since"]) >= 1.0 or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return False
     except psutil.NoSuchProcess:
         return False
+    except psutil.AccessDenied:  # it is there, and somebody else's
+        return True
+    return pid != os.getpid() or owner in _held
 
 
 def describe(owner: str) -> str:

@@ -13,11 +13,37 @@ from abreast.store.schema import Column, type_of
 Row = tuple[Any, ...]
 
 ERROR_LIMIT = 4_000  # characters of an error message kept in the narrow row
+DEEPEST = 50  # levels kept of a value that JSON itself cannot say
 
 
 def to_json(value: Any) -> str:
-    """JSON for storage: what JSON cannot say is stored as its text."""
+    """JSON for storage, whatever the value: what JSON cannot say is stored as its text."""
+    try:
+        text = _dump(value)
+    except Exception:  # noqa: BLE001 - values of users: odd keys, circles, methods that raise
+        text = _dump(_sayable(value, DEEPEST))
+    return storable(text)
+
+
+def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=_plain, separators=(",", ":"))
+
+
+def storable(text: str) -> str:
+    """Text as every database takes it: half a surrogate pair has no UTF-8."""
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else storable(text)
+
+
+def _whole(number: int | None) -> int | None:
+    return number if number is None or -(2**63) <= number < 2**63 else None
 
 
 def _plain(value: Any) -> Any:
@@ -32,15 +58,35 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+def _sayable(value: Any, depth: int) -> Any:
+    """The same value with what stands in the way of JSON replaced by its text."""
+    if depth and isinstance(value, Mapping):
+        return {_shown(key): _sayable(item, depth - 1) for key, item in value.items()}
+    if depth and isinstance(value, list | tuple | set | frozenset):
+        return [_sayable(item, depth - 1) for item in value]
+    if value is None or isinstance(value, bool | float) or type(value) is str:
+        return value
+    if isinstance(value, int) and value.bit_length() < 1_000:
+        return value
+    return _shown(value)
+
+
+def _shown(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - a user's __str__, or a number of too many digits
+        return f"<{type(value).__name__}>"
+
+
 def case_row(digest: str, input_digest: str, case: Case) -> Row:
     return (
         digest,
-        case.id,
+        storable(case.id),
         input_digest,
         to_json(case.input),
         to_json(case.expected),
         to_json(case.tags) if case.tags else "{}",
-        case.group,
+        _text(case.group),
     )
 
 
@@ -68,18 +114,18 @@ def trial_row(run_id: int, trial: Trial, variant: int, case_digest: str, outcome
         outcome.status,
         failure.kind if failure else None,
         failure.blame if failure else None,
-        failure.message[:ERROR_LIMIT] if failure else None,
-        answer.model if answer else None,
+        storable(failure.message[:ERROR_LIMIT]) if failure else None,
+        _text(answer.model) if answer else None,
         outcome.finished_at - timing.first_started_at,
         timing.queue_s,
         timing.backoff_s,
         outcome.service_s,
         timing.attempts,
         timing.in_flight,
-        usage.input_tokens if usage else None,
-        usage.output_tokens if usage else None,
-        usage.cache_read_tokens if usage else None,
-        usage.cache_write_tokens if usage else None,
+        _whole(usage.input_tokens) if usage else None,
+        _whole(usage.output_tokens) if usage else None,
+        _whole(usage.cache_read_tokens) if usage else None,
+        _whole(usage.cache_write_tokens) if usage else None,
         answer.cost_usd if answer else None,
         answer.cost_basis if answer else None,
         None,
@@ -90,14 +136,14 @@ def trial_row(run_id: int, trial: Trial, variant: int, case_digest: str, outcome
 
 def payload_row(run_id: int, position: int, prompt: str, answer: Answer | None) -> Row:
     if answer is None:
-        return (run_id, position, prompt, None, None, None, None)
+        return (run_id, position, storable(prompt), None, None, None, None)
     value = None if answer.value is None else to_json(answer.value)
     data = to_json(answer.data) if answer.data else None
-    return (run_id, position, prompt, answer.text, value, data, answer.raw_response)
+    return (run_id, position, storable(prompt), storable(answer.text), value, data, _text(answer.raw_response))
 
 
 def attempt_row(run_id: int, position: int, attempt: int, outcome: Outcome, failure: Failure, waited_s: float) -> Row:
-    message = failure.message[:ERROR_LIMIT]
+    message = storable(failure.message[:ERROR_LIMIT])
     return (
         run_id,
         position,
@@ -112,8 +158,8 @@ def attempt_row(run_id: int, position: int, attempt: int, outcome: Outcome, fail
 
 
 def score_rows(run_id: int, position: int, version: str, scores: Iterable[Score]) -> list[Row]:
-    return [(run_id, position, score.name, score.value, score.explanation, version) for score in scores]
+    return [(run_id, position, score.name, score.value, storable(score.explanation), version) for score in scores]
 
 
 def columns_of(kind: str, values: Mapping[str, Any]) -> list[Column]:
-    return [Column(kind, str(key), type_of(value)) for key, value in values.items()]
+    return [Column(kind, storable(str(key)), type_of(value)) for key, value in values.items()]

@@ -9,10 +9,15 @@ Every table has a `seq` that only grows, also when a row is replaced, so that a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 VERSION = 1
+MOST_COLUMNS = 1_900  # generated ones: SQLite allows 2,000 in a result
+MOST_RETURNED = 1_000  # of them keys of returned dicts; further ones stay in the JSON of their row
+LONGEST_NAME = 200
+_KINDS = ("score", "params", "tag", "data")
 
 Dialect = Literal["sqlite", "duckdb"]
 
@@ -200,15 +205,28 @@ def insert(table: str, mode: str = "INSERT") -> str:
     return f"{mode} INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
 
-def column_name(column: Column) -> str:
-    """How a generated column is called in `predictions`.
+def named(columns: Iterable[Column]) -> list[tuple[str, Column]]:
+    """What the generated columns of `predictions` are called. What abreast itself knows is named first, so that no key
+    of a returned dict can stand for a score; SQL does not tell `Model` from `model`, so the names do.
 
-    >>> column_name(Column("params", "model", "text")), column_name(Column("data", "score", "real"))
-    ('params_model', 'result_score')
+    >>> [name for name, _ in named([Column("params", "model", "text"), Column("data", "score", "real")])]
+    ['params_model', 'result_score']
     """
-    if column.kind == "data":
-        return f"result_{column.name}" if column.name in CORE_COLUMNS else column.name
-    return f"{column.kind}_{column.name}"
+    taken = set(CORE_COLUMNS)
+    found: list[tuple[str, Column]] = []
+    for column in sorted(columns, key=lambda column: (_KINDS.index(column.kind), column.name.swapcase())):
+        name = column.name if column.kind == "data" else f"{column.kind}_{column.name}"
+        if len(found) >= MOST_COLUMNS or len(name) > LONGEST_NAME or "\0" in name:
+            continue  # it can be read from the JSON of its row
+        if column.kind == "data" and (name.lower() in taken or not name.strip()):
+            name = f"result_{name}"
+        same, number = name, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{same}_{number}"
+        taken.add(name.lower())
+        found.append((name, column))
+    return found
 
 
 def quote(name: str) -> str:
@@ -220,12 +238,13 @@ def literal(text: str) -> str:
 
 
 def _json_value(dialect: Dialect, source: str, key: str | None, kind: str) -> str:
-    # A quoted JSON path takes any key but one with a double quote in it; SQLite and DuckDB agree on this form.
-    path = literal("$" if key is None else f'$."{key}"')
     if dialect == "sqlite":
-        return f"json_extract({source}, {path})"
+        path = "$" if key is None else "$." + json.dumps(key, ensure_ascii=False)
+        return f"json_extract({source}, {literal(path)})"
+    # A pointer, not a path: a path takes `*` for all keys, and no quotes.
+    pointer = "$" if key is None else "/" + key.replace("~", "~0").replace("/", "~1")
+    text = f"json_extract_string({source}, {literal(pointer)})"
     cast = {"integer": "BIGINT", "real": "DOUBLE", "boolean": "BOOLEAN"}.get(kind)
-    text = f"json_extract_string({source}, {path})"
     return f"TRY_CAST({text} AS {cast})" if cast else text
 
 
@@ -246,18 +265,18 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
         "raw_response": "p.raw_response",
     }
     selected = [f"{fields.get(name, 't.' + name)} AS {name}" for name in CORE_COLUMNS]
-    taken = {name.lower() for name in CORE_COLUMNS}
-    for column in sorted(columns):
-        name = column_name(column)
-        if name.lower() in taken or '"' in column.name:
-            continue
-        taken.add(name.lower())
-        if column.kind == "score":  # not a join: SQLite allows 64 tables in one, and a score nobody asks for is free
-            where = f"run_id = t.run_id AND position = t.position AND name = {literal(column.name)}"
-            selected.append(f"(SELECT value FROM scores WHERE {where}) AS {quote(name)}")
-        else:
+    scores: list[str] = []
+    for name, column in named(columns):
+        if column.kind != "score":
             value = _json_value(dialect, sources[column.kind], column.name, column.type)
-            selected.append(f"{value} AS {quote(name)}")
+        elif dialect == "sqlite":  # not a join: SQLite allows 64 tables in one, and a score nobody asks for is free
+            where = f"run_id = t.run_id AND position = t.position AND name = {literal(column.name)}"
+            value = f"(SELECT value FROM scores WHERE {where})"
+        else:  # one join for all: DuckDB plans two hundred subqueries for seconds
+            value = f"w.s{len(scores)}"
+            scores.append(f"MAX(CASE WHEN name = {literal(column.name)} THEN value END) AS s{len(scores)}")
+        selected.append(f"{value} AS {quote(name)}")
+    wide = f"SELECT run_id, position, {', '.join(scores)} FROM scores GROUP BY run_id, position"
     return (
         f"CREATE VIEW predictions AS SELECT {', '.join(selected)} FROM trials t "
         "JOIN runs r ON r.run_id = t.run_id "
@@ -265,6 +284,7 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
         "JOIN cases c ON c.digest = t.case_digest "
         "LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
         "LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = r.primary_score"
+        + (f" LEFT JOIN ({wide}) w ON w.run_id = t.run_id AND w.position = t.position" if scores else "")
     )
 
 
@@ -309,8 +329,12 @@ def type_of(value: object) -> str:
     >>> type_of(True), type_of(3), type_of(0.5), type_of("x"), type_of(None)
     ('boolean', 'integer', 'real', 'text', 'null')
     """
+    if hasattr(value, "tolist"):  # of numpy
+        value = value.tolist()
     if value is None:
         return "null"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return "real"
     for kind, name in ((bool, "boolean"), (int, "integer"), (float, "real")):
         if isinstance(value, kind):
             return name

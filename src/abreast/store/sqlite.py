@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from abreast.errors import StoreError
 from abreast.store import schema
 
 BUSY_MS = 60_000
+SCARCE = 128_000  # bytes; less is called a full disk
 
 
 def open_for_writing(path: Path) -> apsw.Connection:
@@ -34,7 +37,7 @@ def open_for_writing(path: Path) -> apsw.Connection:
 def _prepare(connection: apsw.Connection, path: Path) -> None:
     connection.set_busy_timeout(BUSY_MS)
     check_version(connection, path)
-    connection.execute("PRAGMA journal_mode=WAL")
+    _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA cache_size=-32000")
     connection.execute("BEGIN IMMEDIATE")
@@ -52,6 +55,19 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
         raise
 
 
+def _switch_to_wal(connection: apsw.Connection) -> None:
+    """SQLite does not wait here for another process that makes the same file at the same moment; so this does."""
+    deadline = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
 APPLICATION = 0x41425253  # "ABRS": tells our files from other SQLite files
 
 
@@ -61,26 +77,44 @@ def open_for_reading(path: Path) -> apsw.Connection:
         if not path.is_file():
             raise StoreError(f"{path}: no such store", "abreast run SPEC makes one; --store names another")
         connection = _reader(path)
-        connection.set_busy_timeout(BUSY_MS)
         try:
             check_version(connection, path)
             if version_of(connection) == 0:
-                raise StoreError(f"{path}: not a store of abreast", "name the store with --store")
+                raise StoreError(f"{path}: empty, no run has begun in it", "abreast run SPEC begins one")
         except BaseException:
             connection.close()
             raise
         return connection
 
 
+def is_made(path: Path) -> bool:
+    """Whether the tables are there: a process that died while it made them, or a full disk, leaves an empty file."""
+    with explained(path):
+        if not path.is_file():
+            return False
+        connection = _reader(path)
+        try:
+            check_version(connection, path)
+            return version_of(connection) != 0
+        finally:
+            connection.close()
+
+
 def _reader(path: Path) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     address = "file:" + str(path.resolve()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection = apsw.Connection(address, flags=flags)
+    connection.set_busy_timeout(BUSY_MS)
     try:
         connection.execute("SELECT 1 FROM sqlite_master").fetchall()
         return connection
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         connection.close()
+        if os.access(path.parent, os.W_OK):
+            raise
+    except BaseException:
+        connection.close()
+        raise
     # A WAL file wants a shared-memory file beside it, which a read-only folder refuses.
     log = path.with_name(path.name + "-wal")
     if not log.exists() or log.stat().st_size == 0:
@@ -104,13 +138,14 @@ def version_of(connection: apsw.Connection) -> int:
 def check_version(connection: apsw.Connection, path: Path) -> None:
     """Refuse files of a newer abreast, and files that are somebody else's."""
     version = version_of(connection)
-    if version > schema.VERSION:
+    if connection.pragma("application_id") != APPLICATION:
+        if version or connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchall()[0][0]:
+            raise StoreError(f"{path}: a SQLite file, but not a store of abreast", "name another file with --store")
+    elif version > schema.VERSION:
         raise StoreError(
             f"{path}: made by a newer abreast (its format is {version}, this one reads up to {schema.VERSION})",
             "update abreast, or name another store with --store",
         )
-    if version == 0 and connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchall()[0][0]:
-        raise StoreError(f"{path}: a SQLite file, but not a store of abreast", "name another file with --store")
 
 
 @contextmanager
@@ -118,23 +153,40 @@ def explained(path: Path) -> Iterator[None]:
     """SQLite's errors as one sentence and one way out."""
     try:
         yield
-    except apsw.NotADBError as error:
-        raise StoreError(f"{path}: not a SQLite file", "name another file with --store") from error
-    except apsw.FullError as error:
-        raise StoreError(
-            f"{path}: the disk is full; everything acknowledged is safe", "free some space, then: abreast resume"
-        ) from error
-    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
-        why = "is a folder" if path.is_dir() else "cannot be written here (read-only, or no permission)"
-        raise StoreError(f"{path}: {why}", "name a place that can be written with --store") from error
-    except apsw.BusyError as error:
-        raise StoreError(f"{path}: another process holds it locked", "wait for it, or name another store") from error
-    except apsw.CorruptError as error:
-        raise StoreError(f"{path}: damaged ({error})", "restore it from a copy") from error
-    except apsw.IOError as error:
-        raise StoreError(
-            f"{path}: the disk reports an error ({error})", "check the disk, then: abreast resume"
-        ) from error
+    except (apsw.Error, OSError, UnicodeDecodeError) as error:
+        raise explanation(path, error) from error
+
+
+def explanation(path: Path, error: Exception) -> StoreError:
+    """What went wrong with this file, for people."""
+    match error:
+        case StoreError():
+            return error
+        case apsw.NotADBError():
+            return StoreError(f"{path}: not a SQLite file", "name another file with --store")
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() if not _is_full(path):
+            why = "is a folder" if path.is_dir() else "cannot be written here (read-only, or no permission)"
+            return StoreError(f"{path}: {why}", "name a place that can be written with --store")
+        case apsw.BusyError():
+            return StoreError(f"{path}: another process holds it locked", "wait for it, or name another store")
+        case apsw.CorruptError() | apsw.SQLError() | UnicodeDecodeError():
+            return StoreError(f"{path}: damaged ({error})", "restore it from a copy")
+        case apsw.Error() | OSError() if isinstance(error, apsw.FullError) or _is_full(path):
+            return StoreError(
+                f"{path}: the disk is full; everything acknowledged is safe", "free some space, then: abreast resume"
+            )
+        case apsw.Error() | OSError():
+            return StoreError(f"{path}: the disk reports an error ({error})", "check the disk, then: abreast resume")
+    return StoreError(f"{path}: a row cannot be stored ({type(error).__name__}: {error})")
+
+
+def _is_full(path: Path) -> bool:
+    """SQLite needs room for its own files too, and reports its lack as one fault or another."""
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return not disk.f_flag & os.ST_RDONLY and disk.f_bavail * disk.f_frsize < SCARCE
 
 
 def rows_as_dicts(connection: apsw.Connection, sql: str, parameters: tuple[Any, ...] = ()) -> list[dict[str, Any]]:

@@ -6,10 +6,9 @@ that lies beside it.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ import apsw
 
 from abreast.errors import BadInput, StoreError, suggestion
 from abreast.store import lease, schema, sqlite
-from abreast.store.rows import Row, to_json
+from abreast.store.rows import Row, storable, to_json
 from abreast.store.writer import Lease, add_columns
 
 RUNNING = "running"
@@ -71,7 +70,8 @@ class Store:
         return self.path
 
     def exists(self) -> bool:
-        return self.journal.is_file()
+        """Whether a run has ever begun here; refuses files of others."""
+        return sqlite.is_made(self.journal)
 
     def __enter__(self) -> Store:
         return self
@@ -86,36 +86,43 @@ class Store:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
+    def _open_reader(self) -> apsw.Connection:
+        return sqlite.open_for_reading(self.journal)
+
+    def _reading(self) -> apsw.Connection:
+        if self._reader is None:
+            self._reader = self._open_reader()
+        return self._reader
+
     def rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """The answer to a question about the truth, as tuples."""
-        if self._reader is None:
-            self._reader = sqlite.open_for_reading(self.journal)
         with sqlite.explained(self.journal):
-            return self._reader.execute(sql, parameters).fetchall()
+            return self._reading().execute(sql, parameters).fetchall()
 
     def dicts(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[dict[str, Any]]:
         """The same, as dictionaries."""
-        if self._reader is None:
-            self._reader = sqlite.open_for_reading(self.journal)
         with sqlite.explained(self.journal):
-            return sqlite.rows_as_dicts(self._reader, sql, parameters)
+            return sqlite.rows_as_dicts(self._reading(), sql, parameters)
 
     def each(self, sql: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """The same row by row, for what is too large to hold; on a connection of its own."""
-        connection = sqlite.open_for_reading(self.journal)
+        connection = self._open_reader()
         try:
-            yield from connection.execute(sql, parameters)
+            with sqlite.explained(self.journal):
+                yield from connection.execute(sql, parameters)
         finally:
             connection.close()
 
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
         """A user's own query in the store's own SQL."""
-        connection = sqlite.open_for_writing(self.journal) if write else sqlite.open_for_reading(self.journal)
+        connection = sqlite.open_for_writing(self.journal) if write else self._open_reader()
+        if not write:
+            connection.authorizer = _no_other_file
         try:
             return _run_query(connection, query)
-        except apsw.ReadOnlyError as error:
+        except (apsw.ReadOnlyError, apsw.AuthError) as error:
             raise BadInput("this query would change the store", "abreast sql --write STORE QUERY") from error
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             raise BadInput(f"sql: {error}") from error
         finally:
             connection.close()
@@ -204,9 +211,14 @@ class Store:
             finally:
                 connection.close()
 
-    def begin(self, new: NewRun) -> Lease:
-        """Enter a new run and take its lease."""
-        now, mark = time.time(), _new_mark(new.run)
+    def begin(
+        self, new: NewRun, cases: Iterable[Row] = (), reuses: Sequence[Reuse] = (), beside_its_like: bool = False
+    ) -> Lease:
+        """Enter a new run, take its lease, and take over the answers of earlier runs: all at once or not at all.
+
+        The same plan is not executed twice at a time, unless that is what was asked for (`beside_its_like`).
+        """
+        now, owner = time.time(), lease.new_owner()
         values = {
             "run": new.run,
             "experiment": new.experiment,
@@ -224,41 +236,48 @@ class Store:
             "finished_at": None,
             "spec": to_json(new.spec),
             "provenance": to_json(new.provenance),
-            "owner": lease.this_process(mark),
+            "owner": owner,
             "epoch": 1,
             "heartbeat_at": now,
         }
         with self.change() as connection:
+            if not beside_its_like:
+                _refuse_twin(connection, new)
             connection.execute(
-                schema.insert("runs"), tuple(values[name] for name in schema.TABLES["runs"] if name != "run_id")
+                schema.insert("runs"), tuple(_clean(values[name]) for name in schema.TABLES["runs"] if name != "run_id")
             )
             run_id = connection.last_insert_rowid()
-            connection.executemany(schema.insert("variants"), [(run_id, *row) for row in new.variants])
+            connection.executemany(schema.insert("variants"), [(run_id, *map(_clean, row)) for row in new.variants])
             add_columns(connection, new.columns)
-        return Lease(run_id, new.run, 1, mark)
+            connection.executemany(schema.insert("cases", "INSERT OR IGNORE"), cases)
+            _adopt(connection, run_id, reuses)
+        lease.take(owner)
+        return Lease(run_id, new.run, 1, lease.process_mark(), owner)
 
     def claim(self, run: str) -> Lease:
         """Take over a run whose owner is gone; refuse while it lives."""
-        mark = _new_mark(run)
+        owner = lease.new_owner()
         with self.change() as connection:
-            row: Any = connection.execute(
+            found: list[Any] = connection.execute(
                 "SELECT run_id, owner, heartbeat_at, epoch FROM runs WHERE run = ?", (run,)
-            ).fetchall()[0]
-            if lease.is_alive(row[1], row[2]):
-                raise StoreError(
-                    f"{run} is being executed by {lease.describe(row[1])}", f"wait for it, or look: abreast show {run}"
-                )
+            ).fetchall()
+            if not found:
+                raise StoreError(f"{run} was deleted a moment ago", f"abreast runs --store {self.path}")
+            run_id, other, heartbeat_at, epoch = found[0]
+            if lease.is_alive(other, heartbeat_at):
+                raise _executed_by(run, other)
             connection.execute(
                 "UPDATE runs SET owner = ?, epoch = ?, heartbeat_at = ?, status = ?, reason = NULL, finished_at = NULL "
                 "WHERE run_id = ?",
-                (lease.this_process(mark), row[3] + 1, time.time(), RUNNING, row[0]),
+                (owner, epoch + 1, time.time(), RUNNING, run_id),
             )
-            return Lease(row[0], run, row[3] + 1, mark)
+        lease.take(owner)
+        return Lease(run_id, run, epoch + 1, lease.process_mark(), owner)
 
     def abandoned(self) -> list[str]:
-        """The marks of runs whose process on this machine died without giving its lease back."""
+        """The marks of processes on this machine that died without giving a lease back."""
         found = self.rows("SELECT owner, heartbeat_at FROM runs WHERE owner IS NOT NULL")
-        marks = [lease.mark_of(owner) for owner, heartbeat_at in found if not lease.is_alive(owner, heartbeat_at)]
+        marks = {lease.mark_left_by(owner, heartbeat_at) for owner, heartbeat_at in found}
         return [mark for mark in marks if mark is not None]
 
     def replace_scores(
@@ -279,43 +298,6 @@ class Store:
             add_columns(connection, [schema.Column("score", column, "real") for column in versions])
         self.close()
 
-    def adopt(self, held: Lease, cases: Iterable[Row], reuses: Iterable[Reuse]) -> int:
-        """Take over answers of earlier runs: the row, its payload and its scores (re-scored if a scorer changed)."""
-        with self.change() as connection:
-            connection.executemany(schema.insert("cases", "INSERT OR IGNORE"), cases)
-            connection.execute(
-                "CREATE TEMP TABLE reuse (position INTEGER, case_digest TEXT, variant INTEGER, repeat INTEGER, "
-                "occurrence INTEGER, run_id INTEGER, source INTEGER)"
-            )
-            connection.executemany(
-                "INSERT INTO reuse VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    (
-                        item.position,
-                        item.case_digest,
-                        item.variant,
-                        item.repeat,
-                        item.occurrence,
-                        item.run_id,
-                        item.source,
-                    )
-                    for item in reuses
-                ),
-            )
-            same = {"run_id": "?", "position": "u.position", "case_digest": "u.case_digest", "variant": "u.variant"}
-            own = {**same, "repeat": "u.repeat", "occurrence": "u.occurrence", "reused_from": "r.run"}
-            for table in ("trials", "payloads", "scores"):
-                names = list(schema.TABLES[table])
-                chosen = ", ".join(own.get(name, f"o.{name}") for name in names)
-                connection.execute(
-                    f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) SELECT {chosen} FROM reuse u "
-                    f"JOIN runs r ON r.run_id = u.run_id "
-                    f"JOIN {table} o ON o.run_id = u.run_id AND o.position = u.source",
-                    (held.run_id,),
-                )
-            found: Any = connection.execute("SELECT COUNT(*) FROM reuse").fetchall()[0][0]
-            return int(found)
-
     def finish(self, held: Lease, status: str, reason: str | None) -> None:
         """Give the lease back and say how the run ended."""
         with self.change() as connection:
@@ -323,6 +305,21 @@ class Store:
                 "UPDATE runs SET status = ?, reason = ?, finished_at = ?, owner = NULL WHERE run_id = ? AND epoch = ?",
                 (status, reason, time.time(), held.run_id, held.epoch),
             )
+        self.let_go(held)
+        self._fold()
+
+    def _fold(self) -> None:
+        """Everything into the one file, for people who copy it; if somebody reads just now, the next run does it."""
+        self.close()
+        with suppress(apsw.Error, StoreError):
+            connection = sqlite.open_for_writing(self.journal)
+            connection.set_busy_timeout(0)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.close()
+
+    def let_go(self, held: Lease) -> None:
+        """This process executes the run no more, whether or not that could be written."""
+        lease.let_go(held.owner)
 
     def reusable(self, experiment: str | None = None) -> list[dict[str, Any]]:
         """How many answers of each contender can be reused."""
@@ -337,13 +334,17 @@ class Store:
         )
 
     def forget(self, experiment: str | None = None) -> int:
-        """Let nothing be reused of what is stored now. The rows stay."""
+        """Let nothing be reused of what is stored now. The rows stay, and so does what a run at work needs."""
         count = sum(int(row["answers"]) for row in self.reusable(experiment))
         with self.change() as connection:
-            connection.execute(
-                "UPDATE variants SET digest = '' WHERE run_id IN "
-                "(SELECT run_id FROM runs WHERE status <> ?1 AND (?2 IS NULL OR experiment = ?2))",
-                (RUNNING, experiment),
+            found: list[Any] = connection.execute("SELECT run_id, experiment, owner, heartbeat_at FROM runs").fetchall()
+            connection.executemany(
+                "UPDATE variants SET digest = '' WHERE run_id = ?",
+                [
+                    (run_id,)
+                    for run_id, name, owner, heartbeat_at in found
+                    if experiment in (None, name) and not lease.is_alive(owner, heartbeat_at)
+                ],
             )
         return count
 
@@ -371,8 +372,49 @@ class Store:
         """Bring derived files up to date. SQLite has none."""
 
 
-def _new_mark(run: str) -> str:
-    return f"{run}-{secrets.token_hex(4)}"
+def _clean(value: Any) -> Any:
+    return storable(value) if isinstance(value, str) else value
+
+
+def _executed_by(run: str, owner: str) -> StoreError:
+    return StoreError(
+        f"{run} is being executed by {lease.describe(owner)}", f"wait for it, or look: abreast show {run}"
+    )
+
+
+def _refuse_twin(connection: apsw.Connection, new: NewRun) -> None:
+    twins: list[Any] = connection.execute(
+        "SELECT run, owner, heartbeat_at FROM runs WHERE experiment = ? AND fingerprint = ? AND debug = ? "
+        "AND status = ?",
+        (_clean(new.experiment), new.fingerprint, int(new.debug), RUNNING),
+    ).fetchall()
+    for run, owner, heartbeat_at in twins:
+        if lease.is_alive(owner, heartbeat_at):
+            raise _executed_by(run, owner)
+
+
+def _adopt(connection: apsw.Connection, run_id: int, reuses: Sequence[Reuse]) -> None:
+    """Answers of earlier runs: the row, its payload, and its scores if they were given for the very same case."""
+    if not reuses:
+        return
+    names = ", ".join(Reuse._fields)
+    connection.execute(f"CREATE TEMP TABLE reuse ({names})")
+    connection.executemany(f"INSERT INTO reuse ({names}) VALUES ({', '.join('?' * len(Reuse._fields))})", reuses)
+    own = {name: f"u.{name}" for name in ("position", "case_digest", "variant", "repeat", "occurrence")}
+    own |= {"run_id": str(run_id), "reused_from": "r.run"}
+    for table in ("trials", "payloads", "scores"):
+        columns = list(schema.TABLES[table])
+        chosen = ", ".join(own.get(name, f"o.{name}") for name in columns)
+        same_case = (
+            "JOIN trials t ON t.run_id = u.run_id AND t.position = u.source AND t.case_digest = u.case_digest"
+            if table == "scores"
+            else ""
+        )
+        connection.execute(
+            f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) SELECT {chosen} FROM reuse u "
+            f"JOIN runs r ON r.run_id = u.run_id "
+            f"JOIN {table} o ON o.run_id = u.run_id AND o.position = u.source {same_case}"
+        )
 
 
 def _settle_status(row: dict[str, Any]) -> None:
@@ -380,13 +422,26 @@ def _settle_status(row: dict[str, Any]) -> None:
         row["status"], row["reason"] = "incomplete", "its process ended without a word"
 
 
+def _no_other_file(operation: int, *_: object) -> int:
+    """A reader could still make files: `VACUUM INTO` attaches one."""
+    return apsw.SQLITE_DENY if operation == apsw.SQLITE_ATTACH else apsw.SQLITE_OK
+
+
 def _run_query(connection: apsw.Connection, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Column names and rows of the last statement."""
     cursor = connection.cursor()
     names: list[str] = []
+    rows: list[tuple[Any, ...]] = []
 
-    def note(current: apsw.Cursor, _sql: str, _bindings: object) -> bool:
-        names[:] = [column[0] for column in current.get_description()] if current.is_readonly else []
+    def begun(current: apsw.Cursor, _sql: str, _bindings: object) -> bool:
+        rows.clear()
+        try:
+            names[:] = [column[0] for column in current.get_description()]
+        except apsw.ExecutionCompleteError:  # a statement without columns
+            names.clear()
         return True
 
-    cursor.exec_trace = note
-    return names, cursor.execute(query).fetchall()
+    cursor.exec_trace = begun
+    for row in cursor.execute(query):
+        rows.append(row)
+    return names, rows

@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from abreast.store.rows import Row
 
 HEARTBEAT_S = 2.0
 RETRY_S = 1.0
+HELD_UP_S = 1.0
 
 # In this order a row never refers to one that is not there yet. A trial that failed by infrastructure is replaced
 # when a resume executes it again; a case is shared by all runs.
@@ -44,6 +46,14 @@ class Lease:
     run: str
     epoch: int
     mark: str  # what child processes carry in their environment
+    owner: str
+
+
+class LeaseLost(StoreError):
+    """The run is another process's now, or nobody's: what is in flight is of no use any more."""
+
+
+Entry = tuple[Sequence[tuple[str, Row]], Any]  # rows of tables that are committed together, and their token
 
 
 class Writer:
@@ -61,18 +71,23 @@ class Writer:
         self._path = path
         self._on_commit = on_commit
         self._on_failure = on_failure
-        self._queue: deque[tuple[str, Row, Any]] = deque()
+        self._queue: deque[Entry] = deque()
         self._wake = threading.Event()
         self._closing = False
         self._known: dict[tuple[str, str], str] = {}
         self._connection = sqlite.open_for_writing(path)
         self._last_heartbeat = 0.0
+        self._committing_since: float | None = None
         self._thread = threading.Thread(target=self._work, name=f"abreast-writer-{lease.run}", daemon=True)
         self._thread.start()
 
-    def put(self, table: str, row: Row, token: Any = None) -> None:
-        """Queue one row. `token` comes back through `on_commit` when the row is safe."""
-        self._queue.append((table, row, token))
+    def put(self, table: str, row: Row) -> None:
+        """Queue one row."""
+        self.put_together([(table, row)])
+
+    def put_together(self, rows: Sequence[tuple[str, Row]], token: Any = None) -> None:
+        """Queue rows that are committed at once or not at all. `token` comes back through `on_commit` when they are."""
+        self._queue.append((rows, token))
         if not self._wake.is_set():
             self._wake.set()
 
@@ -87,8 +102,13 @@ class Writer:
                 self.put("columns", (column.kind, column.name, wide))
 
     def waiting(self) -> int:
-        """How many rows are queued and not yet committed."""
+        """How much is queued and not yet committed."""
         return len(self._queue)
+
+    def is_held_up(self) -> bool:
+        """Whether a commit takes unusually long: another process holds the file, or the disk does not answer."""
+        since = self._committing_since
+        return since is not None and time.monotonic() - since > HELD_UP_S
 
     def close(self) -> None:
         """Commit what is left and end. Raises if the store could not take it."""
@@ -110,28 +130,30 @@ class Writer:
             if last and (not self._queue or self.failure):
                 return
 
-    def _try(self, batch: list[tuple[str, Row, Any]]) -> None:
+    def _try(self, batch: list[Entry]) -> None:
+        self._committing_since = time.monotonic()
         try:
-            with sqlite.explained(self._path):
-                self._commit(batch)
-        except StoreError as error:
+            self._commit(batch)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for rows that never come
             self._queue.extendleft(reversed(batch))  # kept: a disk that has room again gets them
-            if self.failure is None:
-                self._on_failure(error)
-            self.failure = error
+            first, self.failure = self.failure is None, sqlite.explanation(self._path, error)
+            if first:
+                self._on_failure(self.failure)
             return
+        finally:
+            self._committing_since = None
         self.failure = None
-        tokens = [token for _, _, token in batch if token is not None]
+        tokens = [token for _, token in batch if token is not None]
         if tokens:
             self._on_commit(tokens)
 
-    def _commit(self, batch: list[tuple[str, Row, Any]]) -> None:
+    def _commit(self, batch: list[Entry]) -> None:
         connection, now = self._connection, time.time()
         connection.execute("BEGIN IMMEDIATE")
         try:
             self._check_lease(connection)
             tables: dict[str, list[Row]] = {}
-            for table, row, _ in batch:
+            for table, row in chain.from_iterable(rows for rows, _ in batch):
                 tables.setdefault(table, []).append(row)
             if "columns" in tables:
                 add_columns(connection, [schema.Column(*row) for row in tables["columns"]])
@@ -150,17 +172,22 @@ class Writer:
     def _check_lease(self, connection: apsw.Connection) -> None:
         found = connection.execute("SELECT epoch FROM runs WHERE run_id = ?", (self.lease.run_id,)).fetchall()
         if not found:
-            raise StoreError(f"{self.lease.run} was deleted while it ran", "nothing more of it is stored")
+            raise LeaseLost(f"{self.lease.run} was deleted while it ran", "nothing more of it is stored")
         if found[0][0] != self.lease.epoch:
-            raise StoreError(f"{self.lease.run} was taken over by another process", "let that one finish")
+            raise LeaseLost(f"{self.lease.run} was taken over by another process", "let that one finish")
 
 
 def add_columns(connection: apsw.Connection, columns: Iterable[schema.Column]) -> None:
     """Inside a transaction: widen the registry and make the views anew if that changed it."""
     known = {(kind, name): type_ for kind, name, type_ in connection.execute("SELECT kind, name, type FROM columns")}
+    returned = sum(kind == "data" for kind, _ in known)
     changed = False
     for column in columns:
         old = known.get((column.kind, column.name))
+        if old is None and column.kind == "data":
+            returned += 1
+            if returned > schema.MOST_RETURNED:
+                continue
         wide = column.type if old is None else schema.widest(old, column.type)
         if wide != old:
             known[column.kind, column.name] = wide

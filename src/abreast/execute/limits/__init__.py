@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from abreast.execute.job import Job
 from abreast.model import Outcome
 
 UNTIL_AN_EVENT = float("inf")
 
 
-class Limit(Protocol):
-    """Three synchronous functions. `wait` has no side effects and gives 0, seconds, or `UNTIL_AN_EVENT`."""
+class Limit:
+    """Synchronous functions, all optional. The scheduler asks `wait` of the first job in each lane."""
 
-    def wait(self, job: Job, now: float) -> float: ...
+    def wait(self, job: Job, now: float) -> float:
+        """0 if the job may start, else seconds, or `UNTIL_AN_EVENT`. Changes nothing that others see."""
+        return 0.0
 
-    def take(self, job: Job, now: float) -> None: ...
+    def take(self, job: Job, now: float) -> None:
+        """An attempt of the job starts."""
 
-    def settle(self, job: Job, outcome: Outcome, now: float) -> None: ...
+    def settle(self, job: Job, outcome: Outcome, now: float) -> None:
+        """The attempt has ended."""
+
+    def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
+        """The trial has its final outcome: no attempt follows."""
+
+    def exhausted(self, job: Job, now: float) -> str | None:
+        """Why this job can never start in this run, if nothing in flight can change that."""
+        return None

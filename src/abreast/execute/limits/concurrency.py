@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT
+from abreast.execute.limits import UNTIL_AN_EVENT, Limit
 from abreast.model import Outcome
 
 
-class InFlight:
+class InFlight(Limit):
     """At most so many at once."""
 
     def __init__(self, most: int) -> None:
@@ -24,7 +24,7 @@ class InFlight:
         self.now -= 1
 
 
-class PerVariant:
+class PerVariant(Limit):
     """At most so many of each of these variants at once."""
 
     def __init__(self, most: dict[int, int]) -> None:
@@ -44,7 +44,7 @@ class PerVariant:
             self._now[job.variant] -= 1
 
 
-class Together:
+class Together(Limit):
     """At most so many jobs of these variants at once, counted together: those that occupy a core each."""
 
     def __init__(self, variants: frozenset[int], most: int) -> None:
@@ -62,7 +62,7 @@ class Together:
         self._now -= job.variant in self._variants
 
 
-class Blocks:
+class Blocks(Limit):
     """At most so many blocks in flight, and so many trials of each. A block whose trials all wait holds no place."""
 
     def __init__(self, blocks: int, trials_of_each: int) -> None:
