@@ -368,6 +368,39 @@ def test_infrastructure_failures_leave_the_run_incomplete_and_resume_executes_ju
     assert folder.command("resume").code == 2, "there is nothing to go on with"
 
 
+def test_failures_of_a_variant_are_executed_again_only_on_purpose_and_the_report_says_so(folder: Folder) -> None:
+    folder.cases(12)
+    folder.write(
+        "moody.py",
+        """
+        import pathlib
+        def predict(case):
+            if case.id == "c3" and not pathlib.Path("mended").exists():
+                raise ValueError("not today")
+            return "yes"
+        """,
+    )
+    folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:moody:predict}}\nscorers: [exact]\n")
+    assert folder.command("run", "spec.yaml").code == 0
+    (folder.path / "mended").touch()
+    again = folder.command("run", "spec.yaml")
+    assert "executing 0" in again.err
+    assert "1 crash (its)" in again.out
+    done = folder.command("run", "spec.yaml", "--retry-failed")
+    assert "reusing 11 answers" in done.err
+    assert "executed again on purpose (--retry-failed)" in done.out
+    assert folder.sql(
+        "select status, count(*) n from predictions where run = (select max(run) from runs "
+        "where run_id = (select max(run_id) from runs)) group by status"
+    ) == [{"status": "ok", "n": 12}]
+
+
+def test_a_reader_that_goes_away_does_not_end_a_run(simulated: Folder) -> None:
+    script = " ".join([*ABREAST, "run", "experiment.yaml", "2>&1", ">/dev/null", "|", "head", "-n", "1"])
+    subprocess.run(["bash", "-c", script], cwd=simulated.path, capture_output=True, text=True, check=True)
+    assert simulated.sql("select count(*) n from predictions") == [{"n": 80}]
+
+
 def test_init_writes_an_experiment_that_runs(folder: Folder) -> None:
     done = folder.abreast("init", "function")
     assert "next: abreast run experiment.yaml" in done.out

@@ -103,8 +103,11 @@ async def execute(
 
 
 def go(plan: Plan, targets: list[Target], stop_after: int | None = None, **limits: Any) -> tuple[Watch, float]:
-    found: tuple[Watch, float] = run(execute(plan, targets, Limits(**limits), stop_after))
-    return found
+    try:
+        found: tuple[Watch, float] = run(execute(plan, targets, Limits(**limits), stop_after))
+        return found
+    finally:
+        plan.cases.close()
 
 
 TWO = [{"accuracy": 0.6, "latency": 1.0}, {"accuracy": 0.8, "latency": 1.0}]
@@ -203,7 +206,7 @@ def test_a_trial_in_back_off_holds_no_slot() -> None:
     watch, _ = go(plan, targets, parallel=1, retries=50)
     waits = [job for job, _ in watch.finished_jobs if job.attempt > 1]
     assert waits, "the simulator must have refused some"
-    first_try = [job for job in watch.starts[:30]]
+    first_try = watch.starts[:30]
     assert len({job.trial.position for job in first_try}) == 30, "the others went on while the first waited"
 
 

@@ -79,6 +79,11 @@ class Analysis:
     def simulated(self) -> bool:
         return bool(self.run["simulated"])
 
+    @property
+    def retried_failures(self) -> bool:
+        """Whether the variants' own failures were rolled again on purpose."""
+        return bool(json.loads(self.run["spec"])["options"].get("retry_failed"))
+
 
 def analyse(store: Store, run: str, shown: int = 10) -> Analysis:
     """Read the rows of a run and compare its variants with the baseline."""

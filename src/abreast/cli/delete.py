@@ -17,6 +17,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    from abreast.execute import orphans
+
     words = list(args.words)
     given = words.pop(0) if words and not args.store and stores.looks_like_store(words[0]) else args.store
     with stores.find_store(given) as store:
@@ -33,10 +35,11 @@ def main(args: argparse.Namespace) -> int:
         if not _agreed(f"delete {names} with {trials:,} trials?", args.yes, bool(words)):
             print("nothing deleted", file=sys.stderr)
             return 1
+        orphans.reap(store.abandoned())  # with the run goes the mark by which they are known
         removed = store.delete([run["run"] for run in chosen])
         store.close()
+        print(f"deleted {names}: {removed:,} trials")
         store.materialise()
-    print(f"deleted {names}: {removed:,} trials")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--variant", metavar="NAME", action="append", default=[], help="only this variant; repeatable")
     add("--debug", metavar="N", type=int, help="the first N cases (10), in a run marked as debug")
     add("--fresh", action="store_true", help="execute everything anew; reuse nothing")
+    add("--retry-failed", action="store_true", help="execute the variants' own failures again; the report says so")
     add("--seed", metavar="N", type=int, help="of the order, and of the simulator")
     add("--store", metavar="S", help="where rows go, instead of the spec's store")
     add("--label", metavar="TEXT", help="a label for the run")
@@ -73,6 +75,7 @@ def options_of(args: argparse.Namespace, started: Options | None = None) -> Opti
         "limit": args.limit,
         "debug": args.debug,
         "fresh": args.fresh,
+        "retry_failed": args.retry_failed,
         "label": args.label,
         "strict": args.strict,
         "force": args.force,
@@ -97,5 +100,6 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def say(text: str = "") -> None:
-    """For people: standard error, so that standard output stays for results."""
-    print(text, file=sys.stderr)
+    """For people: standard error, so that standard output stays for results. Nobody reading it ends no run."""
+    with contextlib.suppress(BrokenPipeError):
+        print(text, file=sys.stderr, flush=True)

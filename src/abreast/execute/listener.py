@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from abreast.execute.job import Job
@@ -32,30 +32,43 @@ class Listeners(Listener):
     """Several, as one. One that breaks (a closed pipe, a full disk) hears no more: it must not end a run."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
-        self._all = list(listeners)
+        self._all = tuple(listeners)
 
     def started(self, job: Job, in_flight: int) -> None:
-        self._tell(lambda listener: listener.started(job, in_flight))
-
-    def retried(self, job: Job, failure: Failure, delay: float) -> None:
-        self._tell(lambda listener: listener.retried(job, failure, delay))
-
-    def finished(self, job: Job, outcome: Outcome) -> None:
-        self._tell(lambda listener: listener.finished(job, outcome))
-
-    def stored(self, jobs: Sequence[Job]) -> None:
-        self._tell(lambda listener: listener.stored(jobs))
-
-    def event(self, kind: str, **detail: Any) -> None:
-        self._tell(lambda listener: listener.event(kind, **detail))
-
-    def _tell(self, what: Callable[[Listener], None]) -> None:
-        broken: list[tuple[Listener, Exception]] = []
         for listener in self._all:
             try:
-                what(listener)
-            except Exception as error:  # noqa: BLE001 - said below to those that still listen
-                broken.append((listener, error))
-        for listener, reason in broken:
-            self._all.remove(listener)
-            self.event("warning", message=f"{type(listener).__name__} broke and is left out ({reason})")
+                listener.started(job, in_flight)
+            except Exception as error:  # noqa: BLE001 - said to those that still listen
+                self._leave_out(listener, error)
+
+    def retried(self, job: Job, failure: Failure, delay: float) -> None:
+        for listener in self._all:
+            try:
+                listener.retried(job, failure, delay)
+            except Exception as error:  # noqa: BLE001
+                self._leave_out(listener, error)
+
+    def finished(self, job: Job, outcome: Outcome) -> None:
+        for listener in self._all:
+            try:
+                listener.finished(job, outcome)
+            except Exception as error:  # noqa: BLE001
+                self._leave_out(listener, error)
+
+    def stored(self, jobs: Sequence[Job]) -> None:
+        for listener in self._all:
+            try:
+                listener.stored(jobs)
+            except Exception as error:  # noqa: BLE001
+                self._leave_out(listener, error)
+
+    def event(self, kind: str, **detail: Any) -> None:
+        for listener in self._all:
+            try:
+                listener.event(kind, **detail)
+            except Exception as error:  # noqa: BLE001
+                self._leave_out(listener, error)
+
+    def _leave_out(self, broken: Listener, error: Exception) -> None:
+        self._all = tuple(listener for listener in self._all if listener is not broken)
+        self.event("warning", message=f"{type(broken).__name__} broke and is left out ({error})")

@@ -150,9 +150,7 @@ class Execution:
 
         writer = Writer(self.store.journal, self.held, committed, failed)
         records.writer = writer
-        scoring = Scoring(self.scorers, writer)
-        for item in self.unscored:
-            scoring.put(*item)
+        scoring = Scoring(self.scorers, writer, self.unscored)
         error: StoreError | None = None
         with marked(self.held.mark), self._interruptible(scheduler, engine, scoring), self._followed():
             try:

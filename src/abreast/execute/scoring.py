@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import json
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from abreast.model import Answer, Case, Score
 from abreast.scorers.base import Scorer
@@ -22,8 +23,10 @@ Item = tuple[int, Case, Answer]
 class Scoring:
     """Takes stored answers, gives score rows to the writer."""
 
-    def __init__(self, scorers: Sequence[Scorer], writer: Writer) -> None:
+    def __init__(self, scorers: Sequence[Scorer], writer: Writer, earlier: Iterable[Item] = ()) -> None:
+        """`earlier` are answers that were stored before, such as those of a run that was killed."""
         self._scorers = scorers
+        self._earlier = earlier
         self._writer = writer
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._abandoned = False
@@ -45,15 +48,19 @@ class Scoring:
         self._over.wait()
 
     def _work(self) -> None:
-        run_id = self._writer.lease.run_id
         try:
-            while (item := self._items.get()) is not None and not self._abandoned:
-                position, case, answer = item
-                for scorer in self._scorers:
-                    for row in score_rows(run_id, position, scorer.version, scored(scorer, case, answer)):
-                        self._writer.put("scores", row)
+            for item in itertools.chain(self._earlier, iter(self._items.get, None)):
+                if self._abandoned:
+                    return
+                self._score(*item)
         finally:
             self._over.set()
+
+    def _score(self, position: int, case: Case, answer: Answer) -> None:
+        run_id = self._writer.lease.run_id
+        for scorer in self._scorers:
+            for row in score_rows(run_id, position, scorer.version, scored(scorer, case, answer)):
+                self._writer.put("scores", row)
 
 
 def scored(scorer: Scorer, case: Case, answer: Answer) -> Sequence[Score]:

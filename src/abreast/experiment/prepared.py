@@ -51,7 +51,7 @@ class Prepared:
         self.continues = self._unfinished_run()
         self.reuses = self._reusable()
         if self.continues:
-            mark_done(plan, store, store.run(self.continues)["run_id"])
+            mark_done(plan, store, store.run(self.continues)["run_id"], not options.retry_failed)
         self.done_before = int(plan.done.sum())
         self.simulated = any(target.simulated for target in targets)
         self.findings = examine(self._context())
@@ -133,8 +133,10 @@ class Prepared:
             indexes = sorted({self.plan.parts(reuse.position)[0] for reuse in self.reuses})
             rows = (case_row(cases.digest(index), cases.input_digest(index), cases[index]) for index in indexes)
             held = self.store.begin(self._new_run(new_name(known)), rows, self.reuses, self.options.fresh)
+        if self.options.retry_failed:
+            self.store.note_retried_failures(held)
         self.store.close()
-        mark_done(self.plan, self.store, held.run_id)
+        mark_done(self.plan, self.store, held.run_id, not self.options.retry_failed)
         return held
 
     def _register_columns(self) -> None:
@@ -208,7 +210,7 @@ class Prepared:
     def _reusable(self) -> list[Reuse]:
         if not self.exists or self.continues or self.options.fresh:
             return []
-        return find_reusable(self.plan, self.targets, self.store)
+        return find_reusable(self.plan, self.targets, self.store, not self.options.retry_failed)
 
     def _context(self) -> Context:
         last, digests = None, {}

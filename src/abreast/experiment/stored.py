@@ -83,6 +83,7 @@ def spec_of(run: Mapping[str, Any]) -> tuple[Spec, Path, Path | None, dict[str, 
     """What a stored run says of its experiment."""
     stored = json.loads(run["spec"])
     base, origin, options = Path(stored.pop("base")), stored.pop("origin"), stored.pop("options")
+    options.pop("retry_failed", None)  # was asked for once, and is asked for again if it is wanted again
     if stored["cases"] is None or stored["variants"] is None:
         raise BadInput(
             f"{run['run']} was started from Python", "call .run() of the same Experiment again: it goes on with the run"

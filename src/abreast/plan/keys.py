@@ -24,21 +24,21 @@ def variant_digest(variant: Variant, target: Target) -> str:
     return compose("variant", target.name, target.version, digest_of_params(variant.params), variant.version)
 
 
-def mark_done(plan: Plan, store: Store, run_id: int) -> None:
-    """What this run has already: its final outcomes, the variants' own failures included."""
-    positions = [position for position in store.final_positions(run_id) if position < len(plan)]
+def mark_done(plan: Plan, store: Store, run_id: int, failures_too: bool = True) -> None:
+    """What this run has already: its final outcomes, the variants' own failures included unless told otherwise."""
+    positions = [position for position in store.final_positions(run_id, failures_too) if position < len(plan)]
     plan.done[np.array(positions, dtype=np.int64)] = True
 
 
-def find_reusable(plan: Plan, targets: Sequence[Target], store: Store) -> list[Reuse]:
-    """Outcomes of earlier runs that stand for trials of this plan."""
+def find_reusable(plan: Plan, targets: Sequence[Target], store: Store, failures_too: bool = True) -> list[Reuse]:
+    """Outcomes of earlier runs that stand for trials of this plan; the variants' own failures among them."""
     found: list[Reuse] = []
     for digest in dict.fromkeys(plan.digests):
         variants = [index for index, other in enumerate(plan.digests) if other == digest]
         whole = targets[variants[0]].keyed_by_expected
         known = {
             (case if whole else seen, repeat, occurrence): (run_id, position)
-            for seen, case, repeat, occurrence, run_id, position in store.outcomes_of(digest)
+            for seen, case, repeat, occurrence, run_id, position in store.outcomes_of(digest, failures_too)
         }
         if known:
             for variant in variants:

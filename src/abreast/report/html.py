@@ -96,7 +96,7 @@ def picture(comparison: Comparison) -> dict[str, Any] | None:
         "high": x(interval.high),
         "middle": x(interval.estimate),
         "zero": x(0.0),
-        "ticks": [(x(at * reach), points(at * reach)) for at in (-1, -0.5, 0, 0.5, 1)],
+        "ticks": [(x(at * reach), points(at * reach) if at else "0") for at in (-1, -0.5, 0, 0.5, 1)],
         "alternative": f"{points(interval.estimate)} points, 95 % interval from {points(interval.low)} to "
         f"{points(interval.high)}, zero is {'outside' if interval.low > 0 or interval.high < 0 else 'inside'}",
     }

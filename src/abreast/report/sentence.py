@@ -20,12 +20,16 @@ def verdict_lines(analysis: Analysis) -> list[str]:
     """A sentence for each variant against the baseline; what to do next where it is not decided."""
     lines = [SIMULATED] if analysis.simulated else []
     if analysis.score_name is None:
-        return [*lines, "no scorer: answers are stored, nothing is compared"]
-    if not analysis.comparisons:
-        return [*lines, *_single(analysis)]
-    for comparison in analysis.comparisons:
+        lines.append("no scorer: answers are stored, nothing is compared")
+    elif not analysis.comparisons:
+        lines.extend(_single(analysis))
+    for comparison in analysis.comparisons if analysis.score_name is not None else ():
         lines.append(sentence(comparison))
         lines.extend(advice(comparison))
+    if analysis.retried_failures:
+        lines.append(
+            "failures of the variants were executed again on purpose (--retry-failed): that flatters flaky ones"
+        )
     return lines
 
 

@@ -1,27 +1,31 @@
 """The cases of an experiment: read once, checked, and kept outside memory when there are many.
 
 A run touches a case when its trials start, so a table holds where each case stands and two digests of it. The text
-itself lies in a spool: in memory while small, on disk when large, so that editing the file during a run changes
-nothing.
+itself is copied: in memory while small, on disk when large, so that editing the file during a run changes nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from abreast.digest import SIZE, digest
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case
-from abreast.spec.read_cases import as_case, records
+from abreast.spec.read_cases import Place, as_case, records
+from abreast.spec.values import is_plain, shown
+from abreast.spec.written import place_of
 
-IN_MEMORY = 32_000_000  # bytes of spool kept in memory
+IN_MEMORY = 2_000_000  # bytes of text; more goes to a file, so many at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class Selection:
     def takes(self, case: Case) -> bool:
         if self.ids and case.id not in self.ids:
             return False
-        return all(case.tags.get(key) == value for key, value in self.tags.items())
+        return not self.tags or all(case.tags.get(key) == value for key, value in self.tags.items())
 
 
 class CaseTable:
@@ -47,24 +51,23 @@ class CaseTable:
         self.tag_keys: set[str] = set()
         self.without_expected: str | None = None  # the place of the first case that has none
         self.hash = ""
-        self._spool = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - lives as long as the table
+        self._text = bytearray()
+        self._file: IO[bytes] | None = None
         self._offsets = array("Q", [0])
         self._digests = bytearray()
         self._inputs = bytearray()
-        self._objects: list[Case] | None = None
+        self._objects: dict[int, Case] = {}  # those of Python that no text could keep
         self._last: tuple[int, Case] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, index: int) -> Case:
-        if self._objects is not None:
+        if index in self._objects:
             return self._objects[index]
         if self._last is not None and self._last[0] == index:
             return self._last[1]
-        self._spool.seek(self._offsets[index])
-        line = self._spool.read(self._offsets[index + 1] - self._offsets[index])
-        case_id, value, expected, tags, group = json.loads(line)
+        case_id, value, expected, tags, group = json.loads(self._line(self._offsets[index], self._offsets[index + 1]))
         case = Case(case_id, value, expected, tags, group)
         self._last = (index, case)
         return case
@@ -82,30 +85,55 @@ class CaseTable:
         return bytes(self._inputs)
 
     def close(self) -> None:
-        self._spool.close()
+        if self._file is not None:
+            self._file.close()
 
-    def add(self, case: Case, keep_object: bool) -> None:
-        line = json.dumps(
-            [case.id, case.input, case.expected, case.tags, case.group],
-            ensure_ascii=False,
-            default=repr if keep_object else None,
-            separators=(",", ":"),
+    def add(self, case: Case) -> None:
+        plain = is_plain(case.input, case.expected)
+        fallback = None if plain else repr
+        line = (
+            f"[{encode_basestring(case.id)},{_encoded(case.input, fallback)},{_encoded(case.expected, fallback)},"
+            f"{_encoded(case.tags, None) if case.tags else '{}'},{_encoded(case.group, None)}]"
         ).encode("utf-8", "surrogatepass")
+        self._inputs += bytes.fromhex(digest(case.input))
+        self._digests += hashlib.blake2b(line, digest_size=SIZE).digest()
+        if plain:
+            self._text += line
+            if len(self._text) > IN_MEMORY:
+                self._write_out()
+        else:
+            self._objects[len(self.ids)] = case
+        self._offsets.append(self._offsets[-1] + (len(line) if plain else 0))
         self.ids.append(case.id)
         self.groups.append(case.group)
         self.tag_keys.update(case.tags)
-        self._digests += hashlib.blake2b(line, digest_size=SIZE).digest()
-        self._inputs += bytes.fromhex(digest(case.input))
-        if keep_object:
-            self._objects = self._objects or []
-            self._objects.append(case)
-        else:
-            self._spool.write(line)
-            self._offsets.append(self._offsets[-1] + len(line))
 
     def seal(self) -> None:
+        """All cases are in."""
+        if self._file is not None:
+            self._write_out()
         whole = hashlib.blake2b(self._digests, digest_size=SIZE)
         self.hash = whole.hexdigest()
+
+    def _write_out(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the table
+        self._file.write(self._text)
+        self._text.clear()
+
+    def _line(self, start: int, end: int) -> bytes:
+        if self._file is None:
+            return bytes(self._text[start:end])
+        self._file.seek(start)
+        return self._file.read(end - start)
+
+
+def _encoded(value: Any, fallback: Callable[[Any], str] | None) -> str:
+    if type(value) is str:
+        return encode_basestring(value)
+    if value is None:
+        return "null"
+    return json.dumps(value, ensure_ascii=False, default=fallback, skipkeys=fallback is not None, separators=(",", ":"))
 
 
 def load_cases(cases: Any, base: Path, selection: Selection | None = None) -> CaseTable:
@@ -121,38 +149,66 @@ def load_cases(cases: Any, base: Path, selection: Selection | None = None) -> Ca
 
 
 def _fill(table: CaseTable, cases: Any, base: Path, selection: Selection) -> None:
-    in_python = not isinstance(cases, str) and not _is_plain(cases)
-    places: dict[str, str] = {}
-    read = 0
+    places = _Places()
     for place, item in records(cases, base):
-        read += 1
         case = _identified(as_case(place, item), places)
-        if case.id in places:
+        earlier = places.find(case.id)
+        if earlier is not None:
             raise BadInput(
-                f'{place}: the case id "{case.id}" is there twice (first at {places[case.id]})', "give it another id"
+                f"{place}: the case id {shown(case.id)} is there twice (first at {earlier})",
+                "give one of them another id",
             )
-        places[case.id] = place
-        if not selection.takes(case):
+        places.add(case.id, place)
+        if not selection.takes(case) or len(table) == selection.limit:
             continue
         if case.expected is None and table.without_expected is None:
-            table.without_expected = place
+            table.without_expected = str(place)
         try:
-            table.add(case, keep_object=in_python)
+            table.add(case)
         except (TypeError, ValueError, RecursionError) as error:
-            raise BadInput(f'{place}: the case "{case.id}" cannot be kept: {error}') from None
-        if selection.limit is not None and len(table) >= selection.limit:
+            raise BadInput(f"{place}: the case {shown(case.id)} cannot be kept: {error}") from None
+        if len(table) == selection.limit and not selection.ids:  # ids that come later are still to be found
             break
-    if not read:
-        raise BadInput("cases: there are none", "add at least one case with an input")
+    if not len(places):
+        told = f'"{cases}" has none' if isinstance(cases, str) else "there are none"
+        raise BadInput(
+            f"{place_of(cases)}: {told}", 'add at least one case, such as {"input": "2 + 2", "expected": "4"}'
+        )
     _check_selection(table, selection, places)
 
 
-def _is_plain(cases: Any) -> bool:
-    """Whether the cases can be written as JSON without loss: those of files and of specs can."""
-    return isinstance(cases, list | tuple) and not any(isinstance(item, Case) for item in cases)
+class _Places:
+    """Where each id was first: a file and a number each, for there may be millions."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._sources: list[tuple[int, str]] = []  # from which case on, and what its place begins with
+        self._lines = array("Q")
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __contains__(self, case_id: object) -> bool:
+        return case_id in self._numbers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def add(self, case_id: str, place: Place) -> None:
+        if not self._sources or self._sources[-1][1] != place.source:
+            self._sources.append((len(self._lines), place.source))
+        self._numbers[case_id] = len(self._lines)
+        self._lines.append(place.number)
+
+    def find(self, case_id: str) -> Place | None:
+        index = self._numbers.get(case_id)
+        if index is None:
+            return None
+        at = bisect_right(self._sources, index, key=lambda source: source[0]) - 1
+        return Place(self._sources[at][1], self._lines[index])
 
 
-def _identified(case: Case, taken: Mapping[str, str]) -> Case:
+def _identified(case: Case, taken: Container[str]) -> Case:
     """A case without an id is called after its content, so that another line above it changes nothing."""
     if case.id:
         return case
@@ -164,13 +220,22 @@ def _identified(case: Case, taken: Mapping[str, str]) -> Case:
     return Case(name, case.input, case.expected, case.tags, case.group)
 
 
-def _check_selection(table: CaseTable, selection: Selection, known: Mapping[str, str]) -> None:
+def _check_selection(table: CaseTable, selection: Selection, known: _Places) -> None:
     for wanted in selection.ids:
         if wanted not in known:
-            raise BadInput(f"--case {wanted}: no such case{suggestion(wanted, list(known)[:1000])}")
+            some = list(itertools.islice(known, 1000))
+            raise BadInput(
+                f"--case {wanted}: no such case{suggestion(wanted, some) if len(some) <= 20 else _near(wanted, some)}"
+            )
     if not len(table):
-        wanted = ", ".join(f"{key}={value}" for key, value in selection.tags.items())
-        raise BadInput(f"no case is left after the filters ({wanted or 'limit 0'})", "loosen --tag, --case or --limit")
+        filters = [f"--case {wanted}" for wanted in selection.ids]
+        filters += [f"--tag {key}={value}" for key, value in selection.tags.items()]
+        raise BadInput(f"no case is left after {' '.join(filters)}", "loosen the filters")
+
+
+def _near(wanted: str, known: list[str]) -> str:
+    hint = suggestion(wanted, known)
+    return hint if "did you mean" in hint else f" (there are {known[0]}, {known[1]} and others)"
 
 
 def expand_duplicates(table: CaseTable) -> Callable[[int], int]:

@@ -6,38 +6,77 @@ Unknown keys are errors. The command line only overrides what stands here.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case, Variant
+from abreast.spec.values import At, bad_name, shown
 
 VARIANT_SETTINGS = ("target", "executor", "version")
 DEFAULT_STORE = "results.db"
+MOST_VARIANTS = 10_000
+
+
+class Misplaced(BadInput):
+    """Something wrong at a known place of a spec; whoever has the file says which line that is."""
+
+    def __init__(self, at: At, message: str, fix: str = "") -> None:
+        super().__init__(message, fix)
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class Expects:
+    """What a field takes, in words that complete "must be ...", and what to do if it is not."""
+
+    words: str
+    fix: str = ""
 
 
 class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
+Whole = Annotated[StrictInt, Field(ge=1, le=1_000_000), Expects("a whole number of at least 1")]
+Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False), Expects("seconds above 0")]
+
+
 class Bounds(Strict):
     """Adaptive concurrency between two bounds."""
 
-    min: Annotated[StrictInt, Field(ge=1)] = 1
-    start: Annotated[StrictInt, Field(ge=1)] = 4
-    max: Annotated[StrictInt, Field(ge=1)] = 64
+    min: Whole = 1
+    start: Whole = 4
+    max: Whole = 64
 
-
-Seconds = Annotated[float, Field(gt=0, strict=True)]
+    @model_validator(mode="after")
+    def _in_order(self) -> Bounds:
+        low, high = self.min, self.max
+        if low > high:
+            raise ValueError(f"must have a min of at most its max, got min {low} and max {high}")
+        return self
 
 
 class Timeout(Strict):
     """`base` seconds, and more for long prompts, up to `max`."""
 
     base: Seconds = 180.0
-    per_1k_chars: Annotated[float, Field(ge=0)] = 10.0
+    per_1k_chars: Annotated[
+        float, Field(ge=0, strict=True, allow_inf_nan=False), Expects("seconds of at least 0 for 1,000 characters")
+    ] = 10.0
     max: Seconds = 600.0
 
     def seconds(self, prompt_length: int) -> float:
@@ -49,41 +88,45 @@ class Timeout(Strict):
         return min(self.max, self.base + self.per_1k_chars * prompt_length / 1000)
 
 
+_SMALL = "a whole number up to 1,000,000"
+Count = Annotated[StrictInt, Field(le=1_000_000)]
+
+
 class Limits(Strict):
     """How much may happen at once, and how long it may take."""
 
-    parallel: StrictInt | Literal["auto", "variants"] | Bounds | None = Field(
+    parallel: Annotated[
+        Count | Literal["auto", "variants"] | Bounds | None,
+        Expects("a whole number, auto, variants, or {min: 1, start: 4, max: 64}"),
+    ] = Field(
         default=None,
         description="Trials in flight: a number, auto, variants (those of one block), or {min, start, max}",
     )
-    trial_parallelism: StrictInt | None = Field(default=None, description="Blocks (a case and repeat) in flight")
-    per_variant: StrictInt | None = Field(default=None, description="At most so many trials of one variant in flight")
-    retries: Annotated[StrictInt, Field(ge=0)] = Field(default=3, description="Attempts after the first")
-    timeout: Seconds | Timeout = Field(default_factory=Timeout, description="Seconds, or {base, per_1k_chars, max}")
+    trial_parallelism: Annotated[Count | None, Expects(_SMALL)] = Field(
+        default=None, description="Blocks (a case and repeat) in flight"
+    )
+    per_variant: Annotated[Count | None, Expects(_SMALL)] = Field(
+        default=None, description="At most so many trials of one variant in flight"
+    )
+    retries: Annotated[StrictInt, Field(ge=0, le=1000), Expects("a whole number from 0 to 1,000")] = Field(
+        default=3, description="Attempts after the first"
+    )
+    timeout: Annotated[Seconds | Timeout, Expects("seconds above 0, or {base: 180, per_1k_chars: 10, max: 600}")] = (
+        Field(default_factory=Timeout, description="Seconds, or {base, per_1k_chars, max}")
+    )
 
 
 def _plain_name(value: str) -> str:
-    if not value.strip() or any(ord(char) < 32 for char in value):
-        raise ValueError("must be text that can be read")
+    wrong = bad_name(value)
+    if wrong:
+        raise ValueError(f"{wrong}, got {shown(value)}")
     return value
 
 
-Name = Annotated[str, Field(strict=True, min_length=1, max_length=200), AfterValidator(_plain_name)]
+Name = Annotated[str, Field(strict=True), AfterValidator(_plain_name), Expects("text", "put it in quotes")]
 Settings = Annotated[Any, WithJsonSchema({"type": ["object", "null"]})]
 Function = Annotated[Any, WithJsonSchema({"type": ["string", "null"]})]
-CasesField = Annotated[
-    Any,
-    WithJsonSchema(
-        {
-            "description": "A file or pattern (jsonl, csv, parquet, yaml, json), a list of them, the cases themselves, "
-            "or python:module:function",
-            "anyOf": [
-                {"type": "string"},
-                {"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Case"}]}},
-            ],
-        }
-    ),
-]
+CasesField = Annotated[Any, WithJsonSchema({})]  # written out in json_schema()
 ScorersField = Annotated[
     list[Any],
     WithJsonSchema(
@@ -99,39 +142,34 @@ ScorersField = Annotated[
         }
     ),
 ]
-VariantsField = Annotated[
-    Any,
-    WithJsonSchema(
-        {
-            "type": "object",
-            "additionalProperties": {"anyOf": [{"$ref": "#/$defs/Variant"}, {"type": "null"}]},
-            "description": "Name to target and parameters",
-        }
-    ),
-]
+VariantsField = Annotated[Any, WithJsonSchema({})]  # written out in json_schema()
 
 
 class Spec(Strict):
     """An experiment: cases × variants × repeats, with scorers, limits and a store."""
 
     name: Name = "experiment"
-    description: str = ""
+    description: Annotated[str, Expects("text", "put it in quotes")] = ""
     cases: CasesField
-    repeats: Annotated[StrictInt, Field(ge=1, le=100_000)] = 1
-    baseline: Name | None = Field(
+    repeats: Annotated[StrictInt, Field(ge=1, le=100_000), Expects("a whole number from 1 to 100,000")] = 1
+    baseline: Annotated[Name | None, Expects("the name of a variant, as text", "put it in quotes")] = Field(
         default=None, description="The variant the others are compared with; the first if left out"
     )
     target: Function = Field(default=None, description="The target of variants that name none")
-    params: dict[str, Any] = Field(default_factory=dict, description="Parameters of every variant")
+    params: Annotated[dict[str, Any], Expects("a mapping such as {temperature: 0}")] = Field(
+        default_factory=dict, description="Parameters of every variant"
+    )
     variants: VariantsField = None
-    grid: dict[str, list[Any]] | None = Field(default=None, description="Variants by product, instead of variants")
-    scorers: ScorersField = Field(default_factory=list)
-    primary: str | None = Field(
+    grid: Annotated[dict[str, list[Any]] | None, Expects("a mapping of lists such as {model: [haiku, sonnet]}")] = (
+        Field(default=None, description="Variants by product, instead of variants")
+    )
+    scorers: Annotated[ScorersField, Expects("a list such as [exact]")] = Field(default_factory=list)
+    primary: Annotated[str | None, Expects("the name of a score, as text")] = Field(
         default=None, description="The score that drives the verdict; the first scorer's if left out"
     )
-    limits: Limits = Field(default_factory=lambda: Limits())
-    store: Annotated[str, Field(min_length=1)] = DEFAULT_STORE
-    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
+    limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(default_factory=lambda: Limits())
+    store: Annotated[Name, Expects("a file such as results.db")] = DEFAULT_STORE
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**63), Expects("a whole number from 0 to 9,223,372,036,854,775,807")] = 0
 
     @field_validator("variants")
     @classmethod
@@ -140,12 +178,28 @@ class Spec(Strict):
             return value
         if isinstance(value, list | tuple) and all(isinstance(item, Variant) for item in value):
             return tuple(value)
-        raise ValueError("must map names to parameters, such as {short: {target: simulated}}")
+        raise ValueError(f"must map names to parameters, such as {{short: {{target: simulated}}}}, got {shown(value)}")
+
+    @field_validator("cases")
+    @classmethod
+    def _cases(cls, value: Any) -> Any:
+        if value is None or isinstance(value, Mapping | bool | int | float | bytes):
+            raise ValueError(
+                f"must be a file such as cases.jsonl, a list of cases, or python:module:function, got {shown(value)}"
+            )
+        return value
+
+    @field_validator("target")
+    @classmethod
+    def _target(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, str) and not callable(value):
+            raise ValueError(f"must be text such as simulated or python:module:function, got {shown(value)}")
+        return value
 
     def all_variants(self) -> tuple[Variant, ...]:
         """The contenders in the order they were written, defaults filled in."""
         if self.variants is not None and self.grid is not None:
-            raise BadInput("variants and grid are both given", "keep one of them")
+            raise Misplaced(("grid",), "variants and grid are both given", "keep one of them")
         if self.grid is not None:
             found = self._from_grid(self.grid)
         elif isinstance(self.variants, tuple):
@@ -153,11 +207,20 @@ class Spec(Strict):
         else:
             found = [self._from_mapping(name, settings) for name, settings in (self.variants or {}).items()]
         if not found:
-            raise BadInput("variants: none given", "name at least one, such as variants: {mine: {target: simulated}}")
-        names = [variant.name for variant in found]
-        for name in names:
-            if names.count(name) > 1:
-                raise BadInput(f'variants: "{name}" is there twice', "give each a name of its own")
+            raise Misplaced(
+                ("variants",),
+                "variants: none given",
+                "name at least one, such as variants: {mine: {target: simulated}}",
+            )
+        seen: set[str] = set()
+        for variant in found:
+            if variant.name in seen:
+                raise Misplaced(
+                    ("grid" if self.grid is not None else "variants",),
+                    f"two variants are called {shown(variant.name)}",
+                    "give each a name of its own",
+                )
+            seen.add(variant.name)
         return tuple(found)
 
     def baseline_of(self, variants: tuple[Variant, ...]) -> str:
@@ -165,52 +228,83 @@ class Spec(Strict):
         if self.baseline is None:
             return names[0]
         if self.baseline not in names:
-            raise BadInput(f'baseline: no variant is called "{self.baseline}"{suggestion(self.baseline, names)}')
+            raise Misplaced(
+                ("baseline",),
+                f"baseline: no variant is called {shown(self.baseline)}{suggestion(self.baseline, names)}",
+                f"write one of them, such as baseline: {names[0]}",
+            )
         return self.baseline
 
     def _from_grid(self, grid: Mapping[str, list[Any]]) -> list[Variant]:
+        if not grid:
+            raise Misplaced(("grid",), "grid: has no parameters", "write grid: {model: [first, second]}")
         for key, values in grid.items():
             if not values:
-                raise BadInput(f"grid: {key} has no values", f"write {key}: [first, second]")
-        rows = itertools.product(*grid.values())
-        return [
-            self._from_mapping(
-                ",".join(f"{key}={value}" for key, value in zip(grid, row, strict=True)),
-                dict(zip(grid, row, strict=True)),
+                raise Misplaced(("grid", key), f"grid: {key} has no values", f"write {key}: [first, second]")
+        number = math.prod(len(values) for values in grid.values())
+        if number > MOST_VARIANTS:
+            raise Misplaced(
+                ("grid",), f"grid: makes {number:,} variants, more than {MOST_VARIANTS:,}", "leave out values"
             )
-            for row in rows
+        choices = [
+            [(f"{key}={_label(values, i)}", key, values[i]) for i in range(len(values))] for key, values in grid.items()
+        ]
+        return [
+            self._from_mapping(",".join(label for label, _, _ in row), {key: value for _, key, value in row}, ("grid",))
+            for row in itertools.product(*choices)
         ]
 
-    def _from_mapping(self, name: Any, settings: Any) -> Variant:
-        if not isinstance(name, str) or not name.strip():
-            raise BadInput(f"variants: the name {name!r} is not text", f'write it in quotes: "{name}"')
+    def _from_mapping(self, name: Any, settings: Any, at: At | None = None) -> Variant:
+        at = at or ("variants", str(name))
+        if not isinstance(name, str):
+            written = shown(name)
+            raise Misplaced(at, f"variants: the name {written} is not text", f'write it in quotes: "{written}"')
+        if bad_name(name):
+            raise Misplaced(at, f"variants: the name {shown(name)} {bad_name(name)}", "give it a plain name")
         if settings is not None and not isinstance(settings, Mapping):
-            raise BadInput(f'variant "{name}": must be a mapping of parameters, got {settings!r}')
+            raise Misplaced(
+                at,
+                f'variant "{name}": must be a mapping of parameters, got {shown(settings)}',
+                f"write {name}: {{target: simulated}}",
+            )
         own = dict(settings or {})
-        for key in own:
-            if not isinstance(key, str):
-                raise BadInput(f'variant "{name}": the parameter name {key!r} is not text', "write it in quotes")
         chosen = {key: own.pop(key) for key in VARIANT_SETTINGS if key in own}
-        return self._completed(_checked_variant(name, chosen, own))
+        return self._completed(_checked_variant(name, chosen, own, at))
 
     def _completed(self, variant: Variant) -> Variant:
         params = variant.params
         if isinstance(params, Mapping):
             params = {**self.params, **params}
         elif self.params:
-            raise BadInput(f'variant "{variant.name}": has a dataclass, so params of the experiment cannot be added')
+            raise Misplaced(
+                ("params",), f'variant "{variant.name}": has a dataclass, so params of the experiment cannot be added'
+            )
         target = self.target if variant.target is None else variant.target
         return Variant(variant.name, target, params, variant.executor, variant.version)
 
 
-def _checked_variant(name: str, chosen: Mapping[str, Any], params: Mapping[str, Any]) -> Variant:
+def _label(values: list[Any], index: int) -> str:
+    """A value of a grid inside the name of its variant; a long one by its beginning and its number.
+
+    >>> _label(["haiku", "sonnet"], 1), _label([True, None], 0), _label(["You are a helpful\\nassistant. " * 9], 0)
+    ('sonnet', 'true', 'You are a helpful assistant. Y…#1')
+    """
+    value = values[index]
+    text = " ".join(value.split()) if isinstance(value, str) else "null" if value is None else shown(value, longest=200)
+    return text if len(text) <= 40 else f"{text[:30]}…#{index + 1}"
+
+
+def _checked_variant(name: str, chosen: Mapping[str, Any], params: Mapping[str, Any], at: At) -> Variant:
     executor, version, target = chosen.get("executor", "auto"), chosen.get("version", ""), chosen.get("target")
+    where = f'variant "{name}"'
     if executor not in ("auto", "thread", "process"):
-        raise BadInput(f'variant "{name}": executor must be auto, thread or process, got {executor!r}')
-    if not isinstance(version, str | int | float):
-        raise BadInput(f'variant "{name}": version must be text, got {version!r}')
+        raise Misplaced((*at, "executor"), f"{where}: executor must be auto, thread or process, got {shown(executor)}")
+    if isinstance(version, bool) or not isinstance(version, str | int | float):
+        raise Misplaced((*at, "version"), f"{where}: version must be text, got {shown(version)}", "put it in quotes")
     if target is not None and not isinstance(target, str) and not callable(target):
-        raise BadInput(f'variant "{name}": target must be text, got {target!r}', "such as target: simulated")
+        raise Misplaced(
+            (*at, "target"), f"{where}: target must be text, got {shown(target)}", "such as target: simulated"
+        )
     return Variant(name, target, params, executor, str(version))
 
 
@@ -219,6 +313,19 @@ def json_schema() -> dict[str, Any]:
     schema = Spec.model_json_schema()
     schema["title"] = "abreast experiment"
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["properties"]["cases"] = {
+        "description": "A file or pattern (jsonl, csv, parquet, yaml, json), a list of them, the cases themselves, "
+        "or python:module:function",
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Case"}]}},
+        ],
+    }
+    schema["properties"]["variants"] = {
+        "type": "object",
+        "additionalProperties": {"anyOf": [{"$ref": "#/$defs/Variant"}, {"type": "null"}]},
+        "description": "Name to target and parameters",
+    }
     definitions = schema.setdefault("$defs", {})
     definitions["Case"] = {
         "type": "object",

@@ -3,32 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from abreast import scorers as scorer_room
 from abreast.errors import BadInput, suggestion
 from abreast.scorers.base import Scorer
-from abreast.spec.schema import Spec
+from abreast.spec.schema import Misplaced, Spec
+from abreast.spec.values import shown
+
+
+def named_scorers(spec: Spec) -> list[tuple[Any, Mapping[str, Any]]]:
+    """Each scorer of a spec as what it is called, or the function itself, and its settings."""
+    found: list[tuple[Any, Mapping[str, Any]]] = []
+    for index, item in enumerate(spec.scorers):
+        at = ("scorers", index)
+        kind, settings = item, None
+        if isinstance(item, Mapping):
+            if len(item) != 1:
+                raise Misplaced(
+                    at, f"scorers: {shown(item)} must have one key, its name", "write - number: {rel: 0.01}"
+                )
+            ((kind, settings),) = item.items()
+        if not isinstance(kind, str) and not callable(kind):
+            raise Misplaced(at, f"scorers: {shown(kind)} is not the name of a scorer", "write scorers: [exact]")
+        if settings is not None and not isinstance(settings, Mapping):
+            raise Misplaced(
+                at,
+                f"scorers: the settings of {kind} must be a mapping, got {shown(settings)}",
+                f"write - {kind}: {{name: mine}}",
+            )
+        found.append((kind, settings or {}))
+    return found
 
 
 def build_scorers(spec: Spec) -> list[Scorer]:
     """The scorers of a spec, each column given once."""
     built: list[Scorer] = []
-    for item in spec.scorers:
-        if isinstance(item, Mapping):
-            if len(item) != 1:
-                raise BadInput(f"scorers: {item!r} must have one key, its name", "write - number: {rel: 0.01}")
-            ((kind, settings),) = item.items()
-        else:
-            kind, settings = item, {}
-        if not isinstance(kind, str) and not callable(kind):
-            raise BadInput(f"scorers: {kind!r} is not the name of a scorer")
-        if settings is not None and not isinstance(settings, Mapping):
-            raise BadInput(f"scorers: the settings of {kind} must be a mapping, got {settings!r}")
-        built.append(scorer_room.build(kind, settings or {}))
-    columns = [column for scorer in built for column in scorer.columns]
-    for column in columns:
-        if columns.count(column) > 1:
-            raise BadInput(f'scorers: two give the column "score_{column}"', "give one of them another name:")
+    columns: set[str] = set()
+    for index, (kind, settings) in enumerate(named_scorers(spec)):
+        try:
+            scorer = scorer_room.build(kind, settings)
+        except BadInput as error:
+            raise Misplaced(("scorers", index), error.message, error.fix) from error
+        for column in scorer.columns:
+            if column in columns:
+                raise Misplaced(
+                    ("scorers", index),
+                    f'scorers: two give the column "score_{column}"',
+                    f"give one of them another name: - {kind}: {{name: second}}",
+                )
+            columns.add(column)
+        built.append(scorer)
     return built
 
 
@@ -39,7 +64,8 @@ def primary_column(spec: Spec, scorers: Sequence[Scorer]) -> str | None:
         return columns[0] if columns else None
     wanted = spec.primary.removeprefix("score_")
     if wanted not in columns:
-        raise BadInput(f'primary: no scorer gives "{wanted}"{suggestion(wanted, columns)}')
+        fix = f"write one of them, such as primary: {columns[0]}" if columns else "add scorers: [exact]"
+        raise Misplaced(("primary",), f"primary: no scorer gives {shown(wanted)}{suggestion(wanted, columns)}", fix)
     return wanted
 
 

@@ -170,18 +170,23 @@ class Store:
                 return str(row["run"])
         return None
 
-    def final_positions(self, run_id: int) -> list[int]:
-        """Trials whose outcome stands: everything but infrastructure errors and what was cancelled."""
+    def final_positions(self, run_id: int, failures_too: bool = True) -> list[int]:
+        """Trials whose outcome stands: everything but infrastructure errors and what was cancelled.
+
+        Without `failures_too` the variants' own failures do not stand either.
+        """
         return [
             row[0]
             for row in self.rows(
                 "SELECT position FROM trials WHERE run_id = ? AND status <> 'cancelled' "
-                "AND NOT (status = 'error' AND error_blame = 'infrastructure')",
-                (run_id,),
+                "AND NOT (status = 'error' AND (error_blame = 'infrastructure' OR NOT ?))",
+                (run_id, failures_too),
             )
         ]
 
-    def outcomes_of(self, variant_digest: str) -> Iterator[tuple[str, str, int, int, int, int]]:
+    def outcomes_of(
+        self, variant_digest: str, failures_too: bool = True
+    ) -> Iterator[tuple[str, str, int, int, int, int]]:
         """Every outcome worth reusing of this very contender, as (input digest, case digest, repeat, occurrence,
         run id, position).
 
@@ -192,9 +197,9 @@ class Store:
             "JOIN trials t ON t.run_id = v.run_id AND t.variant = v.variant "
             "JOIN cases c ON c.digest = t.case_digest "
             "WHERE v.digest = ? AND t.status IN ('ok', 'error') "
-            "AND NOT (t.status = 'error' AND t.error_blame = 'infrastructure') "
+            "AND NOT (t.status = 'error' AND (t.error_blame = 'infrastructure' OR NOT ?)) "
             "ORDER BY t.reused_from IS NULL, t.seq",
-            (variant_digest,),
+            (variant_digest, failures_too),
         )
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -297,6 +302,14 @@ class Store:
             connection.execute("UPDATE runs SET primary_score = ? WHERE run_id = ?", (primary, run_id))
             add_columns(connection, [schema.Column("score", column, "real") for column in versions])
         self.close()
+
+    def note_retried_failures(self, held: Lease) -> None:
+        """For good: the variants' own failures were rolled again on purpose, and reports must say so."""
+        with self.change() as connection:
+            connection.execute(
+                "UPDATE runs SET spec = json_set(spec, '$.options.retry_failed', json('true')) WHERE run_id = ?",
+                (held.run_id,),
+            )
 
     def finish(self, held: Lease, status: str, reason: str | None) -> None:
         """Give the lease back and say how the run ended."""

@@ -1,0 +1,373 @@
+"""From the text of a file to its data, and where in the file each key stands."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from abreast.errors import BadInput, suggestion
+from abreast.spec.values import At, plain, shown, shown_path
+
+SUFFIXES = (".yaml", ".yml", ".toml", ".json")
+MAX_BYTES = 16_000_000
+MAX_NODES = 2_000_000  # of a YAML file whose aliases are written out
+
+Lines = dict[At, int]
+
+
+def read_text(path: Path, too_large: str) -> str:
+    """A file as text; `too_large` says what to do with one that does not fit."""
+    where = shown_path(path)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadInput(f"{where}: larger than {MAX_BYTES // 1_000_000} MB", too_large)
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise BadInput(f"{where}:{line}: not valid UTF-8 (byte {error.start})", "save the file as UTF-8") from None
+    except FileNotFoundError:
+        raise BadInput(f"{where}: no such file{near_files(path)}") from None
+    except IsADirectoryError:
+        raise BadInput(f"{where}: is a folder, not a file") from None
+    except OSError as error:
+        raise BadInput(f"{_cut(where)}: cannot be read ({error.strerror or error})") from None
+    except ValueError:  # a name with a NUL or half a character in it
+        raise BadInput(f"{shown(str(path))} is not a file name") from None
+
+
+def near_files(path: Path) -> str:
+    """` (did you mean "cases.jsonl"?)` if a file beside it is called almost so."""
+    try:
+        hint = suggestion(path.name, [entry.name for entry in path.parent.iterdir()])
+    except (OSError, ValueError):
+        return ""
+    return hint if "did you mean" in hint else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+class Places:
+    """Where in a file each key stands: a line for a path of keys."""
+
+    def __init__(self, lines: Mapping[At, int]) -> None:
+        self._lines = lines
+
+    def line(self, location: Sequence[str | int]) -> int | None:
+        """The line of the deepest part of `location` that has one."""
+        path = tuple(location)
+        while path:
+            if path in self._lines:
+                return self._lines[path]
+            path = path[:-1]
+        return None
+
+
+def parse(path: Path, text: str) -> tuple[Any, Places]:
+    """The data in a file and where its keys stand."""
+    suffix = path.suffix.lower()
+    where = shown_path(path)
+    try:
+        if suffix in (".yaml", ".yml"):
+            return _parse_yaml(where, text)
+        if suffix == ".json":
+            return _parse_json(where, text)
+        if suffix == ".toml":
+            return _parse_toml(where, text)
+    except RecursionError:
+        raise BadInput(f"{where}: nested too deeply") from None
+    raise BadInput(f'{where}: a spec ends in {", ".join(SUFFIXES)}, not "{suffix}"')
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a case's input is what was written: `yes`, `12:30`, `007` and dates stay text, `1e-3` is a number.
+
+    As in YAML 1.2; PyYAML reads 1.1, which makes true, 750 and 7 of the first three.
+    """
+
+
+_RESOLVERS = (
+    ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("tag:yaml.org,2002:int", r"[-+]?(?:0|[1-9][0-9_]*)|0x[0-9a-fA-F_]+", "-+0123456789"),
+    (
+        "tag:yaml.org,2002:float",
+        r"[-+]?(?:(?:0|[1-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|(?:0|[1-9][0-9_]*)[eE][-+]?[0-9]+"
+        r"|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)",
+        "-+0123456789.",
+    ),
+)
+_REPLACED = {tag for tag, _, _ in _RESOLVERS} | {"tag:yaml.org,2002:timestamp"}
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_NOT_TEXT = {f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "float", "null")}
+_Loader.yaml_constructors = {
+    tag: function
+    for tag, function in yaml.SafeLoader.yaml_constructors.items()
+    if tag not in {f"tag:yaml.org,2002:{kind}" for kind in ("binary", "timestamp", "omap", "pairs", "set")}
+}
+for _tag, _pattern, _first in _RESOLVERS:
+    _Loader.add_implicit_resolver(_tag, re.compile(rf"^(?:{_pattern})$"), list(_first))
+
+
+def _parse_yaml(where: str, text: str) -> tuple[Any, Places]:
+    loader: _Loader | None = None
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        lines: Lines = {}
+        if node is None:
+            return None, Places(lines)
+        _weigh(where, node, {})
+        _note_lines(where, node, (), lines, set())
+        return _constructed(where, loader, node), Places(lines)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise BadInput(f"{where}:{mark.line + 1 if mark else 1}: not valid YAML: {_in_words(error)}") from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise BadInput(
+            f"{where}:{line}: not valid YAML: a character that cannot be seen (U+{ord(text[error.position]):04X})",
+            "remove it",
+        ) from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def _in_words(error: yaml.MarkedYAMLError) -> str:
+    problem = str(error.problem or error.context)
+    if r"'\t'" in problem:
+        return "a tab; indent with spaces"
+    if "another document" in problem:
+        return "a second document begins here (---); keep one"
+    if "constructor for the tag" in problem:
+        return f"{problem.removeprefix('could not determine a constructor for the tag ')} is not a tag of a spec"
+    if "unhashable key" in problem:
+        return "a list or mapping cannot be a key"
+    if "mapping values are not allowed" in problem:
+        return (
+            "a second colon in one line, or a line that is not indented as the others; put texts with a colon in quotes"
+        )
+    return re.sub(
+        r"<(\w+) (\w+)>|<(\w+)>", lambda match: f"the {match[0][1:-1]}", problem.replace("<block end>", "<end>")
+    )
+
+
+def _constructed(where: str, loader: _Loader, node: yaml.Node) -> Any:
+    try:
+        return loader.construct_document(node)
+    except yaml.YAMLError:
+        raise
+    except (ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError) as error:
+        if "digits" in str(error):
+            raise BadInput(f"{where}: a number has more than 4,300 digits", "write it in quotes") from None
+        raise BadInput(f"{where}: not valid YAML: a value does not fit its tag ({error})") from None
+
+
+def _weigh(where: str, node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values this is when aliases are written out: few lines can stand for billions."""
+    found = known.get(id(node))
+    if found is not None:
+        if found == 0:
+            raise BadInput(f"{where}:{node.start_mark.line + 1}: refers to itself", "remove the alias (*name)")
+        return found
+    known[id(node)] = 0
+    total = 1
+    if isinstance(node, yaml.CollectionNode):
+        for child in node.value:
+            for part in child if isinstance(child, tuple) else (child,):
+                total += _weigh(where, part, known)
+    if total > MAX_NODES:
+        raise BadInput(
+            f"{where}: more than {MAX_NODES:,} values", "keep the cases in a .jsonl file, and use fewer aliases"
+        )
+    known[id(node)] = total
+    return total
+
+
+def _note_lines(where: str, node: yaml.Node, at: At, lines: Lines, seen: set[int]) -> None:
+    lines.setdefault(at, node.start_mark.line + 1)
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        keys: set[str] = set()
+        for key, value in node.value:
+            name = str(key.value)
+            if key.tag in _NOT_TEXT:
+                raise BadInput(
+                    f"{where}:{key.start_mark.line + 1}: the key {name or 'nothing'} is not text",
+                    f'write it in quotes: "{name}"',
+                )
+            if name in keys and key.tag != "tag:yaml.org,2002:merge":
+                raise _twice(where, key.start_mark.line + 1, name)
+            keys.add(name)
+            lines[(*at, name)] = key.start_mark.line + 1
+            _note_lines(where, value, (*at, name), lines, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            _note_lines(where, value, (*at, index), lines, seen)
+
+
+def _twice(where: str, line: int, name: str) -> BadInput:
+    return BadInput(f"{where}:{line}: the key {shown(name)} is there twice", "remove one")
+
+
+def _parse_json(where: str, text: str) -> tuple[Any, Places]:
+    if not text.strip():
+        return None, Places({})
+    data = json_value(where, text)
+    return data, Places(_json_lines(where, text))
+
+
+_JSON_WORDS = {
+    "Expecting value": "a value is missing",
+    "Extra data": "something follows after the end",
+    "Expecting property name enclosed in double quotes": "a key in double quotes is missing",
+    "Expecting ',' delimiter": "a comma is missing",
+    "Expecting ':' delimiter": "a colon is missing",
+    "Unterminated string starting at": "a text does not end",
+    "Invalid control character at": "a line break or tab inside a text; write \\n or \\t",
+    "Illegal trailing comma before end of object": "a comma too many",
+    "Illegal trailing comma before end of array": "a comma too many",
+}
+
+
+def json_value(where: str, text: str, line: int | None = None, unique: bool = False) -> Any:
+    """The value in a JSON text; `line` is its line if it is one of a larger file. With `unique` no key may be twice."""
+
+    def refuse(word: str) -> Any:
+        place = line or _line_of(text, rf"(?<![\w\"]){word}(?![\w\"])")
+        raise BadInput(f"{where}:{place}: {word} is not valid JSON", 'write null, or a text in quotes: "NaN"')
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise _twice(where, line or 1, next(name for name in names if names.count(name) > 1))
+        return found
+
+    place = f"{where}:{line}" if line else where
+    try:
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=once if unique else None)
+    except json.JSONDecodeError as error:
+        what = _JSON_WORDS.get(error.msg, error.msg)
+        raise BadInput(f"{where}:{line or error.lineno}: not valid JSON: {what} (column {error.colno})") from None
+    except RecursionError:
+        raise BadInput(f"{place}: nested too deeply") from None
+    except ValueError:  # the interpreter's limit
+        raise BadInput(f"{place}: a number has more than 4,300 digits", "write it in quotes") from None
+
+
+def _line_of(text: str, pattern: str) -> int:
+    match = re.search(pattern, text)
+    return text.count("\n", 0, match.start()) + 1 if match else 1
+
+
+_TOKEN = re.compile(r'\n|"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+class _Level:
+    """An object or list of a JSON text while it is read."""
+
+    def __init__(self, at: At, is_object: bool) -> None:
+        self.at = at
+        self.keys: set[str] | None = set() if is_object else None
+        self.key: str | int = 0
+        self.wants_key = is_object
+
+
+def _json_lines(where: str, text: str) -> Lines:
+    """The lines of all keys and items of a valid JSON text; a key that is there twice is refused."""
+    lines: Lines = {}
+    levels: list[_Level] = []
+    for token, line in _json_tokens(text):
+        level = levels[-1] if levels else _Level((), False)
+        if token in "}]":
+            levels.pop()
+        elif token == ",":
+            level.wants_key = level.keys is not None
+            level.key = level.key + 1 if isinstance(level.key, int) else level.key
+        elif level.wants_key and level.keys is not None:
+            level.key, level.wants_key = str(json.loads(token)), False
+            if level.key in level.keys:
+                raise _twice(where, line, level.key)
+            level.keys.add(level.key)
+            lines[(*level.at, level.key)] = line
+        elif token != ":":
+            at = (*level.at, level.key) if levels else ()
+            lines.setdefault(at, line)
+            if token in "{[":
+                levels.append(_Level(at, token == "{"))
+    return lines
+
+
+def _json_tokens(text: str) -> Iterator[tuple[str, int]]:
+    line = 1
+    for match in _TOKEN.finditer(text):
+        if match[0] == "\n":
+            line += 1
+        else:
+            yield match[0], line
+
+
+def _parse_toml(where: str, text: str) -> tuple[Any, Places]:
+    try:
+        return plain(tomllib.loads(text)), Places(_toml_lines(text))
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)", str(error))
+        what = str(error)[: found.start()] if found else str(error)
+        what = _TOML_WORDS.get(what, what)
+        line = int(found[1]) if found and found[1] else len(text.splitlines()) or 1
+        raise BadInput(f"{where}:{line}: not valid TOML: {what}") from None
+    except ValueError:  # the interpreter's limit
+        raise BadInput(f"{where}: a number has more than 4,300 digits", "write it in quotes") from None
+
+
+_TOML_WORDS = {
+    "Cannot overwrite a value": "a key is there twice; remove one",
+    "Invalid value": "a value is missing, or a text is not in quotes",
+    "Expected '=' after a key in a key/value pair": "a key must be followed by = and a value",
+    "Expected newline or end of document after a statement": "something follows after the value",
+}
+_TOML_KEY = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+_TOML_HEADER = re.compile(rf"\s*(\[\[?)\s*({_TOML_KEY}(?:\s*\.\s*{_TOML_KEY})*)\s*\]")
+_TOML_PAIR = re.compile(rf"\s*({_TOML_KEY}(?:\s*\.\s*{_TOML_KEY})*)\s*=")
+_TOML_INNER = re.compile(rf"[{{,]\s*({_TOML_KEY})\s*=")
+
+
+def _toml_lines(text: str) -> Lines:
+    """The lines of the keys, as far as they can be told without reading the values: enough to point to the place."""
+    lines: Lines = {}
+    table: At = ()
+    counts: dict[At, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        short = line[:2000]
+        if header := _TOML_HEADER.match(short):
+            table = _toml_path(header[2])
+            if header[1] == "[[":
+                counts[table] = counts.get(table, -1) + 1
+                table = (*table, counts[table])
+            at = table
+        elif pair := _TOML_PAIR.match(short):
+            at = (*table, *_toml_path(pair[1]))
+            for inner in _TOML_INNER.finditer(short, pair.end()):
+                lines.setdefault((*at, *_toml_path(inner[1])), number)
+        else:
+            continue
+        for end in range(1, len(at) + 1):
+            lines.setdefault(at[:end], number)
+    return lines
+
+
+def _toml_path(keys: str) -> At:
+    return tuple(part.strip("\"'") for part in re.findall(_TOML_KEY, keys))
