@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from abreast import __version__
-from abreast.errors import AbreastError, suggestion
+from abreast.errors import AbreastError, BadInput, suggestion
 
 # name → what it does; the module is abreast.cli.NAME with dashes as underscores
 COMMANDS = {
@@ -70,7 +71,7 @@ def _dispatch(words: list[str]) -> int:
         print(f'error: no command "{name}"{suggestion(name, COMMANDS)}', file=sys.stderr)
         return 2
     module = import_module(f"abreast.cli.{name.replace('-', '_')}")
-    parsed = parser_of(name).parse_args(_with_optional_values(name, words[1:]))
+    parsed = parser_of(name).parse_intermixed_args(_with_optional_values(name, words[1:]))
     code: int = module.main(parsed)
     return code
 
@@ -92,10 +93,17 @@ def overview() -> str:
     )
 
 
+class Parser(argparse.ArgumentParser):
+    """One line about what is wrong, not a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"{self.prog}: {message}", f"{self.prog} --help")
+
+
 def parser_of(name: str) -> argparse.ArgumentParser:
     """The parser of one command."""
     module = import_module(f"abreast.cli.{name.replace('-', '_')}")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"abreast {name}",
         description=COMMANDS[name][0].upper() + COMMANDS[name][1:] + ".",
         epilog=getattr(module, "EPILOG", None),

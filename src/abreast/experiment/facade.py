@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from abreast.python_reference import add_to_path
 from abreast.report.terminal import as_text
 from abreast.spec import Limits, Selection, Spec, load_cases, load_spec, validated
 from abreast.spec.scorers import build_scorers, check_expected, primary_column
+from abreast.spec.values import shown_path
 from abreast.store import Store, open_store
 from abreast.targets import build
 
@@ -67,8 +68,8 @@ class Experiment:
             "scorers": list(scorers),
             "baseline": baseline,
             "repeats": repeats,
-            "grid": None if grid is None else {key: list(values) for key, values in grid.items()},
-            "params": dict(params or {}),
+            "grid": {key: list(values) for key, values in grid.items()} if isinstance(grid, Mapping) else grid,
+            "params": {} if params is None else params,
             "primary": primary,
             "limits": limits or {},
             "store": str(store),
@@ -146,8 +147,9 @@ class Experiment:
         baseline = variants[0].name if options.variant and spec.baseline not in options.variant else None
         baseline = baseline or spec.baseline_of(variants)
         shared: dict[str, Any] = {}
-        targets = [build(variant, spec.seed, shared) for variant in variants]
-        scorers = build_scorers(spec)
+        with self._placed():
+            targets = [build(variant, spec.seed, shared) for variant in variants]
+            scorers = build_scorers(spec)
         primary = primary_column(spec, scorers)
         cases = load_cases(spec.cases, self.base, _selection(options))
         try:
@@ -159,6 +161,16 @@ class Experiment:
         except BaseException:
             cases.close()
             raise
+
+    @contextmanager
+    def _placed(self) -> Iterator[None]:
+        """Messages about what the spec names begin with its file."""
+        try:
+            yield
+        except BadInput as error:
+            if self.origin is None:
+                raise
+            raise BadInput(f"{shown_path(self.origin)}: {error.message}", error.fix) from error
 
     def _store_path(self, override: str | Path | None) -> str | Path:
         if override is not None:
@@ -191,10 +203,12 @@ def _overridden(spec: Spec, options: Options) -> Spec:
     if options.trial_parallelism is not None:
         limits["trial_parallelism"] = options.trial_parallelism
     changes: dict[str, Any] = {"limits": limits}
-    if options.repeats is not None:
-        changes["repeats"] = options.repeats
-    if options.seed is not None:
-        changes["seed"] = options.seed
+    for key in ("repeats", "seed"):
+        value = getattr(options, key)
+        if value is not None:
+            if value < (key == "repeats"):
+                raise BadInput(f"--{key} {value}: must be a whole number of at least {int(key == 'repeats')}")
+            changes[key] = value
     return validated({**{key: getattr(spec, key) for key in Spec.model_fields}, **changes}, "options")
 
 

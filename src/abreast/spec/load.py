@@ -23,9 +23,7 @@ def load_spec(path: Path) -> Spec:
     data, places = parse(path, text)
     source = shown_path(path)
     if data is None or data == {}:
-        raise BadInput(
-            f"{source}: empty", "write at least cases: and variants:, or start with: abreast demo --write DIR"
-        )
+        raise BadInput(f"{source}: empty", "write at least cases: and variants:, or start with: abreast init function")
     if not isinstance(data, Mapping):
         raise BadInput(f"{source}: must be a mapping of keys such as name, cases and variants, got {shown(data)}")
     data = dict(data)

@@ -18,6 +18,8 @@ def open_store(address: str | Path, engine: str | None = None) -> Store:
     text = str(address)
     if "://" in text:
         raise BadInput(f'store "{text}": only files are supported so far', "write results.db or results.duckdb")
+    if not text.strip() or "\0" in text:
+        raise BadInput(f"store {text!r}: not a file name", "write results.db or results.duckdb")
     path = Path(text)
     chosen = engine or _engine_in(path) or ("duckdb" if path.suffix == ".duckdb" else None)
     if chosen is None and path.suffix not in SQLITE_SUFFIXES:

@@ -183,7 +183,9 @@ class _Checked:
 
     def number(self, key: str, default: float | None) -> float | None:
         value = self.params.get(key, default)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf
+        ):
             raise BadInput(f"{self.where}: {key} must be a number of at least 0, got {value!r}")
         return value
 
