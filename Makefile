@@ -8,17 +8,18 @@ WORKERS ?= 2
 .PHONY: demo test lint bench clean
 
 $(VENV)/user: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "abreast needs Python 3.11 or later, this is " + sys.version)'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --constraint constraints.txt --editable .
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "abreast needs Python 3.11 or later, this is " + sys.version)'
+	@echo "installing into $(VENV), once"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --constraint constraints.txt --editable .
+	@touch $@
 
 $(VENV)/developer: $(VENV)/user
-	$(PIP) install --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@
 
 demo: $(VENV)/user
-	$(BIN)/abreast demo
+	@$(BIN)/abreast demo
 
 lint: $(VENV)/developer
 	$(BIN)/ruff check .

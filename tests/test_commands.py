@@ -90,7 +90,7 @@ def test_the_verdict_comes_first_and_the_report_is_where_it_says(simulated: Fold
     assert re.match(
         r"better: better against plain: \+\d+\.\d points \(95 % interval .*\); \d+ wins, \d+ losses", lines[1]
     )
-    report = re.search(r"report  (\S+)", done.out)
+    report = re.search(r"report +(\S+)", done.out)
     assert report
     page = (simulated.path / report[1]).read_text(encoding="utf-8")
     assert "better against plain" in page

@@ -24,7 +24,7 @@ def main(args: argparse.Namespace) -> int:
     with stores.find_store(args.store) as store:
         analysis = analyse(store, args.run)
         if args.format == "terminal":
-            tables.console().print(render(analysis))
+            tables.console().print(render(analysis, stores.option(store)))
             return 0
         folder = Path(args.output) if args.output else store.path.parent / "runs" / analysis.run["run"]
         path = unused(folder / "report.html")

@@ -23,5 +23,5 @@ def main(args: argparse.Namespace) -> int:
     with stores.find_store(args.store) as store:
         run, count = rescore(store, args.run, Path(args.spec) if args.spec else None, args.scorer)
         print(f"{run}: scored {count:,} answers; nothing was run again")
-        tables.console().print(render(analyse(store, run)))
+        tables.console().print(render(analyse(store, run), stores.option(store)))
     return 0

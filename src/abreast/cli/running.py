@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.text import Text
 
-from abreast.cli import tables
+from abreast.cli import stores, tables
 from abreast.cli.run import options_of, say
 from abreast.errors import Incomplete
 from abreast.execute import Listener
@@ -111,8 +111,9 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
     else:
         console = tables.console()
         console.print()
-        console.print(render(result.analysis))
-        console.print(Text(f"  report  {_relative(report)}      rows  {_sql_hint(result)}"))
+        console.print(render(result.analysis, _where(result)))
+        for line in (f"  report   {stores.shown(report)}", f"  rows     {_sql_hint(result)}"):
+            console.print(Text(line, no_wrap=True, overflow="ignore"))
     return ending(result)
 
 
@@ -169,19 +170,13 @@ def unused(path: Path) -> Path:
     return free
 
 
-def _relative(path: Path) -> str:
-    with contextlib.suppress(ValueError):
-        return str(path.resolve().relative_to(Path.cwd()))
-    return str(path)
-
-
 def _sql_hint(result: Result) -> str:
-    return f'abreast sql {_relative(result.store)} "select * from predictions"'
+    return f'abreast sql {stores.shown(result.store)} "select * from predictions"'
 
 
 def _where(result: Result) -> str:
-    path = _relative(result.store)
-    return "" if path == "results.db" else f" --store {path}"
+    with open_store(result.store) as store:
+        return stores.option(store)
 
 
 def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:

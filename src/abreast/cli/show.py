@@ -43,7 +43,7 @@ def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
     commit = provenance["commit"] or "no commit"
     print(f"  {commit}{' with uncommitted changes' if provenance['dirty'] else ''}, data {provenance['data_hash']}")
     print(f"  Python {provenance['python']}, {provenance['host']}")
-    tables.console().print(render(analyse(store, run["run"])))
+    tables.console().print(render(analyse(store, run["run"]), stores.option(store)))
 
 
 def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from pathlib import Path
 
@@ -30,9 +31,25 @@ def find_store(given: str | None) -> Store:
 
 
 def _only_store() -> str:
-    here = sorted(str(path) for path in Path().iterdir() if path.suffix in SUFFIXES and path.is_file())
+    here = _here()
     if len(here) == 1:
         return here[0]
     if not here:
         raise BadInput("there is no store in this folder", "name one with --store, or make one: abreast run SPEC")
     raise BadInput(f"there are several stores in this folder: {', '.join(here)}", "name one with --store")
+
+
+def option(store: Store) -> str:
+    """What a command printed for copying needs so that it finds this store."""
+    return "" if _here() == [shown(store.path)] else f" --store {shown(store.path)}"
+
+
+def shown(path: Path) -> str:
+    """A path as one would type it here."""
+    with contextlib.suppress(ValueError):
+        return str(path.resolve().relative_to(Path.cwd()))
+    return str(path)
+
+
+def _here() -> list[str]:
+    return sorted(str(path) for path in Path().iterdir() if path.suffix in SUFFIXES and path.is_file())

@@ -80,9 +80,10 @@ class Scheduler:
         self._backoff: list[tuple[float, int, Job]] = []
         self._completed: deque[tuple[Job, Outcome]] = deque()
         self._stored: deque[Sequence[Job]] = deque()
-        self._cursor = 0
+        self._blocks = plan.open_blocks()
+        self._cursor = 0  # the next of them to be put into the lanes
         self._open: dict[int, int] = {}  # blocks begun and not all stored: how many trials are left
-        self._prefix = 0
+        self._prefix = 0  # so many of them are stored without a gap
         self._unstored = plan.missing()
         self._unacknowledged = 0  # outcomes handed over and not yet safe
         self.in_flight = 0
@@ -176,7 +177,7 @@ class Scheduler:
         self._open[block] -= 1
         if not self._open[block]:
             del self._open[block]
-        while self._prefix < self._cursor and self._prefix not in self._open:
+        while self._prefix < self._cursor and int(self._blocks[self._prefix]) not in self._open:
             self._prefix += 1
 
     def _release(self, now: float) -> None:
@@ -192,23 +193,20 @@ class Scheduler:
         if self.stopped is not None:
             return
         plan, done = self._plan, self._plan.done
-        end = min(plan.blocks, self._prefix + max(WINDOW, 4 * self.in_flight))
+        end = min(len(self._blocks), self._prefix + max(WINDOW, 4 * self.in_flight))
         while self._cursor < end:
-            block = self._cursor
+            block = int(self._blocks[self._cursor])
             self._cursor += 1
             positions = plan.dispatch(block)
-            left = [(slot, position) for slot, position in enumerate(positions) if not done[position]]
-            if not left:
-                if not self._open:
-                    self._prefix = self._cursor
-                    end = min(plan.blocks, self._prefix + max(WINDOW, 4 * self.in_flight))
-                continue
-            self._open[block] = len(left)
             case = plan.parts(positions[0])[0]
             content = plan.cases[case]
-            for slot, position in left:
-                variant = position % len(plan.variants)
-                self._lanes[variant].append(Job(plan.trial(position, content), variant, block, slot, case, now))
+            left = 0
+            for slot, position in enumerate(positions):
+                if not done[position]:
+                    left += 1
+                    variant = position % len(plan.variants)
+                    self._lanes[variant].append(Job(plan.trial(position, content), variant, block, slot, case, now))
+            self._open[block] = left
 
     def _start(self, now: float) -> float:
         """Start all that may; how long until one more might."""

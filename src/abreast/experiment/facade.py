@@ -19,7 +19,6 @@ from abreast.model import Variant
 from abreast.plan import Plan, variant_digest
 from abreast.preflight import Finding
 from abreast.python_reference import add_to_path
-from abreast.report.terminal import as_text
 from abreast.spec import Limits, Selection, Spec, load_cases, load_spec, validated
 from abreast.spec.scorers import build_scorers, check_expected, primary_column
 from abreast.spec.values import shown_path
@@ -120,6 +119,8 @@ class Experiment:
 
     def report(self, run: str = "latest") -> str:
         """The terminal report of a stored run, as text."""
+        from abreast.report.terminal import as_text  # late: most runs are read, not printed
+
         with open_store(self._store_path(None)) as store:
             return as_text(analyse(store, run))
 

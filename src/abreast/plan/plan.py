@@ -8,7 +8,7 @@ case together, the variants of a block next to each other in random order. A mil
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,11 @@ class Plan:
         first = self.position(case, block % self.repeats, 0)
         return [first + variant for variant in block_order(self.seed, block, len(self.variants))]
 
+    def open_blocks(self) -> npt.NDArray[np.int64]:
+        """The blocks with a trial that is not done, in the order they start."""
+        missing = (~self.done).reshape(len(self.cases), self.repeats, len(self.variants))
+        return np.flatnonzero(np.logical_or.reduce(missing, axis=2)[self._order].ravel())
+
     def missing(self) -> int:
         return len(self) - int(self.done.sum())
 
@@ -80,10 +85,6 @@ class Plan:
         """The same for the same cases, contenders, repeats and seed: then a run can go on."""
         named = [f"{variant.name}={digest}" for variant, digest in zip(self.variants, self.digests, strict=True)]
         return compose("plan", self.cases.hash, *named, self.repeats, self.seed)
-
-    def undone(self) -> Iterator[int]:
-        """Positions without a final outcome, in the order of the files."""
-        yield from (int(position) for position in np.flatnonzero(~self.done))
 
 
 def dispatch_order(groups: Sequence[str | None], seed: int) -> npt.NDArray[np.int64]:

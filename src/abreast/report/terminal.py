@@ -14,8 +14,8 @@ from abreast.report.sentence import verdict_lines
 _COLOURS = {"better": "bold green", "worse": "bold red", "inconclusive": "bold yellow", "SIMULATED": "bold magenta"}
 
 
-def render(analysis: Analysis) -> RenderableType:
-    """The whole report."""
+def render(analysis: Analysis, where: str = "") -> RenderableType:
+    """The whole report; `where` is what a command needs to find the store, such as ` --store demo/results.db`."""
     parts: list[RenderableType] = [Text("  ").append(_verdict_line(line)) for line in verdict_lines(analysis)]
     parts += [Text(""), _table(analysis)]
     for comparison in analysis.comparisons:
@@ -23,9 +23,8 @@ def render(analysis: Analysis) -> RenderableType:
             cases = ", ".join(
                 f"{item.case_id} ({item.baseline:.2g} → {item.variant:.2g})" for item in comparison.differences[:3]
             )
-            parts.append(
-                Text(f"  look at  {cases}      abreast show {analysis.run['run']} {comparison.differences[0].case_id}")
-            )
+            show = f"abreast show {analysis.run['run']} {comparison.differences[0].case_id}{where}"
+            parts += [Text(f"  look at  {cases}"), Text(f"           {show}", no_wrap=True, overflow="ignore")]
     if analysis.stored < analysis.planned:
         left = analysis.planned - analysis.stored
         parts.append(

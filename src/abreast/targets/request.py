@@ -5,19 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import jinja2
-import jinja2.sandbox
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, Crashed
 from abreast.model import Case, Request, Trial
 from abreast.python_reference import load_function, source_digest
 
-_ENVIRONMENT = jinja2.sandbox.ImmutableSandboxedEnvironment(
-    undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
-)
+if TYPE_CHECKING:
+    import jinja2
 
 
 class Renderer:
@@ -56,13 +53,24 @@ class Renderer:
             raise Crashed(f"prompt template: {error}") from error
 
 
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2.sandbox  # late: most experiments with functions have no template
+
+    return jinja2.sandbox.ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
+    )
+
+
 def _compile(where: str, template: Any) -> jinja2.Template | None:
     if template is None:
         return None
     if not isinstance(template, str):
         raise BadInput(f"{where}: prompt must be text (a Jinja2 template), got {template!r}")
+    import jinja2
+
     try:
-        return _ENVIRONMENT.from_string(template)
+        return _environment().from_string(template)
     except jinja2.TemplateSyntaxError as error:
         raise BadInput(f"{where}: prompt template, line {error.lineno}: {error.message}") from error
 
