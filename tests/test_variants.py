@@ -157,8 +157,8 @@ def test_limit_takes_the_first(tagged: Folder) -> None:
         (["--limit", "0"], "a limit of 0 cases leaves none"),
         (["--limit", "-1"], "a limit of -1 cases leaves none"),
         (["--limit", "x"], "--limit"),
-        (["--repeats", "0"], "repeats must be a whole number from 1 to 100,000, got 0"),
-        (["--seed", "-1"], "seed must be a whole number from 0"),
+        (["--repeats", "0"], "--repeats 0: must be a whole number of at least 1"),
+        (["--seed", "-1"], "--seed -1: must be a whole number of at least 0"),
     ],
 )
 def test_a_filter_that_makes_no_sense_is_refused(tagged: Folder, options: list[str], said: str) -> None:
