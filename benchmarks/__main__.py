@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import runner
+from benchmarks import limits, runner
 
-GROUPS = {"runner": runner.ALL}
+GROUPS = {"runner": runner.ALL, "limits": limits.ALL}
 
 
 def main(chosen: list[str]) -> int:

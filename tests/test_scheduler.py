@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.execute.job import Job
+from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.listener import Listener
 from abreast.execute.local import LocalEngine
 from abreast.execute.retry import Retry
-from abreast.execute.run import concurrency
 from abreast.execute.scheduler import Scheduler
 from abreast.model import Case, Failure, Outcome, Variant
 from abreast.plan import Plan, variant_digest
@@ -91,7 +91,15 @@ async def execute(
     watch, memory = Watch(), Memory()
     engine = LocalEngine(targets, lambda _length: 1000.0)
     retry = Retry(limits.retries, random.Random(1))
-    scheduler = Scheduler(plan, engine, memory, concurrency(limits, targets, watch), retry, watch, loop.time)
+    scheduler = Scheduler(
+        plan,
+        engine,
+        memory,
+        assemble(limits, targets, Surroundings(watch.event, lambda *why: scheduler.stop(*why))),
+        retry,
+        watch,
+        loop.time,
+    )
     memory.scheduler = scheduler
     if stop_after is not None:
         loop.call_later(stop_after, scheduler.stop, "test")
@@ -102,9 +110,9 @@ async def execute(
     return watch, elapsed
 
 
-def go(plan: Plan, targets: list[Target], stop_after: int | None = None, **limits: Any) -> tuple[Watch, float]:
+def go(plan: Plan, built: list[Target], stop_after: int | None = None, **limits: Any) -> tuple[Watch, float]:
     try:
-        found: tuple[Watch, float] = run(execute(plan, targets, Limits(**limits), stop_after))
+        found: tuple[Watch, float] = run(execute(plan, built, Limits(**limits), stop_after))
         return found
     finally:
         plan.cases.close()
@@ -162,7 +170,7 @@ def test_every_trial_ends_once_no_limit_is_exceeded_and_results_do_not_depend_on
         {"accuracy": 0.5, "latency": {"low": 0.1, "high": 2.0}, "errors": errors, "n": n} for n in range(variants)
     ]
     plan, targets = plan_of(cases, params, repeats, seed)
-    watch, _ = go(plan, targets, parallel=parallel, trial_parallelism=blocks, per_variant=per_variant)
+    watch, _ = go(plan, targets, parallel=parallel, trial_parallelism=blocks, per_variant=per_variant, breaker=0)
     assert sorted(job.trial.position for job, _ in watch.finished_jobs) == list(range(len(plan)))
     if isinstance(parallel, int):
         assert watch.most["all"] <= parallel
@@ -172,7 +180,7 @@ def test_every_trial_ends_once_no_limit_is_exceeded_and_results_do_not_depend_on
     if per_variant is not None:
         assert watch.most["variant"] <= per_variant
     assert all(number == 0 for number in watch.flying.values())
-    alone, _ = go(*plan_of(cases, params, repeats, seed))
+    alone, _ = go(*plan_of(cases, params, repeats, seed), breaker=0)
     assert _told(watch) == _told(alone)
 
 
@@ -244,7 +252,7 @@ def test_infrastructure_errors_are_retried_and_the_variants_own_are_not() -> Non
 
 def test_authentication_errors_are_never_retried() -> None:
     plan, targets = plan_of(10, [{"errors": {"auth": 1.0}}], 1)
-    watch, _ = go(plan, targets, parallel=10)
+    watch, _ = go(plan, targets, parallel=10, breaker=0)
     assert {job.attempt for job, _ in watch.finished_jobs} == {1}
 
 

@@ -38,6 +38,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--debug", metavar="N", type=int, help="the first N cases (10), in a run marked as debug")
     add("--fresh", action="store_true", help="execute everything anew; reuse nothing")
     add("--retry-failed", action="store_true", help="execute the variants' own failures again; the report says so")
+    add("--budget", metavar="USD", type=float, help="dollars this run may spend, instead of the spec's budget_usd")
+    add("--on-quota", choices=("wait", "stop"), help="what to do when a quota is used up (wait)")
     add("--seed", metavar="N", type=int, help="of the order, and of the simulator")
     add("--store", metavar="S", help="where rows go, instead of the spec's store")
     add("--label", metavar="TEXT", help="a label for the run")
@@ -74,6 +76,8 @@ def options_of(args: argparse.Namespace, started: Options | None = None) -> Opti
         "variant": tuple(args.variant),
         "limit": args.limit,
         "debug": args.debug,
+        "budget_usd": args.budget,
+        "on_quota": args.on_quota,
         "fresh": args.fresh,
         "retry_failed": args.retry_failed,
         "label": args.label,

@@ -124,13 +124,21 @@ def ending(result: Result) -> int:
         say(f"  stored {stored:,} of {result.planned:,}. Go on with: abreast resume {result.run}{_where(result)}")
         return 130
     if result.status != "complete":
-        say(f"incomplete: {result.analysis.run['reason']}; {stored:,} of {result.planned:,} trials are stored")
-        say(f"       go on with: abreast resume {result.run}{_where(result)}")
+        left = result.planned - stored
+        say(f"stopped: {result.analysis.run['reason']}")
+        say(f"       {stored:,} of {result.planned:,} done and stored, {left:,} not run, nothing lost")
+        first = f"{result.fix}, then: " if result.fix and "--" not in result.fix else ""
+        say(f"       {first}abreast resume {result.run}{_where(result)}{_more(result)}")
         return Incomplete.exit_code
     if result.planned and all(summary.ok == 0 for summary in result.analysis.variants):
         say(f"error: no trial gave an answer. See why: abreast logs {result.run}{_where(result)}")
         return 1
     return 0
+
+
+def _more(result: Result) -> str:
+    """What the command to resume needs besides."""
+    return " --budget USD" if result.stopped == "budget" and "--budget" in result.fix else ""
 
 
 def summary_of(result: Result, report: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from typing import Any
 
 from abreast.cli import stores, tables
@@ -14,6 +15,7 @@ from abreast.store import Store
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
     parser.add_argument("case", metavar="CASE", nargs="?", help="the id of one case")
+    parser.add_argument("--events", action="store_true", help="what the scheduler did and why")
     stores.argument(parser)
     tables.argument(parser)
 
@@ -21,7 +23,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     with stores.find_store(args.store) as store:
         run = store.run(args.run)
-        if args.case:
+        if args.events:
+            _show_events(store, run, args.json)
+        elif args.case:
             _show_case(store, run, args.case, args.json)
         else:
             _show_run(store, run, args.json)
@@ -44,6 +48,16 @@ def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
     print(f"  {commit}{' with uncommitted changes' if provenance['dirty'] else ''}, data {provenance['data_hash']}")
     print(f"  Python {provenance['python']}, {provenance['host']}")
     tables.console().print(render(analyse(store, run["run"]), stores.option(store)))
+
+
+def _show_events(store: Store, run: dict[str, Any], as_json: bool) -> None:
+    rows = store.dicts("SELECT happened_at, kind, detail FROM events WHERE run_id = ? ORDER BY seq", (run["run_id"],))
+    for row in rows:
+        row["detail"] = json.loads(row["detail"])
+        if not as_json:
+            row["happened_at"] = time.strftime("%H:%M:%S", time.localtime(row["happened_at"]))
+            row["detail"] = ", ".join(f"{key} {value}" for key, value in row["detail"].items())
+    tables.show(rows, as_json, "nothing worth telling happened")
 
 
 def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> None:

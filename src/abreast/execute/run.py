@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 import signal
 import threading
@@ -14,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from abreast.errors import StoreError
+from abreast.execute.estimate import Spent
 from abreast.execute.job import Job
 from abreast.execute.limits import Limit
-from abreast.execute.limits.adaptive import Adaptive
-from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Together
+from abreast.execute.limits.assembly import Surroundings, assemble
+from abreast.execute.limits.resources import SAMPLE_S, Resources
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.local import LocalEngine
 from abreast.execute.orphans import marked
@@ -27,7 +27,7 @@ from abreast.execute.scoring import Item, Scoring
 from abreast.model import Outcome
 from abreast.plan import Plan
 from abreast.scorers.base import Scorer
-from abreast.spec import Bounds, Limits, Timeout
+from abreast.spec import Limits, Timeout
 from abreast.store import Lease, Store, Writer, rows
 from abreast.store.writer import LeaseLost
 from abreast.targets import Target
@@ -39,7 +39,9 @@ GRACE_S = 30.0
 class Ending:
     """How an execution ended."""
 
-    stopped: str | None  # why it ended before its plan: interrupted, store
+    stopped: str | None  # the kind of reason why it ended before its plan: interrupted, store, breaker, budget, ...
+    why: str
+    fix: str
     executed: int
     most_in_flight: int
     error: StoreError | None = None
@@ -106,6 +108,7 @@ class Execution:
     held: Lease
     listener: Listener
     unscored: Iterable[Item] = ()
+    waits_for_quota: bool = True
     grace_s: float = GRACE_S
 
     async def run(self) -> Ending:
@@ -115,11 +118,18 @@ class Execution:
         records = Records(self.plan, self.held)
         listener = Listeners([self.listener, Recorder(records, self.held.run_id)])
         retry = Retry(self.limits.retries, random.Random(self.plan.seed))
+        around = Surroundings(
+            listener.event,
+            lambda kind, message, fix: scheduler.stop(kind, message, fix),
+            [Spent(*row) for row in self.store.spent(self.held.run_id, len(self.targets))],
+            self.waits_for_quota,
+        )
+        limits = assemble(self.limits, self.targets, around)
         scheduler = Scheduler(
             self.plan,
             engine,
             records,
-            concurrency(self.limits, self.targets, listener),
+            limits,
             retry,
             listener,
             loop.time,
@@ -153,9 +163,14 @@ class Execution:
         scoring = Scoring(self.scorers, writer, self.unscored)
         error: StoreError | None = None
         with marked(self.held.mark), self._interruptible(scheduler, engine, scoring), self._followed():
+            if self.limits.run_timeout is not None:
+                told = f"{self.limits.run_timeout:g} s are over"
+                loop.call_later(self.limits.run_timeout, scheduler.stop, "run_timeout", told, "")
+            sampling = asyncio.create_task(_sample(limits, scheduler, loop))
             try:
                 await scheduler.run()
             finally:
+                sampling.cancel()
                 await engine.close()
                 await asyncio.to_thread(scoring.finish)
                 try:
@@ -163,7 +178,9 @@ class Execution:
                 except StoreError as caught:
                     error = caught
                 await asyncio.sleep(0)  # the last acknowledgements
-        return Ending(scheduler.stopped, stored[0], scheduler.most_in_flight, error)
+                for limit in limits:
+                    limit.close()
+        return Ending(scheduler.stopped, scheduler.why, scheduler.fix, stored[0], scheduler.most_in_flight, error)
 
     @contextlib.contextmanager
     def _followed(self) -> Iterator[None]:
@@ -210,37 +227,18 @@ class Execution:
             give_back()
 
 
+async def _sample(limits: Sequence[Limit], scheduler: Scheduler, loop: asyncio.AbstractEventLoop) -> None:
+    """Let the governor look at the machine once a second; what it finds may let something start."""
+    governors = [limit for limit in limits if isinstance(limit, Resources)]
+    while governors:
+        await asyncio.sleep(SAMPLE_S)
+        for governor in governors:
+            governor.sample(loop.time())
+        scheduler.wake()
+
+
 def _timeout(limits: Limits) -> Any:
     if isinstance(limits.timeout, Timeout):
         return limits.timeout.seconds
     seconds = float(limits.timeout)
     return lambda _length: seconds
-
-
-def concurrency(limits: Limits, targets: Sequence[Target], listener: Listener) -> list[Limit]:
-    """The limits on how much is in flight, as DESIGN and the command line name them."""
-    variants = len(targets)
-    parallel, blocks = limits.parallel, limits.trial_parallelism
-    found: list[Limit] = []
-    if blocks is not None or parallel == "variants":
-        of_each = 1 if parallel is None else variants
-        found.append(Blocks(max(1, blocks or 1), of_each))
-    elif parallel is None:
-        found.append(InFlight(1))
-    if isinstance(parallel, int):
-        found.append(InFlight(max(1, parallel)))
-    elif parallel == "auto" or isinstance(parallel, Bounds):
-        bounds = parallel if isinstance(parallel, Bounds) else Bounds()
-        for name in dict.fromkeys(target.name for target in targets):
-            members = frozenset(index for index, target in enumerate(targets) if target.name == name)
-
-            def changed(kind: str, name: str = name, **detail: Any) -> None:
-                listener.event(kind, target=name, **detail)
-
-            found.append(Adaptive(bounds.min, bounds.start, bounds.max, changed, members))
-    if limits.per_variant is not None:
-        found.append(PerVariant(dict.fromkeys(range(variants), max(1, limits.per_variant))))
-    blocking = frozenset(index for index, target in enumerate(targets) if target.blocking)
-    if blocking:
-        found.append(Together(blocking, os.cpu_count() or 1))
-    return found

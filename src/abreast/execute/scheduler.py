@@ -88,17 +88,23 @@ class Scheduler:
         self._unacknowledged = 0  # outcomes handed over and not yet safe
         self.in_flight = 0
         self.most_in_flight = 0
-        self.stopped: str | None = None
+        self.stopped: str | None = None  # the kind of reason
+        self.why = ""  # the same in words
+        self.fix = ""
         self.store_failed = False  # then no acknowledgement will come
         self._wake = asyncio.Event()
 
     # -- from outside ----------------------------------------------------------------------------------------------
 
-    def stop(self, reason: str) -> None:
-        """Start nothing more; what is in flight may finish."""
+    def stop(self, kind: str, message: str = "", fix: str = "") -> None:
+        """Start nothing more; what is in flight may finish. The first reason counts."""
         if self.stopped is None:
-            self.stopped = reason
-            self._listener.event("stop", reason=reason, in_flight=self.in_flight)
+            self.stopped, self.why, self.fix = kind, message or kind, fix
+            self._listener.event("stop", reason=kind, message=message, in_flight=self.in_flight)
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Something outside changed that a limit looks at."""
         self._wake.set()
 
     def stored(self, jobs: Sequence[Job]) -> None:
@@ -162,6 +168,8 @@ class Scheduler:
                 self._listener.retried(job, failure, delay)
                 heapq.heappush(self._backoff, (now + delay, job.trial.position, job))
             else:
+                for limit in self._limits:
+                    limit.conclude(job, outcome, now)
                 self._listener.finished(job, outcome)
                 self._unacknowledged += 1
                 self._records.outcome(job, outcome)
@@ -226,9 +234,20 @@ class Scheduler:
                 elif wait < earliest:
                     earliest = wait
             if chosen is None:
+                if earliest == UNTIL_AN_EVENT and not self.in_flight:
+                    self._stop_if_exhausted(now)
                 return max(0.0, earliest)
             self._dispatch(chosen, now)
             self._refill(now)
+
+    def _stop_if_exhausted(self, now: float) -> None:
+        """Nothing is in flight and nothing may start: ask why."""
+        for lane in self._lanes:
+            for limit in self._limits if lane else ():
+                why = limit.exhausted(lane[0], now)
+                if why is not None:
+                    self.stop(*why)
+                    return
 
     def _longest_wait(self, job: Job, now: float) -> float:
         longest = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -203,6 +204,10 @@ def _overridden(spec: Spec, options: Options) -> Spec:
         limits["parallel"] = options.parallel
     if options.trial_parallelism is not None:
         limits["trial_parallelism"] = options.trial_parallelism
+    if options.budget_usd is not None:
+        if not 0 < options.budget_usd < math.inf:
+            raise BadInput(f"--budget {options.budget_usd}: must be dollars above 0")
+        limits["budget_usd"] = float(options.budget_usd)
     changes: dict[str, Any] = {"limits": limits}
     for key in ("repeats", "seed"):
         value = getattr(options, key)

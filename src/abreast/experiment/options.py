@@ -29,6 +29,8 @@ class Options:
     debug: int | None = None
     fresh: bool = False
     retry_failed: bool = False
+    budget_usd: float | None = None
+    on_quota: str = "wait"
     label: str | None = None
     strict: bool = False
     force: bool = False
@@ -48,6 +50,7 @@ class Result:
     reused: int
     done_before: int
     stopped: str | None
+    fix: str
     most_in_flight: int
     analysis: Analysis
 

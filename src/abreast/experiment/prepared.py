@@ -87,11 +87,19 @@ class Prepared:
         try:
             pending = unscored(self.store, held.run_id, self.scorers)
             ending = await Execution(
-                self.plan, self.targets, self.scorers, self.spec.limits, self.store, held, listener, pending
+                self.plan,
+                self.targets,
+                self.scorers,
+                self.spec.limits,
+                self.store,
+                held,
+                listener,
+                pending,
+                self.options.on_quota != "stop",
             ).run()
             if ending.error is not None:
                 raise ending.error
-            status, reason = self._status(held, ending.stopped)
+            status, reason = self._status(held, ending.stopped, ending.why)
             self.store.finish(held, status, reason)
         except StoreError as error:
             with contextlib.suppress(StoreError):
@@ -117,6 +125,7 @@ class Prepared:
             len(self.reuses),
             self.done_before,
             None if status == "complete" else ending.stopped,
+            ending.fix,
             ending.most_in_flight,
             analysis,
         )
@@ -226,10 +235,10 @@ class Prepared:
                 )
         return Context(self.plan, self.targets, self.spec.limits, last, digests, self.provenance)
 
-    def _status(self, held: Lease, stopped: str | None) -> tuple[str, str | None]:
+    def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:
         self.store.close()
         final = len(self.store.final_positions(held.run_id))
-        why = "the store could not be written for a while" if stopped == "store" else stopped
+        why = "the store could not be written for a while" if stopped == "store" else told
         if final < len(self.plan):
             return "incomplete", why or f"{len(self.plan) - final} trials failed by infrastructure"
         if stopped is not None and any(True for _ in unscored(self.store, held.run_id, self.scorers)):

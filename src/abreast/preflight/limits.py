@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from abreast.errors import suggestion
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding
 
 
 def check(context: Context) -> Finding:
     limits = context.limits
+    known = [target.name for target in context.targets]
+    for name in limits.targets:
+        if name not in known:
+            near = suggestion(name, known)
+            return Finding("limits", "fail", f'limits.targets: no variant has the target "{name}"{near}', "correct it")
+    if limits.budget_usd is not None:
+        silent = [target.name for target in context.targets if target.name.startswith("python:")]
+        if silent:
+            told = f"the budget holds only if {silent[0]} returns cost_usd with its answers"
+            return Finding("limits", "note", told)
     for name in ("parallel", "trial_parallelism", "per_variant"):
         value = getattr(limits, name)
         if isinstance(value, int) and value < 1:

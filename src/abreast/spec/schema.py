@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -59,7 +60,7 @@ class Bounds(Strict):
     """Adaptive concurrency between two bounds."""
 
     min: Whole = 1
-    start: Whole = 4
+    start: Whole = 10
     max: Whole = 64
 
     @model_validator(mode="after")
@@ -92,16 +93,90 @@ _SMALL = "a whole number up to 1,000,000"
 Count = Annotated[StrictInt, Field(le=1_000_000)]
 
 
-class Limits(Strict):
-    """How much may happen at once, and how long it may take."""
+_QUOTA_WORDS = Expects("so many in a time, such as 200/5h, or max-5x or max-20x", "write quota: 200/5h")
+_SIZE_WORDS = Expects("a size such as 500MB or 2GB")
+_QUOTA = re.compile(r"(\d{1,9})\s*/\s*(\d{1,6}(?:\.\d{1,3})?)?\s*(s|m|min|h|d)", re.IGNORECASE)
+_WINDOWS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+QUOTAS = {"max-5x": "50/5h", "max-20x": "200/5h"}
+
+
+def quota_window(text: str) -> tuple[int, float]:
+    """How many in how many seconds.
+
+    >>> quota_window("200/5h"), quota_window("max-5x"), quota_window("10/min")
+    ((200, 18000.0), (50, 18000.0), (10, 60.0))
+    """
+    found = _QUOTA.fullmatch(QUOTAS.get(text, text).strip())
+    if found is None or int(found[1]) < 1 or float(found[2] or 1) <= 0:
+        raise ValueError(f"must be {_QUOTA_WORDS.words}, got {shown(text)}")
+    return int(found[1]), float(found[2] or 1) * _WINDOWS[found[3].lower()]
+
+
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,3})?)\s*(B|KB|MB|GB|TB)?", re.IGNORECASE)
+_SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+
+
+def size_in_bytes(value: int | str) -> int:
+    """Bytes of a size.
+
+    >>> size_in_bytes("1.5GB"), size_in_bytes(1000)
+    (1500000000, 1000)
+    """
+    found = _SIZE.fullmatch(str(value).strip())
+    if found is None:
+        raise ValueError(f"must be {_SIZE_WORDS.words}, got {shown(value)}")
+    return int(float(found[1]) * _SIZES[(found[2] or "b").lower()])
+
+
+def _is_size(value: int | str) -> int | str:
+    size_in_bytes(value)
+    return value
+
+
+def _is_quota(value: str) -> str:
+    quota_window(value)
+    return value
+
+
+Rate = Annotated[float, Field(gt=0, le=1e9, strict=True, allow_inf_nan=False)]
+_RATE = Expects("a number above 0")
+
+
+Size = Annotated[StrictInt | Annotated[str, Field(strict=True)], AfterValidator(_is_size)]
+
+
+class TargetLimits(Strict):
+    """What holds for one target, whatever else runs beside it."""
 
     parallel: Annotated[
         Count | Literal["auto", "variants"] | Bounds | None,
-        Expects("a whole number, auto, variants, or {min: 1, start: 4, max: 64}"),
+        Expects("a whole number, auto, variants, or {min: 1, start: 10, max: 64}"),
     ] = Field(
         default=None,
         description="Trials in flight: a number, auto, variants (those of one block), or {min, start, max}",
     )
+    requests_per_minute: Annotated[Rate | None, _RATE] = Field(
+        default=None, description="Never more in any 60 seconds, for each target"
+    )
+    requests_per_second: Annotated[Rate | None, _RATE] = Field(
+        default=None, description="Never more in any second, for each target"
+    )
+    tokens_per_minute: Annotated[Rate | None, _RATE] = Field(
+        default=None, description="Tokens in and out in any 60 seconds, for each target"
+    )
+    quota: Annotated[Annotated[str, Field(strict=True), AfterValidator(_is_quota)] | None, _QUOTA_WORDS] = Field(
+        default=None, description="Calls in a window, such as 200/5h, counted for the account over all runs"
+    )
+    budget_usd: Annotated[Rate | None, _RATE] = Field(default=None, description="Dollars this run may spend")
+    budget_tokens: Annotated[Rate | None, _RATE] = Field(default=None, description="Tokens this run may use")
+    breaker: Annotated[StrictInt, Field(ge=0, le=1000), Expects("a whole number from 0 to 1,000")] = Field(
+        default=3, description="Stop after so many infrastructure failures of a target in a row; 0: never"
+    )
+
+
+class Limits(TargetLimits):
+    """How much may happen at once, how much it may take, and how long."""
+
     trial_parallelism: Annotated[Count | None, Expects(_SMALL)] = Field(
         default=None, description="Blocks (a case and repeat) in flight"
     )
@@ -114,6 +189,30 @@ class Limits(Strict):
     timeout: Annotated[Seconds | Timeout, Expects("seconds above 0, or {base: 180, per_1k_chars: 10, max: 600}")] = (
         Field(default_factory=Timeout, description="Seconds, or {base, per_1k_chars, max}")
     )
+    run_timeout: Annotated[Seconds | None, Expects("seconds above 0")] = Field(
+        default=None, description="Seconds after which nothing more starts; resume goes on"
+    )
+    memory_per_trial: Annotated[Size | None, _SIZE_WORDS] = Field(
+        default=None, description="Memory that one trial takes, such as 1GB; measured if left out"
+    )
+    free_memory: Annotated[Size | None, _SIZE_WORDS] = Field(
+        default=None, description="Memory to leave to others; a twentieth of the machine's if left out"
+    )
+    free_cores: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), Expects("a number of at least 0")] = Field(
+        default=1.0, description="Cores to leave to others, as far as trials in processes are concerned"
+    )
+    targets: Annotated[dict[str, TargetLimits], Expects("a mapping of targets to limits")] = Field(
+        default_factory=dict, description="The same for one target, by its name"
+    )
+
+    def of(self, target: str) -> TargetLimits:
+        """What holds for one target: its own where given, else the general ones."""
+        own = self.targets.get(target)
+        if own is None:
+            return self
+        given = own.model_dump(exclude_unset=True)
+        general = {key: getattr(self, key) for key in TargetLimits.model_fields if key not in given}
+        return TargetLimits.model_construct(**general, **{key: getattr(own, key) for key in given})
 
 
 def _plain_name(value: str) -> str:

@@ -184,6 +184,19 @@ class Store:
             )
         ]
 
+    def spent(self, run_id: int, variants: int) -> list[tuple[int, float, int, float]]:
+        """What a run has taken so far, by variant: trials with a known cost, dollars, with known tokens, tokens."""
+        found = {
+            row[0]: row[1:]
+            for row in self.rows(
+                "SELECT variant, COUNT(cost_usd), TOTAL(cost_usd), COUNT(COALESCE(input_tokens, output_tokens)), "
+                "TOTAL(COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0)) FROM trials "
+                "WHERE run_id = ? AND reused_from IS NULL GROUP BY variant",
+                (run_id,),
+            )
+        }
+        return [found.get(variant, (0, 0.0, 0, 0.0)) for variant in range(variants)]
+
     def outcomes_of(
         self, variant_digest: str, failures_too: bool = True
     ) -> Iterator[tuple[str, str, int, int, int, int]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from abreast.model import Answer, Request, Trial
+
+Place = Literal["loop", "thread", "process"]
+"""Where a trial runs: what only waits costs next to nothing, a process of its own costs memory and a core."""
 
 
 class Workers(Protocol):
@@ -27,7 +30,7 @@ class Target(Protocol):
     version: str
     simulated: bool
     keyed_by_expected: bool
-    blocking: bool  # each trial needs a process of its own while it runs: the machine's cores bound how many
+    place: Place
 
     def request(self, trial: Trial) -> Request:
         """What this trial sends. Raises a `TrialError` if it cannot be made."""

@@ -13,7 +13,7 @@ from abreast.digest import compose
 from abreast.errors import BadInput, Crashed, NoAnswer, suggestion
 from abreast.model import Answer, Executor, Request, Trial, Usage
 from abreast.python_reference import load_function, source_digest
-from abreast.targets.base import Workers
+from abreast.targets.base import Place, Workers
 from abreast.targets.request import Renderer
 
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -35,7 +35,7 @@ class PythonTarget:
         self._object = params
         self._is_async = inspect.iscoroutinefunction(inspect.unwrap(_innermost(self.function)))
         self._in_process = executor == "process"
-        self.blocking = self._in_process
+        self.place: Place = "process" if self._in_process else "loop" if self._is_async else "thread"
         if self._is_async and self._in_process:
             raise BadInput(
                 f"{where}: {self.name} is async; executor: process is for plain functions", "remove executor"

@@ -19,7 +19,7 @@ from abreast import errors
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, suggestion
 from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
-from abreast.targets.base import Workers
+from abreast.targets.base import Place, Workers
 from abreast.targets.request import Renderer, digest_of_params
 
 _NORMAL = NormalDist()
@@ -68,7 +68,7 @@ class Simulated:
 
     simulated = True
     keyed_by_expected = True
-    blocking = False
+    place: Place = "loop"
 
     def __init__(self, where: str, params: Mapping[str, Any], seed: int, shared: dict[str, Any]) -> None:
         self.name = "simulated"

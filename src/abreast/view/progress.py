@@ -151,6 +151,10 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
         return f"warning: {detail['message']}"
     if kind == "store_failed":
         return f"error: {detail['message']}; starting nothing more"
+    if kind == "quota" and detail["waits"]:
+        at = time.strftime("%H:%M", time.localtime(time.time() + detail["seconds"]))
+        window = f"{detail['most']} in {detail['window_s'] / 3600:g} h"
+        return f"paused: the quota ({window}) is used up. Going on at {at}, or Ctrl-C and: abreast resume"
     if kind != "interrupted":
         return ""
     flying = detail["in_flight"]

@@ -24,6 +24,9 @@ class Limit:
     def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
         """The trial has its final outcome: no attempt follows."""
 
-    def exhausted(self, job: Job, now: float) -> str | None:
-        """Why this job can never start in this run, if nothing in flight can change that."""
+    def exhausted(self, job: Job, now: float) -> tuple[str, str, str] | None:
+        """Why this job can never start in this run now that nothing is in flight: kind, message and fix."""
         return None
+
+    def close(self) -> None:
+        """The run is over."""

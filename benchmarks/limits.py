@@ -1,0 +1,137 @@
+"""The limits against a server in another process: close to what it takes, and hardly a call it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import Any
+
+from benchmarks import measure, server
+
+RETRIES = 50
+
+
+class Client:
+    """An async function that asks the server, over connections that it keeps."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def predict(self, case: Any, side: str = "only") -> str:
+        from abreast.errors import RateLimited
+
+        pair = self._free.pop() if self._free else await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = pair
+        writer.write(f"{case.id} {side}\n".encode())
+        reply = (await reader.readline()).decode().strip()
+        self._free.append(pair)
+        if reply == "429":
+            raise RateLimited("the server says no")
+        return "yes"
+
+    async def predict_other(self, case: Any, side: str) -> str:
+        """The same as another target."""
+        return await self.predict(case, side)
+
+
+def run(trials: int, variants: dict[str, Any], options: dict[str, Any], limits: dict[str, Any]) -> dict[str, Any]:
+    """One run against a fresh server; what both sides saw."""
+    from abreast import Case, Experiment, Variant
+
+    with server.running(**options) as port, measure.folder() as path:
+        client = Client(port)
+        functions = {"": client.predict, "other": client.predict_other}
+        experiment = Experiment(
+            cases=[Case(f"c{number}", f"question {number}", expected="yes") for number in range(trials)],
+            variants=[
+                Variant(name, functions[settings.pop("target", "")], settings) for name, settings in variants.items()
+            ],
+            store=path / "results.db",
+            limits={"retries": RETRIES, **limits},
+        )
+        begin = time.perf_counter()
+        result = experiment.run()
+        wall = time.perf_counter() - begin
+        rows = result.rows()
+        by_variant: dict[str, float] = {}
+        for name in variants:
+            mine = [row for row in rows if row["variant"] == name]
+            by_variant[name] = max(row["finished_at"] for row in mine) - min(row["started_at"] for row in mine)
+        saw = server.tell(port)
+        execution = max(row["finished_at"] for row in rows) - min(row["started_at"] for row in rows)
+        return {
+            "wall": wall,
+            "execution": execution,
+            "by_variant": by_variant,
+            "failed": sum(row["status"] != "ok" for row in rows),
+            "refused": saw["refused"],
+            "times": saw["times"],
+        }
+
+
+def _found(name: str, options: dict[str, Any], limits: dict[str, Any], ideal: float, trials: int = 1000) -> bool:
+    found = measure.apart("limits", "run", trials, {"only": {}}, options, limits).extra
+    share, refused = ideal / found["execution"], found["refused"] / trials
+    reached = share >= 0.90 and refused < 0.05 and found["failed"] == 0
+    figure = f"{share:.1%} of ideal, {refused:.1%} refused, {found['failed']} failed"
+    return measure.line(name, figure, "≥ 90 %, < 5 %, 0", reached)
+
+
+def capacity_20() -> bool:
+    return _found("unknown capacity 20, 0.2 s, 1,000 trials", {"capacity": 20}, {"parallel": "auto"}, 10.0)
+
+
+def capacity_50() -> bool:
+    limits = {"parallel": {"min": 1, "max": 100}}
+    return _found("unknown capacity 50, 100 allowed", {"capacity": 50}, limits, 4.0)
+
+
+def capacity_that_dips() -> bool:
+    """20, then 10 for four seconds, then 20 again: 4 s + 4 s + the rest."""
+    options = {"capacity": 20, "dip_from": 4, "dip_to": 8}
+    done = 4 * 100 + 4 * 50
+    ideal = 8 + (1000 - done) / 100
+    return _found("capacity 20 that halves for 4 s and comes back", options, {"parallel": "auto"}, ideal)
+
+
+def one_refusal() -> bool:
+    options = {"latency": 0.05, "refuse_once": 1}
+    found = measure.apart("limits", "run", 200, {"only": {}}, options, {"parallel": 10}).extra
+    ratio = found["execution"] / 1.0
+    return measure.line("one 429 in 200 × 50 ms at 10 in flight", f"{ratio:.2f} × ideal", "< 1.5 ×", ratio < 1.5)
+
+
+def a_stalled_target() -> bool:
+    """Two targets at 10 in flight each; one answers nothing for ten seconds."""
+    limits = {"parallel": 100, "per_variant": 10}
+    variants = {"quick": {"side": "quick"}, "slow": {"target": "other", "side": "slow"}}
+    calm = measure.apart("limits", "run", 300, variants, {"latency": 0.05}, limits).extra
+    stalled = measure.apart("limits", "run", 300, variants, {"latency": 0.05, "stall": "slow"}, limits).extra
+    loss = 1 - calm["by_variant"]["quick"] / stalled["by_variant"]["quick"]
+    assert stalled["failed"] == 0
+    figure = f"the other loses {max(0.0, loss):.1%}"
+    return measure.line("one of two targets stalls for 10 s", figure, "< 2 %", loss < 0.02)
+
+
+def declared_rate() -> bool:
+    """600 a minute: never more in any sliding minute, and nearly all of it used."""
+    limits = {"parallel": 50, "requests_per_minute": 600}
+    found = measure.apart("limits", "run", 900, {"only": {}}, {"latency": 0.05}, limits).extra
+    times = sorted(found["times"])
+    window: deque[float] = deque()
+    most = 0
+    for when in times:
+        window.append(when)
+        while window[0] <= when - 60.0:
+            window.popleft()
+        most = max(most, len(window))
+    used = len([when for when in times if when <= times[0] + 60.0]) / 600
+    figure = f"at most {most} in a minute, {used:.1%} used"
+    return measure.line(
+        "600 requests a minute declared, 900 trials", figure, "≤ 600, ≥ 98 %", most <= 600 and used >= 0.98
+    )
+
+
+ALL = (capacity_20, capacity_50, capacity_that_dips, one_refusal, a_stalled_target, declared_rate)

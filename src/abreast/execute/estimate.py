@@ -1,0 +1,88 @@
+"""What a trial will probably take: a guess from its input at first, then what trials of its variant really took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from abreast.execute.job import Job
+from abreast.execute.limits import Limit
+from abreast.model import Outcome
+
+CHARACTERS_PER_TOKEN = 4
+MARGIN_SD = 1.28  # so that nine in ten trials take less than is reserved for them
+
+
+@dataclass(slots=True)
+class Running:
+    """Mean and spread of what was seen so far (Welford)."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        delta = value - self.mean
+        self.mean += delta / self.count
+        self.squares += delta * (value - self.mean)
+
+    @property
+    def careful(self) -> float:
+        """The mean and a margin."""
+        spread = math.sqrt(self.squares / (self.count - 1)) if self.count > 1 else 0.0
+        return self.mean + MARGIN_SD * spread
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What this run has taken before: trials with a known cost or token count, and their sums, of one variant."""
+
+    costed: int = 0
+    cost_usd: float = 0.0
+    counted: int = 0
+    tokens: float = 0.0
+
+
+class Estimates(Limit):
+    """Learns from every attempt that ends; asked by the limits that reserve."""
+
+    def __init__(self, variants: int, before: Sequence[Spent] = ()) -> None:
+        self._cost = [Running() for _ in range(variants)]
+        self._tokens = [Running() for _ in range(variants)]
+        for variant, spent in enumerate(before):
+            if spent.costed:
+                self._cost[variant] = Running(spent.costed, spent.cost_usd / spent.costed)
+            if spent.counted:
+                self._tokens[variant] = Running(spent.counted, spent.tokens / spent.counted)
+
+    def settle(self, job: Job, outcome: Outcome, now: float) -> None:
+        cost, tokens = cost_of(outcome), tokens_of(outcome)
+        if cost is not None:
+            self._cost[job.variant].add(cost)
+        if tokens is not None:
+            self._tokens[job.variant].add(tokens)
+
+    def tokens(self, job: Job) -> float:
+        known = self._tokens[job.variant]
+        return known.careful if known.count else len(str(job.trial.case.input)) / CHARACTERS_PER_TOKEN
+
+    def cost(self, job: Job) -> float | None:
+        """None while nothing is known of this variant."""
+        known = self._cost[job.variant]
+        return known.careful if known.count else None
+
+
+def cost_of(outcome: Outcome) -> float | None:
+    return None if outcome.answer is None else outcome.answer.cost_usd
+
+
+def tokens_of(outcome: Outcome) -> float | None:
+    """Tokens in and out, if the target says."""
+    if outcome.answer is None:
+        return None
+    usage = outcome.answer.usage
+    if usage.input_tokens is None and usage.output_tokens is None:
+        return None
+    return float((usage.input_tokens or 0) + (usage.output_tokens or 0))

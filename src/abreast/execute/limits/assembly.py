@@ -1,0 +1,129 @@
+"""From the limits of a spec to the limits of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from abreast.execute.estimate import Estimates, Spent, cost_of, tokens_of
+from abreast.execute.limits import Limit
+from abreast.execute.limits.adaptive import Adaptive
+from abreast.execute.limits.breaker import Breaker
+from abreast.execute.limits.budget import Budget
+from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Together
+from abreast.execute.limits.quota import Quota
+from abreast.execute.limits.rate import RequestRate, TokenRate
+from abreast.execute.limits.resources import Resources
+from abreast.execute.machine import Machine
+from abreast.spec import Bounds, Limits
+from abreast.spec.schema import TargetLimits, quota_window, size_in_bytes
+from abreast.store.ledger import Ledger
+from abreast.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the limits of a run need besides their numbers."""
+
+    tell: Callable[..., Any]  # an event, by kind and details
+    stop: Callable[[str, str, str], None]  # kind, message, fix
+    spent: Sequence[Spent] = ()  # by variant, before this execution
+    waits_for_quota: bool = True
+    ledger: Callable[[], Ledger] = field(default=Ledger)
+
+
+def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings) -> list[Limit]:
+    """Every limit that was asked for, and no other."""
+    estimates = Estimates(len(targets), around.spent)
+    found: list[Limit] = [estimates, *_concurrency(limits, targets)]
+    members: dict[str, frozenset[int]] = {}
+    for target in targets:
+        members[target.name] = frozenset(index for index, other in enumerate(targets) if other.name == target.name)
+    everything = frozenset(range(len(targets)))
+    for name, variants in members.items():
+        own = limits.of(name)
+        found += _parallel_of_target(own, name, variants, limits, around)
+        found += _rates(own, variants, estimates)
+        found += _quota(own, targets[min(variants)], variants, around)
+        if name in limits.targets:
+            found += _budgets(limits.targets[name], variants, estimates, around.spent)
+    found += _budgets(limits, everything, estimates, around.spent)
+    most = {name: limits.of(name).breaker for name in members}
+
+    def trip(message: str, fix: str) -> None:
+        around.stop("breaker", message, fix)
+
+    found.append(Breaker(most, [target.name for target in targets], trip))
+    if any(target.place != "loop" for target in targets):
+        found.append(_resources(limits, targets, around))
+    return found
+
+
+def _resources(limits: Limits, targets: Sequence[Target], around: Surroundings) -> Resources:
+    free = None if limits.free_memory is None else size_in_bytes(limits.free_memory)
+    each = None if limits.memory_per_trial is None else size_in_bytes(limits.memory_per_trial)
+    places = [target.place for target in targets]
+    return Resources(Machine(), places, limits.free_cores, free, each, around.tell)
+
+
+def _concurrency(limits: Limits, targets: Sequence[Target]) -> list[Limit]:
+    variants = len(targets)
+    parallel, blocks = limits.parallel, limits.trial_parallelism
+    found: list[Limit] = []
+    if blocks is not None or parallel == "variants":
+        of_each = 1 if parallel is None else variants
+        found.append(Blocks(max(1, blocks or 1), of_each))
+    elif parallel is None and not any(own.parallel is not None for own in limits.targets.values()):
+        found.append(InFlight(1))
+    if isinstance(parallel, int):
+        found.append(InFlight(max(1, parallel)))
+    if limits.per_variant is not None:
+        found.append(PerVariant(dict.fromkeys(range(variants), max(1, limits.per_variant))))
+    return found
+
+
+def _parallel_of_target(
+    own: TargetLimits, name: str, variants: frozenset[int], limits: Limits, around: Surroundings
+) -> list[Limit]:
+    parallel = own.parallel
+    if parallel == "auto" or isinstance(parallel, Bounds):
+        bounds = parallel if isinstance(parallel, Bounds) else Bounds()
+
+        def changed(kind: str, **detail: Any) -> None:
+            around.tell(kind, target=name, **detail)
+
+        return [Adaptive(bounds.min, bounds.start, bounds.max, changed, variants)]
+    if name in limits.targets and isinstance(parallel, int):
+        return [Together(variants, max(1, parallel))]
+    return []
+
+
+def _rates(own: TargetLimits, variants: frozenset[int], estimates: Estimates) -> list[Limit]:
+    found: list[Limit] = []
+    for most, period in ((own.requests_per_second, 1.0), (own.requests_per_minute, 60.0)):
+        if most is not None:
+            # A rate below one in its period is one in a longer one.
+            found.append(RequestRate(max(1, int(most)), period * max(1.0, 1.0 / most), variants))
+    if own.tokens_per_minute is not None:
+        found.append(TokenRate(own.tokens_per_minute, 60.0, variants, estimates.tokens))
+    return found
+
+
+def _quota(own: TargetLimits, target: Target, variants: frozenset[int], around: Surroundings) -> list[Limit]:
+    if own.quota is None:
+        return []
+    most, window = quota_window(own.quota)
+    return [Quota(most, window, target.name, variants, around.ledger(), around.waits_for_quota, around.tell)]
+
+
+def _budgets(own: TargetLimits, variants: frozenset[int], estimates: Estimates, before: Sequence[Spent]) -> list[Limit]:
+    mine = [spent for variant, spent in enumerate(before) if variant in variants]
+    found: list[Limit] = []
+    if own.budget_usd is not None:
+        spent = sum(item.cost_usd for item in mine)
+        found.append(Budget(own.budget_usd, "usd", variants, estimates.cost, cost_of, spent))
+    if own.budget_tokens is not None:
+        spent = sum(item.tokens for item in mine)
+        found.append(Budget(own.budget_tokens, "tokens", variants, estimates.tokens, tokens_of, spent))
+    return found

@@ -1,0 +1,67 @@
+"""Quota windows: so many calls in so many hours, counted for the account over all its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from abreast.execute.job import Job
+from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.store.ledger import Ledger
+
+
+class Quota(Limit):
+    """Holds one ticket ahead; a job that starts uses it up. Without one it waits, or ends the run."""
+
+    def __init__(
+        self,
+        most: int,
+        window_s: float,
+        account: str,
+        variants: frozenset[int],
+        ledger: Ledger,
+        waits: bool,
+        on_pause: Callable[..., Any],
+    ) -> None:
+        self.most, self.window_s, self.account = most, window_s, account
+        self._variants = variants
+        self._ledger = ledger
+        self._waits = waits
+        self._on_pause = on_pause
+        self._ticket: int | None = None
+        self._free_at = 0.0
+        self._paused = False
+
+    def wait(self, job: Job, now: float) -> float:
+        if job.variant not in self._variants or self._ticket is not None:
+            return 0.0
+        if now < self._free_at:
+            return self._left(now)
+        self._ticket, seconds = self._ledger.take(self.account, self.most, self.window_s)
+        if self._ticket is not None:
+            self._paused = False
+            return 0.0
+        # Somebody else may take the next one, so look again then.
+        self._free_at = now + seconds
+        if not self._paused:
+            self._paused = True
+            self._on_pause("quota", most=self.most, window_s=self.window_s, seconds=seconds, waits=self._waits)
+        return self._left(now)
+
+    def _left(self, now: float) -> float:
+        return self._free_at - now if self._waits else UNTIL_AN_EVENT
+
+    def take(self, job: Job, now: float) -> None:
+        if job.variant in self._variants:
+            self._ticket = None
+
+    def exhausted(self, job: Job, now: float) -> tuple[str, str, str] | None:
+        if self._waits or job.variant not in self._variants or self._ticket is not None:
+            return None
+        message = f"the quota of {self.most} in {self.window_s / 3600:g} h is used up"
+        return "quota", message, f"there is room again in {max(0.0, self._free_at - now) / 60:.0f} minutes"
+
+    def close(self) -> None:
+        if self._ticket is not None:
+            self._ledger.give_back(self._ticket)
+            self._ticket = None

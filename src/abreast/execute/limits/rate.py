@@ -1,0 +1,101 @@
+"""Rates: so many requests, or so many tokens, in any window of a given length, and no more."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from abreast.execute.estimate import tokens_of
+from abreast.execute.job import Job
+from abreast.execute.limits import Limit
+from abreast.model import Outcome
+
+BURST_S = 1.0  # seconds' worth that may start together
+
+
+class RequestRate(Limit):
+    """At most `most` requests in any window of `period_s`, spread evenly but for a short burst.
+
+    A token bucket alone lets a burst on top of a full minute through; the log of the window never does.
+    """
+
+    def __init__(self, most: int, period_s: float, variants: frozenset[int]) -> None:
+        self._most = most
+        self._period = period_s
+        self._variants = variants
+        self._rate = most / period_s
+        self._burst = max(1.0, self._rate * BURST_S)
+        self._tokens = self._burst
+        self._filled_at: float | None = None
+        self._log: deque[float] = deque()
+
+    def wait(self, job: Job, now: float) -> float:
+        if job.variant not in self._variants:
+            return 0.0
+        missing = 1.0 - self._level(now)
+        spaced = missing / self._rate if missing > 1e-9 else 0.0
+        full = self._log[-self._most] + self._period - now if len(self._log) >= self._most else 0.0
+        return max(0.0, spaced, full)
+
+    def take(self, job: Job, now: float) -> None:
+        if job.variant in self._variants:
+            self._tokens = self._level(now) - 1.0
+            self._filled_at = now
+            self._log.append(now)
+            while self._log[0] <= now - self._period:
+                self._log.popleft()
+
+    def _level(self, now: float) -> float:
+        if self._filled_at is None:
+            return self._tokens
+        return min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
+
+
+class TokenRate(Limit):
+    """At most `most` tokens in any window of `period_s`, by the estimate before and the truth after."""
+
+    def __init__(
+        self, most: float, period_s: float, variants: frozenset[int], expected: Callable[[Job], float]
+    ) -> None:
+        self._most = most
+        self._period = period_s
+        self._variants = variants
+        self._expected = expected
+        self._log: deque[list[float]] = deque()  # [when, tokens]
+        self._sum = 0.0
+        self._of_job: dict[int, list[float]] = {}
+
+    def wait(self, job: Job, now: float) -> float:
+        if job.variant not in self._variants:
+            return 0.0
+        self._forget(now)
+        over = self._sum + self._expected(job) - self._most
+        if over <= 0 or not self._log:  # a job larger than the whole limit starts alone
+            return 0.0
+        for when, tokens in self._log:
+            over -= tokens
+            if over <= 0:
+                return max(1e-6, when + self._period - now)
+        return max(1e-6, self._log[-1][0] + self._period - now)
+
+    def take(self, job: Job, now: float) -> None:
+        if job.variant in self._variants:
+            entry = [now, self._expected(job)]
+            self._log.append(entry)
+            self._sum += entry[1]
+            self._of_job[job.trial.position] = entry
+
+    def settle(self, job: Job, outcome: Outcome, now: float) -> None:
+        entry = self._of_job.pop(job.trial.position, None)
+        if entry is None or outcome.answer is None:
+            return
+        actual = tokens_of(outcome)
+        if actual is None:
+            return
+        if entry[0] > now - self._period:
+            self._sum += actual - entry[1]
+        entry[1] = actual
+
+    def _forget(self, now: float) -> None:
+        while self._log and self._log[0][0] <= now - self._period:
+            self._sum -= self._log.popleft()[1]

@@ -1,0 +1,507 @@
+"""Every limit on a virtual clock, and through the front door where it ends or shapes a run."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import deque
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abreast.errors import classify
+from abreast.execute.estimate import Estimates, Spent
+from abreast.execute.job import Job
+from abreast.execute.limits import UNTIL_AN_EVENT
+from abreast.execute.limits.breaker import Breaker
+from abreast.execute.limits.budget import Budget
+from abreast.execute.limits.quota import Quota
+from abreast.execute.limits.rate import RequestRate, TokenRate
+from abreast.execute.limits.resources import UNKNOWN, Resources
+from abreast.execute.machine import Machine
+from abreast.execute.retry import Retry
+from abreast.model import Answer, Case, Failure, Outcome, Trial, Usage, Variant
+from abreast.spec.schema import quota_window, size_in_bytes
+from abreast.store.ledger import Ledger
+from conftest import Folder
+from test_scheduler import go, plan_of
+
+ALL = frozenset(range(10))
+
+
+def job(position: int = 0, variant: int = 0) -> Job:
+    return Job(Trial(position, Case(f"c{position}", "x" * 400), Variant("v"), 0), variant, position, 0, position)
+
+
+def ok(cost: float | None = None, tokens: int | None = None) -> Outcome:
+    return Outcome("ok", Answer("yes", cost_usd=cost, usage=Usage(tokens, 0 if tokens else None)))
+
+
+def failed(kind: str = "network", blame: Any = "infrastructure") -> Outcome:
+    return Outcome("error", failure=Failure(kind, blame, "it broke"))
+
+
+# -- rates ---------------------------------------------------------------------------------------------------------
+
+
+def starts_of(limit: RequestRate, until: float, pauses: random.Random | None = None) -> list[float]:
+    """When jobs start that always want to, but for a pause now and then."""
+    now, starts = 0.0, []
+    while now < until:
+        wait = limit.wait(job(), now)
+        if wait > 0:
+            now += wait
+        else:
+            limit.take(job(), now)
+            starts.append(now)
+        if pauses is not None and pauses.random() < 0.01:
+            now += pauses.uniform(0, 20)
+    return starts
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(most=st.integers(1, 900), period=st.sampled_from([1.0, 10.0, 60.0]), seed=st.none() | st.integers(0, 100))
+def test_a_request_rate_is_never_exceeded_in_any_window(most: int, period: float, seed: int | None) -> None:
+    limit = RequestRate(most, period, ALL)
+    starts = starts_of(limit, 4 * period, random.Random(seed) if seed is not None else None)
+    window: deque[float] = deque()
+    for start in starts:
+        window.append(start)
+        while window[0] <= start - period + 1e-9:
+            window.popleft()
+        assert len(window) <= most
+
+
+def test_a_request_rate_is_used_to_the_full() -> None:
+    starts = starts_of(RequestRate(600, 60.0, ALL), 600.0)
+    assert len(starts) >= 0.98 * 6000
+    gaps = [after - before for before, after in pairwise(starts[700:])]
+    assert max(gaps) < 2.0, "spread, not in bursts of a minute"
+
+
+def test_a_token_rate_counts_the_estimate_before_and_the_truth_after() -> None:
+    limit = TokenRate(1000, 60.0, ALL, lambda _job: 400.0)
+    for position in range(2):
+        assert limit.wait(job(position), 0.0) == 0.0
+        limit.take(job(position), 0.0)
+    assert limit.wait(job(2), 1.0) == pytest.approx(59.0)
+    limit.settle(job(0), ok(tokens=100), 2.0)
+    assert limit.wait(job(2), 2.0) == 0.0, "it took less than was thought"
+    limit.take(job(2), 2.0)
+    assert limit.wait(job(3), 60.5) == 0.0, "a minute later the window is free"
+    huge = TokenRate(10, 60.0, ALL, lambda _job: 400.0)
+    assert huge.wait(job(), 0.0) == 0.0, "a job larger than the limit starts alone"
+
+
+def test_rates_hold_in_a_run() -> None:
+    plan, targets = plan_of(100, [{"latency": 0.01}], 1)
+    watch, elapsed = go(plan, targets, parallel=50, requests_per_second=10)
+    assert 9.0 <= elapsed < 10.5
+    assert len(watch.finished_jobs) == 100
+
+
+# -- quota ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("200/5h", (200, 18000.0)), ("max-20x", (200, 18000.0)), ("max-5x", (50, 18000.0)), ("3/2m", (3, 120.0))],
+)
+def test_quotas_are_read(text: str, found: tuple[int, float]) -> None:
+    assert quota_window(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "200", "0/5h", "5h", "x/5h", "200/5y", "-1/h"])
+def test_what_is_no_quota_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must"):
+        quota_window(text)
+
+
+def test_a_quota_is_shared_by_all_who_use_the_ledger_and_slides(tmp_path: Path) -> None:
+    clock = [1000.0]
+    ledgers = [Ledger(tmp_path / "quota.db", lambda: clock[0]) for _ in range(2)]
+    quotas = [Quota(3, 100.0, "account", ALL, ledger, True, lambda *_a, **_k: None) for ledger in ledgers]
+    other = Quota(3, 100.0, "another account", ALL, ledgers[0], True, lambda *_a, **_k: None)
+    for turn, at in enumerate((0.0, 10.0, 20.0)):
+        clock[0] = 1000.0 + at
+        quota = quotas[turn % 2]
+        assert quota.wait(job(), at) == 0.0
+        quota.take(job(), at)
+    clock[0] = 1030.0
+    assert quotas[0].wait(job(), 30.0) == pytest.approx(70.0)
+    assert quotas[1].wait(job(), 30.0) == pytest.approx(70.0), "the other process knows what is left"
+    assert other.wait(job(), 30.0) == 0.0
+    clock[0] = 1100.5
+    assert quotas[0].wait(job(), 100.5) == 0.0
+    assert quotas[1].wait(job(), 100.5) > 0, "the one ticket is held"
+    quotas[0].close()
+    assert quotas[1].wait(job(), 111.0) == 0.0 or ledgers[1].used("account", 100.0) == 2, "and given back unused"
+    for ledger in ledgers:
+        ledger.close()
+
+
+def test_a_used_up_quota_stops_the_run_with_3_and_a_later_run_knows(folder: Folder, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ABREAST_STATE", str(folder.path / "state"))
+    folder.cases(20)
+    spec = "cases: cases.jsonl\nvariants: {a: {target: simulated}}\nscorers: [exact]\nlimits: {quota: 12/1h}\n"
+    folder.write("spec.yaml", spec)
+    done = folder.abreast("run", "spec.yaml", "--on-quota", "stop")
+    assert done.code == 3
+    assert "quota of 12 in 1 h is used up" in done.err
+    assert "12 of 20 done and stored, 8 not run" in done.err
+    again = folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--fresh", "--store", "other.db")
+    assert again.code == 3
+    assert "0 of 20 done" in again.err
+
+
+# -- budget --------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    cap=st.floats(0.01, 5), costs=st.lists(st.floats(0.001, 0.2), min_size=30, max_size=80), flying=st.integers(1, 9)
+)
+def test_spent_and_reserved_never_pass_the_cap_by_more_than_the_error_of_the_estimates(
+    cap: float, costs: list[float], flying: int
+) -> None:
+    estimates = Estimates(1)
+    budget = Budget(
+        cap, "usd", ALL, estimates.cost, lambda outcome: outcome.answer.cost_usd if outcome.answer else None
+    )
+    in_flight: list[tuple[Job, float]] = []
+    excess = 0.0
+    for position, cost in enumerate(costs):
+        while in_flight and (len(in_flight) >= flying or budget.wait(job(position), 0.0) > 0):
+            done, paid = in_flight.pop(0)
+            for limit in (estimates, budget):
+                limit.settle(done, ok(paid), 0.0)
+        if budget.wait(job(position), 0.0) > 0:
+            break
+        expected = estimates.cost(job(position)) or 0.0
+        budget.take(job(position), 0.0)
+        excess += max(0.0, cost - expected)
+        assert budget.spent + budget.reserved <= cap + excess + 1e-9
+        in_flight.append((job(position), cost))
+    for done, paid in in_flight:
+        budget.settle(done, ok(paid), 0.0)
+    assert budget.spent <= cap + excess + 1e-9
+
+
+def test_while_nothing_is_known_one_trial_goes_ahead_alone() -> None:
+    estimates = Estimates(1)
+    budget = Budget(
+        1.0, "usd", ALL, estimates.cost, lambda outcome: outcome.answer.cost_usd if outcome.answer else None
+    )
+    assert budget.wait(job(0), 0.0) == 0.0
+    budget.take(job(0), 0.0)
+    assert budget.wait(job(1), 0.0) == UNTIL_AN_EVENT
+    for limit in (estimates, budget):
+        limit.settle(job(0), ok(0.4), 0.0)
+    assert budget.wait(job(1), 0.0) == 0.0
+    budget.take(job(1), 0.0)
+    assert budget.wait(job(2), 0.0) == UNTIL_AN_EVENT, "0.4 spent, 0.4 reserved: another might pass 1.0"
+
+
+def test_what_a_run_spent_before_counts_when_it_is_resumed() -> None:
+    estimates = Estimates(1, [Spent(10, 0.9, 0, 0.0)])
+    budget = Budget(0.95, "usd", ALL, estimates.cost, lambda _outcome: None, spent=0.9)
+    assert budget.wait(job(), 0.0) == UNTIL_AN_EVENT
+    assert budget.exhausted(job(), 0.0)
+
+
+def test_a_budget_stops_the_run_with_3_and_resume_goes_on_with_a_larger_one(folder: Folder) -> None:
+    folder.cases(40)
+    folder.write(
+        "spec.yaml",
+        """
+        cases: cases.jsonl
+        variants: {a: {target: simulated, cost_usd: 0.01}, b: {target: simulated, cost_usd: 0.03}}
+        scorers: [exact]
+        limits: {parallel: 8, budget_usd: 0.5}
+        """,
+    )
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code == 3
+    assert "budget $0.50 reached" in done.err
+    assert "abreast resume" in done.err
+    assert folder.sql("select sum(cost_usd) <= 0.5 as held, sum(cost_usd) > 0.4 as used from predictions") == [
+        {"held": 1, "used": 1}
+    ]
+    assert folder.abreast("resume").code == 3, "the same budget is still used up"
+    assert folder.abreast("resume", "--budget", "5").code == 0
+    assert folder.sql("select count(*) n from predictions") == [{"n": 80}]
+
+
+# -- breaker -------------------------------------------------------------------------------------------------------
+
+
+def test_the_breaker_trips_on_infrastructure_in_a_row_and_on_nothing_else() -> None:
+    told: list[tuple[str, str]] = []
+    breaker = Breaker({"t": 3, "u": 3}, ["t", "u"], lambda message, fix: told.append((message, fix)))
+    for outcome in (failed(), failed(), ok(), failed(), failed(), failed("crash", "variant"), failed(), failed()):
+        breaker.conclude(job(), outcome, 0.0)
+    assert not told
+    breaker.conclude(job(variant=1), failed(), 0.0)
+    assert not told, "another target counts for itself"
+    breaker.conclude(job(), failed("auth"), 0.0)
+    assert len(told) == 1
+    assert "t: auth: it broke; 3 trials failed in a row (9 errors in all)" in told[0][0]
+    assert "log in" in told[0][1]
+
+
+@pytest.mark.parametrize("flags", [[], ["--parallel", "20"], ["--parallel", "auto"]])
+def test_a_dead_target_stops_the_run_in_every_mode(folder: Folder, flags: list[str]) -> None:
+    folder.cases(100)
+    folder.write(
+        "spec.yaml",
+        "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {errors: {auth: 1.0}, latency: 0.01}}\n",
+    )
+    done = folder.abreast("run", "spec.yaml", *flags)
+    assert done.code == 3
+    assert "3 trials failed in a row" in done.err
+    assert "log in" in done.err
+    stored = folder.sql("select count(*) n from predictions")[0]["n"]
+    assert 3 <= stored <= 23, "what was in flight, and not one more"
+
+
+def test_failures_of_the_variant_never_trip_it(folder: Folder) -> None:
+    folder.cases(30)
+    folder.write(
+        "spec.yaml",
+        "cases: cases.jsonl\nvariants: {a: {target: simulated, errors: {crash: 0.9}}}\nscorers: [exact]\n",
+    )
+    assert folder.abreast("run", "spec.yaml").code in (0, 1)
+    assert folder.sql("select count(*) n from predictions") == [{"n": 30}]
+
+
+# -- retries and timeouts ------------------------------------------------------------------------------------------
+
+
+def test_back_off_is_exponential_with_full_jitter_and_honours_retry_after() -> None:
+    retry = Retry(10, random.Random(1))
+    error = Failure("rate_limit", "infrastructure", "slow")
+    for attempt, longest in ((1, 0.5), (2, 1.0), (5, 8.0), (9, 60.0)):
+        delays = [retry.delay(error, attempt) for _ in range(300)]
+        assert all(delay is not None and 0 <= delay <= longest for delay in delays)
+        assert max(delay or 0 for delay in delays) > 0.9 * longest
+        assert min(delay or 0 for delay in delays) < 0.1 * longest
+    asked = Failure("rate_limit", "infrastructure", "slow", retry_after=7.0)
+    assert all(7.0 <= (retry.delay(asked, 1) or 0) <= 7.7 for _ in range(50))
+    assert retry.delay(error, 11) is None
+    assert retry.delay(classify(ValueError("mine")), 1) is None
+
+
+def test_failed_attempts_are_in_the_store(folder: Folder) -> None:
+    folder.cases(40)
+    folder.write(
+        "spec.yaml",
+        "cases: cases.jsonl\nvariants: {a: {target: simulated, errors: {network: 0.4}}}\nscorers: [exact]\n"
+        "limits: {parallel: 20, retries: 10}\n",
+    )
+    assert folder.abreast("run", "spec.yaml").code == 0
+    found = folder.sql(
+        "select (select count(*) from attempts) failed, (select sum(attempts) - count(*) from trials) again, "
+        "(select count(*) from trials where backoff_s > 0) waited"
+    )[0]
+    assert found["failed"] == found["again"] > 0
+    assert found["waited"] > 0
+
+
+def test_a_run_has_a_time_limit_of_its_own(folder: Folder) -> None:
+    folder.cases(200)
+    folder.write(
+        "spec.yaml",
+        "cases: cases.jsonl\nvariants: {a: {target: simulated, latency: 0.05}}\nscorers: [exact]\n"
+        "limits: {run_timeout: 0.4}\n",
+    )
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code == 3
+    assert "0.4 s are over" in done.err
+    assert 0 < folder.sql("select count(*) n from predictions")[0]["n"] < 200
+
+
+# -- the machine ---------------------------------------------------------------------------------------------------
+
+
+class Model(Machine):
+    """A machine of which everything is told."""
+
+    def __init__(self, memory: int, cores: float = 4.0) -> None:
+        self.memory, self.used, self.load, self._cores = memory, 0, 0.0, cores
+
+    def cores(self) -> float:
+        return self._cores
+
+    def total_memory(self) -> int:
+        return self.memory
+
+    def available_memory(self) -> int:
+        return self.memory - self.used
+
+    def own_memory(self, with_children: bool = True) -> int:
+        return self.used
+
+    def busy(self) -> float:
+        return self.load
+
+    def memory_pressure(self) -> float:
+        return 0.0
+
+
+GB = 10**9
+
+
+def test_hungry_trials_never_use_up_the_memory_and_all_of_them_run() -> None:
+    machine = Model(24 * GB)
+    events: list[str] = []
+    limit = Resources(machine, ["thread"], 1, None, None, lambda kind, **_: events.append(kind))
+    waiting, flying, now, finished, most = list(range(40)), deque[tuple[int, float]](), 0.0, 0, 0
+    while finished < 40:
+        while waiting and len(flying) < 40 and limit.wait(job(waiting[0]), now) == 0.0:
+            limit.take(job(waiting[0]), now)
+            flying.append((waiting.pop(0), now))
+        machine.used = sum(int(min(1.0, (now - begin) / 2.0) * GB) for _, begin in flying)  # grows for two seconds
+        assert machine.used < 23 * GB
+        most = max(most, len(flying))
+        now += 0.25
+        limit.sample(now)
+        if flying and now - flying[0][1] >= 3.0:
+            done, _ = flying.popleft()
+            machine.used -= GB
+            limit.settle(job(done), ok(), now)
+            finished += 1
+    assert most >= 12, "and the memory there is, is used"
+    assert "memory_short" in events
+
+
+def test_trials_of_which_nothing_is_known_start_a_few_at_first() -> None:
+    limit = Resources(Model(24 * GB), ["thread"], 1, None, None, lambda *_a, **_k: None)
+    started = 0
+    while limit.wait(job(started), 0.0) == 0.0 and started < 100:
+        limit.take(job(started), 0.0)
+        started += 1
+    assert started == UNKNOWN
+    limit.settle(job(0), ok(), 1.0)
+    while limit.wait(job(started), 1.0) == 0.0 and started < 500:
+        limit.take(job(started), 1.0)
+        started += 1
+    assert started == 500, "they take no memory: as many as are wanted"
+
+
+def test_a_declared_size_is_believed() -> None:
+    limit = Resources(Model(10 * GB), ["thread"], 1, 1 * GB, 2 * GB, lambda *_a, **_k: None)
+    started = 0
+    while limit.wait(job(started), 0.0) == 0.0:
+        limit.take(job(started), 0.0)
+        started += 1
+    assert started == 4
+
+
+def test_processes_leave_a_core_free_by_what_they_use_not_by_their_number() -> None:
+    machine = Model(100 * GB, cores=4)
+    limit = Resources(machine, ["process"], 1, None, 1, lambda *_a, **_k: None)
+    started = 0
+
+    def fill() -> None:
+        nonlocal started
+        while limit.wait(job(started), 0.0) == 0.0:
+            limit.take(job(started), 0.0)
+            started += 1
+
+    fill()
+    assert started == 4
+    for second in range(1, 12):  # they wait for an API: the cores are idle, so more may run
+        machine.load = 0.1
+        limit.sample(second)
+        fill()
+    assert started > 40
+    machine.load = 1.0  # now they compute
+    before = limit.processes
+    limit.sample(20.0)
+    assert limit.processes < before
+
+
+def test_control_groups_of_both_kinds_are_respected(tmp_path: Path) -> None:
+    def write(name: str, text: str) -> None:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    write("proc/self/cgroup", "0::/user/job\n")
+    write("sys/fs/cgroup/user/job/memory.max", "max\n")
+    write("sys/fs/cgroup/user/memory.max", "2000000000\n")
+    write("sys/fs/cgroup/user/job/memory.current", "500000000\n")
+    write("sys/fs/cgroup/user/job/memory.stat", "anon 1\ninactive_file 100000000\n")
+    write("sys/fs/cgroup/user/job/cpu.max", "150000 100000\n")
+    write("proc/pressure/memory", "some avg10=12.50 avg60=0.00 avg300=0.00 total=0\nfull avg10=1.00\n")
+    second = Machine(tmp_path)
+    assert second.total_memory() == 2_000_000_000
+    assert second.available_memory() == 1_600_000_000
+    assert second.cores() == pytest.approx(min(1.5, float(len(os.sched_getaffinity(0)))))
+    assert second.memory_pressure() == 12.5
+
+    first_root = tmp_path / "v1"
+    for name, text in {
+        "proc/self/cgroup": "4:memory:/docker/x\n5:cpu,cpuacct:/docker/x\n",
+        "sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes": "3000000000\n",
+        "sys/fs/cgroup/memory/docker/x/memory.usage_in_bytes": "1000000000\n",
+        "sys/fs/cgroup/cpu/docker/x/cpu.cfs_quota_us": "-1\n",
+    }.items():
+        path = first_root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    first = Machine(first_root)
+    assert first.available_memory() == 2_000_000_000
+    assert first.cores() >= 1
+
+
+@pytest.mark.parametrize(("text", "size"), [("1GB", GB), ("1.5gb", 1_500_000_000), ("500 MB", 5 * 10**8), (7, 7)])
+def test_sizes_are_read(text: Any, size: int) -> None:
+    assert size_in_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ("{quota: 5}", "such as 200/5h"),
+        ("{quota: often}", "such as 200/5h"),
+        ("{budget_usd: -1}", "a number above 0"),
+        ("{memory_per_trial: big}", "a size such as 500MB"),
+        ("{requests_per_minute: many}", "a number above 0"),
+        ("{breaker: -1}", "a whole number from 0"),
+        ("{targets: {simulatd: {parallel: 3}}}", 'did you mean "simulated"'),
+        ("{targets: {simulated: {paralel: 3}}}", 'unknown key "paralel"'),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused_in_words(folder: Folder, limits: str, told: str) -> None:
+    folder.cases(3)
+    folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {{target: simulated}}}}\nlimits: {limits}\n")
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code in (2, 4)
+    assert told in done.err
+    assert not (folder.path / "results.db").exists()
+
+
+def test_a_limit_of_one_target_holds_for_it_alone() -> None:
+    plan, targets = plan_of(20, [{"latency": 1.0}], 1)
+    watch, elapsed = go(plan, targets, parallel=20, targets={"simulated": {"parallel": 4}})
+    assert watch.most["all"] == 4
+    assert elapsed == pytest.approx(5.0, abs=0.01)
+
+
+def test_what_limits_did_is_shown(folder: Folder) -> None:
+    folder.cases(60)
+    folder.write(
+        "spec.yaml",
+        "cases: cases.jsonl\nvariants: {a: {target: simulated, capacity: 5, latency: 0.01}}\nscorers: [exact]\n"
+        "limits: {parallel: auto, retries: 50}\n",
+    )
+    assert folder.abreast("run", "spec.yaml").code == 0
+    events = folder.abreast("show", "--events", "--json").json
+    cut = next(event for event in events if event["kind"] == "cut")
+    assert cut["detail"]["before"] > cut["detail"]["after"]
+    assert "cut" in folder.abreast("show", "--events").out
