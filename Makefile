@@ -20,6 +20,7 @@ $(VENV)/developer: $(VENV)/user
 
 demo: $(VENV)/user
 	@$(BIN)/abreast demo
+	@echo '  to use it here: source $(BIN)/activate'
 
 lint: $(VENV)/developer
 	$(BIN)/ruff check .

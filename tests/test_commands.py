@@ -290,7 +290,8 @@ def test_a_scorer_that_crashes_spoils_no_answer_and_can_be_mended(folder: Folder
         "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {}, b: {}}\nscorers: ['python:judge:grade']\n",
     )
     done = folder.command("run", "spec.yaml")
-    assert done.code == 0, done.err
+    assert done.code == 1
+    assert "no answer could be scored" in done.err
     assert "unscored" in done.out
     assert folder.sql("select count(*) n, count(answer) a, count(score) s from predictions") == [
         {"n": 24, "a": 24, "s": 0}

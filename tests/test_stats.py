@@ -64,6 +64,13 @@ def test_verdicts_on_no_difference_are_wrong_in_about_one_of_twenty_at_most() ->
     assert wrong / 2000 < 0.065
 
 
+def test_few_groups_decide_nothing() -> None:
+    differences = ([1.0] * 6 + [-1.0] * 4) * 2
+    found = verdict(differences, groups=[index // 10 for index in range(20)])
+    assert found.word == "inconclusive"
+    assert "too few groups: 2" in found.reason
+
+
 def test_needed_cases_and_the_smallest_effect_are_inverse() -> None:
     needed = cases_needed(0.5, 0.1)
     assert smallest_detectable(0.5, needed) <= 0.1 < smallest_detectable(0.5, needed - 2)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from abreast import Answer, Case, Experiment, Usage, Variant
@@ -108,7 +110,7 @@ def test_an_answer_object_is_stored_whole(tmp_path: Path) -> None:
         (RateLimited("slow", retry_after=0.0), "rate_limit", "infrastructure", "error"),
         (Transient("gone"), "network", "infrastructure", "error"),
         (ConnectionResetError("gone"), "network", "infrastructure", "error"),
-        (TimeoutError("slow"), "timeout", "unknown", "error"),
+        (TimeoutError("slow"), "timeout", "infrastructure", "error"),
         (Skipped("too large"), "skipped", "unknown", "skipped"),
         (SystemExit(3), "crash", "variant", "error"),
         (KeyboardInterrupt(), "crash", "variant", "error"),
@@ -128,6 +130,74 @@ def test_every_error_has_its_kind_and_its_blame(
     retried = blame == "infrastructure" and kind != "auth"
     assert row["attempts"] == (2 if retried else 1)
     assert row["score"] == (0.0 if status == "error" and blame == "variant" else None)
+
+
+class Outside(BaseException):
+    """What pytest.skip and its like raise."""
+
+
+@pytest.mark.parametrize("raised", [Outside("away"), asyncio.CancelledError()])
+def test_an_async_function_that_raises_something_unusual_ends_its_trial_and_no_more(
+    raised: BaseException, tmp_path: Path
+) -> None:
+    async def fail(case: Case) -> str:
+        if case.id == "c2":
+            raise raised
+        return "yes"
+
+    rows = rows_of(fail, tmp_path, parallel=3)
+    assert [(row["status"], row["error_kind"]) for row in rows].count(("error", "crash")) == 1
+    assert [row["status"] for row in rows].count("ok") == 5
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Answer("yes", usage=Usage(input_tokens="12")), "whole numbers"),  # type: ignore[arg-type]
+        (Answer("yes", cost_usd=float("nan")), "cost_usd"),
+        (Answer("yes", cost_usd="much"), "cost_usd"),  # type: ignore[arg-type]
+        (Answer(7), "text"),  # type: ignore[arg-type]
+        (object(), "object"),
+        ((item for item in "ab"), "generator"),
+    ],
+)
+def test_an_answer_that_cannot_be_kept_fails_its_own_trial(answer: Any, told: str, tmp_path: Path) -> None:
+    rows = rows_of(lambda case: answer if case.id == "c2" else "yes", tmp_path)
+    bad = next(row for row in rows if row["case_id"] == "c2")
+    assert (bad["status"], bad["error_kind"]) == ("error", "crash")
+    assert told in bad["error"]
+    assert [row["status"] for row in rows].count("ok") == 5
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    row = rows_of(lambda _case: Answer("yes", usage=Usage(np.int64(12)), cost_usd=np.float64(0.5)), tmp_path)[0]  # type: ignore[arg-type]
+    assert (row["input_tokens"], row["cost_usd"]) == (12, 0.5)
+
+
+@pytest.mark.parametrize("retry_after", ["0", float("nan"), float("-inf"), "soon"])
+def test_a_strange_retry_after_harms_nobody(retry_after: Any, tmp_path: Path) -> None:
+    def fail(case: Case) -> str:
+        raise RateLimited("slow", retry_after=retry_after)
+
+    row = rows_of(fail, tmp_path, cases=CASES[:1], limits={"retries": 1})[0]
+    assert (row["error_kind"], row["attempts"]) == ("rate_limit", 2)
+
+
+def test_a_slow_transform_makes_no_other_trial_late(tmp_path: Path) -> None:
+    def slow(value: str) -> str:
+        if value.endswith(("1", "3")):
+            time.sleep(0.8)
+        return value
+
+    variants = {"a": {"transform": slow}}
+    rows = rows_of(say_yes_later, tmp_path, variants, limits={"timeout": 0.4}, parallel=6)
+    assert {row["status"] for row in rows if row["case_id"] not in ("c1", "c3")} == {"ok"}
+
+
+def test_a_lambda_cannot_go_to_a_process_and_that_is_said_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be sent to another process"):
+        rows_of(lambda case: "yes", tmp_path, [Variant("a", executor="process")])
+    assert not (tmp_path / "results.db").exists()
 
 
 def test_errors_of_an_sdk_are_known_by_their_status(tmp_path: Path) -> None:

@@ -11,9 +11,14 @@ Two families. `AbreastError` is what a command ends with: one line that says wha
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import errno
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from abreast.model import Blame, Failure
+
+LONGEST_RETRY_AFTER_S = 3600.0
 
 
 class AbreastError(Exception):
@@ -62,9 +67,9 @@ class TrialError(Exception):
     kind = "crash"
     blame: Blame = "variant"
 
-    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+    def __init__(self, message: str = "", *, retry_after: float | str | None = None) -> None:
         super().__init__(message or self.kind)
-        self.retry_after = retry_after
+        self.retry_after = _seconds(retry_after)
 
 
 class RateLimited(TrialError):
@@ -123,24 +128,111 @@ class Skipped(TrialError):
 
 
 def classify(error: BaseException) -> Failure:
-    """The failure behind any exception: typed ones say it themselves, SDK ones by their HTTP status.
+    """The failure behind any exception: typed ones say it themselves, SDK ones by their HTTP status, the rest by their
+    classes and by what caused them. Nothing that an exception does when it is looked at breaks this.
 
     >>> classify(ConnectionResetError("peer went away")).blame
     'infrastructure'
+    >>> classify(TimeoutError("slow")).kind, classify(TimeoutError("slow")).blame
+    ('timeout', 'infrastructure')
+    >>> classify(MemoryError()).kind
+    'resources'
     >>> classify(ZeroDivisionError("division by zero")).kind
     'crash'
     """
-    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    if isinstance(error, TrialError):
-        return Failure(error.kind, error.blame, str(error), error.retry_after)
-    status = getattr(error, "status_code", None) or getattr(error, "status", None)
-    if isinstance(status, int):
-        return _by_status(status, message, _retry_after(error))
-    if isinstance(error, ConnectionError) or "Connect" in type(error).__name__:
-        return Failure("network", "infrastructure", message)
-    if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
-        return Failure("timeout", "unknown", message)
+    message = _text(error) if _is(error, TrialError) else _message(error)
+    for each, meant in _chain(error):
+        failure = _verdict(each, message if each is error else f"{message} (caused by {_message(each)})")
+        if failure is not None and (meant or failure.blame == "infrastructure"):
+            return failure
     return Failure("crash", "variant", message)
+
+
+def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
+    """The exception and what is behind it, nearest first; with False, what was only being handled when it came."""
+    pending: list[tuple[BaseException, bool]] = [(error, True)]
+    seen: set[int] = set()
+    while pending:
+        each, meant = pending.pop(0)
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each, meant
+        members = _peek(each, "exceptions")
+        behind = [_peek(each, "__cause__"), _peek(each, "reason"), *(members if type(members) is tuple else ())]
+        pending += [(found, meant) for found in behind if _is(found, BaseException)]
+        context = _peek(each, "__context__")
+        if _is(context, BaseException) and not _peek(each, "__suppress_context__"):
+            pending.append((context, False))
+
+
+def _verdict(error: BaseException, message: str) -> Failure | None:
+    """What one exception says about itself, without what is behind it; None if it says nothing."""
+    if _is(error, TrialError):
+        return _typed(error, message)
+    status = _status(error)
+    if status is not None and status >= 400:
+        return _by_status(status, message, _retry_after(error))
+    names = {kind.__name__ for kind in type(error).__mro__}
+    number = _peek(error, "errno") if _is(error, OSError) else None
+    if _is(error, MemoryError) or number in _EXHAUSTED or _is_out_of_threads(error, message):
+        return Failure("resources", "infrastructure", message)
+    if number in _NETWORK_ERRNOS:
+        return Failure("network", "infrastructure", message)
+    if _is(error, TimeoutError) or any("Timeout" in name for name in names):
+        return Failure("timeout", "infrastructure", message)
+    if names & _CALLERS_FAULT:
+        return None
+    if names & _NETWORK_NAMES or any(kind.__module__ == "http.client" for kind in type(error).__mro__):
+        return Failure("network", "infrastructure", message)
+    return None
+
+
+# By name: the classes of SDKs and of heavy modules of the standard library are known without importing them.
+_NETWORK_NAMES = {
+    *("ConnectionError", "gaierror", "herror", "SSLError", "ContentTooShortError", "ChunkedEncodingError"),
+    *("ConnectError", "ReadError", "WriteError", "CloseError", "NetworkError", "RemoteProtocolError", "ProtocolError"),
+    *("ServerDisconnectedError", "ClientConnectionError", "ClientConnectorError", "ClientOSError"),
+    *("ClientPayloadError", "APIConnectionError", "NewConnectionError", "ConnectionClosed"),
+}
+_CALLERS_FAULT = {"LocalProtocolError", "InvalidURL", "UnimplementedFileMode"}
+
+
+def _numbers(*names: str) -> set[int]:
+    return {getattr(errno, name) for name in names if hasattr(errno, name)}
+
+
+_EXHAUSTED = _numbers("EMFILE", "ENFILE", "ENOMEM", "ENOSPC", "EAGAIN", "ENOBUFS", "EDQUOT")
+_NETWORK_ERRNOS = _numbers(
+    *("ENETUNREACH", "ENETDOWN", "ENETRESET", "EHOSTUNREACH", "EHOSTDOWN", "ECONNREFUSED", "ECONNRESET"),
+    *("ECONNABORTED", "ETIMEDOUT", "EPIPE", "ESHUTDOWN", "ENOTCONN", "EADDRNOTAVAIL"),
+)
+_BLAMES: tuple[Blame, ...] = ("variant", "infrastructure", "unknown")
+
+
+def _typed(error: BaseException, message: str) -> Failure:
+    kind, blame = _peek(error, "kind"), _peek(error, "blame")
+    return Failure(
+        kind if type(kind) is str else "crash",
+        blame if type(blame) is str and blame in _BLAMES else "variant",
+        message,
+        _seconds(_peek(error, "retry_after")),
+    )
+
+
+def _is_out_of_threads(error: BaseException, message: str) -> bool:
+    return _is(error, RuntimeError) and "can't start new thread" in message
+
+
+def _status(error: BaseException) -> int | None:
+    if _is(error, SystemExit):  # its code is the shell's
+        return None
+    response = _peek(error, "response")
+    for owner, name in ((error, "status_code"), (error, "status"), (error, "code"), (response, "status_code")):
+        value = _peek(owner, name)
+        if _is(value, int) and not _is(value, bool) and 100 <= value <= 599:
+            return int(value)
+    return None
 
 
 def _by_status(status: int, message: str, retry_after: float | None) -> Failure:
@@ -156,8 +248,52 @@ def _by_status(status: int, message: str, retry_after: float | None) -> Failure:
 
 
 def _retry_after(error: BaseException) -> float | None:
-    headers = getattr(getattr(error, "response", None), "headers", None)
-    try:
-        return float(headers["retry-after"]) if headers is not None else None
-    except (KeyError, TypeError, ValueError):
+    for owner in (_peek(error, "response"), error):
+        headers = _peek(owner, "headers")
+        for name in ("retry-after", "Retry-After"):
+            try:
+                value = headers[name]
+            except Exception:  # noqa: BLE001 - no such header, or headers of any kind at all
+                continue
+            if value is not None:
+                return _seconds(value)
+    return None
+
+
+def _seconds(value: Any) -> float | None:
+    """A wait that can be kept: finite, not negative, an hour at most.
+
+    >>> _seconds("2.5"), _seconds(-1), _seconds("nan"), _seconds("soon"), _seconds(1e9)
+    (2.5, None, None, None, 3600.0)
+    """
+    if value is None or isinstance(value, bool):
         return None
+    try:
+        seconds = float(value)
+    except Exception:  # noqa: BLE001 - a header or a user's value: whatever it is, it is no number
+        return None
+    return min(seconds, LONGEST_RETRY_AFTER_S) if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _is(value: Any, kind: type) -> bool:
+    """By the type alone: `isinstance` also asks the object, which may answer with an exception."""
+    return issubclass(type(value), kind)
+
+
+def _peek(owner: Any, name: str) -> Any:
+    try:
+        return getattr(owner, name, None)
+    except Exception:  # noqa: BLE001 - a property of a user's exception
+        return None
+
+
+def _message(error: BaseException) -> str:
+    text = _text(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str.__str__(str(error))  # a subclass of str might not travel between processes
+    except Exception as broken:  # noqa: BLE001 - a user's __str__
+        return f"(its message cannot be shown: {type(broken).__name__})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,9 @@ import numpy.typing as npt
 
 from abreast.stats import Interval, Verdict, cases_needed, paired_t, verdict, wilson
 from abreast.store import Store
+
+ROUNDING = 1e-9
+ALPHA = 0.05
 
 Floats = npt.NDArray[np.float64]
 
@@ -93,7 +96,8 @@ def analyse(store: Store, run: str, shown: int = 10) -> Analysis:
     base = table.variants.index(meta["baseline"])
     comparisons = tuple(_compare(table, index, base, shown) for index in range(len(table.variants)) if index != base)
     planned = int(meta["planned_trials"])
-    return Analysis(meta, meta["primary_score"], planned, len(table.position), summaries, comparisons)
+    stored = int((table.status != "cancelled").sum())
+    return Analysis(meta, meta["primary_score"], planned, stored, summaries, comparisons)
 
 
 class _Table:
@@ -163,11 +167,16 @@ def _summary(table: _Table, index: int) -> VariantSummary:
         int((mine & table.reused).sum()),
         _score_interval(table, mine, known),
         float(np.nansum(cost)) if len(cost) and not np.isnan(cost).all() else None,
-        float(np.median(latency)) if len(latency) else None,
-        float(np.quantile(latency, 0.95)) if len(latency) else None,
+        _percentile(latency, 0.5),
+        _percentile(latency, 0.95),
         int(table.input_tokens[new].sum()),
         int(table.output_tokens[new].sum()),
     )
+
+
+def _percentile(values: Floats, share: float) -> float | None:
+    """The nearest rank, as the view `metrics` has it."""
+    return float(np.quantile(values, share, method="inverted_cdf")) if len(values) else None
 
 
 def _score_interval(table: _Table, mine: npt.NDArray[np.bool_], known: Floats) -> Interval | None:
@@ -181,6 +190,8 @@ def _score_interval(table: _Table, mine: npt.NDArray[np.bool_], known: Floats) -
     if len(means) < 2:
         return Interval(float(means.mean()), 0.0, 1.0)
     interval = paired_t(means)
+    if interval.high - interval.low < ROUNDING:  # all alike: that is not certainty
+        return wilson(float(means.sum()), len(means))
     return Interval(interval.estimate, max(0.0, interval.low), min(1.0, interval.high))
 
 
@@ -209,12 +220,14 @@ def _compare(table: _Table, index: int, base: int, shown: int) -> Comparison:
     cases, baseline_means = _mean_by(case_of_block[paired], base_scores[paired])
     _, variant_means = _mean_by(case_of_block[paired], scores[paired])
     differences = variant_means - baseline_means
+    differences[np.abs(differences) < ROUNDING] = 0.0  # sums of the same scores in another order
     usable = set(cases.tolist())
     dropped = set(case_of_block[both & ~paired & ~either_skipped].tolist()) - usable
     names = table.case_ids(cases.tolist())
     groups = [names[case][1] for case in cases.tolist()]
     own_groups = [group if group is not None else f"\0{case}" for group, case in zip(groups, cases, strict=True)]
-    result = verdict(differences, groups=own_groups if any(group is not None for group in groups) else None)
+    level = 1 - ALPHA / (len(table.variants) - 1)  # several against one baseline: together wrong in one of twenty
+    result = _clipped(verdict(differences, level, own_groups if any(group is not None for group in groups) else None))
     order = np.argsort(-np.abs(differences), kind="stable")[:shown]
     planned_cases = table.planned // (len(table.variants) * table.repeats)
     skipped_cases = set(case_of_block[either_skipped].tolist()) - usable
@@ -233,6 +246,15 @@ def _compare(table: _Table, index: int, base: int, shown: int) -> Comparison:
             if differences[at]
         ),
     )
+
+
+def _clipped(result: Verdict) -> Verdict:
+    """Scores lie in [0, 1], so no difference is larger than 1, whatever the formula says."""
+    interval = result.interval
+    if interval is None:
+        return result
+    inside = replace(interval, low=max(-1.0, interval.low), high=min(1.0, interval.high))
+    return replace(result, interval=inside)
 
 
 def _needed(differences: Floats) -> int | None:

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from abreast.cli import stores, tables
+from abreast.errors import BadInput
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,9 @@ def main(args: argparse.Namespace) -> int:
         if args.action == "stats":
             tables.show(store.reusable(args.experiment), args.json, "nothing can be reused yet")
             return 0
-        if sys.stdin.isatty() and not args.yes:
+        if not args.yes and not sys.stdin.isatty():
+            raise BadInput("cache clear needs --yes where nobody can be asked")
+        if not args.yes:
             print("forget what can be reused? Rows and reports stay. [y/N] ", end="", file=sys.stderr, flush=True)
             if sys.stdin.readline().strip().lower() not in ("y", "yes"):
                 return 1

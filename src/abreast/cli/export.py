@@ -6,11 +6,12 @@ import argparse
 import sys
 
 from abreast.cli import stores
+from abreast.errors import BadInput
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", nargs="?", help="only this run; all if left out")
-    parser.add_argument("--format", choices=("csv", "parquet", "jsonl"), default="csv")
+    parser.add_argument("--format", choices=("csv", "parquet", "jsonl"), help="by the ending of --output, else csv")
     parser.add_argument("--table", choices=("predictions", "metrics"), default="predictions")
     parser.add_argument("--output", metavar="FILE", help="a file; standard output if left out (not for parquet)")
     stores.argument(parser)
@@ -21,6 +22,15 @@ def main(args: argparse.Namespace) -> int:
 
     with stores.find_store(args.store) as store:
         run = store.run(args.run)["run"] if args.run else None
-        count = export(store, args.table, run, args.format, args.output)
+        count = export(store, args.table, run, args.format or _format_of(args.output), args.output)
     print(f"{count:,} rows", file=sys.stderr)
     return 0
+
+
+def _format_of(output: str | None) -> str:
+    if output is None:
+        return "csv"
+    ending = output.rpartition(".")[2].lower()
+    if ending not in ("csv", "parquet", "jsonl"):
+        raise BadInput(f"--output {output}: its ending says no format", "name it .csv, .parquet or .jsonl, or --format")
+    return ending

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 
@@ -16,5 +17,5 @@ def main(args: argparse.Namespace) -> int:
 
     written = write_starter(args.kind, Path(args.folder), overwrite=False)
     print(f"wrote {', '.join(written)}")
-    print(f"next: abreast run {Path(args.folder) / 'experiment.yaml'}")
+    print(f"next: abreast run {shlex.quote(str(Path(args.folder) / 'experiment.yaml'))}")
     return 0

@@ -23,5 +23,6 @@ def main(args: argparse.Namespace) -> int:
     with stores.find_store(args.store) as store:
         run, count = rescore(store, args.run, Path(args.spec) if args.spec else None, args.scorer)
         print(f"{run}: scored {count:,} answers; nothing was run again")
+        print(f"the verdict uses score_{store.run(run)['primary_score']}")
         tables.console().print(render(analyse(store, run), stores.option(store)))
     return 0

@@ -6,6 +6,7 @@ import argparse
 
 from abreast.cli import stores
 from abreast.cli.run import add_options
+from abreast.errors import BadInput
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +18,9 @@ def main(args: argparse.Namespace) -> int:
     from abreast.cli.running import run_experiment
     from abreast.experiment import Experiment
 
+    for name in ("case", "tag", "variant", "limit", "debug", "fresh", "seed", "repeats"):
+        if getattr(args, name):
+            raise BadInput(f"--{name}: a run goes on as it was started", "abreast run SPEC starts one that differs")
     with stores.find_store(args.store) as store:
         experiment, started = Experiment.reopen(store, args.run)
     return run_experiment(experiment, args, started)

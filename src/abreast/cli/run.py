@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--yes", action="store_true", help="answer yes to questions")
     add("--strict", action="store_true", help="warnings are failures")
     add("--force", action="store_true", help="go on although a check failed")
-    add("--quiet", action="store_true", help="only the verdict")
+    add("--quiet", action="store_true", help="no progress and no checks, only the result")
     add("--verbose", action="store_true", help="a line for each start and end of a trial")
     add("--events", metavar="FILE", help="everything that happens, as JSON lines")
     add("--output", metavar="DIR", help="where the report goes, instead of runs/RUN beside the store")
@@ -72,7 +72,7 @@ def options_of(args: argparse.Namespace, started: Options | None = None) -> Opti
         "seed": args.seed,
         "store": args.store,
         "case": tuple(args.case),
-        "tag": dict(_pair(text) for text in args.tag),
+        "tag": _tags(args.tag),
         "variant": tuple(args.variant),
         "limit": args.limit,
         "debug": args.debug,
@@ -94,6 +94,16 @@ def _parallel(word: str | None) -> int | str | None:
         return int(word or "")
     except ValueError:
         raise BadInput(f"--parallel {word}: must be a whole number or auto") from None
+
+
+def _tags(texts: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        key, value = _pair(text)
+        if key in found:
+            raise BadInput(f"--tag {key} is given twice", "cases must have all tags; ask for one value of each")
+        found[key] = value
+    return found
 
 
 def _pair(text: str) -> tuple[str, str]:

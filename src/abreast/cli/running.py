@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +19,7 @@ from abreast.errors import Incomplete
 from abreast.execute import Listener
 from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
+from abreast.experiment.stored import shown_params
 from abreast.report.sentence import SIMULATED
 from abreast.store import open_store
 from abreast.view.progress import EventFile, Verbose, progress
@@ -64,8 +66,10 @@ def _say_what_is_reused(prepared: Prepared, quiet: bool) -> None:
     if prepared.continues:
         say(f"  going on with {prepared.continues}: {_many(prepared.to_execute, 'trial')} left")
     elif prepared.reuses:
+        failures = sum(reuse.failed for reuse in prepared.reuses)
+        which = f" ({failures:,} of them failures: --retry-failed executes those again)" if failures else ""
         say(
-            f"  reusing {_many(len(prepared.reuses), 'answer')} of earlier runs, executing "
+            f"  reusing {_many(len(prepared.reuses), 'answer')} of earlier runs{which}, executing "
             f"{prepared.to_execute:,} (--fresh executes all)"
         )
 
@@ -130,8 +134,12 @@ def ending(result: Result) -> int:
         first = f"{result.fix}, then: " if result.fix and "--" not in result.fix else ""
         say(f"       {first}abreast resume {result.run}{_where(result)}{_more(result)}")
         return Incomplete.exit_code
-    if result.planned and all(summary.ok == 0 for summary in result.analysis.variants):
+    variants = result.analysis.variants
+    if result.planned and all(summary.ok == 0 for summary in variants):
         say(f"error: no trial gave an answer. See why: abreast logs {result.run}{_where(result)}")
+        return 1
+    if result.analysis.score_name is not None and all(summary.unscored == summary.ok for summary in variants):
+        say(f"error: no answer could be scored. See why: abreast logs {result.run}{_where(result)}")
         return 1
     return 0
 
@@ -163,7 +171,8 @@ def dry_run(prepared: Prepared) -> None:
     for position in sorted(first):
         trial = prepared.plan.trial(position)
         target = prepared.targets[position % len(prepared.targets)]
-        print(f"--- {trial.variant.name} ({target.name}), case {trial.case.id}")
+        params = ", ".join(f"{key}={value!r}" for key, value in shown_params(trial.variant).items())
+        print(f"--- {trial.variant.name} ({target.name}; {params}), case {trial.case.id}")
         print(tables.printable(target.request(trial).prompt))
     print(f"--- {prepared.to_execute:,} trials would be executed; nothing was sent")
 
@@ -179,7 +188,8 @@ def unused(path: Path) -> Path:
 
 
 def _sql_hint(result: Result) -> str:
-    return f'abreast sql {stores.shown(result.store)} "select * from predictions"'
+    query = f"select * from predictions where run = '{result.run}'"
+    return f'abreast sql {shlex.quote(stores.shown(result.store))} "{query}"'
 
 
 def _where(result: Result) -> str:
@@ -190,6 +200,7 @@ def _where(result: Result) -> str:
 def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
     """Execute the baseline twice under two names; a difference found is a fault of the set-up."""
     twins = experiment.against_itself()
+    args.fresh = True  # answers of yesterday test nothing
     with contextlib.closing(twins.prepare(options_of(args))) as prepared:
         if not args.quiet:
             introduce(prepared)
@@ -202,5 +213,6 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
     if found:
         say("error: a difference was found where there is none: something favours one side (order, state, cache)")
         return 1
-    say("  as it must be: nothing found between the baseline and itself")
+    few = [comparison.verdict.reason for comparison in result.analysis.comparisons if comparison.verdict.reason]
+    say(f"  nothing found, but {few[0]}" if few else "  as it must be: nothing found between the baseline and itself")
     return 0

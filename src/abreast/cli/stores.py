@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 from pathlib import Path
 
 from abreast.errors import BadInput
@@ -41,7 +42,7 @@ def _only_store() -> str:
 
 def option(store: Store) -> str:
     """What a command printed for copying needs so that it finds this store."""
-    return "" if _here() == [shown(store.path)] else f" --store {shown(store.path)}"
+    return "" if _here() == [shown(store.path)] else f" --store {shlex.quote(shown(store.path))}"
 
 
 def shown(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ def argument(parser: argparse.ArgumentParser) -> None:
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None:
     """Print rows; `nothing` goes to standard error if there are none."""
     if as_json:
-        json.dump(list(rows), sys.stdout, ensure_ascii=False, indent=2, default=str)
+        json.dump([_plain(row) for row in rows], sys.stdout, ensure_ascii=False, indent=2, default=str)
         print()
         return
     if not rows:
@@ -37,6 +38,15 @@ def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None
             for cell, width, to_right in zip(line, widths, right, strict=True)
         ]
         print("  ".join(aligned).rstrip())
+
+
+def _plain(value: Any) -> Any:
+    """The same without numbers that JSON has no word for."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def console() -> Console:

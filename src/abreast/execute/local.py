@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 
 from abreast.errors import Crashed, Skipped, classify
 from abreast.execute.job import Job
 from abreast.execute.workers import Workers
-from abreast.model import Answer, Failure, Outcome, Usage
+from abreast.model import Answer, Failure, Outcome, Request, Usage
 from abreast.targets import Target
 
 
@@ -41,48 +44,79 @@ class LocalEngine:
         started_at, start = time.time(), time.perf_counter()
         if job.attempt == 1:
             job.timing.first_started_at = started_at
-        outcome = await self._outcome(job)
+        try:
+            outcome = await self._outcome(job)
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - pytest's Skipped is one; without an outcome the run would wait
+            outcome = Outcome("error", failure=classify(error))
         outcome.started_at = started_at
         outcome.service_s = time.perf_counter() - start
         outcome.finished_at = started_at + outcome.service_s
         finished(job, outcome)
 
     async def _outcome(self, job: Job) -> Outcome:
-        target = self._targets[job.variant]
         limit: asyncio.Timeout | None = None
         seconds = 0.0
         try:
-            request = target.request(job.trial)
+            request = await self._request(job)
             job.prompt = request.prompt
             seconds = self._timeout(len(request.prompt))
             async with asyncio.timeout(seconds) as limit:
-                answer = await target.answer(job.trial, request, job.attempt, self._workers)
+                answer = await self._targets[job.variant].answer(job.trial, request, job.attempt, self._workers)
             return Outcome("ok", checked(answer))
         except asyncio.CancelledError:
-            return Outcome("cancelled", failure=Failure("cancelled", "unknown", "cancelled while in flight"))
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                return Outcome("cancelled", failure=Failure("cancelled", "unknown", "cancelled while in flight"))
+            return Outcome("error", failure=Failure("crash", "variant", "the target cancelled itself"))
         except TimeoutError as error:
             if limit is not None and limit.expired():
                 return Outcome("error", failure=Failure("timeout", "variant", f"no answer within {seconds:g} s"))
             return Outcome("error", failure=classify(error))
         except Skipped as reason:
             return Outcome("skipped", failure=Failure("skipped", "unknown", str(reason)))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a target raises is its outcome
-            return Outcome("error", failure=classify(error))
+
+    async def _request(self, job: Job) -> Request:
+        """What is sent. A user's transform may take a while, so it does not run where everything else waits for it."""
+        target = self._targets[job.variant]
+        if not target.transforms:
+            return target.request(job.trial)
+        async with asyncio.timeout(self._timeout(0)):
+            made: Request = await self._workers.in_thread(target.request, job.trial)
+            return made
 
 
 def checked(answer: object) -> Answer:
     """An answer that can be stored and scored: a target may be a user's, and so may what it returns."""
     if not isinstance(answer, Answer):
         raise Crashed(f"the target returned {type(answer).__name__}, not an Answer")
-    parts: list[tuple[str, object, type | tuple[type, ...]]] = [
-        ("text", answer.text, str),
-        ("data", answer.data, Mapping),
-        ("usage", answer.usage, Usage),
-        ("cost_usd", answer.cost_usd, (int, float, type(None))),
-        ("model", answer.model, (str, type(None))),
-        ("raw_response", answer.raw_response, (str, type(None))),
-    ]
-    for name, value, kind in parts:
-        if not isinstance(value, kind):
-            raise Crashed(f"the answer's {name} is a {type(value).__name__}: {value!r}"[:500])
-    return answer
+    usage, cost = answer.usage, answer.cost_usd
+    if type(answer.text) is not str or not isinstance(answer.data, Mapping) or not isinstance(usage, Usage):
+        raise Crashed("the answer's text must be text, its data a mapping and its usage a Usage")
+    plain = Usage(*(_count(getattr(usage, item.name)) for item in fields(Usage))) if usage != _NO_USAGE else usage
+    amount = None if cost is None else _amount(cost)
+    if plain is usage and amount == cost and type(cost) in (float, type(None)):
+        return answer
+    return replace(answer, usage=plain, cost_usd=amount)
+
+
+_NO_USAGE = Usage()
+
+
+def _count(value: object) -> int | None:
+    """Tokens as a plain whole number, whatever whole number it was."""
+    try:
+        return None if value is None else int(operator.index(value))  # type: ignore[arg-type]
+    except TypeError:
+        raise Crashed(f"the answer's tokens must be whole numbers, got {value!r}"[:500]) from None
+
+
+def _amount(value: object) -> float:
+    try:
+        amount = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        amount = math.nan
+    if not 0 <= amount < math.inf:
+        raise Crashed(f"the answer's cost_usd must be dollars of at least 0, got {value!r}"[:500])
+    return amount

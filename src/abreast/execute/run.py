@@ -65,7 +65,7 @@ class Records:
         ]
         if job.case not in self._written:  # with the first trial of it: a case without one may be cleaned away
             self._written.add(job.case)
-            together.append(("cases", rows.case_row(digest, cases.input_digest(job.case), job.trial.case)))
+            together.append(("cases", rows.case_row(digest, cases.input_digest(job.case), cases[job.case])))
             if job.trial.case.tags:
                 writer.register(rows.columns_of("tag", job.trial.case.tags))
         if outcome.answer is not None and outcome.answer.data:

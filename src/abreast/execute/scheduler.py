@@ -21,7 +21,9 @@ from abreast.execute.retry import Retry
 from abreast.model import Failure, Outcome
 from abreast.plan import Plan
 
-WINDOW = 64  # no variant starts a block more than this many (or four times what is in flight) past the done prefix
+WINDOW = 5_000  # no variant starts a block more than this many past the stored prefix
+AHEAD = 32  # jobs that wait in a lane, besides as many as are in flight
+LOOK_AGAIN_S = 0.1
 UNWRITTEN = 5_000  # rows the writer may be behind before nothing more starts
 
 
@@ -201,19 +203,18 @@ class Scheduler:
         if self.stopped is not None:
             return
         plan, done = self._plan, self._plan.done
-        end = min(len(self._blocks), self._prefix + max(WINDOW, 4 * self.in_flight))
-        while self._cursor < end:
+        end = min(len(self._blocks), self._prefix + WINDOW)
+        while self._cursor < end and min(map(len, self._lanes)) < AHEAD + self.in_flight:
             block = int(self._blocks[self._cursor])
             self._cursor += 1
             positions = plan.dispatch(block)
             case = plan.parts(positions[0])[0]
-            content = plan.cases[case]
             left = 0
             for slot, position in enumerate(positions):
                 if not done[position]:
                     left += 1
                     variant = position % len(plan.variants)
-                    self._lanes[variant].append(Job(plan.trial(position, content), variant, block, slot, case, now))
+                    self._lanes[variant].append(Job(plan.trial(position), variant, block, slot, case, now))
             self._open[block] = left
 
     def _start(self, now: float) -> float:
@@ -223,7 +224,7 @@ class Scheduler:
         while True:
             earliest = self._backoff[0][0] - now if self._backoff else UNTIL_AN_EVENT
             if self._records.waiting() > UNWRITTEN:
-                return earliest
+                return min(earliest, LOOK_AGAIN_S)  # not every commit says so when it is through
             chosen: Job | None = None
             for lane in self._lanes:
                 if not lane or (chosen is not None and lane[0].order > chosen.order):

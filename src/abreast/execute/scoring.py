@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 
-from abreast.model import Answer, Case, Score
+from abreast.model import Answer, Case, Score, Usage
 from abreast.scorers.base import Scorer
 from abreast.store import Store, Writer
 from abreast.store.rows import score_rows
@@ -38,12 +38,15 @@ class Scoring:
         self._items.put((position, case, answer))
 
     def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Leave what is not scored yet for a resume; a scorer that is at work gets a moment."""
+        """Go on for a moment, then leave what is not scored yet for a resume."""
+        loop.call_later(PATIENCE_S, self._give_up)
+
+    def _give_up(self) -> None:
         self._abandoned = True
-        loop.call_later(PATIENCE_S, self._over.set)
+        self._over.set()
 
     def finish(self) -> None:
-        """Score what is left; if it was abandoned, wait only for the scorer at work."""
+        """Score what is left, for as long as that may take or somebody wants it."""
         self._items.put(None)
         self._over.wait()
 
@@ -67,7 +70,7 @@ def scored(scorer: Scorer, case: Case, answer: Answer) -> Sequence[Score]:
     """The scores of one answer; a crash of the scorer is said in them and spoils nothing."""
     try:
         return tuple(_with_number(score) for score in scorer.score(case, answer))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a scorer may be a user's
+    except BaseException as error:  # noqa: BLE001 - a scorer may be a user's, and so may what it raises
         explanation = f"crashed: {type(error).__name__}: {error}"
         return tuple(Score(column, None, explanation) for column in scorer.columns)
 
@@ -88,13 +91,17 @@ def unscored(store: Store, run_id: int, scorers: Sequence[Scorer]) -> Iterator[I
         for _ in wanted
     )
     rows = store.each(
-        "SELECT t.position, c.id, c.input, c.expected, c.tags, c.case_group, p.answer, p.value, p.data, t.model "
+        "SELECT t.position, c.id, c.input, c.expected, c.tags, c.case_group, p.answer, p.value, p.data, t.model, "
+        "t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.cost_usd, t.cost_basis, "
+        "p.raw_response "
         "FROM trials t JOIN cases c ON c.digest = t.case_digest "
         "JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
         f"WHERE t.run_id = ? AND t.status = 'ok' AND {known} < ?",
         (run_id, *(part for pair in wanted for part in pair), len(wanted)),
     )
-    for position, case_id, value, expected, tags, group, text, answer_value, data, model in rows:
+    for position, case_id, value, expected, tags, group, text, kept, data, model, *rest in rows:
         case = Case(case_id, json.loads(value), json.loads(expected), json.loads(tags), group)
-        kept = None if answer_value is None else json.loads(answer_value)
-        yield position, case, Answer(text, kept, json.loads(data) if data else {}, model=model)
+        *tokens, cost, basis, raw = rest
+        answer_value = None if kept is None else json.loads(kept)
+        known = json.loads(data) if data else {}
+        yield position, case, Answer(text, answer_value, known, Usage(*tokens), cost, basis or "unknown", model, raw)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import multiprocessing
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -109,14 +110,23 @@ class Experiment:
 
     def run(self, options: Options | None = None, **overrides: Any) -> Result:
         """Execute what is missing and analyse the whole. Inside a running event loop, in a thread of its own."""
+        if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker imports the script
+            raise BadInput(
+                "a worker process imported the script that starts the run",
+                'put the call of .run() under: if __name__ == "__main__":',
+            )
         chosen = replace(options or Options(), **overrides) if overrides else options or Options()
         with closing(self.prepare(chosen)) as prepared:
             prepared.refuse_if_failed()
             try:
                 asyncio.get_running_loop()
             except RuntimeError:
-                return asyncio.run(prepared.execute())
-            return _in_thread(prepared)
+                result = asyncio.run(prepared.execute())
+            else:
+                result = _in_thread(prepared)
+        if result.stopped == "interrupted":  # what is done is stored; the script that called is interrupted too
+            raise KeyboardInterrupt
+        return result
 
     def report(self, run: str = "latest") -> str:
         """The terminal report of a stored run, as text."""
@@ -157,7 +167,7 @@ class Experiment:
         try:
             check_expected(cases.without_expected, scorers)
             digests = [variant_digest(variant, target) for variant, target in zip(variants, targets, strict=True)]
-            plan = Plan(cases, variants, digests, spec.repeats, spec.seed)
+            plan = Plan(cases, variants, digests, spec.repeats, spec.seed, [target.sees for target in targets])
             store = open_store(self._store_path(options.store))
             return Prepared(spec, self.base, self.origin, options, plan, targets, scorers, primary, baseline, store)
         except BaseException:
@@ -200,7 +210,7 @@ def _in_thread(prepared: Prepared) -> Result:
 
 def _overridden(spec: Spec, options: Options) -> Spec:
     limits = spec.limits.model_dump(exclude_unset=True)
-    if options.parallel is not None:
+    if options.parallel is not None or options.trial_parallelism is not None:
         limits["parallel"] = options.parallel
     if options.trial_parallelism is not None:
         limits["trial_parallelism"] = options.trial_parallelism

@@ -135,6 +135,8 @@ class Prepared:
             orphans.reap(self.store.abandoned())
         if self.continues:
             held = self.store.claim(self.continues)
+            spec = stored_spec(self.spec, self.base, self.origin, self.options)
+            self.store.revise(held, self.primary, self.baseline, spec)
             self._register_columns()
         else:
             known = {row[0] for row in self.store.rows("SELECT run FROM runs")} if self.exists else set()
@@ -142,11 +144,14 @@ class Prepared:
             indexes = sorted({self.plan.parts(reuse.position)[0] for reuse in self.reuses})
             rows = (case_row(cases.digest(index), cases.input_digest(index), cases[index]) for index in indexes)
             held = self.store.begin(self._new_run(new_name(known)), rows, self.reuses, self.options.fresh)
-        if self.options.retry_failed:
+        if self.options.retry_failed or self._reuses_retried():
             self.store.note_retried_failures(held)
         self.store.close()
         mark_done(self.plan, self.store, held.run_id, not self.options.retry_failed)
         return held
+
+    def _reuses_retried(self) -> bool:
+        return bool(self.reuses) and self.store.sources_retried([reuse.run_id for reuse in self.reuses])
 
     def _register_columns(self) -> None:
         with self.store.change() as connection:
@@ -241,8 +246,8 @@ class Prepared:
         why = "the store could not be written for a while" if stopped == "store" else told
         if final < len(self.plan):
             return "incomplete", why or f"{len(self.plan) - final} trials failed by infrastructure"
-        if stopped is not None and any(True for _ in unscored(self.store, held.run_id, self.scorers)):
-            return "incomplete", why
+        if any(True for _ in unscored(self.store, held.run_id, self.scorers)):
+            return "incomplete", why or "answers are left that could not be scored"
         return "complete", None
 
 

@@ -1,21 +1,23 @@
 """Keys: which answers may stand for which trials.
 
-A key is composed of the contender's digest (target, its version, parameters), the digest of what the target sees of
-the case, the repeat, and the occurrence. Renaming a variant or a case, or correcting an expected answer, changes no
-key; the simulator alone is keyed by the whole case, because it knows the truth.
+A key is composed of the contender's digest (target, its version, parameters), what the target sees of the case, the
+repeat, and the occurrence. Renaming a variant or correcting an expected answer changes no key; the simulator alone is
+keyed by the whole case, because it knows the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
 from abreast.digest import compose
 from abreast.model import Variant
 from abreast.plan.plan import Plan
-from abreast.store import Reuse, Store
+from abreast.store import Reuse, Store, StoredOutcome
 from abreast.targets import Target
+from abreast.targets.base import Sees
 from abreast.targets.request import digest_of_params
 
 
@@ -35,27 +37,47 @@ def find_reusable(plan: Plan, targets: Sequence[Target], store: Store, failures_
     found: list[Reuse] = []
     for digest in dict.fromkeys(plan.digests):
         variants = [index for index, other in enumerate(plan.digests) if other == digest]
-        whole = targets[variants[0]].keyed_by_expected
+        sees = targets[variants[0]].sees
         known = {
-            (case if whole else seen, repeat, occurrence): (run_id, position)
-            for seen, case, repeat, occurrence, run_id, position in store.outcomes_of(digest, failures_too)
+            (_seen(sees, stored), stored.repeat, stored.occurrence): (
+                stored.run_id,
+                stored.position,
+                bool(stored.failed),
+            )
+            for stored in store.outcomes_of(digest, failures_too)
         }
         if known:
             for variant in variants:
-                found.extend(_matches(plan, variant, whole, known))
+                found.extend(_matches(plan, variant, sees, known))
     return found
 
 
-def _matches(plan: Plan, variant: int, whole: bool, known: dict[tuple[str, int, int], tuple[int, int]]) -> list[Reuse]:
+def _seen(sees: Sees, stored: StoredOutcome) -> Hashable:
+    if sees == "case":
+        return _case_key(stored.input_digest, stored.case_id, json.loads(stored.tags), stored.group)
+    return stored.input_digest if sees == "input" else stored.case_digest
+
+
+def _case_key(input_digest: str, case_id: str, tags: Mapping[str, str], group: str | None) -> Hashable:
+    return input_digest, case_id, tuple(sorted(tags.items())), group
+
+
+def _planned(plan: Plan, case: int, sees: Sees) -> Hashable:
+    if sees == "case":
+        content = plan.cases[case]
+        return _case_key(plan.cases.input_digest(case), content.id, content.tags, content.group)
+    return plan.cases.input_digest(case) if sees == "input" else plan.cases.digest(case)
+
+
+def _matches(
+    plan: Plan, variant: int, sees: Sees, known: Mapping[tuple[Hashable, int, int], tuple[int, int, bool]]
+) -> list[Reuse]:
     matches = []
     for case in range(len(plan.cases)):
-        seen = plan.cases.digest(case) if whole else plan.cases.input_digest(case)
-        occurrence = plan.occurrence(case, variant)
+        seen, occurrence = _planned(plan, case, sees), plan.occurrence(case, variant)
         for repeat in range(plan.repeats):
             position = plan.position(case, repeat, variant)
             source = known.get((seen, repeat, occurrence))
             if source is not None and not plan.done[position]:
-                matches.append(
-                    Reuse(position, plan.cases.digest(case), variant, repeat, occurrence, source[0], source[1])
-                )
+                matches.append(Reuse(position, plan.cases.digest(case), variant, repeat, occurrence, *source))
     return matches

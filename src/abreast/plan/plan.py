@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.digest import compose
-from abreast.model import Case, Trial, Variant
+from abreast.model import Trial, Variant
 from abreast.spec.cases import CaseTable, expand_duplicates
+from abreast.targets.base import Sees
 
 _MASK = 2**64 - 1
 
@@ -24,7 +25,13 @@ class Plan:
     """Cases × variants × repeats, in dispatch order."""
 
     def __init__(
-        self, cases: CaseTable, variants: Sequence[Variant], digests: Sequence[str], repeats: int, seed: int
+        self,
+        cases: CaseTable,
+        variants: Sequence[Variant],
+        digests: Sequence[str],
+        repeats: int,
+        seed: int,
+        sees: Sequence[Sees] | None = None,
     ) -> None:
         self.cases = cases
         self.variants = tuple(variants)
@@ -35,6 +42,7 @@ class Plan:
         self._order = dispatch_order(cases.groups, seed)
         self._case_occurrence = expand_duplicates(cases)
         self.variant_occurrence = tuple(self.digests[:i].count(digest) for i, digest in enumerate(self.digests))
+        self.sees = tuple(sees or ["input"] * len(self.variants))
         self._same = tuple(self.digests.count(digest) for digest in self.digests)
 
     def __len__(self) -> int:
@@ -53,19 +61,15 @@ class Plan:
         case, repeat = divmod(block, self.repeats)
         return case, repeat, variant
 
-    def trial(self, position: int, case: Case | None = None) -> Trial:
+    def trial(self, position: int) -> Trial:
+        """The trial there, with a case of its own: what one target does to it, no other sees."""
         index, repeat, variant = self.parts(position)
-        return Trial(
-            position,
-            self.cases[index] if case is None else case,
-            self.variants[variant],
-            repeat,
-            self.occurrence(index, variant),
-        )
+        return Trial(position, self.cases[index], self.variants[variant], repeat, self.occurrence(index, variant))
 
     def occurrence(self, case: int, variant: int) -> int:
-        """Tells apart trials that would otherwise have one key: identical variants, identical inputs."""
-        return self._case_occurrence(case) * self._same[variant] + self.variant_occurrence[variant]
+        """Tells apart trials that would otherwise have one key: identical variants, and cases that look the same."""
+        alike = self._case_occurrence(case) if self.sees[variant] == "input" else 0  # ids tell the others apart
+        return alike * self._same[variant] + self.variant_occurrence[variant]
 
     def dispatch(self, block: int) -> list[int]:
         """The positions of the block that is the so-manieth to start, in the order its variants start."""

@@ -97,6 +97,6 @@ def picture(comparison: Comparison) -> dict[str, Any] | None:
         "middle": x(interval.estimate),
         "zero": x(0.0),
         "ticks": [(x(at * reach), points(at * reach) if at else "0") for at in (-1, -0.5, 0, 0.5, 1)],
-        "alternative": f"{points(interval.estimate)} points, 95 % interval from {points(interval.low)} to "
+        "alternative": f"{points(interval.estimate)} points, interval from {points(interval.low)} to "
         f"{points(interval.high)}, zero is {'outside' if interval.low > 0 or interval.high < 0 else 'inside'}",
     }

@@ -51,7 +51,7 @@ def sentence(comparison: Comparison) -> str:
     if interval is not None:
         text += f": {points(interval.estimate)} points"
         if not result.reason:
-            text += f" (95 % interval {points(interval.low)} … {points(interval.high)})"
+            text += f" ({interval.level * 100:.4g} % interval {points(interval.low)} … {points(interval.high)})"
     count = f"{result.wins} wins, {result.losses} losses, {result.ties} ties in {comparison.cases:,} cases"
     return f"{text}; {count}"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import shlex
+from typing import Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -17,13 +19,15 @@ _COLOURS = {"better": "bold green", "worse": "bold red", "inconclusive": "bold y
 def render(analysis: Analysis, where: str = "") -> RenderableType:
     """The whole report; `where` is what a command needs to find the store, such as ` --store demo/results.db`."""
     parts: list[RenderableType] = [Text("  ").append(_verdict_line(line)) for line in verdict_lines(analysis)]
+    if analysis.run["debug"]:
+        parts.insert(0, Text("  DEBUG run of a few cases: not a result", style="bold magenta"))
     parts += [Text(""), _table(analysis)]
     for comparison in analysis.comparisons:
         if comparison.differences:
             cases = ", ".join(
                 f"{item.case_id} ({item.baseline:.2g} → {item.variant:.2g})" for item in comparison.differences[:3]
             )
-            show = f"abreast show {analysis.run['run']} {comparison.differences[0].case_id}{where}"
+            show = f"abreast show {analysis.run['run']} {shlex.quote(comparison.differences[0].case_id)}{where}"
             parts += [Text(f"  look at  {cases}"), Text(f"           {show}", no_wrap=True, overflow="ignore")]
     if analysis.stored < analysis.planned:
         left = analysis.planned - analysis.stored
@@ -39,13 +43,19 @@ def _verdict_line(line: str) -> Text:
 
 
 def _table(analysis: Analysis) -> Table:
+    titles = ("", "score", "ok", "errors", "cost", "p50", "p95", "tokens in / out")
+    rows = [_cells(summary) for summary in analysis.variants]
+    told = [index for index in range(len(titles)) if index < 3 or any(row[index] not in _NOTHING for row in rows)]
     table = Table(box=None, pad_edge=True, header_style="dim")
-    table.add_column("", no_wrap=True)
-    for title in ("score", "ok", "errors", "cost", "p50", "p95", "tokens in / out"):
-        table.add_column(title, justify="right" if title != "errors" else "left", no_wrap=True)
-    for summary in analysis.variants:
-        table.add_row(*(Text(cell) for cell in _cells(summary)))
+    for index in told:
+        justify: Literal["left", "right"] = "left" if titles[index] in ("", "errors") else "right"
+        table.add_column(titles[index], justify=justify, no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(row[index]) for index in told))
     return table
+
+
+_NOTHING = ("–", "0 / 0")  # a column of nothing else is left out
 
 
 def _cells(summary: VariantSummary) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ itself is copied: in memory while small, on disk when large, so that editing the
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
 import json
@@ -57,20 +58,17 @@ class CaseTable:
         self._digests = bytearray()
         self._inputs = bytearray()
         self._objects: dict[int, Case] = {}  # those of Python that no text could keep
-        self._last: tuple[int, Case] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, index: int) -> Case:
+        """A case of the caller's own: what is done to its lists and mappings, nobody else sees."""
         if index in self._objects:
-            return self._objects[index]
-        if self._last is not None and self._last[0] == index:
-            return self._last[1]
+            case = self._objects[index]
+            return case if isinstance(case.input, str) else copy.deepcopy(case)
         case_id, value, expected, tags, group = json.loads(self._line(self._offsets[index], self._offsets[index + 1]))
-        case = Case(case_id, value, expected, tags, group)
-        self._last = (index, case)
-        return case
+        return Case(case_id, value, expected, tags, group)
 
     def digest(self, index: int) -> str:
         """Of everything in the case."""

@@ -12,6 +12,8 @@ from abreast.stats.intervals import Interval, Numbers, paired_t
 
 INFORMATIVE = 10  # with fewer cases that differ, no interval can be trusted
 
+GROUPS = 5  # with fewer, the spread between groups is not known
+
 Word = Literal["better", "worse", "inconclusive"]
 
 
@@ -43,6 +45,9 @@ def verdict(differences: Numbers, level: float = 0.95, groups: Sequence[Hashable
         reason = (
             f"too few informative cases: {wins + losses} of {len(values)} differ, at least {INFORMATIVE} are needed"
         )
+        return Verdict("inconclusive", interval, wins, losses, ties, reason)
+    if groups is not None and len(set(groups)) < GROUPS:
+        reason = f"too few groups: {len(set(groups))}, at least {GROUPS} are needed"
         return Verdict("inconclusive", interval, wins, losses, ties, reason)
     word: Word = "better" if interval.low > 0 else "worse" if interval.high < 0 else "inconclusive"
     return Verdict(word, interval, wins, losses, ties)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from abreast.errors import BadInput
-from abreast.store.store import NewRun, Reuse, Store
+from abreast.store.store import NewRun, Reuse, Store, StoredOutcome
 from abreast.store.writer import Lease, Writer
 
-__all__ = ["Lease", "NewRun", "Reuse", "Store", "Writer", "open_store"]
+__all__ = ["Lease", "NewRun", "Reuse", "Store", "StoredOutcome", "Writer", "open_store"]
 
 SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 

@@ -264,6 +264,8 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
         "prompt": "p.prompt",
         "raw_response": "p.raw_response",
     }
+    for name in ("latency_s", "queue_s", "backoff_s", "service_s", "cost_usd"):  # what is reused is not paid again
+        fields[name] = f"CASE WHEN t.reused_from IS NULL THEN t.{name} END"
     selected = [f"{fields.get(name, 't.' + name)} AS {name}" for name in CORE_COLUMNS]
     scores: list[str] = []
     for name, column in named(columns):
@@ -309,9 +311,10 @@ SELECT run, variant, 'all' AS segment, 'derived' AS source,
   AVG(new_latency) AS avg_latency,
   {percentile.format(p="0.5")} AS p50_latency,
   {percentile.format(p="0.95")} AS p95_latency,
-  AVG(CASE WHEN status = 'error' THEN 1.0 ELSE 0.0 END) AS error_rate,
+  AVG(CASE status WHEN 'error' THEN 1.0 WHEN 'ok' THEN 0.0 END) AS error_rate,
   SUM(CASE WHEN reused_from IS NULL THEN cost_usd END) AS cost_usd,
-  SUM(cost_usd) / NULLIF(SUM(score), 0) AS cost_per_correct
+  CASE WHEN COUNT(cost_usd) = SUM(CASE WHEN status = 'ok' THEN 1 ELSE 0 END)
+    THEN SUM(cost_usd) / NULLIF(SUM(score), 0) END AS cost_per_correct
 FROM timed GROUP BY run, variant
 """
 

@@ -43,6 +43,21 @@ class NewRun:
     columns: Sequence[schema.Column]
 
 
+class StoredOutcome(NamedTuple):
+    """An outcome that could be reused, and what of its case a target may have seen."""
+
+    input_digest: str
+    case_digest: str
+    case_id: str
+    tags: str
+    group: str | None
+    repeat: int
+    occurrence: int
+    run_id: int
+    position: int
+    failed: bool
+
+
 class Reuse(NamedTuple):
     """A trial of this run that takes over the answer of an earlier one."""
 
@@ -53,6 +68,7 @@ class Reuse(NamedTuple):
     occurrence: int
     run_id: int
     source: int
+    failed: bool = False
 
 
 class Store:
@@ -179,7 +195,7 @@ class Store:
             row[0]
             for row in self.rows(
                 "SELECT position FROM trials WHERE run_id = ? AND status <> 'cancelled' "
-                "AND NOT (status = 'error' AND (error_blame = 'infrastructure' OR NOT ?))",
+                "AND NOT (status = 'error' AND (error_blame <> 'variant' OR NOT ?))",
                 (run_id, failures_too),
             )
         ]
@@ -197,23 +213,19 @@ class Store:
         }
         return [found.get(variant, (0, 0.0, 0, 0.0)) for variant in range(variants)]
 
-    def outcomes_of(
-        self, variant_digest: str, failures_too: bool = True
-    ) -> Iterator[tuple[str, str, int, int, int, int]]:
-        """Every outcome worth reusing of this very contender, as (input digest, case digest, repeat, occurrence,
-        run id, position).
-
-        The newest original comes last, so that a dictionary built from them keeps it.
-        """
-        yield from self.each(
-            "SELECT c.input_digest, c.digest, t.repeat, t.occurrence, t.run_id, t.position FROM variants v "
+    def outcomes_of(self, variant_digest: str, failures_too: bool = True) -> Iterator[StoredOutcome]:
+        """Every outcome worth reusing of this very contender; the newest original last: a dictionary keeps it."""
+        rows = self.each(
+            "SELECT c.input_digest, c.digest, c.id, c.tags, c.case_group, t.repeat, t.occurrence, t.run_id, "
+            "t.position, t.status = 'error' FROM variants v "
             "JOIN trials t ON t.run_id = v.run_id AND t.variant = v.variant "
             "JOIN cases c ON c.digest = t.case_digest "
             "WHERE v.digest = ? AND t.status IN ('ok', 'error') "
-            "AND NOT (t.status = 'error' AND (t.error_blame = 'infrastructure' OR NOT ?)) "
+            "AND NOT (t.status = 'error' AND (t.error_blame <> 'variant' OR NOT ?)) "
             "ORDER BY t.reused_from IS NULL, t.seq",
             (variant_digest, failures_too),
         )
+        return (StoredOutcome(*row) for row in rows)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -315,6 +327,26 @@ class Store:
             connection.execute("UPDATE runs SET primary_score = ? WHERE run_id = ?", (primary, run_id))
             add_columns(connection, [schema.Column("score", column, "real") for column in versions])
         self.close()
+
+    def revise(self, held: Lease, primary: str | None, baseline: str, spec: Mapping[str, Any]) -> None:
+        """A run goes on under a spec whose scorers, primary or baseline may have changed meanwhile."""
+        with self.change() as connection:
+            kept = "json_set(?, '$.options.retry_failed', json_extract(spec, '$.options.retry_failed'))"
+            connection.execute(
+                f"UPDATE runs SET primary_score = ?, baseline = ?, spec = {kept} WHERE run_id = ?",
+                (primary, baseline, to_json(spec), held.run_id),
+            )
+
+    def sources_retried(self, run_ids: Sequence[int]) -> bool:
+        """Whether in one of these runs failures were rolled again on purpose."""
+        wanted = to_json(sorted(set(run_ids)))
+        return bool(
+            self.rows(
+                "SELECT 1 FROM runs WHERE run_id IN (SELECT value FROM json_each(?)) "
+                "AND json_extract(spec, '$.options.retry_failed') LIMIT 1",
+                (wanted,),
+            )
+        )
 
     def note_retried_failures(self, held: Lease) -> None:
         """For good: the variants' own failures were rolled again on purpose, and reports must say so."""

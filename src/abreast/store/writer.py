@@ -160,14 +160,16 @@ class Writer:
             for table, mode in _MODES.items():
                 if table in tables:
                     connection.executemany(schema.insert(table, mode), tables[table])
-            if now - self._last_heartbeat >= HEARTBEAT_S:
+            beats = now - self._last_heartbeat >= HEARTBEAT_S
+            if beats:
                 connection.execute("UPDATE runs SET heartbeat_at = ? WHERE run_id = ?", (now, self.lease.run_id))
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        self._last_heartbeat = now
+        if beats:
+            self._last_heartbeat = now
 
     def _check_lease(self, connection: apsw.Connection) -> None:
         found = connection.execute("SELECT epoch FROM runs WHERE run_id = ?", (self.lease.run_id,)).fetchall()

@@ -7,6 +7,9 @@ from typing import Any, Literal, Protocol
 
 from abreast.model import Answer, Request, Trial
 
+Sees = Literal["input", "case", "truth"]
+"""What of a case a target sees: its input; also its id, tags and group; or even the expected answer."""
+
 Place = Literal["loop", "thread", "process"]
 """Where a trial runs: what only waits costs next to nothing, a process of its own costs memory and a core."""
 
@@ -22,14 +25,15 @@ class Workers(Protocol):
 class Target(Protocol):
     """What is measured. `version` is part of the key of every answer: whatever could change one must change it.
 
-    `name` is what limits and displays go by; `simulated` marks every result for good. `keyed_by_expected` is for
-    targets that know the truth.
+    `name` is what limits and displays go by; `simulated` marks every result for good. `sees` is what of a case an
+    answer may depend on: answers are reused by it. `transforms` says that making a request runs a user's code.
     """
 
     name: str
     version: str
     simulated: bool
-    keyed_by_expected: bool
+    sees: Sees
+    transforms: bool
     place: Place
 
     def request(self, trial: Trial) -> Request:

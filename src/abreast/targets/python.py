@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
 import json
+import pickle
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from abreast.digest import compose
 from abreast.errors import BadInput, Crashed, NoAnswer, suggestion
 from abreast.model import Answer, Executor, Request, Trial, Usage
 from abreast.python_reference import load_function, source_digest
-from abreast.targets.base import Place, Workers
+from abreast.targets.base import Place, Sees, Workers
 from abreast.targets.request import Renderer
 
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -23,7 +26,6 @@ class PythonTarget:
     """`function(case, **params)`; with dataclass parameters `function(item, params)`."""
 
     simulated = False
-    keyed_by_expected = False
 
     def __init__(
         self, where: str, target: str | Callable[..., Any], params: Any, executor: Executor, version: str
@@ -40,9 +42,14 @@ class PythonTarget:
             raise BadInput(
                 f"{where}: {self.name} is async; executor: process is for plain functions", "remove executor"
             )
+        if self._in_process:
+            _check_sendable(where, self.function)
         shown = {key: value for key, value in self._params.items() if key in ("prompt", "transform")}
         self._renderer = Renderer(where, shown if not self._typed else {})
+        self.transforms = self._renderer.transforms
+        self.sees: Sees = "input" if self._typed else "case"
         self._arguments = {key: value for key, value in self._params.items() if key != "transform"}
+        self._mutable = any(isinstance(value, list | dict | set) for value in self._arguments.values())
         self._check_signature(where)
         self.version = compose("python", self.name, source_digest(self.function), version, self._renderer.version)
 
@@ -74,7 +81,7 @@ class PythonTarget:
         if request.input is not case.input:
             case = dataclasses.replace(case, input=request.input)
         arguments: tuple[Any, ...] = (case.input, self._object) if self._typed else (case,)
-        keywords = self._arguments
+        keywords = copy.deepcopy(self._arguments) if self._mutable else self._arguments
         if "prompt" in keywords:
             keywords = {**keywords, "prompt": request.prompt}
         call = functools.partial(self.function, **keywords) if keywords else self.function
@@ -92,6 +99,16 @@ class PythonTarget:
         return None
 
 
+def _check_sendable(where: str, function: Callable[..., Any]) -> None:
+    try:
+        pickle.dumps(function)
+    except Exception as error:
+        raise BadInput(
+            f"{where}: {reference_of(function)} cannot be sent to another process ({error})",
+            "define it at the top of a module, or remove executor: process",
+        ) from error
+
+
 def reference_of(function: Callable[..., Any]) -> str:
     """How a function is called in tables and messages."""
     inner = _innermost(function)
@@ -107,6 +124,9 @@ def _innermost(function: Callable[..., Any]) -> Any:
     return function
 
 
+_ANSWERS = (str, bool, int, float, list, tuple, set, frozenset, Decimal)
+
+
 def as_answer(returned: Any) -> Answer:
     """What a function returned, as an answer.
 
@@ -119,6 +139,8 @@ def as_answer(returned: Any) -> Answer:
         raise NoAnswer("the function returned None")
     if isinstance(returned, Mapping):
         return _from_mapping(dict(returned))
+    if not isinstance(returned, _ANSWERS) and not hasattr(returned, "tolist"):
+        raise Crashed(f"the function returned a {type(returned).__name__}: return text, a number, a list or a dict")
     return Answer(as_text(returned), None if isinstance(returned, str) else returned)
 
 

@@ -31,6 +31,7 @@ class Renderer:
             if not callable(self._transform):
                 raise BadInput(f"{where}: transform must be python:module:function, got {transform!r}")
             parts.append(source_digest(self._transform))
+        self.transforms = self._transform is not None
         self.version = compose("renderer", digest(params.get("prompt")), *parts)
 
     def request(self, trial: Trial) -> Request:

@@ -19,7 +19,7 @@ from abreast import errors
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, suggestion
 from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
-from abreast.targets.base import Place, Workers
+from abreast.targets.base import Place, Sees, Workers
 from abreast.targets.request import Renderer, digest_of_params
 
 _NORMAL = NormalDist()
@@ -67,12 +67,13 @@ class Simulated:
     """`target: simulated`: accuracy, latency, errors by kind and a capacity, all declared."""
 
     simulated = True
-    keyed_by_expected = True
+    sees: Sees = "truth"
     place: Place = "loop"
 
     def __init__(self, where: str, params: Mapping[str, Any], seed: int, shared: dict[str, Any]) -> None:
         self.name = "simulated"
         self._renderer = Renderer(where, params)
+        self.transforms = self._renderer.transforms
         check = _Checked(where, params)
         self._accuracy = check.share("accuracy", 1.0)
         self._correlation = check.share("correlation", 0.5)

@@ -1,0 +1,272 @@
+"""Whose fault an exception is, whatever it is made of."""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import pickle
+import socket
+import ssl
+import urllib.error
+from email.message import Message
+from typing import Any
+
+import pytest
+
+from abreast.errors import Crashed, RateLimited, Refused, TrialError, classify
+
+
+def made(name: str, *bases: type[BaseException], **attributes: Any) -> BaseException:
+    """An exception of a class of this name, as an SDK would have it."""
+    return type(name, bases or (Exception,), attributes)("x")
+
+
+def of(error: BaseException) -> tuple[str, str]:
+    failure = classify(error)
+    return failure.kind, failure.blame
+
+
+NETWORK = ("network", "infrastructure")
+RESOURCES = ("resources", "infrastructure")
+TIMEOUT = ("timeout", "infrastructure")
+CRASH = ("crash", "variant")
+RATE_LIMIT = ("rate_limit", "infrastructure")
+
+
+def http_error(code: int, **headers: str) -> urllib.error.HTTPError:
+    message = Message()
+    for name, value in headers.items():
+        message[name.replace("_", "-")] = value
+    return urllib.error.HTTPError("http://x", code, "no", message, None)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionRefusedError("no"),
+        BrokenPipeError("gone"),
+        socket.gaierror(-2, "Name or service not known"),
+        ssl.SSLError(1, "bad record"),
+        http.client.IncompleteRead(b"half"),
+        http.client.RemoteDisconnected("gone"),
+        http.client.BadStatusLine("?"),
+        urllib.error.URLError(ConnectionRefusedError("no")),
+        urllib.error.URLError(socket.gaierror(-3, "try again")),
+        urllib.error.ContentTooShortError("half", None),  # type: ignore[arg-type]
+        *(OSError(number, "x") for number in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ECONNRESET, errno.EPIPE)),
+        OSError(errno.ETIMEDOUT, "the kernel gave up"),
+        *(made(name) for name in ("ConnectError", "ReadError", "WriteError", "RemoteProtocolError", "ProtocolError")),
+        *(made(name) for name in ("ServerDisconnectedError", "ClientConnectorError", "ClientOSError")),
+        *(made(name) for name in ("APIConnectionError", "ConnectionError", "NewConnectionError")),
+        made("MyError", type(made("ReadError"))),
+    ],
+    ids=repr,
+)
+def test_a_fault_of_the_network_is_no_fault_of_the_variant(error: BaseException) -> None:
+    assert of(error) == NETWORK
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        *(OSError(number, "x") for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EAGAIN)),
+        RuntimeError("can't start new thread"),
+        urllib.error.URLError(OSError(errno.EMFILE, "too many open files")),
+    ],
+    ids=repr,
+)
+def test_what_the_driver_runs_out_of_is_no_fault_of_the_variant(error: BaseException) -> None:
+    assert of(error) == RESOURCES
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TimeoutError("slow"),
+        made("ReadTimeout"),
+        made("APITimeoutError", type(made("APIConnectionError"))),
+        made("Slow", type(made("ConnectTimeout", OSError))),
+        urllib.error.URLError(TimeoutError("timed out")),
+    ],
+    ids=repr,
+)
+def test_a_client_that_waited_too_long_is_tried_again(error: BaseException) -> None:
+    assert of(error) == TIMEOUT
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("bad"),
+        FileNotFoundError(errno.ENOENT, "no such file"),
+        PermissionError(errno.EACCES, "no"),
+        IsADirectoryError(errno.EISDIR, "x"),
+        RuntimeError("boom"),
+        urllib.error.URLError("unknown url type: ftps"),
+        urllib.error.URLError(FileNotFoundError("no such file")),
+        http.client.InvalidURL("no"),
+        made("LocalProtocolError", type(made("ProtocolError"))),
+        made("Coded", code=7),
+        made("Flagged", status=True),
+        SystemExit(503),
+        KeyboardInterrupt(),
+    ],
+    ids=repr,
+)
+def test_the_rest_is_the_variants_own(error: BaseException) -> None:
+    assert of(error) == CRASH
+
+
+class Response:
+    def __init__(self, status_code: Any, headers: Any = None) -> None:
+        self.status_code = status_code
+        self.headers = headers
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (made("E", status_code=429), RATE_LIMIT),
+        (made("E", status=529), RATE_LIMIT),
+        (made("E", code=503), NETWORK),
+        (made("E", response=Response(500)), NETWORK),
+        (made("E", status_code=None, response=Response(401)), ("auth", "infrastructure")),
+        (made("E", status_code=413), ("too_long", "variant")),
+        (made("E", status_code=400), CRASH),
+        (made("ReadError", status=200), NETWORK),
+        (made("E", status_code=9999, status="429", code=lambda: 429), CRASH),
+        (http_error(429), RATE_LIMIT),
+        (http_error(404), CRASH),
+        (http_error(502), NETWORK),
+    ],
+)
+def test_an_http_status_decides(error: BaseException, expected: tuple[str, str]) -> None:
+    assert of(error) == expected
+
+
+def raised(error: BaseException, *, cause: BaseException | None = None, during: BaseException | None = None) -> Any:
+    error.__cause__ = cause
+    error.__context__ = during
+    error.__suppress_context__ = cause is not None
+    return error
+
+
+def test_what_caused_an_error_decides_and_is_named() -> None:
+    wrapped = raised(RuntimeError("call failed"), cause=raised(ValueError("inner"), cause=ConnectionResetError("peer")))
+    assert of(wrapped) == NETWORK
+    assert classify(wrapped).message == "RuntimeError: call failed (caused by ConnectionResetError: peer)"
+    assert of(raised(RuntimeError("x"), cause=RateLimited("slow", retry_after=3))) == RATE_LIMIT
+    assert of(raised(RuntimeError("x"), cause=Refused("no"))) == ("refused", "variant")
+    assert of(raised(made("E", status_code=400), cause=ConnectionResetError())) == CRASH, "the nearest word counts"
+
+
+def test_what_was_being_handled_decides_only_if_it_was_the_infrastructure() -> None:
+    assert of(raised(KeyError("x"), during=ConnectionResetError())) == NETWORK
+    assert of(raised(KeyError("x"), during=Refused("no"))) == CRASH
+    hidden = raised(KeyError("x"), during=ConnectionResetError())
+    hidden.__suppress_context__ = True
+    assert of(hidden) == CRASH, "raise ... from None"
+
+
+def test_a_group_of_errors_is_looked_into() -> None:
+    assert of(ExceptionGroup("tasks", [ValueError("x"), ExceptionGroup("more", [ConnectionResetError()])])) == NETWORK
+    assert of(ExceptionGroup("tasks", [ValueError("x")])) == CRASH
+
+
+def test_a_circle_of_causes_ends() -> None:
+    one, two = ValueError("1"), ValueError("2")
+    one.__cause__, two.__cause__ = two, one
+    assert of(one) == CRASH
+    reason = made("E")
+    reason.reason = reason  # type: ignore[attr-defined]
+    assert of(reason) == CRASH
+
+
+class Hostile(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("class")
+
+    @property
+    def status_code(self) -> int:
+        raise RuntimeError("status")
+
+    @property
+    def response(self) -> Any:
+        raise RuntimeError("response")
+
+
+class HostileTrial(Crashed):
+    def __str__(self) -> str:
+        return None  # type: ignore[return-value]
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        raise RuntimeError("kind")
+
+
+class OddText(str):
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        raise RuntimeError("format")
+
+    def __reduce__(self) -> Any:
+        raise RuntimeError("pickle")
+
+
+class Odd(Exception):
+    def __str__(self) -> str:
+        return OddText("odd")
+
+
+def test_an_exception_that_breaks_when_looked_at_is_still_classified() -> None:
+    assert of(Hostile()) == CRASH
+    assert classify(Hostile()).message == "Hostile: (its message cannot be shown: ValueError)"
+    broken = HostileTrial.__new__(HostileTrial)
+    assert of(broken) == CRASH
+    assert of(raised(Hostile(), cause=ConnectionResetError())) == NETWORK
+    assert classify(Odd()).message == "Odd: odd"
+    for error in (Hostile(), broken, Odd()):
+        assert pickle.loads(pickle.dumps(classify(error))) == classify(error)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (2, 2.0),
+        (0.5, 0.5),
+        ("7", 7.0),
+        (b"7", 7.0),
+        (0, 0.0),
+        (1e12, 3600.0),
+        (10**400, None),
+        (-1, None),
+        (float("nan"), None),
+        (float("inf"), None),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+        ("", None),
+        (True, None),
+        ([1], None),
+        (None, None),
+    ],
+)
+def test_a_wait_is_kept_only_if_it_can_be_waited(given: Any, kept: float | None) -> None:
+    assert RateLimited("slow", retry_after=given).retry_after == kept
+    assert classify(made("E", status_code=429, response=Response(429, {"Retry-After": given}))).retry_after == kept
+    late: TrialError = RateLimited("slow")
+    late.retry_after = given
+    assert classify(late).retry_after == kept
+
+
+def test_the_wait_is_read_from_the_headers_of_any_client() -> None:
+    assert classify(http_error(429, Retry_After="9")).retry_after == 9.0
+    assert classify(made("E", status=503, headers={"retry-after": "4"})).retry_after == 4.0
+    assert classify(made("E", status=503, headers=3)).retry_after is None

@@ -1,0 +1,520 @@
+"""What counts as the same function: its digest changes with whatever may change its answers, and with nothing else."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import datetime
+import decimal
+import functools
+import importlib
+import logging
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import jinja2
+import numpy as np
+import pydantic
+import pytest
+
+from abreast import python_reference
+from abreast.errors import BadInput
+from abreast.python_reference import load_function, source_digest
+
+
+def answer(case: Any, held: Any = None) -> str:
+    return str(held)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    level: Any = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenSlots:
+    level: Any = 1
+
+
+class Slots:
+    __slots__ = ("__private", "level", "never_set")
+
+    def __init__(self, level: Any, private: int = 0) -> None:
+        self.level = level
+        self.__private = private
+
+
+class SlotsBelow(Slots):
+    __slots__ = ("more",)
+
+
+class Plain:
+    def __init__(self, level: Any) -> None:
+        self.level = level
+
+    def method(self, case: Any) -> Any:
+        return self.level
+
+    def __call__(self, case: Any) -> Any:
+        return self.level
+
+
+class Words(list[str]):
+    pass
+
+
+class Point(collections.namedtuple("Point", "x y")):
+    __slots__ = ()
+
+
+class Model(pydantic.BaseModel):
+    level: int
+    _hidden: int = pydantic.PrivateAttr(default=0)
+
+
+def closure(held: Any) -> Callable[..., Any]:
+    def inner(case: Any) -> Any:
+        return held
+
+    return inner
+
+
+def default(held: Any) -> Callable[..., Any]:
+    def inner(case: Any, held: Any = held) -> Any:
+        return held
+
+    return inner
+
+
+def keyword_default(held: Any) -> Callable[..., Any]:
+    def inner(case: Any, *, held: Any = held) -> Any:
+        return held
+
+    return inner
+
+
+def attribute(held: Any) -> Callable[..., Any]:
+    def inner(case: Any) -> Any:
+        return None
+
+    inner.held = held  # type: ignore[attr-defined]
+    return inner
+
+
+HOLDERS: list[Callable[[Any], Callable[..., Any]]] = [
+    closure,
+    default,
+    keyword_default,
+    attribute,
+    lambda held: functools.partial(answer, held=held),
+    lambda held: functools.partial(answer, "case", held),
+    lambda held: Plain(held),
+    lambda held: Plain(held).method,
+    lambda held: Plain(Plain([{"deep": held}])).method,
+    lambda held: functools.wraps(answer)(closure(held)),
+    lambda held: functools.lru_cache(closure(held)),
+    lambda held: {"a": held}.get,
+]
+
+
+@pytest.mark.parametrize("hold", HOLDERS)
+def test_whatever_holds_an_object_its_content_counts(hold: Callable[[Any], Callable[..., Any]]) -> None:
+    assert source_digest(hold(Frozen(1))) == source_digest(hold(Frozen(1)))
+    assert source_digest(hold(Frozen(1))) != source_digest(hold(Frozen(2)))
+
+
+def slot_pair(level: int) -> SlotsBelow:
+    made = SlotsBelow(1)
+    made.more = level
+    return made
+
+
+def generator(level: int) -> Iterator[int]:
+    yield from range(level)
+
+
+CONTENTS: list[Callable[[int], Any]] = [
+    lambda n: n,
+    lambda n: str(n),
+    lambda n: Frozen(n),
+    lambda n: FrozenSlots(n),
+    lambda n: FrozenSlots(Frozen([n])),
+    lambda n: Slots(n),
+    lambda n: Slots(1, private=n),
+    slot_pair,
+    lambda n: Plain(n),
+    lambda n: Plain(Plain(n)),
+    lambda n: Words([str(n)]),
+    lambda n: Point(1, n),
+    lambda n: Model(level=n),
+    lambda n: types.SimpleNamespace(level=n),
+    lambda n: np.array([1, n]),
+    lambda n: np.array([1, None, {"n": n}], dtype=object),
+    lambda n: np.arange(5000) // (n + 1000),
+    lambda n: np.float32(n),
+    lambda n: Plain(np.array([n])),
+    lambda n: np.random.default_rng(n),
+    lambda n: random.Random(n),
+    lambda n: collections.deque([n]),
+    lambda n: collections.defaultdict(list, {"n": n}),
+    lambda n: collections.OrderedDict(n=n),
+    lambda n: {1, "x", n},
+    lambda n: {n: 1},
+    lambda n: bytearray([n]),
+    lambda n: memoryview(bytes([n])),
+    lambda n: types.MappingProxyType({"n": n}),
+    lambda n: {"n": n}.values(),
+    lambda n: re.compile(f"x{{{n}}}"),
+    lambda n: re.match("x*", "x" * n),
+    lambda n: Path(str(n)),
+    lambda n: datetime.date(2026, 1, n),
+    lambda n: decimal.Decimal(n),
+    lambda n: range(n),
+    lambda n: iter([n]),
+    generator,
+    lambda n: (each for each in [n]),
+    lambda n: functools.partial(answer, held=n),
+    lambda n: jinja2.Template(f"hello {n}"),
+    lambda n: closure(closure(n)),
+    lambda n: lambda: n,
+]
+
+
+@pytest.mark.parametrize("make", CONTENTS)
+def test_every_kind_of_data_counts_by_its_content(make: Callable[[int], Any]) -> None:
+    assert source_digest(closure(make(3))) == source_digest(closure(make(3)))
+    assert source_digest(closure(make(3))) != source_digest(closure(make(4)))
+
+
+class Service:
+    """An object of the user's that has settings and a lock."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self.lock = threading.Lock()
+        self.log = logging.getLogger("service")
+
+    @functools.cached_property
+    def connection(self) -> Any:
+        return object()
+
+    def __call__(self, case: Any) -> str:
+        return self.model
+
+
+def test_services_count_by_their_class_and_their_owners_by_the_rest() -> None:
+    with socket.socket() as one, socket.socket() as two, Path(__file__).open() as file:
+        one.bind(("127.0.0.1", 0))
+        assert source_digest(closure(one)) == source_digest(closure(two))
+        assert source_digest(closure(file)) != source_digest(closure(one))
+    for make in (threading.Lock, threading.Event, threading.Thread, threading.local, object, mock.Mock):
+        assert source_digest(closure(make())) == source_digest(closure(make()))
+    assert source_digest(Service("a")) == source_digest(Service("a"))
+    assert source_digest(Service("a")) != source_digest(Service("b"))
+
+
+def test_what_a_cached_property_keeps_is_no_content() -> None:
+    used = Service("a")
+    assert used.connection
+    assert source_digest(used) == source_digest(Service("a"))
+
+
+def test_content_that_cannot_be_read_is_refused_with_the_name_of_the_object() -> None:
+    with pytest.raises(BadInput, match=r"closure.<locals>.inner.held.level is a _csv.reader, which has no") as raised:
+        source_digest(closure(Plain(csv.reader(["a,b"]))))
+    assert raised.value.fix == "give the variant a version:, or make it a dataclass"
+
+
+def test_data_without_a_bottom_is_refused() -> None:
+    nested: list[Any] = []
+    for _ in range(5000):
+        nested = [nested]
+    with pytest.raises(BadInput, match="nested too deeply"):
+        source_digest(closure(nested))
+
+
+@dataclass
+class Node:
+    name: str
+    peers: list[Node] = field(default_factory=list)
+
+
+def test_objects_that_hold_each_other_have_a_digest() -> None:
+    def ring(name: str) -> Node:
+        one, two = Node("one"), Node(name)
+        one.peers, two.peers = [two, one], [one]
+        return one
+
+    assert source_digest(closure(ring("two"))) == source_digest(closure(ring("two")))
+    assert source_digest(closure(ring("two"))) != source_digest(closure(ring("2")))
+
+
+def test_a_shared_object_counts_as_two_equal_ones() -> None:
+    shared = Frozen(1)
+    assert source_digest(closure([shared, shared])) == source_digest(closure([Frozen(1), Frozen(1)]))
+
+
+def test_two_lambdas_of_one_line_are_two_functions() -> None:
+    up, down = (lambda case: case + 1), (lambda case: case - 1)
+    assert source_digest(up) != source_digest(down)
+
+
+def test_an_object_that_lies_about_its_class_has_a_digest() -> None:
+    assert source_digest(closure(mock.Mock(spec=answer)))
+
+
+# Modules
+
+
+class Workshop:
+    """A folder of modules, written and loaded afresh each time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.files: dict[str, str] = {}
+
+    def digest(self, reference: str = "python:entry_module:f", **files: str) -> str:
+        self.files |= files
+        for name, text in self.files.items():
+            file = self.path / f"{name.replace('__', '/', 1)}.py"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(textwrap.dedent(text))
+        self.forget()
+        return source_digest(load_function(reference))
+
+    def forget(self) -> None:
+        for name in [name for name, module in sys.modules.items() if self._is_mine(module)]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+
+    def _is_mine(self, module: types.ModuleType) -> bool:
+        paths = [vars(module).get("__file__"), *(vars(module).get("__path__") or ())]
+        return any(str(path).startswith(str(self.path)) for path in paths if path)
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    made = Workshop(tmp_path)
+    yield made
+    made.forget()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "import helper_module\ndef f(case):\n    return helper_module.g(case)\n",
+        "import helper_module as h\ndef f(case):\n    return h.g(case)\n",
+        "from helper_module import g\ndef f(case):\n    return g(case)\n",
+        "from helper_module import Thing\ndef f(case):\n    return Thing()\n",
+        "from helper_module import VALUE\ndef f(case):\n    return VALUE\n",
+        "from helper_module import *\ndef f(case):\n    return g(case)\n",
+        "def f(case):\n    from helper_module import g\n    return g(case)\n",
+        "def f(case):\n    import os, helper_module\n    return helper_module.g(case)\n",
+        "if True: import helper_module\ndef f(case):\n    return helper_module.g(case)\n",
+        "import importlib\nh = importlib.import_module('helper_module')\ndef f(case):\n    return h.g(case)\n",
+        "from middle_module import (  # why\n    g,\n)\ndef f(case):\n    return g(case)\n",
+        "import middle_module\ndef f(case):\n    return middle_module.g(case)\n",
+    ],
+)
+def test_an_edit_of_an_imported_module_changes_the_digest(entry: str, workshop: Workshop) -> None:
+    helper = "VALUE = 1\nclass Thing: pass\ndef g(case):\n    return 1\n"
+    middle = "import entry_module  # a circle\nfrom helper_module import g\n"
+    before = workshop.digest(entry_module=entry, middle_module=middle, helper_module=helper, unrelated_module="x = 1")
+    assert workshop.digest() == before
+    assert workshop.digest(unrelated_module="x = 2") == before
+    assert workshop.digest(helper_module=helper.replace("return 1", "return 2")) != before
+
+
+def test_modules_of_a_package_count_where_they_are_imported(workshop: Workshop) -> None:
+    before = workshop.digest(
+        "python:some_package.entry:f",
+        some_package____init__="",
+        some_package__entry="from . import near\nfrom .far import g\ndef f(case):\n    return near, g\n",
+        some_package__near="x = 1\n",
+        some_package__far="def g(case):\n    return 1\n",
+        some_package__other="x = 1\n",
+    )
+    reference = "python:some_package.entry:f"
+    assert workshop.digest(reference, some_package__other="x = 2\n") == before
+    for name in ("near", "far", "__init__"):
+        text = workshop.files[f"some_package__{name}"]
+        assert workshop.digest(reference, **{f"some_package__{name}": text + "y = 1\n"}) != before
+        assert workshop.digest(reference, **{f"some_package__{name}": text}) == before
+
+
+def test_what_else_was_imported_does_not_count(workshop: Workshop) -> None:
+    before = workshop.digest(
+        "python:some_package:f", some_package____init__="def f(case):\n    return 1\n", some_package__other="x = 1\n"
+    )
+    importlib.import_module("some_package.other")
+    assert source_digest(load_function("python:some_package:f")) == before
+
+
+def test_data_that_a_module_reads_from_a_file_counts(workshop: Workshop) -> None:
+    entry = """
+        import pathlib, helper_module
+        PROMPT = pathlib.Path(__file__).with_name("prompt.txt").read_text()
+        def g():
+            return PROMPT
+        def f(case):
+            return g() + helper_module.CONFIG["x"]
+    """
+    helper = """
+        import json, pathlib
+        CONFIG = json.loads(pathlib.Path(__file__).with_name("config.json").read_text())
+    """
+    (workshop.path / "prompt.txt").write_text("hello")
+    (workshop.path / "config.json").write_text('{"x": "1"}')
+    before = workshop.digest(entry_module=entry, helper_module=helper)
+    (workshop.path / "prompt.txt").write_text("good day")
+    changed = workshop.digest()
+    assert changed != before
+    (workshop.path / "config.json").write_text('{"x": "2"}')
+    assert workshop.digest() not in (before, changed)
+
+
+def test_what_a_function_of_a_module_remembers_does_not_count(workshop: Workshop) -> None:
+    entry = """
+        CLIENT = None
+        def f(case):
+            global CLIENT
+            CLIENT = CLIENT or "a client"
+            return CLIENT
+    """
+    before = workshop.digest(entry_module=entry)
+    function = load_function("python:entry_module:f")
+    function("case")
+    assert source_digest(function) == before
+
+
+def test_only_names_that_are_read_count_not_attributes_of_that_name(workshop: Workshop) -> None:
+    script = """
+        level = {}
+        class Box:
+            pass
+        def f(case):
+            return [(lambda: case.level)() for _ in range(3)]
+    """
+    first, second = (run_script(workshop.path, script.format(level)) for level in ("level = 1", "level = 2"))
+    assert first == second
+    script = script.replace("case.level", "level")
+    first, second = (run_script(workshop.path, script.format(level)) for level in ("level = 1", "level = 2"))
+    assert first != second
+
+
+def test_the_version_of_an_installed_package_counts(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = "import yaml\nimport json\ndef f(case):\n    return yaml.safe_load(case)\n"
+    before = workshop.digest(entry_module=entry)
+    asked = []
+
+    def version(package: str) -> str:
+        asked.append(package)
+        return "99"
+
+    monkeypatch.setattr(python_reference, "_version", version)
+    assert workshop.digest() != before
+    assert asked == ["yaml"], "not those of the standard library"
+
+
+def test_a_package_is_found_under_another_name_than_its_distribution() -> None:
+    assert python_reference._version("yaml").lower().startswith("pyyaml ")
+    assert python_reference._version("numpy") == np.__version__
+    assert python_reference._version("no_such_package") == ""
+
+
+def test_a_function_behind_a_decorator_of_a_library_counts(workshop: Workshop) -> None:
+    entry = "import contextlib\n@contextlib.contextmanager\ndef f(case):\n    yield LEVEL\nLEVEL = int('1')\n"
+    before = workshop.digest(entry_module=entry)
+    load_function("python:entry_module:f")
+    sys.modules["entry_module"].LEVEL = 2  # type: ignore[attr-defined]
+    assert source_digest(load_function("python:entry_module:f")) != before
+
+
+# Scripts and other processes
+
+
+def run_script(path: Path, script: str, seed: str = "0") -> str:
+    file = path / "script.py"
+    file.write_text(
+        textwrap.dedent(script) + "\nfrom abreast.python_reference import source_digest\nprint(source_digest(f))\n"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, file], capture_output=True, text=True, cwd=path, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+SCRIPT = """
+import functools, logging, random, re, threading
+from dataclasses import dataclass, field
+import jinja2
+import numpy as np
+import helper_module
+from other_module import Base, VALUE
+LOG = logging.getLogger(__name__)
+CHANCE = random.Random()
+WORDS = {"b", "a", "c", ("d", 1)}
+TABLE = np.arange(10)
+TEMPLATE = jinja2.Template("hello {{ name }}")
+@dataclass(frozen=True, slots=True)
+class Settings:
+    names: frozenset = frozenset({"x", "y", "z"})
+    level: int = 3
+class Judge(Base):
+    kinds = {"one", "two"}
+    def __init__(self, settings):
+        self.settings, self.lock = settings, threading.Lock()
+    def ask(self, case, *, words=frozenset("abc")):
+        LOG.info("asked")
+        return helper_module.g(case), WORDS, TABLE, TEMPLATE, VALUE, CHANCE.random(), {"p", "q"} & words
+UNUSED = 1
+f = functools.partial(Judge(Settings()).ask, words={"k", "l", "m"})
+"""
+
+
+def test_a_digest_is_the_same_in_every_process_and_follows_what_a_script_uses(tmp_path: Path) -> None:
+    (tmp_path / "helper_module.py").write_text("def g(case):\n    return {'a', 'b'}\n")
+    (tmp_path / "other_module.py").write_text("VALUE = 1\nclass Base:\n    pass\n")
+    before = run_script(tmp_path, SCRIPT, "1")
+    assert {run_script(tmp_path, SCRIPT, seed) for seed in ("2", "3", "random")} == {before}
+    assert run_script(tmp_path, SCRIPT.replace("UNUSED = 1", "UNUSED = 2\n\n")) == before
+    for old, new in [
+        ("level: int = 3", "level: int = 4"),
+        ("Settings()", "Settings(level=5)"),
+        ("arange(10)", "arange(11)"),
+        ("hello", "bye"),
+        ('"two"', '"three"'),
+        ('"k", "l"', '"k"'),
+    ]:
+        assert run_script(tmp_path, SCRIPT.replace(old, new)) != before, new
+    for name in ("helper_module.py", "other_module.py"):
+        text = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(text + "\nMORE = 1\n")
+        assert run_script(tmp_path, SCRIPT) != before, name
+        (tmp_path / name).write_text(text)
+
+
+def test_a_digest_is_quick() -> None:
+    source_digest(test_a_digest_is_quick)
+    begin = time.perf_counter()
+    for _ in range(3):
+        source_digest(test_a_digest_is_quick)
+        source_digest(Plain(HOLDERS))
+    assert (time.perf_counter() - begin) / 6 < 0.05

@@ -1,0 +1,127 @@
+"""Whose answer stands for whose trial, and under which spec a run goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from abreast import Case, Experiment
+from conftest import Folder
+
+
+def by_language(case: Case) -> str:
+    return f"{case.input} in {case.tags['lang']}"
+
+
+def rows(store: Path, cases: list[Case], target: Any = by_language, **options: Any) -> dict[str, tuple[str, Any]]:
+    experiment = Experiment(cases=cases, target=target, variants={"a": {}}, scorers=["exact"], store=store)
+    return {row["case_id"]: (row["answer"], row["reused_from"]) for row in experiment.run(**options).rows()}
+
+
+GERMAN = Case("de", "hello", "hello in de", {"lang": "de"})
+FRENCH = Case("fr", "hello", "hello in fr", {"lang": "fr"})
+
+
+def test_cases_with_the_same_input_keep_their_own_answers_in_any_order_and_selection(tmp_path: Path) -> None:
+    store = tmp_path / "results.db"
+    rows(store, [GERMAN, FRENCH])
+    for cases in ([FRENCH, GERMAN], [FRENCH], [GERMAN]):
+        found = rows(store, cases)
+        for case in cases:
+            answer, reused = found[case.id]
+            assert answer == case.expected
+            assert reused is not None
+
+
+def test_a_changed_tag_is_seen_by_a_function_that_gets_the_case(tmp_path: Path) -> None:
+    store = tmp_path / "results.db"
+    rows(store, [GERMAN])
+    found = rows(store, [Case("de", "hello", "x", {"lang": "at"})])
+    assert found["de"] == ("hello in at", None)
+
+
+def test_what_one_target_does_to_its_case_no_other_sees(tmp_path: Path) -> None:
+    def spoil(case: Case, much: bool, words: list[str]) -> str:
+        words.append("more")
+        if much:
+            case.input.pop("question")
+            return "yes"
+        return str(case.input["question"]) if len(words) == 2 else "the parameters were spoilt"
+
+    cases = [Case(f"c{n}", {"question": "yes"}, expected="yes") for n in range(12)]
+    result = Experiment(
+        cases=cases,
+        target=spoil,
+        variants={"rude": {"much": True, "words": ["a"]}, "polite": {"much": False, "words": ["a"]}},
+        scorers=["exact"],
+        store=tmp_path / "results.db",
+    ).run(parallel=8)
+    assert {row["answer"] for row in result.rows()} == {"yes"}
+    with_inputs = Experiment(cases=cases, target=spoil, variants={"x": {"much": False, "words": ["a"]}})
+    assert with_inputs.spec.cases[0].input == {"question": "yes"}
+
+
+def test_a_run_goes_on_under_the_scorers_and_the_baseline_of_the_spec_as_it_is_now(folder: Folder) -> None:
+    folder.cases(12)
+    folder.write(
+        "flaky.py",
+        """
+        import pathlib
+        from abreast.errors import Transient
+        def predict(case, word):
+            if case.id == "c3" and not pathlib.Path("mended").exists():
+                raise Transient("gone")
+            return word
+        """,
+    )
+    spec = """
+        cases: cases.jsonl
+        target: python:flaky:predict
+        baseline: %s
+        variants: {a: {word: "yes"}, b: {word: "well, yes"}}
+        scorers: [%s]
+        limits: {retries: 0}
+        """
+    folder.write("spec.yaml", spec % ("a", "exact"))
+    assert folder.command("run", "spec.yaml").code == 3
+    (folder.path / "mended").touch()
+    folder.write("spec.yaml", spec % ("b", "contains"))
+    done = folder.command("run", "spec.yaml")
+    assert done.code == 0, done.err
+    assert "going on with" in done.err
+    assert "a against b" in done.out
+    assert folder.sql("select count(*) n, avg(score) s from predictions") == [{"n": 24, "s": 1.0}]
+
+
+def test_failures_rolled_again_are_told_of_by_every_later_run_that_reuses_them(folder: Folder) -> None:
+    folder.cases(4)
+    folder.write(
+        "moody.py",
+        """
+        import pathlib
+        def predict(case):
+            if not pathlib.Path("mended").exists():
+                raise ValueError("not today")
+            return "yes"
+        """,
+    )
+    folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:moody:predict}}\nscorers: [exact]\n")
+    folder.command("run", "spec.yaml")
+    (folder.path / "mended").touch()
+    told = "executed again on purpose"
+    reused = folder.command("run", "spec.yaml")
+    assert "4 of them failures: --retry-failed" in reused.err
+    assert told not in reused.out
+    assert told in folder.command("run", "spec.yaml", "--retry-failed").out
+    assert told in folder.command("run", "spec.yaml").out
+    assert told not in folder.command("run", "spec.yaml", "--fresh").out
+
+
+def test_a_reused_row_has_no_cost_and_no_latency_of_its_own(folder: Folder) -> None:
+    folder.cases(5)
+    folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated, cost_usd: 1}}\nscorers: [exact]\n")
+    folder.abreast("run", "spec.yaml")
+    folder.abreast("run", "spec.yaml")
+    assert folder.sql("select sum(cost_usd) c, count(latency_s) l, count(*) n from predictions") == [
+        {"c": 5.0, "l": 5, "n": 10}
+    ]
