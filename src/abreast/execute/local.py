@@ -7,7 +7,7 @@ import math
 import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from abreast.errors import Crashed, Skipped, classify
 from abreast.execute.job import Job
@@ -94,14 +94,15 @@ def checked(answer: object) -> Answer:
     usage, cost = answer.usage, answer.cost_usd
     if type(answer.text) is not str or not isinstance(answer.data, Mapping) or not isinstance(usage, Usage):
         raise Crashed("the answer's text must be text, its data a mapping and its usage a Usage")
-    plain = Usage(*(_count(getattr(usage, item.name)) for item in fields(Usage))) if usage != _NO_USAGE else usage
-    amount = None if cost is None else _amount(cost)
-    if plain is usage and amount == cost and type(cost) in (float, type(None)):
+    tokens = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    if all(type(count) in _PLAIN_COUNTS for count in tokens) and (cost is None or type(cost) is float):
+        if cost is not None:
+            _amount(cost)
         return answer
-    return replace(answer, usage=plain, cost_usd=amount)
+    return replace(answer, usage=Usage(*map(_count, tokens)), cost_usd=None if cost is None else _amount(cost))
 
 
-_NO_USAGE = Usage()
+_PLAIN_COUNTS = (int, type(None))
 
 
 def _count(value: object) -> int | None:

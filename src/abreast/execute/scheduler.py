@@ -75,6 +75,10 @@ class Scheduler:
         self._engine = engine
         self._records = records
         self._limits = tuple(limits)
+        self._asked, self._taking, self._settling, self._concluding = (
+            tuple(limit for limit in limits if getattr(type(limit), name) is not getattr(Limit, name))
+            for name in ("wait", "take", "settle", "conclude")
+        )
         self._retry = retry
         self._listener = listener
         self._clock = clock
@@ -160,7 +164,7 @@ class Scheduler:
             if self.stopped == INTERRUPTED:
                 outcome = undecided_if_broken(outcome)
             self.in_flight -= 1
-            for limit in self._limits:
+            for limit in self._settling:
                 limit.settle(job, outcome, now)
             failure = outcome.failure
             delay = self._retry.delay(failure, job.attempt) if failure is not None else None
@@ -170,7 +174,7 @@ class Scheduler:
                 self._listener.retried(job, failure, delay)
                 heapq.heappush(self._backoff, (now + delay, job.trial.position, job))
             else:
-                for limit in self._limits:
+                for limit in self._concluding:
                     limit.conclude(job, outcome, now)
                 self._listener.finished(job, outcome)
                 self._unacknowledged += 1
@@ -252,7 +256,7 @@ class Scheduler:
 
     def _longest_wait(self, job: Job, now: float) -> float:
         longest = 0.0
-        for limit in self._limits:
+        for limit in self._asked:
             wait = limit.wait(job, now)
             if wait > longest:
                 longest = wait
@@ -260,7 +264,7 @@ class Scheduler:
 
     def _dispatch(self, job: Job, now: float) -> None:
         self._lanes[job.variant].popleft()
-        for limit in self._limits:
+        for limit in self._taking:
             limit.take(job, now)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)

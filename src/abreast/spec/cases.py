@@ -58,6 +58,7 @@ class CaseTable:
         self._digests = bytearray()
         self._inputs = bytearray()
         self._objects: dict[int, Case] = {}  # those of Python that no text could keep
+        self._last: tuple[int, Case] | None = None  # the case read last, if it cannot be changed
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -67,8 +68,13 @@ class CaseTable:
         if index in self._objects:
             case = self._objects[index]
             return case if isinstance(case.input, str) else copy.deepcopy(case)
+        if self._last is not None and self._last[0] == index:
+            return self._last[1]
         case_id, value, expected, tags, group = json.loads(self._line(self._offsets[index], self._offsets[index + 1]))
-        return Case(case_id, value, expected, tags, group)
+        case = Case(case_id, value, expected, tags, group)
+        if isinstance(value, str) and not tags and not isinstance(expected, list | dict):
+            self._last = (index, case)  # nothing in it can be changed, so all trials of the case may share it
+        return case
 
     def digest(self, index: int) -> str:
         """Of everything in the case."""
