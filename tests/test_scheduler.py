@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from abreast.execute.listener import Listener
 from abreast.execute.local import LocalEngine
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Scheduler
-from abreast.model import Case, Failure, Outcome, Variant
+from abreast.model import Answer, Case, Failure, Outcome, Request, Variant
 from abreast.plan import Plan, variant_digest
 from abreast.spec import Limits, load_cases
 from abreast.targets import Target, build
@@ -278,6 +279,63 @@ def test_after_a_stop_nothing_starts_and_what_is_in_flight_finishes() -> None:
     assert len(watch.starts) == len(watch.finished_jobs) == 14
     assert elapsed == pytest.approx(20.0)
     assert {outcome.status for _, outcome in watch.finished_jobs} == {"ok"}
+
+
+def outcomes_of(
+    target: Target, during: Callable[[LocalEngine], None], timeout: float = 10.0
+) -> tuple[list[str], float]:
+    """What becomes of one job, and when, if `during` happens right after it was submitted."""
+
+    async def main() -> tuple[list[str], float]:
+        plan, _ = plan_of(1, [{}], 1)
+        engine = LocalEngine([target], lambda _length: timeout)
+        over: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        job = Job(plan.trial(0), 0, 0, 0, 0)
+        engine.submit(job, lambda _job, outcome: over.set_result(outcome))
+        during(engine)
+        outcome = await over
+        found = [outcome.status, outcome.failure.kind if outcome.failure else ""]
+        at = asyncio.get_running_loop().time()
+        await engine.close()
+        plan.cases.close()
+        return found, at
+
+    found: tuple[list[str], float] = run(main())
+    return found
+
+
+class Stubborn:
+    """A target that does not let itself be cancelled."""
+
+    name, version, simulated, sees, transforms, place = "stubborn", "1", False, "input", False, "loop"
+
+    def request(self, trial: Any) -> Request:
+        return Request("prompt", "prompt", {})
+
+    async def answer(self, *_: Any) -> Answer:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(1000)
+
+    async def close(self) -> None: ...
+
+
+def test_what_is_cancelled_before_it_began_has_its_outcome_too() -> None:
+    target = plan_of(1, [{"latency": 1.0}], 1)[1][0]
+    assert outcomes_of(target, lambda engine: engine.cancel()) == (["cancelled", "cancelled"], 0.0)
+
+
+def test_a_target_that_swallows_its_cancellation_is_left_behind() -> None:
+    status, at = outcomes_of(Stubborn(), lambda _: None)
+    assert status == ["error", "timeout"]
+    assert 10.0 < at <= 25.0
+
+    def cancel_later(engine: LocalEngine) -> None:
+        asyncio.get_running_loop().call_later(2.0, engine.cancel)
+
+    status, at = outcomes_of(Stubborn(), cancel_later, timeout=1000.0)
+    assert status == ["cancelled", "cancelled"]
+    assert 2.0 < at <= 15.0
 
 
 def test_a_store_that_is_held_up_delays_and_does_not_hang() -> None:

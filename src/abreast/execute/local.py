@@ -7,13 +7,33 @@ import math
 import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from abreast.errors import Crashed, Skipped, classify
 from abreast.execute.job import Job
 from abreast.execute.workers import Workers
 from abreast.model import Answer, Failure, Outcome, Request, Usage
 from abreast.targets import Target
+
+PATIENCE_S = 5.0  # for a target that was told to end
+
+
+@dataclass(slots=True)
+class Flight:
+    """One attempt on its way."""
+
+    job: Job
+    finished: Callable[[Job, Outcome], None]
+    started_at: float
+    start: float
+    seconds: float = math.inf
+    deadline: float = math.inf
+
+    def end(self, outcome: Outcome) -> None:
+        outcome.started_at = self.started_at
+        outcome.service_s = time.perf_counter() - self.start
+        outcome.finished_at = self.started_at + outcome.service_s
+        self.finished(self.job, outcome)
 
 
 class LocalEngine:
@@ -24,55 +44,73 @@ class LocalEngine:
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._workers = Workers(self._loop)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._begun: dict[asyncio.Task[None], Flight] = {}  # a task cancelled before it begins would say nothing
+        self._cancelled = False
+        self._watch: asyncio.TimerHandle | None = None
 
     def submit(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None:
-        task = self._loop.create_task(self._attempt(job, finished))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._loop.create_task(self._attempt(job, finished))  # which the loop holds until it begins
+        if self._watch is None:
+            self._watch = self._loop.call_later(PATIENCE_S, self._give_up)
 
     def cancel(self) -> None:
-        for task in self._tasks:
+        """Cancel what is in flight, and what was submitted a moment ago as soon as it begins."""
+        self._cancelled = True
+        for task, flight in self._begun.items():
             task.cancel()
+            flight.deadline = min(flight.deadline, self._loop.time())
+
+    def _give_up(self) -> None:
+        """Go on without what neither ended at its deadline nor let itself be cancelled."""
+        now = self._loop.time()
+        late = [task for task, flight in self._begun.items() if now > flight.deadline + PATIENCE_S]
+        for task in late:
+            flight = self._begun.pop(task)
+            flight.end(_cancelled() if self._cancelled else _timed_out(flight.seconds))
+            asyncio._unregister_task(task)  # or the end of the loop would wait for it
+        self._watch = self._loop.call_later(PATIENCE_S, self._give_up) if self._begun else None
 
     async def close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
         for target in self._targets:
             await target.close()
         self._workers.close()
 
     async def _attempt(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None:
-        started_at, start = time.time(), time.perf_counter()
+        flight = Flight(job, finished, time.time(), time.perf_counter())
         if job.attempt == 1:
-            job.timing.first_started_at = started_at
+            job.timing.first_started_at = flight.started_at
+        task = asyncio.current_task()
+        assert task is not None
+        self._begun[task] = flight
         try:
-            outcome = await self._outcome(job)
+            outcome = _cancelled() if self._cancelled else await self._outcome(job, flight)
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001 - pytest's Skipped is one; without an outcome the run would wait
             outcome = Outcome("error", failure=classify(error))
-        outcome.started_at = started_at
-        outcome.service_s = time.perf_counter() - start
-        outcome.finished_at = started_at + outcome.service_s
-        finished(job, outcome)
+        if self._begun.pop(task, None) is not None:  # else nobody waits for it any more
+            flight.end(outcome)
 
-    async def _outcome(self, job: Job) -> Outcome:
+    async def _outcome(self, job: Job, flight: Flight) -> Outcome:
         limit: asyncio.Timeout | None = None
-        seconds = 0.0
         try:
             request = await self._request(job)
             job.prompt = request.prompt
-            seconds = self._timeout(len(request.prompt))
-            async with asyncio.timeout(seconds) as limit:
+            flight.seconds = self._timeout(len(request.prompt))
+            flight.deadline = self._loop.time() + flight.seconds
+            async with asyncio.timeout_at(flight.deadline) as limit:
                 answer = await self._targets[job.variant].answer(job.trial, request, job.attempt, self._workers)
             return Outcome("ok", checked(answer))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                return Outcome("cancelled", failure=Failure("cancelled", "unknown", "cancelled while in flight"))
+                return _cancelled()
             return Outcome("error", failure=Failure("crash", "variant", "the target cancelled itself"))
         except TimeoutError as error:
             if limit is not None and limit.expired():
-                return Outcome("error", failure=Failure("timeout", "variant", f"no answer within {seconds:g} s"))
+                return _timed_out(flight.seconds)
             return Outcome("error", failure=classify(error))
         except Skipped as reason:
             return Outcome("skipped", failure=Failure("skipped", "unknown", str(reason)))
@@ -85,6 +123,14 @@ class LocalEngine:
         async with asyncio.timeout(self._timeout(0)):
             made: Request = await self._workers.in_thread(target.request, job.trial)
             return made
+
+
+def _cancelled() -> Outcome:
+    return Outcome("cancelled", failure=Failure("cancelled", "unknown", "cancelled while in flight"))
+
+
+def _timed_out(seconds: float) -> Outcome:
+    return Outcome("error", failure=Failure("timeout", "variant", f"no answer within {seconds:g} s"))
 
 
 def checked(answer: object) -> Answer:
