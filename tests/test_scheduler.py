@@ -72,9 +72,6 @@ class Memory:
 
     def attempt(self, job: Job, outcome: Outcome, delay: float) -> None: ...
 
-    def waiting(self) -> int:
-        return 0
-
 
 def plan_of(cases: int, variants: Sequence[dict[str, Any]], repeats: int, seed: int = 0) -> tuple[Plan, list[Target]]:
     table = load_cases([Case(f"c{n}", f"q{n}", "yes") for n in range(cases)], Path())
@@ -338,22 +335,64 @@ def test_a_target_that_swallows_its_cancellation_is_left_behind() -> None:
     assert 2.0 < at <= 15.0
 
 
-def test_a_store_that_is_held_up_delays_and_does_not_hang() -> None:
-    class HeldUp(Memory):
-        def waiting(self) -> int:
-            return 10**6 if asyncio.get_running_loop().time() < 5.0 else 0
+class Slow(Memory):
+    """A store that takes a while, and knows how much a kill would have cost at worst."""
 
-    async def main() -> float:
-        plan, targets = plan_of(3, [{"latency": 1.0}], 1)
-        watch, memory = Watch(), HeldUp()
-        engine = LocalEngine(targets, lambda _length: 10.0)
-        scheduler = Scheduler(plan, engine, memory, [], Retry(), watch, asyncio.get_running_loop().time)
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._unsafe = 0
+        self.worst = 0
+
+    def started(self) -> None:
+        self._unsafe += 1
+        self.worst = max(self.worst, self._unsafe)
+
+    def outcome(self, job: Job, outcome: Outcome) -> None:
+        asyncio.get_running_loop().call_later(self._seconds, self._safe, job)
+
+    def _safe(self, job: Job) -> None:
+        self._unsafe -= 1
+        self.scheduler.stored([job])
+
+
+def most_that_a_kill_repeats(latency: float, parallel: Any, store_takes: float) -> int:
+    """Trials that were started and not yet safe, at most, in a run of 60 of them."""
+
+    async def main() -> int:
+        plan, targets = plan_of(60, [{"latency": latency}], 1)
+        memory = Slow(store_takes)
+
+        class Starts(Listener):
+            def started(self, job: Job, in_flight: int) -> None:
+                memory.started()
+
+        engine = LocalEngine(targets, lambda _length: 1000.0)
+        around = Surroundings(lambda *_, **__: None, lambda *_: None)
+        limits = assemble(Limits(parallel=parallel), targets, around)
+        scheduler = Scheduler(plan, engine, memory, limits, Retry(), Starts(), asyncio.get_running_loop().time)
         memory.scheduler = scheduler
         await scheduler.run()
         await engine.close()
-        return asyncio.get_running_loop().time()
+        plan.cases.close()
+        return memory.worst
 
-    assert run(main()) == pytest.approx(6.0, abs=0.2)
+    found: int = run(main())
+    return found
+
+
+@pytest.mark.parametrize("store_takes", [0.002, 0.5, 100.0])
+@pytest.mark.parametrize("parallel", [1, 4, 20])
+def test_a_kill_repeats_no_more_than_what_was_in_flight(parallel: int, store_takes: float) -> None:
+    assert most_that_a_kill_repeats(1.0, parallel, store_takes) == parallel
+
+
+def test_of_trials_shorter_than_a_commit_a_kill_repeats_at_most_twice_as_many() -> None:
+    assert most_that_a_kill_repeats(0.0, 8, 0.5) <= 16
+    assert most_that_a_kill_repeats(0.01, 20, 0.5) <= 40
+
+
+def test_a_found_capacity_holds_its_places_too() -> None:
+    assert most_that_a_kill_repeats(1.0, {"min": 1, "start": 5, "max": 10}, 0.5) == 10
 
 
 def test_auto_finds_an_unknown_capacity_and_every_trial_succeeds() -> None:

@@ -24,6 +24,7 @@ class Flight:
 
     job: Job
     finished: Callable[[Job, Outcome], None]
+    clock: Callable[[], float]
     started_at: float
     start: float
     seconds: float = math.inf
@@ -31,7 +32,7 @@ class Flight:
 
     def end(self, outcome: Outcome) -> None:
         outcome.started_at = self.started_at
-        outcome.service_s = time.perf_counter() - self.start
+        outcome.service_s = self.clock() - self.start
         outcome.finished_at = self.started_at + outcome.service_s
         self.finished(self.job, outcome)
 
@@ -78,7 +79,7 @@ class LocalEngine:
         self._workers.close()
 
     async def _attempt(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None:
-        flight = Flight(job, finished, time.time(), time.perf_counter())
+        flight = Flight(job, finished, self._loop.time, time.time(), self._loop.time())
         if job.attempt == 1:
             job.timing.first_started_at = flight.started_at
         task = asyncio.current_task()

@@ -22,7 +22,7 @@ from abreast.execute.listener import Listener, Listeners
 from abreast.execute.local import LocalEngine
 from abreast.execute.orphans import marked
 from abreast.execute.retry import Retry
-from abreast.execute.scheduler import INTERRUPTED, UNWRITTEN, Scheduler
+from abreast.execute.scheduler import INTERRUPTED, Scheduler
 from abreast.execute.scoring import Item, Scoring
 from abreast.model import Outcome
 from abreast.plan import Plan
@@ -79,10 +79,6 @@ class Records:
             self.writer.put(
                 "attempts", rows.attempt_row(self._run_id, position, job.attempt, outcome, outcome.failure, delay)
             )
-
-    def waiting(self) -> int:
-        # While nothing can be written, nothing more is paid for: a kill would lose it.
-        return UNWRITTEN + 1 if self.writer.is_held_up() else self.writer.waiting()
 
 
 class Recorder(Listener):

@@ -23,7 +23,6 @@ from abreast.store.rows import Row
 
 HEARTBEAT_S = 2.0
 RETRY_S = 1.0
-HELD_UP_S = 1.0
 
 # In this order a row never refers to one that is not there yet. A trial that failed by infrastructure is replaced
 # when a resume executes it again; a case is shared by all runs.
@@ -77,7 +76,6 @@ class Writer:
         self._known: dict[tuple[str, str], str] = {}
         self._connection = sqlite.open_for_writing(path)
         self._last_heartbeat = 0.0
-        self._committing_since: float | None = None
         self._thread = threading.Thread(target=self._work, name=f"abreast-writer-{lease.run}", daemon=True)
         self._thread.start()
 
@@ -101,15 +99,6 @@ class Writer:
                 self._known[key] = wide
                 self.put("columns", (column.kind, column.name, wide))
 
-    def waiting(self) -> int:
-        """How much is queued and not yet committed."""
-        return len(self._queue)
-
-    def is_held_up(self) -> bool:
-        """Whether a commit takes unusually long: another process holds the file, or the disk does not answer."""
-        since = self._committing_since
-        return since is not None and time.monotonic() - since > HELD_UP_S
-
     def close(self) -> None:
         """Commit what is left and end. Raises if the store could not take it."""
         self._closing = True
@@ -131,7 +120,6 @@ class Writer:
                 return
 
     def _try(self, batch: list[Entry]) -> None:
-        self._committing_since = time.monotonic()
         try:
             self._commit(batch)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for rows that never come
@@ -140,8 +128,6 @@ class Writer:
             if first:
                 self._on_failure(self.failure)
             return
-        finally:
-            self._committing_since = None
         self.failure = None
         tokens = [token for _, token in batch if token is not None]
         if tokens:

@@ -29,7 +29,8 @@ class Adaptive(Limit):
         self.allowed = min(max(start, least), self._most)
         self._variants = variants
         self._on_change = on_change
-        self._now = 0
+        self._held = 0  # places taken
+        self._now = 0  # of them, those that the target has to do with
         self._cut_at = -1.0
         self._slow_start = True
         self._step = 1
@@ -39,11 +40,16 @@ class Adaptive(Limit):
         self._reached = False  # whether the limit was the limit since then
 
     def wait(self, job: Job, now: float) -> float:
-        return 0.0 if job.variant not in self._variants or self._now < self.allowed else UNTIL_AN_EVENT
+        return 0.0 if job.variant not in self._variants or self._held < self.allowed else UNTIL_AN_EVENT
 
     def take(self, job: Job, now: float) -> None:
-        self._now += job.variant in self._variants
-        self._reached = self._reached or self._now >= self.allowed
+        mine = job.variant in self._variants
+        self._held += mine
+        self._now += mine
+        self._reached = self._reached or self._held >= self.allowed
+
+    def release(self, job: Job, now: float) -> None:
+        self._held -= job.variant in self._variants
 
     def settle(self, job: Job, outcome: Outcome, now: float) -> None:
         if job.variant not in self._variants:
@@ -78,6 +84,6 @@ class Adaptive(Limit):
 
     def _change(self, allowed: int, kind: str, now: float) -> None:
         before, self.allowed = self.allowed, allowed
-        self._changed_at, self._successes, self._reached = now, 0, self._now >= allowed
+        self._changed_at, self._successes, self._reached = now, 0, self._held >= allowed
         if allowed != before:
             self._on_change(kind, before=before, after=allowed)
