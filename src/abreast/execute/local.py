@@ -15,6 +15,7 @@ from abreast.execute.workers import Workers
 from abreast.model import Answer, Failure, Outcome, Request, Usage
 from abreast.targets import Target
 
+STARTUP_S = 120.0  # for a process to start and to import what it needs
 PATIENCE_S = 5.0  # for a target that was told to end
 
 
@@ -38,7 +39,7 @@ class LocalEngine:
         self._targets = targets
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
-        self._workers = Workers(self._loop)
+        self._workers = Workers(self._loop, self._waits_for_a_process)
         self._begun: dict[asyncio.Task[None], Flight] = {}  # a task cancelled before it begins would say nothing
         self._cancelled = False
         self._watch: asyncio.TimerHandle | None = None  # one timer for all deadlines
@@ -92,6 +93,21 @@ class LocalEngine:
             return Outcome("error", failure=Failure("crash", "variant", "the target cancelled itself"))
         except Skipped as reason:
             return Outcome("skipped", failure=Failure("skipped", "unknown", str(reason)))
+
+    def _waits_for_a_process(self, begins: bool) -> None:
+        """What it takes to start one is no time of the trial."""
+        task = asyncio.current_task()
+        flight = None if task is None else self._begun.get(task)
+        if flight is None or flight.ending is not None:
+            return
+        now = self._loop.time()
+        if begins:
+            flight.deadline = now + max(STARTUP_S, flight.seconds)
+        else:
+            flight.job.timing.queue_s += now - flight.start
+            flight.started_at += now - flight.start
+            flight.start, flight.deadline = now, now + flight.seconds
+            self._look_at(flight.deadline)
 
     def _end(self, flight: Flight, outcome: Outcome) -> None:
         outcome.started_at = flight.started_at

@@ -8,8 +8,9 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from abreast.errors import StoreError
@@ -106,6 +107,7 @@ class Execution:
     unscored: Iterable[Item] = ()
     waits_for_quota: bool = True
     grace_s: float = GRACE_S
+    interruptible: Callable[[Callable[[], object]], None] | None = None  # is told how, where no signal arrives
 
     async def run(self) -> Ending:
         """Execute what is missing, score what is stored, and give everything back."""
@@ -197,9 +199,6 @@ class Execution:
     def _interruptible(self, scheduler: Scheduler, engine: LocalEngine, scoring: Scoring) -> Iterator[None]:
         """First Ctrl-C: start nothing more. Second, or after the grace period: cancel what is in flight. Third: end."""
         loop = asyncio.get_running_loop()
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
 
         def interrupted() -> None:
             if scheduler.stopped is None:
@@ -215,6 +214,11 @@ class Execution:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
 
+        if threading.current_thread() is not threading.main_thread():
+            if self.interruptible is not None:
+                self.interruptible(partial(loop.call_soon_threadsafe, interrupted))
+            yield
+            return
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, interrupted)
         try:

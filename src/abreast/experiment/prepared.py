@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ class Prepared:
         self.done_before = int(plan.done.sum())
         self.simulated = any(target.simulated for target in targets)
         self.findings = examine(self._context())
+        self.interrupt: Callable[[], object] | None = None  # while it executes in a thread, where no signal arrives
 
     @property
     def to_execute(self) -> int:
@@ -81,6 +82,9 @@ class Prepared:
         finally:
             self.store.let_go(held)
 
+    def _may_be_interrupted(self, how: Callable[[], object]) -> None:
+        self.interrupt = how
+
     async def _execute(self, held: Lease) -> Result:
         listener = Listeners(self.options.listeners)
         listener.event("run_started", run=held.run, planned=len(self.plan), to_execute=self.plan.missing())
@@ -96,6 +100,7 @@ class Prepared:
                 listener,
                 pending,
                 self.options.on_quota != "stop",
+                interruptible=self._may_be_interrupted,
             ).run()
             if ending.error is not None:
                 raise ending.error

@@ -122,16 +122,27 @@ class Writer:
     def _try(self, batch: list[Entry]) -> None:
         try:
             self._commit(batch)
+        except (TypeError, ValueError, OverflowError, apsw.TooBigError, apsw.ConstraintError) as error:
+            if len(batch) > 1:  # one row that cannot be stored takes no other along
+                for entry in batch:
+                    self._try([entry])
+            else:
+                self._keep(batch, error)
+            return
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for rows that never come
-            self._queue.extendleft(reversed(batch))  # kept: a disk that has room again gets them
-            first, self.failure = self.failure is None, sqlite.explanation(self._path, error)
-            if first:
-                self._on_failure(self.failure)
+            self._keep(batch, error)
             return
         self.failure = None
         tokens = [token for _, token in batch if token is not None]
         if tokens:
             self._on_commit(tokens)
+
+    def _keep(self, batch: list[Entry], error: Exception) -> None:
+        """What could not be committed stays first in the queue: a disk that has room again gets it."""
+        self._queue.extendleft(reversed(batch))
+        first, self.failure = self.failure is None, sqlite.explanation(self._path, error)
+        if first:
+            self._on_failure(self.failure)
 
     def _commit(self, batch: list[Entry]) -> None:
         connection, now = self._connection, time.time()
