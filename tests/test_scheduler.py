@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from abreast.errors import RateLimited
 from abreast.execute.job import Job
 from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.listener import Listener
@@ -395,11 +396,60 @@ def test_a_found_capacity_holds_its_places_too() -> None:
     assert most_that_a_kill_repeats(1.0, {"min": 1, "start": 5, "max": 10}, 0.5) == 10
 
 
-def test_auto_finds_an_unknown_capacity_and_every_trial_succeeds() -> None:
-    plan, targets = plan_of(500, [{"latency": 0.2, "capacity": 20}], 1)
-    watch, elapsed = go(plan, targets, parallel="auto", retries=30)
+class Server:
+    """A target that takes so many at once, which may change, and refuses the rest sooner or later."""
+
+    name, version, simulated, sees, transforms, place = "server", "1", False, "input", False, "loop"
+
+    def __init__(self, capacity: Callable[[float], int], refuses_after: float) -> None:
+        self._capacity = capacity
+        self._refuses_after = refuses_after
+        self._busy = 0
+        self._chance = random.Random(1)
+        self.refused = 0
+
+    def request(self, trial: Any) -> Request:
+        return Request("prompt", "prompt", {})
+
+    async def answer(self, *_: Any) -> Answer:
+        if self._busy >= self._capacity(asyncio.get_running_loop().time()):
+            self.refused += 1
+            await asyncio.sleep(self._refuses_after)
+            raise RateLimited("no")
+        self._busy += 1
+        try:
+            await asyncio.sleep(0.2 * self._chance.uniform(0.98, 1.02))
+        finally:
+            self._busy -= 1
+        return Answer("yes")
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("capacity", "bounds", "refuses_after", "ideal", "refused"),
+    [
+        (lambda _: 20, "auto", 0.001, 10.0, 50),
+        (lambda _: 50, {"min": 1, "max": 100}, 0.001, 4.0, 50),
+        (lambda now: 10 if 4 <= now < 8 else 20, "auto", 0.001, 12.0, 50),
+        (lambda _: 5, "auto", 0.001, 40.0, 50),
+        (lambda _: 20, "auto", 0.2, 10.0, 80),  # refusals as slow as answers: it overshoots once
+    ],
+    ids=["20", "50 of 100 allowed", "a dip", "5", "slow refusals"],
+)
+def test_auto_finds_an_unknown_capacity_and_stays_near_it(
+    capacity: Callable[[float], int], bounds: Any, refuses_after: float, ideal: float, refused: int
+) -> None:
+    plan, _ = plan_of(1000, [{}], 1)
+    server = Server(capacity, refuses_after)
+    watch, elapsed = go(plan, [server], parallel=bounds, retries=50)
     assert {outcome.status for _, outcome in watch.finished_jobs} == {"ok"}
-    assert watch.most["all"] >= 20
-    assert elapsed < 3 * 500 * 0.2 / 20
-    assert "cut" in watch.events
-    assert "raise" in watch.events
+    assert ideal / elapsed > 0.9
+    assert server.refused < refused
+
+
+def test_one_episode_of_refusals_is_one_cut() -> None:
+    plan, _ = plan_of(100, [{}], 1)
+    watch, _ = go(plan, [Server(lambda _: 5, 0.001)], parallel={"min": 1, "start": 60, "max": 60}, retries=50)
+    assert watch.events[:1] == ["cut"]
+    assert watch.events.count("cut") <= 3, "the first, and one for each try of one more"

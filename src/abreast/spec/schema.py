@@ -60,7 +60,7 @@ class Bounds(Strict):
     """Adaptive concurrency between two bounds."""
 
     min: Whole = 1
-    start: Whole = 10
+    start: Whole = 20
     max: Whole = 64
 
     @model_validator(mode="after")
@@ -150,7 +150,7 @@ class TargetLimits(Strict):
 
     parallel: Annotated[
         Count | Literal["auto", "variants"] | Bounds | None,
-        Expects("a whole number, auto, variants, or {min: 1, start: 10, max: 64}"),
+        Expects("a whole number, auto, variants, or {min: 1, start: 20, max: 64}"),
     ] = Field(
         default=None,
         description="Trials in flight: a number, auto, variants (those of one block), or {min, start, max}",
