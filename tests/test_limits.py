@@ -505,3 +505,33 @@ def test_what_limits_did_is_shown(folder: Folder) -> None:
     cut = next(event for event in events if event["kind"] == "cut")
     assert cut["detail"]["before"] > cut["detail"]["after"]
     assert "cut" in folder.abreast("show", "--events").out
+
+
+def test_a_target_has_a_timeout_of_its_own(folder: Folder) -> None:
+    folder.write(
+        "mine.py",
+        """
+        import asyncio
+        async def quick(case):
+            await asyncio.sleep(0.4)
+            return "yes"
+        async def slow(case):
+            await asyncio.sleep(0.4)
+            return "yes"
+        """,
+    )
+    folder.cases(2)
+    folder.write(
+        "spec.yaml",
+        """
+        cases: cases.jsonl
+        variants: {a: {target: "python:mine:quick"}, b: {target: "python:mine:slow"}}
+        limits: {timeout: 30, targets: {"python:mine:quick": {timeout: 0.1}}}
+        """,
+    )
+    assert folder.abreast("run", "spec.yaml").code == 0
+    rows = folder.sql("select distinct variant, status, error_kind, error from predictions order by variant")
+    assert rows == [
+        {"variant": "a", "status": "error", "error_kind": "timeout", "error": "no answer within 0.1 s"},
+        {"variant": "b", "status": "ok", "error_kind": None, "error": None},
+    ]

@@ -88,7 +88,7 @@ async def execute(
 ) -> tuple[Watch, float]:
     loop = asyncio.get_running_loop()
     watch, memory = Watch(), Memory()
-    engine = LocalEngine(targets, lambda _length: 1000.0)
+    engine = LocalEngine(targets, [lambda _length: 1000.0] * len(targets))
     retry = Retry(limits.retries, random.Random(1))
     scheduler = Scheduler(
         plan,
@@ -286,7 +286,7 @@ def outcomes_of(
 
     async def main() -> tuple[list[str], float]:
         plan, _ = plan_of(1, [{}], 1)
-        engine = LocalEngine([target], lambda _length: timeout)
+        engine = LocalEngine([target], [lambda _length: timeout])
         over: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         job = Job(plan.trial(0), 0, 0, 0, 0)
         engine.submit(job, lambda _job, outcome: over.set_result(outcome))
@@ -367,7 +367,7 @@ def most_that_a_kill_repeats(latency: float, parallel: Any, store_takes: float) 
             def started(self, job: Job, in_flight: int) -> None:
                 memory.started()
 
-        engine = LocalEngine(targets, lambda _length: 1000.0)
+        engine = LocalEngine(targets, [lambda _length: 1000.0] * len(targets))
         around = Surroundings(lambda *_, **__: None, lambda *_: None)
         limits = assemble(Limits(parallel=parallel), targets, around)
         scheduler = Scheduler(plan, engine, memory, limits, Retry(), Starts(), asyncio.get_running_loop().time)

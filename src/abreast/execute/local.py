@@ -35,9 +35,10 @@ class Flight:
 class LocalEngine:
     """Runs every job as a task; its outcome comes back whatever happens."""
 
-    def __init__(self, targets: Sequence[Target], timeout: Callable[[int], float]) -> None:
+    def __init__(self, targets: Sequence[Target], timeouts: Sequence[Callable[[int], float]]) -> None:
+        """`timeouts` are by variant, as the targets are: the seconds that a prompt of some length may take."""
         self._targets = targets
-        self._timeout = timeout
+        self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
         self._workers = Workers(self._loop, self._waits_for_a_process)
         self._begun: dict[asyncio.Task[None], Flight] = {}  # a task cancelled before it begins would say nothing
@@ -62,7 +63,7 @@ class LocalEngine:
         self._workers.close()
 
     async def _attempt(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None:
-        start, seconds = self._loop.time(), self._timeout(0)
+        start, seconds = self._loop.time(), self._timeouts[job.variant](0)
         flight = Flight(job, finished, time.time(), start, seconds, start + seconds)
         if job.attempt == 1:
             job.timing.first_started_at = flight.started_at
@@ -85,7 +86,7 @@ class LocalEngine:
         try:
             request = await self._request(job)
             job.prompt = request.prompt
-            flight.seconds = self._timeout(len(request.prompt))
+            flight.seconds = self._timeouts[job.variant](len(request.prompt))
             flight.deadline = self._loop.time() + flight.seconds
             answer = await self._targets[job.variant].answer(job.trial, request, job.attempt, self._workers)
             return Outcome("ok", checked(answer))

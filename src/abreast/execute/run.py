@@ -28,7 +28,7 @@ from abreast.execute.scoring import Item, Scoring
 from abreast.model import Outcome
 from abreast.plan import Plan
 from abreast.scorers.base import Scorer
-from abreast.spec import Limits, Timeout
+from abreast.spec import Limits
 from abreast.store import Lease, Store, Writer, rows
 from abreast.store.writer import LeaseLost
 from abreast.targets import Target
@@ -112,7 +112,7 @@ class Execution:
     async def run(self) -> Ending:
         """Execute what is missing, score what is stored, and give everything back."""
         loop = asyncio.get_running_loop()
-        engine = LocalEngine(self.targets, _timeout(self.limits))
+        engine = LocalEngine(self.targets, [self.limits.of(target.name).seconds for target in self.targets])
         records = Records(self.plan, self.held)
         listener = Listeners([self.listener, Recorder(records, self.held.run_id)])
         retry = Retry(self.limits.retries, random.Random(self.plan.seed))
@@ -235,10 +235,3 @@ async def _sample(limits: Sequence[Limit], scheduler: Scheduler, loop: asyncio.A
         for governor in governors:
             governor.sample(loop.time())
         scheduler.wake()
-
-
-def _timeout(limits: Limits) -> Any:
-    if isinstance(limits.timeout, Timeout):
-        return limits.timeout.seconds
-    seconds = float(limits.timeout)
-    return lambda _length: seconds
