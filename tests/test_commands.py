@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import os
+import pty
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+import abreast
+from abreast import Experiment
 from conftest import ABREAST, Folder
 
 SAME = "case_id, variant, repeat, status, error_kind, error_blame, error, score, score_exact, answer, prompt, attempts"
@@ -88,7 +92,7 @@ def test_the_verdict_comes_first_and_the_report_is_where_it_says(simulated: Fold
     lines = [line.strip() for line in done.out.splitlines() if line.strip()]
     assert lines[0] == "SIMULATED · no model was called"
     assert re.match(
-        r"better: better against plain: \+\d+\.\d points \(95 % interval .*\); \d+ wins, \d+ losses", lines[1]
+        r"better: better against plain: \+\d+\.\d points \(95 % interval .*\); \d+ wins?, \d+ loss(es)?", lines[1]
     )
     report = re.search(r"report +(\S+)", done.out)
     assert report
@@ -98,12 +102,30 @@ def test_the_verdict_comes_first_and_the_report_is_where_it_says(simulated: Fold
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_a_report_is_never_overwritten(simulated: Folder) -> None:
+def test_a_report_of_the_same_run_is_replaced_and_no_other_file_ever(simulated: Folder) -> None:
+    simulated.abreast("run", "experiment.yaml", "--output", "out")
+    report = simulated.path / "out" / "report.html"
+    assert simulated.abreast("report", "--format", "html", "--output", "out").out.strip() == "out/report.html"
+    simulated.abreast("run", "experiment.yaml", "--fresh", "--output", "out")
+    assert simulated.abreast("report", "--format", "html", "--output", "out").out.strip() == "out/report-2.html"
+    report.write_text(report.read_text() + "my notes")
+    (simulated.path / "out" / "report-2.html").write_text("mine")
+    assert simulated.abreast("report", "--format", "html", "--output", "out").out.strip() == "out/report-3.html"
+    assert report.read_text().endswith("my notes")
+    assert sorted(path.name for path in report.parent.iterdir()) == ["report-2.html", "report-3.html", "report.html"]
+
+
+def test_delete_removes_the_report_of_a_run_and_nothing_that_somebody_put_beside_it(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
-    first = simulated.abreast("report", "--format", "html").out.strip()
-    second = simulated.abreast("report", "--format", "html").out.strip()
-    assert first != second
-    assert Path(first if Path(first).is_absolute() else simulated.path / first).exists()
+    simulated.abreast("run", "experiment.yaml", "--fresh")
+    first, second = [run["run"] for run in simulated.abreast("runs", "--json").json]
+    notes = simulated.write(f"runs/{second}/notes.txt", "mine")
+    assert f"removed runs/{first} with its report" in simulated.abreast("delete", first, "--yes").out
+    assert not (simulated.path / "runs" / first).exists()
+    done = simulated.abreast("delete", second, "--yes")
+    assert f"left runs/{second}: notes.txt was not written by abreast" in done.out
+    assert notes.read_text() == "mine"
+    assert (notes.parent / "report.html").exists()
 
 
 def test_progress_goes_to_standard_error_and_json_alone_to_standard_output(simulated: Folder) -> None:
@@ -113,6 +135,39 @@ def test_progress_goes_to_standard_error_and_json_alone_to_standard_output(simul
     assert found["status"] == "complete"
     assert found["executed"] == 80
     assert "80/80" in done.err
+
+
+def check_summary(found: dict[str, Any]) -> None:
+    (comparison,) = found["comparisons"]
+    told = re.search(r"better: better against plain: \+(\S+) points", found["verdict"])
+    assert told
+    assert (comparison["word"], comparison["score"]) == ("better", "exact")
+    assert comparison["difference"] == pytest.approx(float(told[1]) / 100, abs=5e-4)
+    assert 0 < comparison["low"] < comparison["difference"] < comparison["high"] < 1
+    assert comparison["wins"] + comparison["ties"] + comparison["losses"] == comparison["cases"] == 40
+    assert set(comparison["not_compared"].values()) == {0}
+    assert comparison["latency_p50"].keys() == {"variant", "baseline"}
+    plain, better = found["variants"]
+    assert (plain["variant"], plain["baseline"], better["baseline"]) == ("plain", True, False)
+    assert better["score"] - plain["score"] == pytest.approx(comparison["difference"])
+    assert plain["low"] < plain["score"] < plain["high"]
+    assert (plain["errors"], plain["cost_usd"]) == ([], None)
+
+
+def test_run_report_and_rescore_tell_programs_the_verdict_in_numbers(simulated: Folder) -> None:
+    for words in (["run", "experiment.yaml"], ["report"], ["rescore"]):
+        (found,) = simulated.abreast(*words, "--json").json
+        check_summary(found)
+    assert found["scored"] == 0, "nothing had to be scored again"
+
+
+def test_what_no_interval_can_be_trusted_for_has_none(folder: Folder) -> None:
+    folder.cases(3)
+    folder.write("spec.yaml", "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {}, b: {}}\nscorers: [exact]\n")
+    (found,) = folder.abreast("run", "spec.yaml", "--json").json
+    (comparison,) = found["comparisons"]
+    assert (comparison["word"], comparison["low"], comparison["high"]) == ("inconclusive", None, None)
+    assert "too few" in comparison["reason"]
 
 
 def test_quiet_says_only_the_verdict(simulated: Folder) -> None:
@@ -217,6 +272,124 @@ def test_show_and_logs_tell_one_trial_whole(simulated: Folder) -> None:
     assert "score_exact" in logged.out
     assert simulated.abreast("show", "latest", "c700").code == 2
     assert 'did you mean "c' in simulated.abreast("show", "latest", "c700").err
+
+
+MOODY = """\
+import json
+from abreast.errors import Refused, Skipped, Transient
+
+def parsed(text):
+    return json.loads(text)
+
+def predict(case, moody=True):
+    if moody and case.id == "c1":
+        raise Refused("I would rather not")
+    if moody and case.id == "c2":
+        raise Transient("the line is down")
+    if moody and case.id == "c3":
+        return parsed("{")
+    if moody and case.id == "c4":
+        raise Skipped("does not apply")
+    return "yes"
+
+async def later(case, moody=True):
+    return predict(case, moody)
+"""
+
+SPEC = """\
+cases: cases.jsonl
+target: python:moody:predict
+variants: {calm: {moody: false}, moody: {moody: true}}
+scorers: [exact]
+limits: {retries: 0}
+"""
+
+
+@pytest.fixture
+def moody(folder: Folder) -> Folder:
+    """A run of twelve cases whose second variant fails in every way."""
+    folder.cases(12)
+    folder.write("moody.py", MOODY)
+    folder.write("spec.yaml", SPEC)
+    assert folder.abreast("run", "spec.yaml").code == 3
+    return folder
+
+
+def test_logs_say_what_kind_of_error_it_was_and_whose(moody: Folder) -> None:
+    said = moody.abreast("logs", "--variant", "moody").out
+    assert "error (refused, the variant's): I would rather not" in said
+    assert "error (network, infrastructure): the line is down" in said
+    assert "error (crash, the variant's): JSONDecodeError" in said
+    assert "skipped: does not apply" in said
+    assert "1 attempt," in said
+    assert "error (refused, the variant's)" in moody.abreast("show", "latest", "c1").out
+
+
+def test_logs_of_a_case_or_variant_that_is_not_there_are_a_slip(moody: Folder) -> None:
+    done = moody.abreast("logs", "--case", "c33")
+    assert (done.code, done.out) == (2, "")
+    assert 'no trial of a case "c33" is stored (did you mean "c3"?)' in done.err
+    done = moody.abreast("logs", "--variant", "modoy")
+    assert done.code == 2
+    assert 'no variant "modoy" (did you mean "moody"?)' in done.err
+    moody.cases(500)
+    moody.command("run", "spec.yaml")
+    assert moody.abreast("logs", "--case", "zzz").err.endswith("and 480 more)\n"), "not five hundred names"
+
+
+def test_logs_that_stop_early_say_so(moody: Folder) -> None:
+    done = moody.abreast("logs", "--limit", "3")
+    assert done.out.count("===") == 3
+    assert "these are the first 3; --limit N shows more" in done.err
+    assert moody.abreast("logs", "--limit", "24").err == ""
+
+
+@pytest.mark.parametrize("function", ["predict", "later"])
+def test_logs_show_where_in_the_users_code_a_crash_happened(folder: Folder, function: str) -> None:
+    folder.cases(12)
+    folder.write("moody.py", MOODY)
+    folder.write("spec.yaml", SPEC.replace("moody:predict", f"moody:{function}"))
+    folder.command("run", "spec.yaml")
+    said = folder.abreast("logs", "--case", "c3", "--variant", "moody").out
+    assert 'moody.py:13 in predict: return parsed("{")' in said
+    assert "moody.py:5 in parsed: return json.loads(text)" in said
+    assert re.search(r"^    json/decoder.py:\d+ in raw_decode", said, re.M), "and where it was raised"
+    assert "abreast" not in said, "our own calls are nobody's business"
+    (row,) = folder.abreast("logs", "--case", "c3", "--variant", "moody", "--json").json
+    assert row["error_detail"].startswith("moody.py:")
+    assert folder.sql("select count(error_detail) n from trials where error_kind <> 'crash'") == [{"n": 0}]
+
+
+def test_cases_that_are_not_compared_are_counted_beside_the_verdict(moody: Folder) -> None:
+    said = moody.abreast("report").out
+    assert "2 of 12 cases are not compared: 1 failed by infrastructure, 1 skipped" in said
+    (found,) = moody.abreast("report", "--json").json
+    assert found["comparisons"][0]["not_compared"] == {"failed": 1, "unscored": 0, "skipped": 1, "not_run": 0}
+    page = next(moody.path.glob("runs/*/report.html")).read_text()
+    assert "2 of 12 cases are not compared" in page
+
+
+def test_repeats_that_are_left_out_of_compared_cases_are_counted(folder: Folder) -> None:
+    folder.cases(12)
+    folder.write(
+        "moody.py", MOODY.replace('case.id == "c2"', 'case.id == "c2" and not seen.append(1) and len(seen) == 1')
+    )
+    (folder.path / "moody.py").write_text("seen = []\n" + (folder.path / "moody.py").read_text())
+    folder.write("spec.yaml", SPEC + "repeats: 3\n")
+    said = folder.command("run", "spec.yaml").out
+    assert "1 of 12 cases is not compared: 1 skipped" in said
+    assert "1 of 33 repeats of the compared cases is left out: one side has no score there" in said
+
+
+def test_one_of_a_thing_is_not_many(folder: Folder) -> None:
+    folder.cases(1)
+    folder.write("moody.py", MOODY)
+    folder.write("spec.yaml", SPEC)
+    said = folder.command("run", "spec.yaml").said
+    said += folder.abreast("show").out + folder.abreast("logs").out + folder.abreast("rescore").out
+    assert "0 wins, 0 losses, 1 tie in 1 case" in said
+    said += folder.abreast("export", "--format", "jsonl").err + folder.abreast("run", "spec.yaml", "--dry-run").out
+    assert not re.search(r"\b1 (\w+ )?(cases|trials|wins|ties|losses|attempts|answers|rows)\b", said), said
 
 
 def test_a_run_is_known_by_the_start_of_its_name(simulated: Folder) -> None:
@@ -462,6 +635,38 @@ def test_a_closed_pipe_is_no_traceback(simulated: Folder) -> None:
     assert "Traceback" not in done.stderr
 
 
+def in_terminal(folder: Folder, width: int, *words: str) -> list[str]:
+    """What the real command writes into a terminal of this width, line by line, colours taken away."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder.path)
+        os.execve(ABREAST[0], [*ABREAST, *words], {**os.environ, "TERM": "xterm", "COLUMNS": str(width)})
+    written = b""
+    with contextlib.suppress(OSError):  # its end
+        while chunk := os.read(terminal, 65536):
+            written += chunk
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    return re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written.decode()))
+
+
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_nothing_is_cut_or_wrapped_in_a_narrow_terminal(folder: Folder, width: int) -> None:
+    lines = in_terminal(folder, width, "demo", "--folder", "here")
+    live = [line for line in lines if re.search(r"\d/320 ", line)]
+    assert live
+    assert max(map(len, live)) < width
+    table = lines[next(at for at, line in enumerate(lines) if line.strip().startswith("score")) :]
+    table = table[: next(at for at, line in enumerate(table) if "look at" in line)]
+    assert max(map(len, table)) <= width
+    text = "\n".join(table)
+    for piece in ("% … ", "with_units", "160", "$0.", " ms", "tokens in / out", "2.8 k / 347"):
+        assert piece in text
+    assert "…" not in text.replace("% … ", "")
+    (command,) = [line.strip() for line in lines if "abreast show" in line]
+    assert command.endswith(" --store here/results.db"), "it can be copied"
+
+
 def test_text_of_a_model_cannot_command_the_terminal_or_the_page(folder: Folder) -> None:
     folder.cases(12)
     folder.write(
@@ -484,3 +689,78 @@ def test_text_of_a_model_cannot_command_the_terminal_or_the_page(folder: Folder)
     page = next(folder.path.glob("runs/*/report.html")).read_text()
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
+
+
+GROUPED = """\
+cases: cases.jsonl
+target: python:grouped:predict
+variants: {a: {flip: 0}, b: {flip: 1}}
+scorers: [exact]
+"""
+
+
+def grouped(folder: Folder, groups: bool) -> dict[str, Any]:
+    """Forty cases in eight documents; the cases of a document are all alike."""
+    lines = [
+        {"id": f"c{n}", "input": n // 5, "expected": "yes", **({"group": f"document {n // 5}"} if groups else {})}
+        for n in range(40)
+    ]
+    folder.write("cases.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    folder.write(
+        "grouped.py",
+        """
+        def predict(case, flip):
+            return "yes" if case.input in ((0, 1, 2, 3, 4), (2, 3, 4, 5, 6, 7))[flip] else "no"
+        """,
+    )
+    folder.write("spec.yaml", GROUPED)
+    (found,) = folder.abreast("run", "spec.yaml", "--json").json
+    return dict(found)
+
+
+def test_cases_of_one_group_make_no_interval_narrower_and_need_more_cases(folder: Folder) -> None:
+    apart = grouped(folder, groups=False)
+    together = grouped(folder, groups=True)
+    for one, other in zip(apart["variants"], together["variants"], strict=True):
+        assert one["score"] == other["score"]
+        assert other["high"] - other["low"] > 1.5 * (one["high"] - one["low"])
+    (one,), (other,) = apart["comparisons"], together["comparisons"]
+    assert other["high"] - other["low"] > 1.5 * (one["high"] - one["low"])
+    needed = "cases_to_detect_10_points"
+    assert other[needed] / one[needed] == pytest.approx(((8 / 7) * 5) / (40 / 39), rel=0.01), (
+        "five cases say what one does"
+    )
+    assert f"you need about {other[needed]:,} cases; this run compares 40" in together["verdict"]
+
+
+def test_a_result_shows_itself_in_one_line(folder: Folder) -> None:
+    folder.cases(12)
+    variants = {"a": {"accuracy": 0.5}, "b": {"accuracy": 1.0}}
+    result = Experiment(
+        cases="cases.jsonl", variants=variants, target="simulated", scorers=["exact"], base=folder.path
+    ).run()
+    assert repr(result).startswith(f"Result({result.run}, complete: SIMULATED")
+    assert "b against a" in repr(result)
+    assert "\n" not in repr(result)
+    assert len(repr(result)) < 300
+
+
+def test_the_package_lists_its_public_names() -> None:
+    assert set(abreast.__all__) <= set(dir(abreast))
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "told"),
+    [
+        ("cases.csv", "id;input;expected", "its fields are separated by semicolons, not by commas"),
+        ("cases.csv", "id\tinput\texpected", "its fields are separated by tabs, not by commas"),
+        ("cases.tsv", "id,input,expected", "its fields are separated by commas, not by tabs"),
+    ],
+)
+def test_a_table_with_another_separator_is_known(folder: Folder, name: str, header: str, told: str) -> None:
+    folder.write(name, f"{header}\na;b;c, d, e\n")
+    folder.write("spec.yaml", f"cases: {name}\ntarget: simulated\nvariants: {{a: {{}}}}\n")
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code == 2
+    assert f"{name}:1: one column" in done.err
+    assert told in done.err

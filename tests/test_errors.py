@@ -8,6 +8,7 @@ import pickle
 import socket
 import ssl
 import urllib.error
+from collections.abc import Callable
 from email.message import Message
 from typing import Any
 
@@ -270,3 +271,60 @@ def test_the_wait_is_read_from_the_headers_of_any_client() -> None:
     assert classify(http_error(429, Retry_After="9")).retry_after == 9.0
     assert classify(made("E", status=503, headers={"retry-after": "4"})).retry_after == 4.0
     assert classify(made("E", status=503, headers=3)).retry_after is None
+
+
+def crashing(depth: int) -> None:
+    if depth:
+        crashing(depth - 1)
+    raise ValueError("deep down")
+
+
+def caught(function: Callable[[], Any]) -> BaseException:
+    try:
+        function()
+    except BaseException as error:
+        return error
+    raise AssertionError("it did not raise")
+
+
+def test_a_crash_says_where_in_short_however_deep_it_was() -> None:
+    lines = classify(caught(lambda: crashing(100))).detail.splitlines()
+    assert len(lines) == 17
+    assert lines[-1].endswith('in crashing: raise ValueError("deep down")')
+    assert "calls more" in lines[4]
+
+
+def test_a_cause_of_many_words_is_cut() -> None:
+    def wordy() -> None:
+        raise ValueError("short") from KeyError("x" * 5000)
+
+    detail = classify(caught(wordy)).detail
+    assert len(detail) == 4000
+    assert 'raise ValueError("short")' in detail.splitlines()[1]
+
+
+def test_a_crash_says_where_its_cause_was_too() -> None:
+    def cause() -> None:
+        try:
+            {}["x"]
+        except KeyError as error:
+            raise ValueError("no x") from error
+
+    detail = classify(caught(cause)).detail
+    assert 'raise ValueError("no x") from error' in detail
+    assert "caused by KeyError: 'x'" in detail
+
+
+def test_what_was_raised_on_purpose_has_no_place() -> None:
+    def refuse() -> None:
+        raise Refused("no")
+
+    assert classify(caught(refuse)).detail == ""
+    assert classify(ConnectionResetError("gone")).detail == ""
+
+
+def test_a_place_that_was_found_out_elsewhere_is_kept() -> None:
+    told = Crashed("ValueError: no")
+    told.detail = "predict.py:3 in predict"  # type: ignore[attr-defined]
+    assert classify(told).detail == "predict.py:3 in predict"
+    assert pickle.loads(pickle.dumps(classify(caught(lambda: crashing(0))))).detail

@@ -339,3 +339,43 @@ def test_a_debug_run_neither_continues_nor_is_continued_by_a_real_one(bench: Ben
     bench.executed("--debug", "4", code=3)
     assert len(bench.executed(code=3)) == 2  # a run of its own, which reuses what is final
     assert [run["debug"] for run in bench.runs()] == [True, False]
+
+
+def test_attempts_go_on_counting_where_the_run_stopped_and_none_is_lost(bench: Bench) -> None:
+    bench.spec["target"], bench.spec["limits"] = "python:mine:fails", {"retries": 1}
+    bench.spec["variants"] = {"one": {"who": "one"}}
+    assert bench.run().code == 3
+    assert bench.folder.abreast("resume").code == 3
+    (bench.folder.path / "mended").touch()
+    assert bench.folder.abreast("resume").code == 0
+    found = bench.folder.sql("select attempt, error_kind from attempts order by attempt")
+    assert found == [{"attempt": number, "error_kind": "network"} for number in (1, 2, 3, 4)]
+    assert [row["attempts"] for row in bench.rows(columns="attempts")] == [1, 5, 1, 1]
+    said = bench.folder.abreast("logs", "--case", "c1").out
+    assert "5 attempts" in said
+    assert "attempt 4: network: the line is down" in said
+
+
+def test_resume_says_that_an_edited_spec_is_not_what_goes_on(bench: Bench) -> None:
+    bench.spec["target"] = "python:mine:fails"
+    bench.run()
+    assert "was edited" not in bench.folder.abreast("resume").err
+    bench.folder.write("spec.json", json.dumps({**bench.spec, "variants": {"three": {"who": "three"}}}))
+    for _ in range(2):
+        done = bench.folder.abreast("resume")
+        name = bench.runs()[0]["run"]
+        assert f"spec.json was edited since: {name} goes on with the spec it was started with" in done.err
+        assert "abreast run spec.json executes the edited one" in done.err
+    assert "was edited" not in bench.folder.abreast("resume", "--quiet").err
+    assert not any("three" in call for call in bench.calls)
+
+
+def test_a_resumed_run_has_one_report_of_the_whole(bench: Bench) -> None:
+    bench.spec["target"] = "python:mine:fails"
+    bench.run()
+    (report,) = bench.folder.path.glob("runs/*/*")
+    assert "1 of 4 cases is not compared: 1 failed by infrastructure" in report.read_text()
+    (bench.folder.path / "mended").touch()
+    assert bench.folder.abreast("resume").code == 0
+    assert list(bench.folder.path.glob("runs/*/*")) == [report]
+    assert "not compared" not in report.read_text()

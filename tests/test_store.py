@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -417,3 +419,113 @@ def test_a_store_is_known_by_its_header_whatever_it_is_called(folder: Folder) ->
     store = open_store(folder.path / "renamed.db")
     assert store.engine == "duckdb"
     assert folder.sql("select status from predictions", "renamed.db") == [{"status": "ok"}]
+
+
+def made_older(path: Path) -> None:
+    """The same file as the first format had it."""
+    connection = apsw.Connection(str(path))
+    connection.execute("DROP VIEW metrics; DROP VIEW predictions; ALTER TABLE trials DROP COLUMN error_detail")
+    connection.execute("CREATE VIEW predictions AS SELECT 1 AS one; CREATE VIEW metrics AS SELECT 1 AS one")
+    connection.execute("PRAGMA user_version=1")
+    connection.close()
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_a_store_of_an_older_abreast_is_brought_up_to_date_with_all_it_holds(folder: Folder, store: str) -> None:
+    run(folder, store, "yes")
+    before = folder.sql("select run, case_id, answer, score from predictions", store)
+    made_older(folder.path / (store + ".journal" if store.endswith("duckdb") else store))
+    if store.endswith("duckdb"):
+        with duckdb.connect(str(folder.path / store)) as connection:
+            connection.execute("ALTER TABLE trials DROP COLUMN error_detail")
+    assert folder.sql("select run, case_id, answer, score from predictions", store) == before
+    assert folder.sql("select score_low from metrics", store)
+    run(folder, store, {"prediction": "no"}, {"another": 1})
+    assert folder.sql("select count(*) n, count(error_detail) d from trials", store) == [{"n": 2, "d": 0}]
+
+
+def test_a_store_of_an_older_abreast_that_cannot_be_written_says_what_to_do(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(folder, "results.db", "yes")
+    made_older(folder.path / "results.db")
+    connection = apsw.Connection(str(folder.path / "results.db"))
+    monkeypatch.setattr("abreast.store.sqlite.BUSY_MS", 1)
+    connection.execute("BEGIN IMMEDIATE")  # somebody holds it
+    done = folder.abreast("runs")
+    assert done.code == 2
+    assert "made by an older abreast (its format is 1), and it cannot be brought up to date here" in done.err
+    assert "copy it to a place that can be written" in done.err
+    connection.execute("ROLLBACK")
+    connection.close()
+    assert folder.abreast("runs").code == 0
+
+
+GRADED = """\
+def answer(case, level, odd):
+    number = int(case.id[1:])
+    if odd == "fails" and number % 5 == 0:
+        raise ValueError("no")
+    return str((number * 7 % 11) / 11 < level if odd != "graded" else (number * 7 % 11) / 11 * level)
+
+def grade(case, answer):
+    return {"True": 1.0, "False": 0.0}.get(answer.text) if answer.text in ("True", "False") else float(answer.text)
+"""
+
+
+@pytest.mark.parametrize("store", ENGINES)
+@pytest.mark.parametrize("repeats", [1, 3])
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("cases", [1, 2, 4, 30])
+def test_the_interval_in_metrics_is_that_of_the_report(
+    folder: Folder, store: str, repeats: int, grouped: bool, cases: int
+) -> None:
+    folder.write("graded.py", GRADED)
+    spec = {
+        "cases": [
+            {"id": f"c{n}", "input": n, **({"group": f"g{n % 7}"} if grouped and n > 2 else {})} for n in range(cases)
+        ],
+        "target": "python:graded:answer",
+        "variants": {
+            "plain": {"level": 0.6, "odd": ""},
+            "all": {"level": 2.0, "odd": ""},
+            "none": {"level": -1.0, "odd": ""},
+            "graded": {"level": 0.9, "odd": "graded"},
+            "fails": {"level": 0.7, "odd": "fails"},
+        },
+        "scorers": ["python:graded:grade"],
+        "repeats": repeats,
+        "store": store,
+    }
+    folder.write("spec.json", json.dumps(spec))
+    (told,) = folder.abreast("run", "spec.json", "--quiet", "--json").json
+    rows = {row["variant"]: row for row in folder.sql("select * from metrics", store)}
+    for variant in told["variants"]:
+        row = rows[variant["variant"]]
+        assert row["score_mean"] == pytest.approx(variant["score"], abs=1e-9), variant
+        assert row["score_low"] == pytest.approx(variant["low"], abs=2e-4), variant
+        assert row["score_high"] == pytest.approx(variant["high"], abs=2e-4), variant
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_metrics_name_the_commit_the_data_and_the_version_of_a_run(folder: Folder, store: str) -> None:
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "one"]):
+        named = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *named, *words], cwd=folder.path, check=True)
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=folder.path, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    run(folder, store, {"prediction": "yes", "label": "a key of the user", "rank": 3, "known": 1})
+    (row,) = folder.sql("select code_commit, data_commit, experiment_version from metrics", store)
+    shown = folder.abreast("show", "--store", store, "--json").json[0]["provenance"]
+    assert row == {"code_commit": commit, "data_commit": shown["data_hash"], "experiment_version": None}
+    folder.abreast("run", "spec.json", "--fresh", "--label", "e1.2.0", "--quiet")
+    assert {row["experiment_version"] for row in folder.sql("select * from metrics", store)} == {None, "e1.2.0"}
+
+
+def test_any_sqlite_client_reads_the_views(folder: Folder) -> None:
+    run(folder, "results.db", "yes")
+    with contextlib.closing(sqlite3.connect(folder.path / "results.db")) as connection:
+        assert connection.execute("select count(*), max(score_high) from metrics").fetchall() == [
+            (1, pytest.approx(1.0))
+        ]

@@ -13,12 +13,19 @@ from __future__ import annotations
 import difflib
 import errno
 import math
+import os
 from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from abreast.model import Blame, Failure
 
 LONGEST_RETRY_AFTER_S = 3600.0
+LONGEST_DETAIL = 4_000  # characters kept of where a crash happened
+MOST_CALLS = 16  # of a deeper stack the first and the last are kept
+MOST_KNOWN = 20  # names listed when none is near
 
 
 class AbreastError(Exception):
@@ -58,7 +65,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if near:
         return f' (did you mean "{near[0]}"?)'
-    return f" (known: {', '.join(names)})" if names else ""
+    more = f" and {len(names) - MOST_KNOWN:,} more" if len(names) > MOST_KNOWN else ""
+    return f" (known: {', '.join(names[:MOST_KNOWN])}{more})" if names else ""
 
 
 class TrialError(Exception):
@@ -144,8 +152,82 @@ def classify(error: BaseException) -> Failure:
     for each, meant in _chain(error):
         failure = _verdict(each, message if each is error else f"{message} (caused by {_message(each)})")
         if failure is not None and (meant or failure.blame == "infrastructure"):
-            return failure
-    return Failure("crash", "variant", message)
+            return _located(failure, error)
+    return _located(Failure("crash", "variant", message), error)
+
+
+def _located(failure: Failure, error: BaseException) -> Failure:
+    """The same with the place, if it is a crash that nobody raised on purpose."""
+    if failure.kind != "crash" or _is(error, TrialError):
+        return failure
+    try:
+        detail = where_raised(error)
+    except Exception:  # noqa: BLE001 - a user's exception, and sources that may be gone
+        return failure
+    return Failure(failure.kind, failure.blame, failure.message, failure.retry_after, detail)
+
+
+def where_raised(error: BaseException) -> str:
+    """The calls in the user's own code that led to an exception and to what caused it, a line each.
+
+    Calls inside of libraries are left out, but for the one that raised.
+    """
+    lines: list[str] = []
+    for each, meant in _chain(error):
+        calls = _calls(each)
+        if each is not error and (calls or meant):
+            lines.append(f"{'caused by' if meant else 'while handling'} {_message(each)}")
+        lines += calls
+    text = "\n".join(lines)
+    return text if len(text) <= LONGEST_DETAIL else text[: LONGEST_DETAIL - 2] + " …"
+
+
+def _calls(error: BaseException) -> list[str]:
+    steps: list[tuple[FrameType, int]] = []
+    entry = error.__traceback__
+    while entry is not None:
+        if not entry.tb_frame.f_code.co_filename.startswith(_OWN_CODE):
+            steps.append((entry.tb_frame, entry.tb_lineno))
+        entry = entry.tb_next
+    written = [step for step in steps if not step[0].f_code.co_filename.startswith(_standard_library())]
+    users = [step for step in written if not any(name in step[0].f_code.co_filename for name in _INSTALLED)] or written
+    if not users:
+        return []
+    kept = users if users[-1] is steps[-1] else [*users, steps[-1]]
+    lines = [_call(*step) for step in (kept if len(kept) <= MOST_CALLS else kept[:4] + kept[4 - MOST_CALLS :])]
+    if len(kept) > MOST_CALLS:
+        lines.insert(4, f"… {len(kept) - MOST_CALLS:,} calls more …")
+    return lines
+
+
+def _call(frame: FrameType, number: int) -> str:
+    """`predict.py:12 in predict: return 1 / 0`."""
+    import linecache
+
+    path = frame.f_code.co_filename
+    source = linecache.getline(path, number, frame.f_globals).strip()
+    return f"{_shown(path)}:{number} in {frame.f_code.co_name}" + (f": {source[:200]}" if source else "")
+
+
+def _shown(path: str) -> str:
+    """A file as one would name it: from this folder, or from where its library begins."""
+    for folder in (*_INSTALLED, *_standard_library()):
+        if folder in path:
+            return path.rpartition(folder)[2]
+    here = str(Path.cwd()) + os.sep
+    return path.removeprefix(here)
+
+
+@cache
+def _standard_library() -> tuple[str, ...]:
+    import sysconfig
+
+    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")} | {str(Path(os.__file__).parent)}
+    return ("<frozen ", *(folder + os.sep for folder in folders))
+
+
+_OWN_CODE = str(Path(__file__).parent) + os.sep
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
 def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
@@ -211,12 +293,13 @@ _BLAMES: tuple[Blame, ...] = ("variant", "infrastructure", "unknown")
 
 
 def _typed(error: BaseException, message: str) -> Failure:
-    kind, blame = _peek(error, "kind"), _peek(error, "blame")
+    kind, blame, detail = _peek(error, "kind"), _peek(error, "blame"), _peek(error, "detail")
     return Failure(
         kind if type(kind) is str else "crash",
         blame if type(blame) is str and blame in _BLAMES else "variant",
         message,
         _seconds(_peek(error, "retry_after")),
+        detail if type(detail) is str else "",
     )
 
 

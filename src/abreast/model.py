@@ -108,6 +108,7 @@ class Failure:
     blame: Blame
     message: str
     retry_after: float | None = None
+    detail: str = ""  # of a crash: where in the user's code it happened
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,15 +56,19 @@ class CaseDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One contender against the baseline."""
+    """One contender against the baseline. A case is compared by those of its repeats that both sides have."""
 
     variant: str
     baseline: str
     verdict: Verdict
     cases: int
-    dropped: int  # cases left out because infrastructure failed on one side
+    planned: int  # cases
+    failed: int  # cases left out because infrastructure failed on one side
+    unscored: int  # cases left out because an answer has no score
     skipped: int
     not_run: int
+    repeats: int  # of the compared cases, planned
+    repeats_left_out: int
     needed: int | None  # cases to detect ten points
     differences: tuple[CaseDifference, ...]  # the largest first
 
@@ -135,16 +141,27 @@ class _Table:
         self.input_tokens = np.array([item or 0 for item in columns[10]], dtype=np.int64)
         self.output_tokens = np.array([item or 0 for item in columns[11]], dtype=np.int64)
 
-    def case_ids(self, cases: Sequence[int]) -> dict[int, tuple[str, str | None]]:
-        """The id and group of some cases, by their index."""
+    @cached_property
+    def names(self) -> dict[int, tuple[str, str | None]]:
+        """The id and group of every case that has a row, by its index."""
         per_case = len(self.variants) * self.repeats
-        wanted = set(cases)
         rows = self.store.rows(
             "SELECT t.position, c.id, c.case_group FROM trials t JOIN cases c ON c.digest = t.case_digest "
             "WHERE t.run_id = ?",
             (self.run_id,),
         )
-        return {row[0] // per_case: (row[1], row[2]) for row in rows if row[0] // per_case in wanted}
+        return {row[0] // per_case: (row[1], row[2]) for row in rows}
+
+    def groups(self, cases: npt.NDArray[np.int64]) -> list[str] | None:
+        """The group of each of these cases, its own if it has none; None if no case of the run has one."""
+        if not self.grouped:
+            return None
+        found = [(case, self.names[case][1]) for case in cases.tolist()]
+        return [f"\0{case}" if group is None else group for case, group in found]
+
+    @cached_property
+    def grouped(self) -> bool:
+        return any(group is not None for _, group in self.names.values())
 
 
 def _summary(table: _Table, index: int) -> VariantSummary:
@@ -180,18 +197,21 @@ def _percentile(values: Floats, share: float) -> float | None:
 
 
 def _score_interval(table: _Table, mine: npt.NDArray[np.bool_], known: Floats) -> Interval | None:
-    """The mean score over cases: Wilson for plain yes or no, t over the means of cases otherwise."""
+    """The mean score over cases: Wilson for plain yes or no, t over the means of cases otherwise; with groups, t by the
+    clustered error as for a difference. The view `metrics` has the same."""
     if not len(known):
         return None
-    if table.repeats == 1 and np.isin(known, (0.0, 1.0)).all():
-        return wilson(float(known.sum()), len(known))
     usable = mine & ~np.isnan(table.score)
-    means = _mean_by(table.case[usable], table.score[usable])[1]
-    if len(means) < 2:
+    cases, means = _mean_by(table.case[usable], table.score[usable])
+    groups = table.groups(cases)
+    if groups is None and table.repeats == 1 and np.isin(known, (0.0, 1.0)).all():
+        return wilson(float(known.sum()), len(known))
+    independent = len(means) if groups is None else len(set(groups))
+    if independent < 2:
         return Interval(float(means.mean()), 0.0, 1.0)
-    interval = paired_t(means)
+    interval = paired_t(means, groups=groups)
     if interval.high - interval.low < ROUNDING:  # all alike: that is not certainty
-        return wilson(float(means.sum()), len(means))
+        return wilson(float(means.mean()) * independent, independent)
     return Interval(interval.estimate, max(0.0, interval.low), min(1.0, interval.high))
 
 
@@ -200,48 +220,68 @@ def _mean_by(keys: npt.NDArray[np.int64], values: Floats) -> tuple[npt.NDArray[n
     return unique, np.bincount(inverse, weights=values) / np.bincount(inverse)
 
 
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One contender, a value for each block."""
+
+    score: Floats
+    present: npt.NDArray[np.bool_]
+    failed: npt.NDArray[np.bool_]  # not by its own fault
+    skipped: npt.NDArray[np.bool_]
+
+
+def _side(table: _Table, index: int, block: npt.NDArray[np.int64], blocks: int) -> _Side:
+    mine = table.variant == index
+    scores = np.full(blocks, np.nan)
+    scores[block[mine]] = table.score[mine]
+
+    def marked(which: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        found = np.zeros(blocks, dtype=bool)
+        found[block[mine & which]] = True
+        return found
+
+    failed = (table.status == "error") & (table.blame != "variant")
+    return _Side(scores, marked(table.status != "cancelled"), marked(failed), marked(table.status == "skipped"))
+
+
 def _compare(table: _Table, index: int, base: int, shown: int) -> Comparison:
     block = table.case * table.repeats + table.repeat
     blocks = int(block.max()) + 1 if len(block) else 0
-    sides = []
-    for side in (base, index):
-        scores = np.full(blocks, np.nan)
-        mine = table.variant == side
-        scores[block[mine]] = table.score[mine]
-        present = np.zeros(blocks, dtype=bool)
-        present[block[mine & (table.status != "cancelled")]] = True
-        left_out = np.zeros(blocks, dtype=bool)
-        left_out[block[mine & (table.status == "skipped")]] = True
-        sides.append((scores, present, left_out))
-    (base_scores, base_present, base_skipped), (scores, present, skipped) = sides
-    paired = ~np.isnan(base_scores) & ~np.isnan(scores)
-    both, either_skipped = base_present & present, base_skipped | skipped
+    one, other = _side(table, base, block, blocks), _side(table, index, block, blocks)
+    paired = ~np.isnan(one.score) & ~np.isnan(other.score)
     case_of_block = np.arange(blocks) // table.repeats
-    cases, baseline_means = _mean_by(case_of_block[paired], base_scores[paired])
-    _, variant_means = _mean_by(case_of_block[paired], scores[paired])
+    cases, baseline_means = _mean_by(case_of_block[paired], one.score[paired])
+    _, variant_means = _mean_by(case_of_block[paired], other.score[paired])
     differences = variant_means - baseline_means
     differences[np.abs(differences) < ROUNDING] = 0.0  # sums of the same scores in another order
-    usable = set(cases.tolist())
-    dropped = set(case_of_block[both & ~paired & ~either_skipped].tolist()) - usable
-    names = table.case_ids(cases.tolist())
-    groups = [names[case][1] for case in cases.tolist()]
-    own_groups = [group if group is not None else f"\0{case}" for group, case in zip(groups, cases, strict=True)]
+    groups = table.groups(cases)
     level = 1 - ALPHA / (len(table.variants) - 1)  # several against one baseline: together wrong in one of twenty
-    result = _clipped(verdict(differences, level, own_groups if any(group is not None for group in groups) else None))
     order = np.argsort(-np.abs(differences), kind="stable")[:shown]
-    planned_cases = table.planned // (len(table.variants) * table.repeats)
-    skipped_cases = set(case_of_block[either_skipped].tolist()) - usable
+    planned = table.planned // (len(table.variants) * table.repeats)
+
+    left_out: list[int] = []  # cases without a pair, each under the first of the reasons that holds
+    counted = set(cases.tolist())
+    both = one.present & other.present & ~paired
+    for why in (both & (one.failed | other.failed), both & ~(one.skipped | other.skipped), one.skipped | other.skipped):
+        found = set(case_of_block[why].tolist()) - counted
+        counted |= found
+        left_out.append(len(found))
+    failed, unscored, skipped = left_out
     return Comparison(
         table.variants[index],
         table.variants[base],
-        result,
+        _clipped(verdict(differences, level, groups)),
         len(cases),
-        len(dropped),
-        len(skipped_cases),
-        max(0, planned_cases - len(usable) - len(dropped) - len(skipped_cases)),
-        _needed(differences),
+        planned,
+        failed,
+        unscored,
+        skipped,
+        max(0, planned - len(cases) - failed - unscored - skipped),
+        len(cases) * table.repeats,
+        len(cases) * table.repeats - int(paired.sum()),
+        _needed(differences, groups),
         tuple(
-            CaseDifference(names[int(cases[at])][0], float(baseline_means[at]), float(variant_means[at]))
+            CaseDifference(table.names[int(cases[at])][0], float(baseline_means[at]), float(variant_means[at]))
             for at in order
             if differences[at]
         ),
@@ -257,7 +297,18 @@ def _clipped(result: Verdict) -> Verdict:
     return replace(result, interval=inside)
 
 
-def _needed(differences: Floats) -> int | None:
-    if len(differences) < 2 or not differences.any():
+def _needed(differences: Floats, groups: Sequence[str] | None) -> int | None:
+    """Cases to detect ten points, if their groups are as large as here."""
+    if len(differences) < 2 or not differences.any() or (groups is not None and len(set(groups)) < 2):
         return None
-    return cases_needed(float(differences.std(ddof=1)), 0.1)
+    return cases_needed(_spread(differences, groups), 0.1)
+
+
+def _spread(values: Floats, groups: Sequence[str] | None) -> float:
+    """By how much single cases differ, as far as it tells how sure their mean is: cases of a group say less."""
+    if groups is None:
+        return float(values.std(ddof=1))
+    numbers: dict[str, int] = {}
+    index = [numbers.setdefault(group, len(numbers)) for group in groups]
+    sums = np.bincount(index, weights=values - values.mean())
+    return math.sqrt(len(sums) / (len(sums) - 1) * float((sums**2).sum()) / len(values))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from abreast.cli import stores
 from abreast.errors import BadInput
@@ -18,6 +19,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from abreast.execute import orphans
+    from abreast.report import html
+    from abreast.report.sentence import many
 
     words = list(args.words)
     given = words.pop(0) if words and not args.store and stores.looks_like_store(words[0]) else args.store
@@ -32,15 +35,27 @@ def main(args: argparse.Namespace) -> int:
             return 0
         trials = sum(run["stored_trials"] for run in chosen)
         names = ", ".join(run["run"] for run in chosen)
-        if not _agreed(f"delete {names} with {trials:,} trials?", args.yes, bool(words)):
+        if not _agreed(f"delete {names} with {many(trials, 'trial')} and the report?", args.yes, bool(words)):
             print("nothing deleted", file=sys.stderr)
             return 1
         orphans.reap(store.abandoned())  # with the run goes the mark by which they are known
         removed = store.delete([run["run"] for run in chosen])
         store.close()
-        print(f"deleted {names}: {removed:,} trials")
+        print(f"deleted {names}: {many(removed, 'trial')}")
+        for run in chosen:
+            _tell(html.remove(store, run["run"]))
         store.materialise()
     return 0
+
+
+def _tell(report: tuple[Path, list[str]] | None) -> None:
+    if report is None:
+        return
+    folder, foreign = report
+    if foreign:
+        print(f"left {stores.shown(folder)}: {', '.join(foreign)} was not written by abreast, or changed since")
+    else:
+        print(f"removed {stores.shown(folder)} with its report")
 
 
 def _agreed(question: str, yes: bool, named: bool) -> bool:

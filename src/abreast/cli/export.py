@@ -18,12 +18,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    from abreast.report.sentence import many
     from abreast.report.table import export
 
     with stores.find_store(args.store) as store:
         run = store.run(args.run)["run"] if args.run else None
         count = export(store, args.table, run, args.format or _format_of(args.output), args.output)
-    print(f"{count:,} rows", file=sys.stderr)
+    print(many(count, "row"), file=sys.stderr)
     return 0
 
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from abreast.cli import stores, tables
+from abreast.errors import BadInput, suggestion
 from abreast.store import Store
 
 _TRIALS = (
     "SELECT t.position, c.id AS case_id, v.name AS variant, t.repeat, t.status, t.error_kind, t.error_blame, t.error, "
-    "t.attempts, t.queue_s, t.backoff_s, t.service_s, t.in_flight, t.reused_from, p.prompt, p.answer, p.data, "
-    "p.raw_response FROM trials t JOIN cases c ON c.digest = t.case_digest "
+    "t.error_detail, t.attempts, t.queue_s, t.backoff_s, t.service_s, t.in_flight, t.reused_from, p.prompt, p.answer, "
+    "p.data, p.raw_response FROM trials t JOIN cases c ON c.digest = t.case_digest "
     "JOIN variants v ON v.run_id = t.run_id AND v.variant = t.variant "
     "LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
     "WHERE t.run_id = ?1 AND (?2 IS NULL OR c.id = ?2) AND (?3 IS NULL OR v.name = ?3) "
     "AND (NOT ?4 OR t.status = 'error') ORDER BY t.position LIMIT ?5"
 )
+
+_CASES = "SELECT DISTINCT c.id FROM trials t JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ?"
+_VARIANTS = "SELECT name FROM variants WHERE run_id = ?"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,19 +35,39 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    from abreast.report.sentence import SIMULATED
+
+    if args.limit < 1:
+        raise BadInput(f"--limit {args.limit}: must be a whole number of at least 1")
     with stores.find_store(args.store) as store:
         run = store.run(args.run)
-        rows = store.dicts(_TRIALS, (run["run_id"], args.case, args.variant, args.errors, args.limit))
+        _check(store, run, "case", args.case, _CASES)
+        _check(store, run, "variant", args.variant, _VARIANTS)
+        rows = store.dicts(_TRIALS, (run["run_id"], args.case, args.variant, args.errors, args.limit + 1))
+        more = len(rows) > args.limit
+        del rows[args.limit :]
         for row in rows:
             _add_detail(store, run["run_id"], row)
     if args.json:
         tables.show(rows, True, "")
         return 0
     if not rows:
-        tables.show([], False, "no stored trial matches")
+        tables.show([], False, "no trial failed" if args.errors else "no stored trial matches")
+    elif run["simulated"]:
+        print(SIMULATED)
     for row in rows:
         _print(row)
+    if more:
+        print(f"these are the first {args.limit:,}; --limit N shows more", file=sys.stderr)
     return 0
+
+
+def _check(store: Store, run: dict[str, Any], what: str, name: str | None, query: str) -> None:
+    """A name that is not there is a slip, not an empty answer."""
+    known = [row[0] for row in store.rows(query, (run["run_id"],))] if name is not None else []
+    if name is not None and name not in known:
+        told = f'no trial of a case "{name}" is stored' if what == "case" else f'no variant "{name}"'
+        raise BadInput(f"--{what}: {run['run']}: {told}{suggestion(name, known)}")
 
 
 def _add_detail(store: Store, run_id: int, row: dict[str, Any]) -> None:
@@ -51,23 +76,30 @@ def _add_detail(store: Store, run_id: int, row: dict[str, Any]) -> None:
         "SELECT name, value, explanation FROM scores WHERE run_id = ? AND position = ? ORDER BY name", where
     )
     row["failed_attempts"] = store.dicts(
-        "SELECT attempt, error_kind, error, service_s, waited_s FROM attempts WHERE run_id = ? AND position = ? "
-        "ORDER BY attempt",
+        "SELECT attempt, error_kind, error_blame, error, service_s, waited_s FROM attempts "
+        "WHERE run_id = ? AND position = ? ORDER BY attempt",
         where,
     )
 
 
 def _print(row: dict[str, Any]) -> None:
+    from abreast.report.sentence import failure, many
+
     reused = f", reused from {row['reused_from']}" if row["reused_from"] else ""
     print(f"=== {row['case_id']} · {row['variant']} · repeat {row['repeat']}: {row['status']}{reused}")
     print(
-        f"    {row['attempts']} attempts, {row['service_s']:.3f} s of service, {row['queue_s']:.3f} s queued, "
+        f"    {many(row['attempts'], 'attempt')}, {row['service_s']:.3f} s of service, {row['queue_s']:.3f} s queued, "
         f"{row['backoff_s']:.3f} s in back-off, {row['in_flight']} in flight"
     )
     for attempt in row["failed_attempts"]:
         print(f"    attempt {attempt['attempt']}: {attempt['error_kind']}: {tables.printable(attempt['error'])}")
-    for title in ("prompt", "answer", "error", "data", "raw_response"):
+    for title in ("prompt", "answer", "data", "raw_response"):
         if row[title]:
             print(f"  {title}: {tables.printable(row[title])}")
+    if row["error"] is not None:
+        print(f"  {tables.printable(failure(row))}")
+    for line in (row["error_detail"] or "").splitlines():
+        print(f"    {tables.printable(line)}")
     for score in row["scores"]:
-        print(f"  score_{score['name']}: {score['value']} {tables.printable(score['explanation'])}")
+        shown = "no score" if score["value"] is None else f"{score['value']:.6g}"
+        print(f"  score_{score['name']}: {shown} {tables.printable(score['explanation'])}".rstrip())

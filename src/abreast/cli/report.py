@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from abreast.cli import stores, tables
+from abreast.errors import BadInput
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,21 +14,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("terminal", "html"), default="terminal")
     parser.add_argument("--output", metavar="DIR", help="where the file goes, instead of runs/RUN beside the store")
     stores.argument(parser)
+    tables.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.analyse import analyse
-    from abreast.cli.running import unused
-    from abreast.report import html
+    from abreast.report import html, objects
     from abreast.report.terminal import render
 
     with stores.find_store(args.store) as store:
         analysis = analyse(store, args.run)
-        if args.format == "terminal":
-            tables.console().print(render(analysis, stores.option(store)))
-            return 0
-        folder = Path(args.output) if args.output else store.path.parent / "runs" / analysis.run["run"]
-        path = unused(folder / "report.html")
-        html.write(analysis, store, path)
-        print(path)
+        if args.format == "html":
+            folder = Path(args.output) if args.output else html.home(store, analysis.run["run"])
+            try:
+                print(html.write(analysis, store, folder))
+            except OSError as error:
+                raise BadInput(f"{folder}: the report cannot be written there ({error.strerror})") from None
+        elif args.json:
+            tables.show([objects.summary(analysis)], True, "")
+        else:
+            tables.console().print(render(analysis, stores.option(store)), crop=False)
     return 0

@@ -13,16 +13,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--spec", metavar="SPEC", help="take the scorers of this file; the run's own file if left out")
     parser.add_argument("--scorer", metavar="NAME", action="append", help="a scorer without settings; repeatable")
     stores.argument(parser)
+    tables.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.analyse import analyse
     from abreast.experiment.rescore import rescore
+    from abreast.report import objects
+    from abreast.report.sentence import many
     from abreast.report.terminal import render
 
     with stores.find_store(args.store) as store:
         run, count = rescore(store, args.run, Path(args.spec) if args.spec else None, args.scorer)
-        print(f"{run}: scored {count:,} answers; nothing was run again")
+        if args.json:
+            tables.show([{**objects.summary(analyse(store, run)), "scored": count}], True, "")
+            return 0
+        print(f"{run}: scored {many(count, 'answer')}; nothing was run again")
         print(f"the verdict uses score_{store.run(run)['primary_score']}")
-        tables.console().print(render(analyse(store, run), stores.option(store)))
+        tables.console().print(render(analyse(store, run), stores.option(store)), crop=False)
     return 0

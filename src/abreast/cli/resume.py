@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from abreast.cli import stores
-from abreast.cli.run import add_options
+from abreast.cli.run import add_options, say
 from abreast.errors import BadInput
 
 
@@ -17,10 +18,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from abreast.cli.running import run_experiment
     from abreast.experiment import Experiment
+    from abreast.experiment.stored import edited_since
 
     for name in ("case", "tag", "variant", "limit", "debug", "fresh", "seed", "repeats"):
         if getattr(args, name):
             raise BadInput(f"--{name}: a run goes on as it was started", "abreast run SPEC starts one that differs")
     with stores.find_store(args.store) as store:
         experiment, started = Experiment.reopen(store, args.run)
+        edited = edited_since(store.run(started.resume or "latest"))
+        if edited is not None and not args.quiet:
+            spec = shlex.quote(stores.shown(edited))
+            say(f"  {spec} was edited since: {started.resume} goes on with the spec it was started with")
+            say(f"       abreast run {spec} executes the edited one")
     return run_experiment(experiment, args, started)

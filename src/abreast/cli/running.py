@@ -20,6 +20,7 @@ from abreast.execute import Listener
 from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
+from abreast.report.objects import summary
 from abreast.report.sentence import SIMULATED
 from abreast.store import open_store
 from abreast.view.progress import EventFile, Verbose, progress
@@ -103,11 +104,12 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
     from abreast.report import html
     from abreast.report.terminal import render
 
-    folder = Path(args.output) if args.output else result.store.parent / "runs" / result.run
-    report = unused(folder / "report.html")
+    report: Path | None = None
     with open_store(result.store) as store:
         try:
-            html.write(result.analysis, store, report)
+            report = html.write(
+                result.analysis, store, Path(args.output) if args.output else html.home(store, result.run)
+            )
         except OSError as error:
             say(f"warning: the report could not be written ({error})")
     if args.json:
@@ -115,9 +117,10 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
     else:
         console = tables.console()
         console.print()
-        console.print(render(result.analysis, _where(result)))
-        for line in (f"  report   {stores.shown(report)}", f"  rows     {_sql_hint(result)}"):
-            console.print(Text(line, no_wrap=True, overflow="ignore"))
+        console.print(render(result.analysis, _where(result)), crop=False)
+        lines = [f"  report   {stores.shown(report)}"] if report else []
+        for line in (*lines, f"  rows     {_sql_hint(result)}"):
+            console.print(Text(line), soft_wrap=True)  # not cut, so that it can be copied
     return ending(result)
 
 
@@ -149,18 +152,15 @@ def _more(result: Result) -> str:
     return " --budget USD" if result.stopped == "budget" and "--budget" in result.fix else ""
 
 
-def summary_of(result: Result, report: Path) -> dict[str, Any]:
+def summary_of(result: Result, report: Path | None) -> dict[str, Any]:
+    """What the report says, and how this execution came to it."""
     return {
-        "run": result.run,
-        "status": result.status,
-        "planned": result.planned,
+        **summary(result.analysis),
         "executed": result.executed,
         "reused": result.reused,
         "done_before": result.done_before,
-        "simulated": result.analysis.simulated,
-        "verdict": result.verdict,
         "store": str(result.store),
-        "report": str(report),
+        "report": str(report) if report else None,
     }
 
 
@@ -174,17 +174,7 @@ def dry_run(prepared: Prepared) -> None:
         params = ", ".join(f"{key}={value!r}" for key, value in shown_params(trial.variant).items())
         print(f"--- {trial.variant.name} ({target.name}; {params}), case {trial.case.id}")
         print(tables.printable(target.request(trial).prompt))
-    print(f"--- {prepared.to_execute:,} trials would be executed; nothing was sent")
-
-
-def unused(path: Path) -> Path:
-    """A name that is free: a report is never overwritten."""
-    number = 2
-    free = path
-    while free.exists():
-        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
-        number += 1
-    return free
+    print(f"--- {_many(prepared.to_execute, 'trial')} would be executed; nothing was sent")
 
 
 def _sql_hint(result: Result) -> str:

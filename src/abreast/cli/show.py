@@ -34,6 +34,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
     from abreast.analyse import analyse
+    from abreast.report.sentence import many
     from abreast.report.terminal import render
 
     shown = {key: value for key, value in run.items() if key not in ("owner", "epoch", "heartbeat_at", "run_id")}
@@ -43,11 +44,11 @@ def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
         return
     provenance = shown["provenance"]
     print(f"{run['run']}: {run['experiment']}, {run['status']}{', debug' if run['debug'] else ''}")
-    print(f"  {run['stored_trials']:,} of {run['planned_trials']:,} trials stored, seed {run['seed']}")
+    print(f"  {run['stored_trials']:,} of {many(run['planned_trials'], 'trial')} stored, seed {run['seed']}")
     commit = provenance["commit"] or "no commit"
     print(f"  {commit}{' with uncommitted changes' if provenance['dirty'] else ''}, data {provenance['data_hash']}")
     print(f"  Python {provenance['python']}, {provenance['host']}")
-    tables.console().print(render(analyse(store, run["run"]), stores.option(store)))
+    tables.console().print(render(analyse(store, run["run"]), stores.option(store)), crop=False)
 
 
 def _show_events(store: Store, run: dict[str, Any], as_json: bool) -> None:
@@ -61,6 +62,8 @@ def _show_events(store: Store, run: dict[str, Any], as_json: bool) -> None:
 
 
 def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> None:
+    from abreast.report.sentence import SIMULATED, failure
+
     rows = store.dicts(
         "SELECT * FROM predictions WHERE run = ? AND case_id = ? ORDER BY repeat, variant", (run["run"], case)
     )
@@ -74,8 +77,9 @@ def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> N
         tables.show(rows, True, "")
         return
     if run["simulated"]:
-        print("SIMULATED · no model was called")
+        print(SIMULATED)
     print(f"case {case}\nprompt: {tables.printable(rows[0]['prompt'] or '')}\nexpected: {rows[0]['expected']}")
     for row in rows:
-        print(f"\n--- {row['variant']}, repeat {row['repeat']}: {row['status']}, score {row['score']}")
-        print(tables.printable(row["answer"] if row["status"] == "ok" else row["error"] or ""))
+        score = "no score" if row["score"] is None else f"score {row['score']:.4g}"
+        print(f"\n--- {row['variant']}, repeat {row['repeat']}: {row['status']}, {score}")
+        print(tables.printable(row["answer"] if row["status"] == "ok" else failure(row)))

@@ -38,7 +38,7 @@ class Options:
     listeners: tuple[Listener, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """What a run came to. Print `verdict`; the rest is for programs."""
 
@@ -53,6 +53,9 @@ class Result:
     fix: str
     most_in_flight: int
     analysis: Analysis
+
+    def __repr__(self) -> str:
+        return f"Result({self.run}, {self.status}: {'; '.join(verdict_lines(self.analysis))})"
 
     @property
     def verdict(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +34,7 @@ def stored_spec(spec: Spec, base: Path, origin: Path | None, options: Options) -
         "limits": spec.limits.model_dump(exclude_unset=True),
         "base": str(base.resolve()),
         "origin": str(origin.resolve()) if origin else None,
+        "origin_digest": None if options.resume else _digest_of(origin),  # who resumes did not read the file
         "options": {
             "case": list(options.case),
             "tag": dict(options.tag),
@@ -41,6 +43,21 @@ def stored_spec(spec: Spec, base: Path, origin: Path | None, options: Options) -
             "debug": options.debug,
         },
     }
+
+
+def _digest_of(path: Path | None) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path else None
+    except OSError:
+        return None
+
+
+def edited_since(run: Mapping[str, Any]) -> Path | None:
+    """The spec file of a run, if it is not any more what the run was started from."""
+    stored = json.loads(run["spec"])
+    before = stored.get("origin_digest")
+    now = _digest_of(Path(stored["origin"])) if before else None
+    return Path(stored["origin"]) if now is not None and now != before else None
 
 
 def _written_cases(cases: Any, origin: Path | None) -> Any:
@@ -83,6 +100,7 @@ def spec_of(run: Mapping[str, Any]) -> tuple[Spec, Path, Path | None, dict[str, 
     """What a stored run says of its experiment."""
     stored = json.loads(run["spec"])
     base, origin, options = Path(stored.pop("base")), stored.pop("origin"), stored.pop("options")
+    stored.pop("origin_digest", None)
     options.pop("retry_failed", None)  # was asked for once, and is asked for again if it is wanted again
     if stored["cases"] is None or stored["variants"] is None:
         raise BadInput(

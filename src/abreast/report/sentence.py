@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from abreast.analyse import Analysis, Comparison
 
 SIMULATED = "SIMULATED · no model was called"
+
+BLAMES = {"variant": "the variant's", "infrastructure": "infrastructure", "unknown": "unclear whose"}
+
+
+def many(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun.
+
+    >>> many(1, "win"), many(1_200, "case"), many(2, "loss", "losses")
+    ('1 win', '1,200 cases', '2 losses')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def failure(row: Mapping[str, Any]) -> str:
+    """What a trial that gave no answer says of itself.
+
+    >>> failure({"status": "error", "error_kind": "timeout", "error_blame": "variant", "error": "no answer in 3 s"})
+    "error (timeout, the variant's): no answer in 3 s"
+    """
+    if row["status"] != "error":
+        return f"{row['status']}: {row['error'] or 'no reason was given'}"
+    return f"error ({row['error_kind']}, {BLAMES.get(row['error_blame'], 'unclear whose')}): {row['error']}"
 
 
 def points(value: float) -> str:
@@ -52,8 +77,8 @@ def sentence(comparison: Comparison) -> str:
         text += f": {points(interval.estimate)} points"
         if not result.reason:
             text += f" ({interval.level * 100:.4g} % interval {points(interval.low)} … {points(interval.high)})"
-    count = f"{result.wins} wins, {result.losses} losses, {result.ties} ties in {comparison.cases:,} cases"
-    return f"{text}; {count}"
+    count = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
+    return f"{text}; {count} in {many(comparison.cases, 'case')}"
 
 
 def advice(comparison: Comparison) -> list[str]:
@@ -64,15 +89,33 @@ def advice(comparison: Comparison) -> list[str]:
         lines.append(result.reason)
     if result.word == "inconclusive" and comparison.needed and not result.reason:
         if comparison.needed > comparison.cases:
-            lines.append(
-                f"to detect 10 points you need about {comparison.needed:,} cases; this run has {comparison.cases:,}"
-            )
+            needed = f"to detect 10 points you need about {many(comparison.needed, 'case')}"
+            lines.append(f"{needed}; this run compares {comparison.cases:,}")
         else:
-            lines.append(f"{comparison.cases:,} cases would show 10 points; a difference is likely smaller than that")
-    if comparison.dropped:
-        lines.append(f"{comparison.dropped:,} cases left out: infrastructure or the scorer failed on one side")
-    if comparison.skipped:
-        lines.append(f"{comparison.skipped:,} cases left out: skipped on one side")
-    if comparison.not_run:
-        lines.append(f"{comparison.not_run:,} cases not run yet: the verdict is of what is done")
+            lines.append(
+                f"{many(comparison.cases, 'case')} would show 10 points; a difference is likely smaller than that"
+            )
+    lines += [line for line in (_cases_left_out(comparison), _repeats_left_out(comparison)) if line]
     return lines
+
+
+def _cases_left_out(comparison: Comparison) -> str:
+    """`3 of 100 cases are not compared: 2 failed by infrastructure, 1 skipped`."""
+    reasons = {
+        "failed by infrastructure": comparison.failed,
+        "could not be scored": comparison.unscored,
+        "skipped": comparison.skipped,
+        "not run yet": comparison.not_run,
+    }
+    told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
+    count = comparison.planned - comparison.cases
+    what = f"{count:,} of {many(comparison.planned, 'case')} {'is' if count == 1 else 'are'} not compared"
+    return f"{what}: {told}" if told else ""
+
+
+def _repeats_left_out(comparison: Comparison) -> str:
+    left_out = comparison.repeats_left_out
+    if not left_out:
+        return ""
+    what = f"{left_out:,} of {comparison.repeats:,} repeats of the compared cases"
+    return f"{what} {'is' if left_out == 1 else 'are'} left out: one side has no score there"

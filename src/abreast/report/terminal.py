@@ -6,35 +6,44 @@ import io
 import shlex
 from typing import Literal
 
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from abreast.analyse import Analysis, VariantSummary
-from abreast.report.sentence import verdict_lines
+from abreast.report.sentence import many, verdict_lines
 
 _COLOURS = {"better": "bold green", "worse": "bold red", "inconclusive": "bold yellow", "SIMULATED": "bold magenta"}
 
 
 def render(analysis: Analysis, where: str = "") -> RenderableType:
-    """The whole report; `where` is what a command needs to find the store, such as ` --store demo/results.db`."""
-    parts: list[RenderableType] = [Text("  ").append(_verdict_line(line)) for line in verdict_lines(analysis)]
+    """The whole report; `where` is what a command needs to find the store, such as ` --store demo/results.db`.
+
+    Print it with `crop=False`: commands are not cut, so that they can be copied.
+    """
+    parts: list[RenderableType] = [_indented(_verdict_line(line)) for line in verdict_lines(analysis)]
     if analysis.run["debug"]:
-        parts.insert(0, Text("  DEBUG run of a few cases: not a result", style="bold magenta"))
-    parts += [Text(""), _table(analysis)]
+        parts.insert(0, _indented(Text("DEBUG run of a few cases: not a result", style="bold magenta")))
+    parts += [Text(""), _Variants(analysis)]
     for comparison in analysis.comparisons:
         if comparison.differences:
             cases = ", ".join(
                 f"{item.case_id} ({item.baseline:.2g} → {item.variant:.2g})" for item in comparison.differences[:3]
             )
             show = f"abreast show {analysis.run['run']} {shlex.quote(comparison.differences[0].case_id)}{where}"
-            parts += [Text(f"  look at  {cases}"), Text(f"           {show}", no_wrap=True, overflow="ignore")]
+            parts += [_indented(Text(f"look at  {cases}")), Text(f"           {show}", no_wrap=True, overflow="ignore")]
     if analysis.stored < analysis.planned:
-        left = analysis.planned - analysis.stored
-        parts.append(
-            Text(f"  {left:,} of {analysis.planned:,} trials were not run: {analysis.run['reason'] or 'unknown'}")
-        )
+        left, reason = analysis.planned - analysis.stored, analysis.run["reason"] or "unknown"
+        were = "was" if left == 1 else "were"
+        parts.append(_indented(Text(f"{left:,} of {many(analysis.planned, 'trial')} {were} not run: {reason}")))
     return Group(*parts)
+
+
+def _indented(line: Text) -> Padding:
+    """Two spaces in front of every row of it, however narrow the terminal."""
+    return Padding(line, (0, 0, 0, 2), expand=False)
 
 
 def _verdict_line(line: str) -> Text:
@@ -42,16 +51,39 @@ def _verdict_line(line: str) -> Text:
     return Text(line, style=_COLOURS.get(word, ""))
 
 
-def _table(analysis: Analysis) -> Table:
-    titles = ("", "score", "ok", "errors", "cost", "p50", "p95", "tokens in / out")
-    rows = [_cells(summary) for summary in analysis.variants]
-    told = [index for index in range(len(titles)) if index < 3 or any(row[index] not in _NOTHING for row in rows)]
+class _Variants:
+    """The table of variants. What is too wide for the terminal goes on below, and nothing is cut."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        titles = ("", "score", "ok", "errors", "cost", "p50", "p95", "tokens in / out")
+        rows = [_cells(summary) for summary in analysis.variants]
+        told = [at for at in range(len(titles)) if at < 3 or any(row[at] not in _NOTHING for row in rows)]
+        self._columns = [(titles[at], [row[at] for row in rows]) for at in told]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        name, *rest = self._columns
+        while rest:
+            left = options.max_width - _width(name)
+            taken = [rest.pop(0)]
+            while rest and sum(map(_width, [*taken, rest[0]])) <= left:
+                taken.append(rest.pop(0))
+            yield _table([name, *taken])
+
+
+_Column = tuple[str, list[str]]
+
+
+def _width(column: _Column) -> int:
+    return max(map(cell_len, [column[0], *column[1]])) + 2
+
+
+def _table(columns: list[_Column]) -> Table:
     table = Table(box=None, pad_edge=True, header_style="dim")
-    for index in told:
-        justify: Literal["left", "right"] = "left" if titles[index] in ("", "errors") else "right"
-        table.add_column(titles[index], justify=justify, no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(row[index]) for index in told))
+    for title, _ in columns:
+        justify: Literal["left", "right"] = "left" if title in ("", "errors") else "right"
+        table.add_column(title, justify=justify, overflow="fold", no_wrap=title not in ("", "errors"))
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        table.add_row(*map(Text, row))
     return table
 
 
@@ -103,6 +135,6 @@ def count(value: int) -> str:
 def as_text(analysis: Analysis, width: int = 120) -> str:
     """The report as plain text."""
     console = Console(file=io.StringIO(), width=width, no_color=True, highlight=False)
-    console.print(render(analysis))
+    console.print(render(analysis), crop=False)
     written: str = console.file.getvalue()  # type: ignore[attr-defined]
     return written

@@ -186,6 +186,7 @@ def _table(path: Path, delimiter: str) -> Iterator[Record]:
         number = 1
         try:
             columns = next(reader, [])
+            _check_separator(where, columns, delimiter)
             for column in columns:
                 if columns.count(column) > 1:
                     raise BadInput(f"{where}:1: the column {shown(column)} is there twice", "rename one")
@@ -199,6 +200,17 @@ def _table(path: Path, delimiter: str) -> Iterator[Record]:
                 number = reader.line_num + 1
         except csv.Error as error:
             raise BadInput(f"{where}:{number}: not valid CSV: {_csv_words(str(error))}") from None
+
+
+def _check_separator(where: str, columns: list[str], delimiter: str) -> None:
+    """A table of one column whose name holds a separator was written with that one."""
+    for other, name in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
+        if len(columns) == 1 and other in columns[0] and other != delimiter:
+            wanted = {",": "commas", "\t": "tabs"}[delimiter]
+            raise BadInput(
+                f"{where}:1: one column, {shown(columns[0])}: its fields are separated by {name}, not by {wanted}",
+                "name the file .tsv" if other == "\t" else f"save it with {wanted} between the fields",
+            )
 
 
 def _checked_lines(where: str, file: TextIO) -> Iterator[str]:

@@ -161,6 +161,7 @@ def _catch_up(source: apsw.Connection, connection: duckdb.DuckDBPyConnection) ->
     for table, columns in schema.TABLES.items():
         body = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({body})")
+    _add_missing_columns(connection)
     connection.execute("CREATE TABLE IF NOT EXISTS watermarks (name TEXT, seq BIGINT)")
     marks = dict(connection.execute("SELECT name, seq FROM watermarks").fetchall())
     deleted = _follow_deletions(source, connection, marks)
@@ -180,6 +181,15 @@ def _catch_up(source: apsw.Connection, connection: duckdb.DuckDBPyConnection) ->
         connection.execute(statement)
     connection.execute("COMMIT")
     source.execute("COMMIT")
+
+
+def _add_missing_columns(connection: duckdb.DuckDBPyConnection) -> None:
+    """A file that an older abreast made gets the columns that came since."""
+    found = set(connection.execute("SELECT table_name, column_name FROM duckdb_columns()").fetchall())
+    for table, columns in schema.TABLES.items():
+        for name, kind in columns.items():
+            if (table, name) not in found:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
 
 
 def _follow_deletions(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, marks: dict[str, int]) -> bool:
@@ -219,7 +229,7 @@ def _append(connection: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[
             f"{table}.{name.strip()} = batch.{name.strip()}" for name in schema.UNIQUE[table].split(",")
         )
         connection.execute(f"DELETE FROM {table} USING batch WHERE {same}")
-    connection.execute(f"INSERT INTO {table} SELECT * FROM batch")
+    connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM batch")
     connection.unregister("batch")
 
 

@@ -131,6 +131,7 @@ def trial_row(run_id: int, trial: Trial, variant: int, case_digest: str, outcome
         None,
         timing.first_started_at,
         outcome.finished_at,
+        storable(failure.detail) if failure and failure.detail else None,
     )
 
 

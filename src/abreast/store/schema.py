@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-VERSION = 1
+VERSION = 2
 MOST_COLUMNS = 1_900  # generated ones: SQLite allows 2,000 in a result
 MOST_RETURNED = 1_000  # of them keys of returned dicts; further ones stay in the JSON of their row
 LONGEST_NAME = 200
@@ -89,6 +89,7 @@ TABLES: dict[str, dict[str, str]] = {
         "reused_from": "TEXT",
         "started_at": "DOUBLE",
         "finished_at": "DOUBLE",
+        "error_detail": "TEXT",
     },
     "payloads": {
         "run_id": "BIGINT",
@@ -199,10 +200,25 @@ def create_tables() -> Iterable[str]:
     yield "CREATE INDEX IF NOT EXISTS variants_by_digest ON variants(digest)"
 
 
+def upgrades(version: int) -> Iterable[str]:
+    """The statements that bring the tables of an older SQLite store up to date; the views are made anew after them."""
+    if version < 2:
+        yield "ALTER TABLE trials ADD COLUMN error_detail TEXT"
+
+
+# A resume goes on counting the attempts of a trial where its earlier execution ended.
+_COUNTED = {
+    ("trials", "attempts"): "{} + COALESCE((SELECT attempts FROM trials WHERE run_id = ?1 AND position = ?2), 0)",
+    ("attempts", "attempt"): "MAX({}, COALESCE((SELECT MAX(attempt) + 1 FROM attempts WHERE run_id = ?1 "
+    "AND position = ?2), 0))",
+}
+
+
 def insert(table: str, mode: str = "INSERT") -> str:
-    """`INSERT INTO trials (...) VALUES (?, ...)`."""
+    """`INSERT INTO trials (...) VALUES (?1, ...)`."""
     names = [name for name in TABLES[table] if name != "run_id" or table != "runs"]
-    return f"{mode} INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+    values = [_COUNTED.get((table, name), "{}").format(f"?{number}") for number, name in enumerate(names, 1)]
+    return f"{mode} INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)})"
 
 
 def named(columns: Iterable[Column]) -> list[tuple[str, Column]]:
@@ -290,40 +306,102 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
     )
 
 
-def metrics_view() -> str:
-    """A row per run and variant, always derived from the rows. Reused answers add no latency and no cost."""
+def metrics_view(dialect: Dialect) -> str:
+    """A row per run and variant, always derived from the rows. Reused answers add no latency and no cost.
+
+    `score_low` and `score_high` are the interval that reports show: Wilson where every score is 0 or 1, there is one
+    repeat and no case has a group; else t over the means of cases, by groups where there are any.
+    """
     latency = "CASE WHEN reused_from IS NULL AND status = 'ok' THEN service_s END"
     percentile = "MIN(CASE WHEN new_latency IS NOT NULL AND rank >= {p} * known THEN new_latency END)"
+    commit, data = (_json_value(dialect, "provenance", key, "text") for key in ("commit", "data_hash"))
     return f"""
 CREATE VIEW metrics AS
 WITH timed AS (
-  SELECT *, {latency} AS new_latency,
+  SELECT run, variant, status, score, reused_from, cost_usd, {latency} AS new_latency,
     COUNT({latency}) OVER (PARTITION BY run, variant) AS known,
     ROW_NUMBER() OVER (PARTITION BY run, variant ORDER BY ({latency}) IS NULL, {latency}) AS rank
   FROM predictions
-)
-SELECT run, variant, 'all' AS segment, 'derived' AS source,
+), {_SPREAD}
+SELECT t.run, t.variant, 'all' AS segment, 'derived' AS source,
   COUNT(*) AS n_predictions,
   SUM(CASE WHEN status = 'ok' THEN 1 ELSE 0 END) AS n_successful,
   SUM(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS n_failed,
   AVG(score) AS accuracy,
-  AVG(score) AS score_mean,
+  MIN(b.centre) AS score_mean,
+  MIN(b.low) AS score_low,
+  MIN(b.high) AS score_high,
   AVG(new_latency) AS avg_latency,
   {percentile.format(p="0.5")} AS p50_latency,
   {percentile.format(p="0.95")} AS p95_latency,
   AVG(CASE status WHEN 'error' THEN 1.0 WHEN 'ok' THEN 0.0 END) AS error_rate,
   SUM(CASE WHEN reused_from IS NULL THEN cost_usd END) AS cost_usd,
   CASE WHEN COUNT(cost_usd) = SUM(CASE WHEN status = 'ok' THEN 1 ELSE 0 END)
-    THEN SUM(cost_usd) / NULLIF(SUM(score), 0) END AS cost_per_correct
-FROM timed GROUP BY run, variant
+    THEN SUM(cost_usd) / NULLIF(SUM(score), 0) END AS cost_per_correct,
+  MIN(code_commit) AS code_commit,
+  MIN(data_commit) AS data_commit,
+  MIN(label) AS experiment_version
+FROM timed t
+JOIN (SELECT run, {commit} AS code_commit, {data} AS data_commit, label FROM runs) r ON r.run = t.run
+LEFT JOIN bounds b ON b.run = t.run AND b.variant = t.variant
+GROUP BY t.run, t.variant
 """
+
+
+# From the scores of trials to the interval of their mean: trials, cases, groups, run and variant. The quantile of t is
+# an expansion around the normal one (1.95996), right to four digits from 5 degrees of freedom on.
+_SPREAD = """scored AS (
+  SELECT r.run, v.name AS variant, t.case_digest, c.case_group, t.repeat,
+    CASE WHEN t.status = 'ok' THEN s.value ELSE 0.0 END AS score
+  FROM trials t JOIN runs r ON r.run_id = t.run_id
+  JOIN variants v ON v.run_id = t.run_id AND v.variant = t.variant
+  JOIN cases c ON c.digest = t.case_digest
+  LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = r.primary_score
+  WHERE (t.status = 'ok' AND s.value IS NOT NULL) OR (t.status = 'error' AND t.error_blame = 'variant')
+), by_case AS (
+  SELECT run, variant, case_digest, MIN(case_group) AS case_group, AVG(score) AS score, MAX(repeat) AS repeats,
+    MIN(CASE WHEN score IN (0.0, 1.0) THEN 1 ELSE 0 END) AS plain
+  FROM scored GROUP BY run, variant, case_digest
+), centred AS (
+  SELECT *, AVG(score) OVER (PARTITION BY run, variant) AS centre,
+    COALESCE('g' || case_group, 'c' || case_digest) AS unit
+  FROM by_case
+), by_unit AS (
+  SELECT run, variant, unit, MIN(centre) AS centre, SUM(score - centre) AS residual, COUNT(*) AS cases,
+    MIN(plain) AS plain, MAX(repeats) AS repeats, COUNT(case_group) AS grouped
+  FROM centred GROUP BY run, variant, unit
+), summed AS (
+  SELECT run, variant, MIN(centre) AS centre, CAST(COUNT(*) AS DOUBLE) AS units, COUNT(*) - 1.0 AS degrees,
+    SUM(cases) AS cases, SUM(residual * residual) AS squares,
+    MIN(plain) = 1 AND MAX(repeats) = 0 AND SUM(grouped) = 0 AS is_plain
+  FROM by_unit GROUP BY run, variant
+), spread AS (
+  SELECT run, variant, centre, units,
+    CASE WHEN is_plain THEN 'wilson' WHEN units < 2 THEN 'unknown' WHEN squares < 1e-18 THEN 'wilson' ELSE 't' END
+      AS method,
+    (centre + 1.920729410347062 / units) / (1 + 3.841458820694124 / units) AS middle,
+    1.959963984540054 * sqrt(centre * (1 - centre) / units + 0.960364705173531 / (units * units))
+      / (1 + 3.841458820694124 / units) AS wilson_half,
+    CASE WHEN units > 1 THEN sqrt(units / degrees * squares) / cases * CASE degrees WHEN 1 THEN 12.706205
+      WHEN 2 THEN 4.302653 WHEN 3 THEN 3.182446 WHEN 4 THEN 2.776445 ELSE 1.959963984540054 + 2.372271 / degrees
+      + 2.822499 / (degrees * degrees) + 2.555850 / (degrees * degrees * degrees)
+      + 1.589534 / (degrees * degrees * degrees * degrees) END END AS half
+  FROM summed
+), bounds AS (
+  SELECT run, variant, centre,
+    CASE method WHEN 'unknown' THEN 0.0 WHEN 't' THEN CASE WHEN centre > half THEN centre - half ELSE 0.0 END
+      ELSE middle - wilson_half END AS low,
+    CASE method WHEN 'unknown' THEN 1.0 WHEN 't' THEN CASE WHEN centre + half < 1 THEN centre + half ELSE 1.0 END
+      ELSE middle + wilson_half END AS high
+  FROM spread
+)"""
 
 
 def create_views(dialect: Dialect, columns: Iterable[Column]) -> Iterable[str]:
     yield "DROP VIEW IF EXISTS metrics"
     yield "DROP VIEW IF EXISTS predictions"
     yield predictions_view(dialect, columns)
-    yield metrics_view()
+    yield metrics_view(dialect)
 
 
 def type_of(value: object) -> str:

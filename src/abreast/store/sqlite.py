@@ -42,10 +42,12 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
     connection.execute("PRAGMA cache_size=-32000")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if version_of(connection) == 0:
-            for statement in schema.create_tables():
+        version = version_of(connection)
+        if version != schema.VERSION:
+            for statement in schema.upgrades(version) if version else schema.create_tables():
                 connection.execute(statement)
-            for statement in schema.create_views("sqlite", []):
+            columns = [schema.Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
+            for statement in schema.create_views("sqlite", columns):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version={schema.VERSION}")
             connection.execute(f"PRAGMA application_id={APPLICATION}")
@@ -79,12 +81,29 @@ def open_for_reading(path: Path) -> apsw.Connection:
         connection = _reader(path)
         try:
             check_version(connection, path)
-            if version_of(connection) == 0:
+            version = version_of(connection)
+            if version == 0:
                 raise StoreError(f"{path}: empty, no run has begun in it", "abreast run SPEC begins one")
         except BaseException:
             connection.close()
             raise
-        return connection
+        if version == schema.VERSION:
+            return connection
+        connection.close()
+        _upgrade(path, version)
+        return _reader(path)
+
+
+def _upgrade(path: Path, version: int) -> None:
+    """Bring the file of an older abreast up to date; nothing in it is lost."""
+    try:
+        open_for_writing(path).close()
+    except StoreError as error:
+        raise StoreError(
+            f"{path}: made by an older abreast (its format is {version}), and it cannot be brought up to date here "
+            f"({error.message.removeprefix(f'{path}: ')})",
+            "copy it to a place that can be written, and name that with --store",
+        ) from error
 
 
 def is_made(path: Path) -> bool:

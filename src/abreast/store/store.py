@@ -296,6 +296,7 @@ class Store:
             run_id, other, heartbeat_at, epoch = found[0]
             if lease.is_alive(other, heartbeat_at):
                 raise _executed_by(run, other)
+            _keep_last_attempts(connection, run_id)
             connection.execute(
                 "UPDATE runs SET owner = ?, epoch = ?, heartbeat_at = ?, status = ?, reason = NULL, finished_at = NULL "
                 "WHERE run_id = ?",
@@ -331,10 +332,14 @@ class Store:
     def revise(self, held: Lease, primary: str | None, baseline: str, spec: Mapping[str, Any]) -> None:
         """A run goes on under a spec whose scorers, primary or baseline may have changed meanwhile."""
         with self.change() as connection:
-            kept = "json_set(?, '$.options.retry_failed', json_extract(spec, '$.options.retry_failed'))"
+            new, old = (f"json_extract({source}, '$.origin_digest')" for source in ("?1", "spec"))
+            kept = (
+                "json_set(?1, '$.options.retry_failed', json_extract(spec, '$.options.retry_failed'), "
+                f"'$.origin_digest', COALESCE({new}, {old}))"
+            )
             connection.execute(
-                f"UPDATE runs SET primary_score = ?, baseline = ?, spec = {kept} WHERE run_id = ?",
-                (primary, baseline, to_json(spec), held.run_id),
+                f"UPDATE runs SET primary_score = ?2, baseline = ?3, spec = {kept} WHERE run_id = ?4",
+                (to_json(spec), primary, baseline, held.run_id),
             )
 
     def sources_retried(self, run_ids: Sequence[int]) -> bool:
@@ -449,6 +454,17 @@ def _refuse_twin(connection: apsw.Connection, new: NewRun) -> None:
     for run, owner, heartbeat_at in twins:
         if lease.is_alive(owner, heartbeat_at):
             raise _executed_by(run, owner)
+
+
+def _keep_last_attempts(connection: apsw.Connection, run_id: int) -> None:
+    """What failed by infrastructure is executed again and its row replaced; the attempt that failed is kept."""
+    connection.execute(
+        "INSERT INTO attempts (run_id, position, attempt, started_at, service_s, error_kind, error_blame, error, "
+        "waited_s) SELECT run_id, position, attempts, started_at, service_s, error_kind, error_blame, error, 0.0 "
+        "FROM trials t WHERE run_id = ? AND status = 'error' AND error_blame <> 'variant' AND NOT EXISTS "
+        "(SELECT 1 FROM attempts a WHERE a.run_id = t.run_id AND a.position = t.position AND a.attempt >= t.attempts)",
+        (run_id,),
+    )
 
 
 def _adopt(connection: apsw.Connection, run_id: int, reuses: Sequence[Reuse]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -23,6 +24,8 @@ from abreast.model import Failure, Outcome
 
 PLAIN_EVERY_S = 5.0
 RATE_OVER_S = 10.0
+SHORTEST_BAR = 8
+ROOM_FOR_BAR = 55  # in a narrower terminal the numbers are worth more
 
 
 class Counts(Listener):
@@ -67,27 +70,42 @@ class Counts(Listener):
         elapsed = time.monotonic() - begin
         return (self.executed - executed) / elapsed if elapsed > 0 else 0.0
 
-    def sentence(self) -> str:
-        """`22/24  3.1/s  in flight 2  errors 0  $0.02 of about $0.03  0:00:01 left`."""
-        rate = self.rate()
-        flying = (
-            ", ".join(
-                f"{number} {name}" if len(set(self._targets)) > 1 else str(number)
-                for name, number in sorted(self.in_flight.items())
-                if number
-            )
-            or "0"
-        )
-        errors = ", ".join(f"{number} {kind}" for kind, number in sorted(self.errors.items())) or "0"
-        parts = [f"{self.done:,}/{self.planned:,}", f"{rate:,.1f}/s", f"in flight {flying}", f"errors {errors}"]
+    def sentence(self, width: int | None = None) -> str:
+        """`22/24  3.1/s  in flight 2  errors 0  $0.02 of about $0.03  0:00:01 left`; no wider than `width`."""
+        parts = self._parts()
+        while width is not None and len(parts) > 1 and cell_len(_joined(parts)) > width:
+            del parts[next(name for name in _DISPENSABLE if name in parts)]
+        return _joined(parts)
+
+    def _parts(self) -> dict[str, str]:
+        rate, left = self.rate(), self.planned - self.done
+        flying = [f"{number} {name}" for name, number in sorted(self.in_flight.items()) if number]
+        parts = {"done": f"{self.done:,}/{self.planned:,}", "rate": f"{rate:,.1f}/s"}
+        parts["in flight"] = f"in flight {self.in_flight.total()}"
+        if len(set(self._targets)) > 1 and flying:
+            parts["by target"] = f"({', '.join(flying)})"
+        parts["errors"] = f"errors {self.errors.total():,}"
+        if self.errors:
+            parts["kinds"] = f"({', '.join(f'{number} {kind}' for kind, number in sorted(self.errors.items()))})"
         if self.retries:
-            parts.append(f"retries {self.retries}")
+            parts["retries"] = f"retries {self.retries:,}"
         if self.cost:
-            total = self.cost * (self.executed + self.planned - self.done) / max(1, self.executed)
-            parts.append(f"${self.cost:,.2f} of about ${total:,.2f}")
-        if rate > 0 and self.done < self.planned:
-            parts.append(f"{_clock((self.planned - self.done) / rate)} left")
-        return "  ".join(parts)
+            parts["cost"] = f"${self.cost:,.2f}"
+            parts["total"] = f"of about ${self.cost * (self.executed + left) / max(1, self.executed):,.2f}"
+        if rate > 0 and left:
+            parts["left"] = f"{_clock(left / rate)} left"
+        return parts
+
+
+def _joined(parts: dict[str, str]) -> str:
+    """Two spaces between what is told, one before what explains it."""
+    return "".join(f"{' ' if name in _EXPLAINING else '  '}{text}" for name, text in parts.items()).lstrip()
+
+
+_EXPLAINING = ("by target", "kinds", "total")
+
+# In a narrow terminal these are left out, the first first; how much is done is always said.
+_DISPENSABLE = ("by target", "kinds", "total", "retries", "rate", "in flight", "cost", "left", "errors")
 
 
 def _clock(seconds: float) -> str:
@@ -101,18 +119,24 @@ class LiveProgress(Counts):
 
     def __init__(self, planned: int, done_before: int, targets: Sequence[str], console: Console) -> None:
         super().__init__(planned, done_before, targets)
+        self._console = console
         self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._line)
         self._live.start()
 
-    def _line(self) -> Table:
-        grid = Table.grid(padding=(0, 2))
-        grid.add_row(Text("  "), ProgressBar(self.planned, self.done, width=32), Text(self.sentence()))
+    def _line(self) -> Table | Text:
+        room = self._console.width - 3  # the margin, and a column that no terminal has to wrap
+        text = self.sentence(room - SHORTEST_BAR - 2 if room >= ROOM_FOR_BAR else room)
+        bar = min(32, room - cell_len(text) - 2)
+        if bar < SHORTEST_BAR or room < ROOM_FOR_BAR:
+            return Text(f"  {text}", no_wrap=True, overflow="crop")
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_row(Text(""), ProgressBar(self.planned, self.done, width=bar), Text(text, no_wrap=True))
         return grid
 
     def event(self, kind: str, **detail: Any) -> None:
         note = notice(kind, detail)
         if note:
-            self._live.console.print(Text(note))
+            self._console.print(Text(note))
 
     def close(self) -> None:
         self._live.stop()
