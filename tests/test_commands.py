@@ -340,7 +340,7 @@ def test_logs_of_a_case_or_variant_that_is_not_there_are_a_slip(moody: Folder) -
 def test_logs_that_stop_early_say_so(moody: Folder) -> None:
     done = moody.abreast("logs", "--limit", "3")
     assert done.out.count("===") == 3
-    assert "these are the first 3; --limit N shows more" in done.err
+    assert "only the first 3 trials; --limit N shows more" in done.err
     assert moody.abreast("logs", "--limit", "24").err == ""
 
 
@@ -397,6 +397,29 @@ def test_a_run_is_known_by_the_start_of_its_name(simulated: Folder) -> None:
     name = simulated.abreast("runs", "--json").json[0]["run"]
     assert simulated.abreast("show", name[:-2], "--json").json[0]["run"] == name
     assert simulated.abreast("show", "zebra").code == 2
+
+
+def test_runs_say_only_what_there_is_to_say(simulated: Folder) -> None:
+    simulated.abreast("run", "experiment.yaml")
+    titles = simulated.abreast("runs").out.splitlines()[0].split()
+    assert titles == ["run", "experiment", "status", "trials", "planned", "simulated", "started"]
+    simulated.abreast("run", "experiment.yaml", "--debug", "3", "--label", "first")
+    said = simulated.abreast("runs").out
+    assert {"debug", "label"} <= set(said.splitlines()[0].split())
+    assert "first" in said
+    assert set(simulated.abreast("runs", "--json").json[0]) >= {"debug", "simulated", "label", "reason"}
+
+
+def test_a_store_without_runs_and_a_missing_query_are_said(simulated: Folder) -> None:
+    simulated.abreast("run", "experiment.yaml")
+    assert simulated.abreast("runs", "--json").json[0]["run"] in simulated.abreast("report").out
+    assert "the query is missing" in simulated.abreast("sql", "results.db").err
+    assert "has these scores already" in simulated.abreast("rescore").out
+    simulated.abreast("delete", "latest", "--yes")
+    for words in (["show"], ["logs"], ["report"], ["rescore"]):
+        done = simulated.abreast(*words)
+        assert done.code == 2
+        assert "there is no run in it" in done.err
 
 
 def test_sql_is_read_only_unless_told_otherwise(simulated: Folder) -> None:

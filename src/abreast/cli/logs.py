@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.report.sentence import SIMULATED
+    from abreast.report.sentence import SIMULATED, many
 
     if args.limit < 1:
         raise BadInput(f"--limit {args.limit}: must be a whole number of at least 1")
@@ -58,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
     for row in rows:
         _print(row)
     if more:
-        print(f"these are the first {args.limit:,}; --limit N shows more", file=sys.stderr)
+        print(f"only the first {many(args.limit, 'trial')}; --limit N shows more", file=sys.stderr)
     return 0
 
 

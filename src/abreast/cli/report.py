@@ -34,4 +34,5 @@ def main(args: argparse.Namespace) -> int:
             tables.show([objects.summary(analysis)], True, "")
         else:
             tables.console().print(render(analysis, stores.option(store)), crop=False)
+            print(f"  run      {analysis.run['run']} ({analysis.run['experiment']}, {analysis.run['status']})")
     return 0

@@ -28,7 +28,8 @@ def main(args: argparse.Namespace) -> int:
         if args.json:
             tables.show([{**objects.summary(analyse(store, run)), "scored": count}], True, "")
             return 0
-        print(f"{run}: scored {many(count, 'answer')}; nothing was run again")
+        told = f"scored {many(count, 'answer')}" if count else "every answer has these scores already"
+        print(f"{run}: {told}; nothing was run again")
         print(f"the verdict uses score_{store.run(run)['primary_score']}")
         tables.console().print(render(analyse(store, run), stores.option(store)), crop=False)
     return 0

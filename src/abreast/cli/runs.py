@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 from abreast.cli import stores, tables
 
@@ -22,13 +23,29 @@ def main(args: argparse.Namespace) -> int:
                 "status": run["status"],
                 "trials": run["stored_trials"],
                 "planned": run["planned_trials"],
-                "debug": bool(run["debug"]) if args.json else "debug" if run["debug"] else "",
-                "simulated": bool(run["simulated"]) if args.json else "SIMULATED" if run["simulated"] else "",
-                "label": run["label"] if args.json else run["label"] or "",
+                "debug": bool(run["debug"]),
+                "simulated": bool(run["simulated"]),
+                "label": run["label"],
                 "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run["created_at"])),
-                "reason": run["reason"] if args.json else run["reason"] or "",
+                "reason": run["reason"],
             }
             for run in store.runs()
         ]
-    tables.show(rows, args.json, "no run yet")
+    tables.show(rows if args.json else _for_people(rows), args.json, "no run yet")
     return 0
+
+
+def _for_people(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Words instead of yes and no, and no column that says nothing of any run."""
+    words = {"debug": "debug", "simulated": "SIMULATED"}
+    told = [
+        {key: words.get(key, value) if value else "" for key, value in row.items() if key in _ASIDE} for row in rows
+    ]
+    kept = [key for key in _ASIDE if any(row[key] for row in told)]
+    return [
+        {key: aside.get(key, value) for key, value in row.items() if key not in _ASIDE or key in kept}
+        for row, aside in zip(rows, told, strict=True)
+    ]
+
+
+_ASIDE = ("debug", "simulated", "label", "reason")

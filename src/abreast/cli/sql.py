@@ -22,6 +22,10 @@ def main(args: argparse.Namespace) -> int:
         raise BadInput(
             "sql takes a store and one query", 'put the query in quotes: abreast sql results.db "select ..."'
         )
+    if len(args.words) == 1 and stores.looks_like_store(args.words[0]):
+        raise BadInput(
+            f"sql {args.words[0]}: the query is missing", f'abreast sql {args.words[0]} "select * from metrics"'
+        )
     given, query = (args.words[0], args.words[1]) if len(args.words) == 2 else (None, args.words[0])
     with stores.find_store(given) as store:
         names, rows = store.sql(query, args.write)

@@ -159,7 +159,9 @@ class Store:
     def run(self, name: str) -> dict[str, Any]:
         """One run by its name; `latest` or the start of a name will do if only one begins so."""
         names = [row[0] for row in self.rows("SELECT run FROM runs ORDER BY run_id")]
-        if name == "latest" and names:
+        if not names:
+            raise BadInput(f"{self.path}: there is no run in it", "abreast run SPEC begins one")
+        if name == "latest":
             name = names[-1]
         matching = [known for known in names if known == name] or [known for known in names if known.startswith(name)]
         if len(matching) != 1:
