@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import html
 import io
 import json
 import os
@@ -787,3 +788,9 @@ def test_a_table_with_another_separator_is_known(folder: Folder, name: str, head
     assert done.code == 2
     assert f"{name}:1: one column" in done.err
     assert told in done.err
+
+
+def test_the_page_says_of_a_failure_what_kind_it_was_and_whose(moody: Folder) -> None:
+    page = html.unescape(next(moody.path.glob("runs/*/report.html")).read_text())
+    assert "error (crash, the variant's): JSONDecodeError" in page
+    assert "12 cases, hash" in page

@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 
 from abreast.analyse import Analysis, Comparison
-from abreast.report.sentence import SIMULATED, advice, points, sentence, verdict_lines
+from abreast.report.sentence import SIMULATED, advice, failure, many, points, sentence, verdict_lines
 from abreast.report.terminal import count, errors_in_words, seconds
 from abreast.store import Store
 
@@ -75,7 +75,7 @@ def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
 
 def page(analysis: Analysis, store: Store) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters.update(points=points, seconds=seconds, count=count)
+    environment.filters.update(points=points, seconds=seconds, count=count, many=many)
     source = resources.files("abreast.report").joinpath("page.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source).render(
         analysis=analysis,
@@ -107,7 +107,7 @@ def _shown(analysis: Analysis, comparison: Comparison, store: Store) -> dict[str
 
 def _answers(analysis: Analysis, store: Store, case_id: str, variants: tuple[str, str]) -> dict[str, Any]:
     rows = store.dicts(
-        "SELECT variant, answer, status, error, expected, prompt FROM predictions "
+        "SELECT variant, answer, status, error_kind, error_blame, error, expected, prompt FROM predictions "
         "WHERE run = ? AND case_id = ? AND repeat = 0",
         (analysis.run["run"], case_id),
     )
@@ -122,7 +122,7 @@ def _answers(analysis: Analysis, store: Store, case_id: str, variants: tuple[str
 def _answer_text(row: dict[str, Any] | None) -> str:
     if row is None:
         return "not run"
-    return _cut(row["answer"]) if row["status"] == "ok" else f"[{row['status']}] {_cut(row['error'] or '')}"
+    return _cut(row["answer"] if row["status"] == "ok" else failure(row))
 
 
 def _cut(text: str) -> str:

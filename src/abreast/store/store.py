@@ -459,12 +459,13 @@ def _refuse_twin(connection: apsw.Connection, new: NewRun) -> None:
 
 
 def _keep_last_attempts(connection: apsw.Connection, run_id: int) -> None:
-    """What failed by infrastructure is executed again and its row replaced; the attempt that failed is kept."""
+    """What failed by infrastructure or was cancelled is executed again and its row replaced; the attempt is kept."""
     connection.execute(
         "INSERT INTO attempts (run_id, position, attempt, started_at, service_s, error_kind, error_blame, error, "
         "waited_s) SELECT run_id, position, attempts, started_at, service_s, error_kind, error_blame, error, 0.0 "
-        "FROM trials t WHERE run_id = ? AND status = 'error' AND error_blame <> 'variant' AND NOT EXISTS "
-        "(SELECT 1 FROM attempts a WHERE a.run_id = t.run_id AND a.position = t.position AND a.attempt >= t.attempts)",
+        "FROM trials t WHERE run_id = ? AND status IN ('error', 'cancelled') AND error_blame <> 'variant' "
+        "AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run_id = t.run_id AND a.position = t.position "
+        "AND a.attempt >= t.attempts)",
         (run_id,),
     )
 
