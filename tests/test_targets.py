@@ -304,6 +304,16 @@ def test_a_process_that_dies_takes_only_its_own_trial_along(folder: Folder) -> N
     assert "SIGKILL" in rows[0]["error"]
 
 
+def test_a_crash_in_a_process_says_where_it_happened(folder: Folder) -> None:
+    folder.write("broken.py", "def predict(case):\n    return case.input['nothing']\n")
+    folder.cases(1)
+    folder.write(
+        "spec.yaml", "{cases: cases.jsonl, variants: {only: {target: 'python:broken:predict', executor: process}}}"
+    )
+    assert folder.command("run", "spec.yaml").code == 1
+    assert "broken.py:2" in folder.abreast("logs").out
+
+
 def test_a_timeout_kills_the_process_and_its_children(folder: Folder) -> None:
     folder.write(
         "stuck.py",
