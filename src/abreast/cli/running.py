@@ -15,7 +15,7 @@ from rich.text import Text
 
 from abreast.cli import stores, tables
 from abreast.cli.run import options_of, say
-from abreast.errors import Incomplete
+from abreast.errors import Incomplete, PreflightRefused
 from abreast.execute import Listener
 from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
@@ -36,6 +36,7 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
         if not args.quiet:
             introduce(prepared)
         prepared.refuse_if_failed()
+        ask(prepared, args.yes)
         _say_what_is_reused(prepared, args.quiet)
         result = _execute(prepared, args)
     return conclude(result, args)
@@ -54,6 +55,22 @@ def introduce(prepared: Prepared) -> None:
     for finding in prepared.findings:
         fix = f": {finding.fix}" if finding.fix and finding.level != "pass" else ""
         say(f"  {_MARKS[finding.level]} {finding.check}: {finding.message}{fix}")
+
+
+def ask(prepared: Prepared, yes: bool) -> None:
+    """Somebody has to agree to what costs a lot; nothing is made before."""
+    if prepared.question is None or yes:
+        return
+    if not sys.stdin.isatty():
+        above = f"more than limits.ask_above_usd (${prepared.spec.limits.ask_above_usd:,.2f})"
+        raise PreflightRefused(
+            f"{prepared.question}, {above}, and nobody can be asked here", "--yes agrees to it; --budget USD caps it"
+        )
+    print(f"{prepared.question}: go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise PreflightRefused(
+            "not agreed to: nothing was executed, nothing was written", "--limit N tries a few cases"
+        )
 
 
 def _many(number: int, noun: str) -> str:
@@ -205,6 +222,7 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
         if not args.quiet:
             introduce(prepared)
         prepared.refuse_if_failed()
+        ask(prepared, args.yes)
         result = _execute(prepared, args)
     code = conclude(result, args)
     if code:

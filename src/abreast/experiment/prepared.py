@@ -17,7 +17,7 @@ from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan import Plan, find_reusable, mark_done
 from abreast.plan.names import new_name
 from abreast.plan.provenance import provenance
-from abreast.preflight import Context, examine
+from abreast.preflight import Context, Estimate, History, estimate, examine, history, question
 from abreast.scorers.base import Scorer
 from abreast.spec import Spec
 from abreast.store import Lease, NewRun, Reuse, Store
@@ -54,11 +54,27 @@ class Prepared:
             mark_done(plan, store, store.run(self.continues)["run_id"], not options.retry_failed)
         self.done_before = int(plan.done.sum())
         self.simulated = any(target.simulated for target in targets)
-        self.findings = examine(self._context())
+        self.estimate = self._estimate()
+        context = self._context()
+        self.findings = examine(context)
+        self.question = question(context)  # to be answered before anything is spent
 
     @property
     def to_execute(self) -> int:
         return self.plan.missing() - len(self.reuses)
+
+    def _estimate(self) -> Estimate:
+        left = ~self.plan.done
+        left[[reuse.position for reuse in self.reuses]] = False
+        earlier = history(self.store, [target.name for target in self.targets]) if self.exists else History()
+        return estimate(self.plan, left, self.targets, self.spec.limits, earlier)
+
+    def _spent(self) -> float:
+        """Dollars that the run which goes on has spent before."""
+        if not self.continues:
+            return 0.0
+        run_id = self.store.run(self.continues)["run_id"]
+        return sum(row[1] for row in self.store.spent(run_id, len(self.targets)))
 
     def close(self) -> None:
         self.plan.cases.close()
@@ -238,7 +254,8 @@ class Prepared:
                 digests = dict(
                     self.store.rows("SELECT name, digest FROM variants WHERE run_id = ?", (rows[0]["run_id"],))
                 )
-        return Context(self.plan, self.targets, self.spec.limits, last, digests, self.provenance)
+        limits, provenance = self.spec.limits, self.provenance
+        return Context(self.plan, self.targets, limits, last, digests, provenance, self.estimate, self._spent())
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:
         self.store.close()

@@ -201,6 +201,9 @@ class Limits(TargetLimits):
     free_cores: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), Expects("a number of at least 0")] = Field(
         default=1.0, description="Cores to leave to others, as far as trials in processes are concerned"
     )
+    ask_above_usd: Annotated[
+        float, Field(ge=0, le=1e9, strict=True, allow_inf_nan=False), Expects("dollars of at least 0")
+    ] = Field(default=5.0, description="Ask before a run that will probably cost more dollars; --yes answers")
     targets: Annotated[dict[str, TargetLimits], Expects("a mapping of targets to limits")] = Field(
         default_factory=dict, description="The same for one target, by its name"
     )

@@ -19,7 +19,7 @@ from abreast import errors
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, suggestion
 from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
-from abreast.targets.base import Place, Sees, Workers
+from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Place, Sees, Workers
 from abreast.targets.request import Renderer, digest_of_params
 
 _NORMAL = NormalDist()
@@ -54,6 +54,9 @@ class Latency:
         if self.median:
             return self.median * math.exp(self.sigma * _quantile(uniform))
         return self.low + uniform * (self.high - self.low)
+
+    def mean(self) -> float:
+        return self.median * math.exp(self.sigma**2 / 2) if self.median else (self.low + self.high) / 2
 
 
 class _Server:
@@ -93,6 +96,15 @@ class Simulated:
     def request(self, trial: Trial) -> Request:
         return self._renderer.request(trial)
 
+    def expects(self, trial: Trial, request: Request) -> Expected:
+        """What it was told, for an answer as long as the right one."""
+        usage = self._usage(request.prompt, _text_of(trial.case.expected))
+        return Expected(usage.input_tokens, usage.output_tokens, self._cost, self._latency.mean())
+
+    def _usage(self, prompt: str, text: str) -> Usage:
+        given, gotten = (max(1, len(said) // CHARACTERS_PER_TOKEN) for said in (prompt, text))
+        return Usage(given, self._output_tokens or gotten)
+
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         case = trial.case
         of_case = digest(case.input)
@@ -102,8 +114,8 @@ class Simulated:
         # What is right must not depend on the attempt: a retry does not make a model cleverer.
         own, choice = _uniforms(of_trial)
         value = case.expected if self._is_right(of_case, own) else wrong(case, choice)
-        text = value if isinstance(value, str) else "" if value is None else str(value)
-        usage = Usage(max(1, len(request.prompt) // 4), self._output_tokens or max(1, len(text) // 4))
+        text = _text_of(value)
+        usage = self._usage(request.prompt, text)
         basis: CostBasis = "unknown" if self._cost is None else "estimated"
         kept = None if isinstance(value, str) else value
         return Answer(text, kept, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated")
@@ -139,6 +151,10 @@ class Simulated:
 
     async def close(self) -> None:
         return None
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def _uniforms(key: str) -> tuple[float, float]:
