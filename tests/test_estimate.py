@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from abreast import Experiment, Options
+from abreast.execute.flying import Flying
+from abreast.model import Failure, Outcome
 from abreast.preflight.cost import dollars
 from conftest import ABREAST, Folder
 
@@ -300,3 +302,44 @@ def test_small_amounts_are_not_rounded_to_nothing() -> None:
         "$0.50",
         "$1,234.50",
     ]
+
+
+# -- in flight -----------------------------------------------------------------------------------------------------
+
+
+def test_the_mean_in_flight_is_weighted_by_time() -> None:
+    now = [10.0]
+    flying = Flying(lambda: now[0])
+    job: Any = None
+    assert (flying.mean, flying.most) == (0.0, 0)
+    for _ in range(4):
+        flying.started(job, 0)
+    for at in (11.0, 12.0, 13.0, 14.0):
+        now[0] = at
+        flying.finished(job, Outcome("ok"))
+    assert flying.mean == pytest.approx(2.5)
+    now[0] = 16.0
+    flying.started(job, 0)
+    now[0] = 18.0
+    flying.retried(job, Failure("network", "infrastructure", "gone"), 1.0)
+    assert flying.mean == pytest.approx((10 + 2) / 8), "a pause counts, and so does an attempt that failed"
+    assert flying.most == 4
+
+
+def test_after_a_run_it_is_said_how_many_were_in_flight(folder: Folder) -> None:
+    folder.cases(40)
+    folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated, latency: 0.05}}\n")
+    done = folder.abreast("run", "spec.yaml", "--parallel", "8")
+    assert "in flight: 8 asked for, " in done.err
+    assert "on average, 8 at most" in done.err
+    found = folder.abreast("run", "spec.yaml", "--parallel", "8", "--fresh", "--json").json[0]["in_flight"]
+    assert (found["asked"], found["most"]) == (8, 8)
+    assert 4 < found["mean"] <= 8
+    told = [
+        event["detail"] for event in folder.abreast("show", "--events", "--json").json if event["kind"] == "in_flight"
+    ]
+    assert told[0]["most"] == 8
+    auto = folder.abreast("run", "spec.yaml", "--parallel", "auto", "--fresh")
+    assert "in flight: as many as go, " in auto.err
+    again = folder.abreast("run", "spec.yaml")
+    assert "in flight: " not in again.err, "nothing was executed"

@@ -7,7 +7,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
 from abreast.report.sentence import SIMULATED
+from abreast.report.terminal import in_flight_line
 from abreast.store import open_store
 from abreast.view.progress import EventFile, Verbose, progress
 
@@ -96,7 +97,11 @@ def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
 
     with _listening(prepared, args) as listeners:
         prepared.options = replace(prepared.options, listeners=listeners)
-        return asyncio.run(prepared.execute())
+        result = asyncio.run(prepared.execute())
+    flown = result.in_flight
+    if flown.most and not args.quiet:
+        say(f"  {in_flight_line(flown.asked, flown.mean, flown.most)}")
+    return result
 
 
 @contextlib.contextmanager
@@ -174,6 +179,7 @@ def summary_of(result: Result, report: Path) -> dict[str, Any]:
         "executed": result.executed,
         "reused": result.reused,
         "done_before": result.done_before,
+        "in_flight": asdict(result.in_flight),
         "simulated": result.analysis.simulated,
         "verdict": result.verdict,
         "store": str(result.store),

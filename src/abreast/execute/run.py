@@ -14,6 +14,7 @@ from typing import Any
 
 from abreast.errors import StoreError
 from abreast.execute.estimate import Spent
+from abreast.execute.flying import Flying, InFlight
 from abreast.execute.job import Job
 from abreast.execute.limits import Limit
 from abreast.execute.limits.assembly import Surroundings, assemble
@@ -26,6 +27,7 @@ from abreast.execute.scheduler import INTERRUPTED, UNWRITTEN, Scheduler
 from abreast.execute.scoring import Item, Scoring
 from abreast.model import Outcome
 from abreast.plan import Plan
+from abreast.preflight.limits import asked_in_flight
 from abreast.scorers.base import Scorer
 from abreast.spec import Limits, Timeout
 from abreast.store import Lease, Store, Writer, rows
@@ -43,7 +45,7 @@ class Ending:
     why: str
     fix: str
     executed: int
-    most_in_flight: int
+    in_flight: InFlight
     error: StoreError | None = None
 
 
@@ -116,7 +118,8 @@ class Execution:
         loop = asyncio.get_running_loop()
         engine = LocalEngine(self.targets, _timeout(self.limits))
         records = Records(self.plan, self.held)
-        listener = Listeners([self.listener, Recorder(records, self.held.run_id)])
+        flying = Flying(loop.time)
+        listener = Listeners([self.listener, Recorder(records, self.held.run_id), flying])
         retry = Retry(self.limits.retries, random.Random(self.plan.seed))
         around = Surroundings(
             listener.event,
@@ -170,6 +173,11 @@ class Execution:
             try:
                 await scheduler.run()
             finally:
+                in_flight = InFlight(asked_in_flight(self.limits, self.targets), flying.mean, flying.most)
+                if flying.most:
+                    listener.event(
+                        "in_flight", asked=in_flight.asked, mean=round(in_flight.mean, 2), most=in_flight.most
+                    )
                 sampling.cancel()
                 await engine.close()
                 await asyncio.to_thread(scoring.finish)
@@ -180,7 +188,7 @@ class Execution:
                 await asyncio.sleep(0)  # the last acknowledgements
                 for limit in limits:
                     limit.close()
-        return Ending(scheduler.stopped, scheduler.why, scheduler.fix, stored[0], scheduler.most_in_flight, error)
+        return Ending(scheduler.stopped, scheduler.why, scheduler.fix, stored[0], in_flight, error)
 
     @contextlib.contextmanager
     def _followed(self) -> Iterator[None]:

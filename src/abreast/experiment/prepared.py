@@ -142,7 +142,7 @@ class Prepared:
             self.done_before,
             None if status == "complete" else ending.stopped,
             ending.fix,
-            ending.most_in_flight,
+            ending.in_flight,
             analysis,
         )
 
