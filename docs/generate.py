@@ -38,8 +38,10 @@ Python function by name, and become columns `params_NAME`. Three keys are settin
 `id`). `transform` is a `python:module:function` applied to the input first.
 
 The simulator takes `accuracy` (1), `latency` (seconds, `{{low, high}}` or `{{median, p95}}`), `errors` (kind:
-probability), `capacity` (more calls at once are refused), `retry_after`, `cost_usd`, `output_tokens` and `correlation`
-(0.5: how much the trials of one case share its difficulty).
+probability), `capacity` (more calls at once are refused), `allows` (`{{requests: 60, seconds: 60, headers: openai}}`:
+more in a window are refused; announced in headers in the manner of `openai` or `anthropic`, or not at all),
+`retry_after`, `cost_usd`, `output_tokens` and `correlation` (0.5: how much the trials of one case share its
+difficulty).
 
 ## Scorers
 

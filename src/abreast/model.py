@@ -83,8 +83,26 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a provider says of one rate: how much in all, how much is left, and in how many seconds it is full again."""
+
+    limit: float | None = None
+    remaining: float | None = None
+    reset_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """The rates that a provider announced with an answer or a refusal; `abreast.headers` reads them."""
+
+    requests: Allowance | None = None
+    tokens: Allowance | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """What a target gave back. `data` holds further named values; each becomes a column of its own.
+    """What a target gave back. `data` holds further named values; each becomes a column of its own. `rate` is not
+    stored: it tells the scheduler what the provider allows.
 
     >>> Answer("42").text
     '42'
@@ -98,6 +116,7 @@ class Answer:
     cost_basis: CostBasis = "unknown"
     model: str | None = None
     raw_response: str | None = None
+    rate: RateLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +127,7 @@ class Failure:
     blame: Blame
     message: str
     retry_after: float | None = None
+    rate: RateLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)

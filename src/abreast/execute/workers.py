@@ -151,6 +151,7 @@ class _Told(TrialError):
         super().__init__(failure.message, retry_after=failure.retry_after)
         self.kind = failure.kind
         self.blame = failure.blame
+        self.rate = failure.rate
 
 
 def _exit(code: int | None) -> str:
