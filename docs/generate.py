@@ -26,13 +26,14 @@ A spec is YAML, TOML or JSON. Unknown keys are errors. Files it names are looked
 ## Variants
 
 Each variant has a `target` ({targets}), or takes the spec's. Further keys are its parameters: they are handed to a
-Python function by name, and become columns `params_NAME`. Three keys are settings instead:
+Python function by name, and become columns `params_NAME`. Four keys are settings instead:
 
 | key | |
 |---|---|
 | `target` | what is measured |
 | `executor` | `auto`, `thread` or `process`, for Python functions |
 | `version` | part of the key of every answer: change it when something changed that `abreast` cannot see |
+| `warmup` | `true`: its target is asked once before anything is measured; if that fails, nothing is executed |
 
 `prompt` is a Jinja2 template over the case's input (a mapping by its keys, anything else as `input`; also `tags` and
 `id`). `transform` is a `python:module:function` applied to the input first.

@@ -19,13 +19,16 @@ from abreast.execute.estimate import Estimates, Spent
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT
 from abreast.execute.limits.announced import Announced
+from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.limits.breaker import Breaker
 from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
 from abreast.execute.limits.resources import UNKNOWN, Resources
+from abreast.execute.local import LocalEngine
 from abreast.execute.machine import Machine
 from abreast.execute.retry import Retry
+from abreast.execute.warmup import WarmUp
 from abreast.headers import rate_limits, retry_after
 from abreast.model import (
     Allowance,
@@ -39,10 +42,12 @@ from abreast.model import (
     Usage,
     Variant,
 )
+from abreast.spec import Limits
 from abreast.spec.schema import quota_window, size_in_bytes
 from abreast.store.ledger import Ledger
 from conftest import Folder
 from test_scheduler import go, plan_of
+from virtual import run
 
 ALL = frozenset(range(10))
 
@@ -728,3 +733,136 @@ def test_what_limits_did_is_shown(folder: Folder) -> None:
     cut = next(event for event in events if event["kind"] == "cut")
     assert cut["detail"]["before"] > cut["detail"]["after"]
     assert "cut" in folder.abreast("show", "--events").out
+
+
+# -- warm-up -------------------------------------------------------------------------------------------------------
+
+MINE = """
+import pathlib
+from abreast import Answer
+from abreast.errors import Transient, Unauthenticated
+
+def predict(case, broken=""):
+    path = pathlib.Path("calls.txt")
+    path.write_text((path.read_text() if path.exists() else "") + case.id + "\\n")
+    if broken == "auth":
+        raise Unauthenticated("no key")
+    if broken == "once" and len(path.read_text().split()) == 1:
+        raise Transient("503")
+    return Answer("yes", cost_usd=0.1)
+"""
+
+
+def warm_spec(folder: Folder, variants: str, limits: str = "{}") -> None:
+    folder.write("mine.py", MINE)
+    folder.write(
+        "spec.yaml",
+        f"cases: cases.jsonl\ntarget: python:mine:predict\nvariants: {variants}\nscorers: [exact]\nlimits: {limits}\n",
+    )
+
+
+def warmups(folder: Folder) -> list[dict[str, Any]]:
+    rows = folder.abreast("show", "--events", "--json").json
+    return [row["detail"] for row in rows if row["kind"] == "warmup"]
+
+
+def test_a_warm_up_is_an_event_and_no_trial(folder: Folder) -> None:
+    folder.cases(5)
+    warm_spec(folder, "{a: {warmup: true}, b: {warmup: true, broken: ''}}")
+    assert folder.abreast("run", "spec.yaml").code == 0
+    calls = (folder.path / "calls.txt").read_text().split()
+    assert (len(calls), calls[0]) == (11, "c0"), "one for the target, with the first case"
+    [event] = warmups(folder)
+    assert event["target"] == "python:mine:predict"
+    assert (event["variant"], event["case"], event["status"], event["error"]) == ("a", "c0", "ok", None)
+    assert event["cost_usd"] == 0.1
+    assert event["seconds"] > 0
+    assert folder.sql("select count(*) n, min(position) p from trials") == [{"n": 10, "p": 0}]
+    assert folder.sql("select count(*) n from scores") == [{"n": 10}]
+    assert folder.abreast("run", "spec.yaml").code == 0
+    assert len((folder.path / "calls.txt").read_text().split()) == 11, "nothing left to execute: nothing is warmed up"
+
+
+def test_a_failed_warm_up_executes_nothing_and_resume_warms_up_again(folder: Folder) -> None:
+    folder.cases(5)
+    warm_spec(folder, "{a: {broken: auth, warmup: true}}")
+    done = folder.abreast("run", "spec.yaml", "--json")
+    assert done.code == 4
+    assert "the warm-up of python:mine:predict failed: auth: no key; nothing was executed" in done.err
+    assert "log in, or set the key" in done.err
+    assert "abreast resume" in done.err
+    assert not done.out
+    assert folder.sql("select count(*) n from trials") == [{"n": 0}]
+    assert warmups(folder)[0]["error"] == "auth: no key"
+    assert folder.abreast("resume").code == 4
+    assert len(warmups(folder)) == 2
+    assert folder.abreast("runs", "--json").json[0]["status"] == "incomplete"
+    assert folder.abreast("resume", "--force").code == 3, "forced to go on, the breaker ends it"
+    assert folder.sql("select count(*) n from trials") == [{"n": 3}]
+
+
+def test_a_passing_fault_does_not_fail_a_warm_up(folder: Folder) -> None:
+    folder.cases(3)
+    warm_spec(folder, "{a: {broken: once, warmup: true}}")
+    assert folder.abreast("run", "spec.yaml").code == 0
+    assert warmups(folder)[0]["attempts"] == 2
+    assert folder.sql("select count(*) n from attempts") == [{"n": 0}]
+
+
+def test_what_a_warm_up_costs_counts_against_budget_and_quota(folder: Folder, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ABREAST_STATE", str(folder.path / "state"))
+    folder.cases(20)
+    warm_spec(folder, "{a: {warmup: true}}", "{budget_usd: 0.55}")
+    assert folder.abreast("run", "spec.yaml").code == 3
+    assert folder.sql("select count(*) n from trials") == [{"n": 4}], "four and the warm-up"
+    assert folder.abreast("resume", "--budget", "0.75").code == 3
+    assert folder.sql("select count(*) n from trials") == [{"n": 5}], "five and two warm-ups"
+    folder.cases(5)
+    warm_spec(folder, "{a: {warmup: true}}", "{quota: 4/1h}")
+    assert folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--store", "other.db").code == 3
+    assert folder.sql("select count(*) n from trials", "other.db") == [{"n": 3}]
+    again = folder.abreast("resume", "--on-quota", "stop", "--store", "other.db")
+    assert again.code == 3, "a used-up quota is told as such, not as a failed warm-up"
+    assert "quota of 4 in 1 h is used up" in again.err
+
+
+def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_else() -> None:
+    plan, _ = plan_of(3, [{}, {}], 1)
+    log: list[tuple[str, float]] = []
+
+    class Cold(Bucket):
+        warmup = True
+
+        def __init__(self, name: str) -> None:
+            super().__init__(1000.0, 60.0)
+            self.name = name
+
+        async def answer(self, trial: Trial, request: Request, attempt: int, workers: Any) -> Answer:
+            log.append((self.name, asyncio.get_running_loop().time()))
+            return await super().answer(trial, request, attempt, workers)
+
+    async def warm() -> Any:
+        loop = asyncio.get_running_loop()
+        targets: list[Any] = [Cold("one"), Cold("two")]
+        engine = LocalEngine(targets, lambda _length: 10.0)
+        told: list[str] = []
+        limits = assemble(Limits(), targets, Surroundings(lambda *_a, **_k: None, lambda *_a: None))
+        tell = lambda kind, **_: told.append(kind)  # noqa: E731
+        warm_up = WarmUp(plan, targets, engine, limits, Retry(0), tell, lambda: False, loop.time)
+        assert await warm_up.run() is None
+        await engine.close()
+        return told, loop.time()
+
+    told, elapsed = run(warm())
+    plan.cases.close()
+    assert log == [("one", 0.0), ("two", 0.0)]
+    assert told == ["warmup", "warmup"]
+    assert elapsed == pytest.approx(0.5)
+
+
+def test_warmup_is_true_or_false(folder: Folder) -> None:
+    folder.cases(3)
+    warm_spec(folder, "{a: {warmup: often}}")
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code == 2
+    assert 'variant "a": warmup must be true or false' in done.err

@@ -36,7 +36,8 @@ class Variant:
     """One contender: a name, a target and its parameters.
 
     `target` is a name (`simulated`, `python:module:function`) or a Python function; left out, the experiment's.
-    `params` is a mapping, or a dataclass instance that the function receives as it is.
+    `params` is a mapping, or a dataclass instance that the function receives as it is. With `warmup`, its target is
+    asked once before anything is measured.
 
     >>> Variant("short", params={"style": "brief"}).name
     'short'
@@ -47,6 +48,7 @@ class Variant:
     params: Any = field(default_factory=dict)
     executor: Executor = "auto"
     version: str = ""
+    warmup: bool = False
 
 
 @dataclass(frozen=True, slots=True)

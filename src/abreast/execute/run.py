@@ -25,6 +25,7 @@ from abreast.execute.orphans import marked
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import INTERRUPTED, UNWRITTEN, Scheduler
 from abreast.execute.scoring import Item, Scoring
+from abreast.execute.warmup import WarmUp, warmup_costs
 from abreast.model import Outcome
 from abreast.plan import Plan
 from abreast.preflight.limits import asked_in_flight
@@ -111,6 +112,7 @@ class Execution:
     listener: Listener
     unscored: Iterable[Item] = ()
     waits_for_quota: bool = True
+    goes_on_cold: bool = False  # although a warm-up failed
     grace_s: float = GRACE_S
 
     async def run(self) -> Ending:
@@ -124,7 +126,7 @@ class Execution:
         around = Surroundings(
             listener.event,
             lambda kind, message, fix: scheduler.stop(kind, message, fix),
-            [Spent(*row) for row in self.store.spent(self.held.run_id, len(self.targets))],
+            self._spent(),
             self.waits_for_quota,
         )
         limits = assemble(self.limits, self.targets, around)
@@ -135,6 +137,16 @@ class Execution:
             limits,
             retry,
             listener,
+            loop.time,
+        )
+        warm_up = WarmUp(
+            self.plan,
+            self.targets,
+            engine,
+            limits,
+            retry,
+            listener.event,
+            lambda: scheduler.stopped is not None,
             loop.time,
         )
         stored: list[int] = [0]
@@ -171,6 +183,9 @@ class Execution:
                 loop.call_later(self.limits.run_timeout, scheduler.stop, "run_timeout", told, "")
             sampling = asyncio.create_task(_sample(limits, scheduler, loop))
             try:
+                cold = await warm_up.run()
+                if cold is not None and not self.goes_on_cold:
+                    scheduler.stop("warmup", *cold)
                 await scheduler.run()
             finally:
                 in_flight = InFlight(asked_in_flight(self.limits, self.targets), flying.mean, flying.most)
@@ -189,6 +204,16 @@ class Execution:
                 for limit in limits:
                     limit.close()
         return Ending(scheduler.stopped, scheduler.why, scheduler.fix, stored[0], in_flight, error)
+
+    def _spent(self) -> list[Spent]:
+        """What this run has taken before, its warm-ups included."""
+        found = []
+        warmups = warmup_costs(self.store, self.held.run_id)
+        for variant, row in zip(self.plan.variants, self.store.spent(self.held.run_id, len(self.targets)), strict=True):
+            costs = warmups.get(variant.name, [])
+            costed, cost_usd, counted, tokens = row
+            found.append(Spent(costed + len(costs), cost_usd + sum(costs), counted, tokens))
+        return found
 
     @contextlib.contextmanager
     def _followed(self) -> Iterator[None]:

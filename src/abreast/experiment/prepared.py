@@ -12,6 +12,7 @@ from abreast.analyse import analyse
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
 from abreast.execute import Execution, Listeners, orphans
 from abreast.execute.scoring import unscored
+from abreast.execute.warmup import warmup_costs
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan import Plan, find_reusable, mark_done
@@ -74,7 +75,8 @@ class Prepared:
         if not self.continues:
             return 0.0
         run_id = self.store.run(self.continues)["run_id"]
-        return sum(row[1] for row in self.store.spent(run_id, len(self.targets)))
+        warmups = warmup_costs(self.store, run_id).values()
+        return sum(row[1] for row in self.store.spent(run_id, len(self.targets))) + sum(map(sum, warmups))
 
     def close(self) -> None:
         self.plan.cases.close()
@@ -112,6 +114,7 @@ class Prepared:
                 listener,
                 pending,
                 self.options.on_quota != "stop",
+                self.options.force,
             ).run()
             if ending.error is not None:
                 raise ending.error
@@ -130,6 +133,10 @@ class Prepared:
             self.store.materialise()
         except StoreError as error:
             listener.event("warning", message=error.message)
+        if ending.stopped == "warmup":
+            stored = self.store.run(held.run)["stored_trials"]
+            told = f"{stored:,} of {len(self.plan):,} trials are stored and safe" if stored else "nothing was executed"
+            raise PreflightRefused(f"{ending.why}; {told}", f"{ending.fix}, then: abreast resume {held.run}")
         analysis = analyse(self.store, held.run)
         listener.event("run_finished", run=held.run, status=status, reason=reason, executed=ending.executed)
         return Result(

@@ -40,7 +40,8 @@ class Target(Protocol):
     `name` is what limits and displays go by; `simulated` marks every result for good. `sees` is what of a case an
     answer may depend on: answers are reused by it. `transforms` says that making a request runs a user's code.
 
-    A target may also have `expects(trial, request)`, which returns an `Expected`: estimates use it.
+    A target may also have `expects(trial, request)`, which returns an `Expected` and is used by estimates, and
+    `warmup = True`, by which it is asked once before anything is measured.
     """
 
     name: str
