@@ -111,6 +111,20 @@ def test_the_simulator_is_estimated_by_what_it_was_told(folder: Folder) -> None:
     assert [one["basis"] for one in found["variants"]] == ["declared", "declared"]
 
 
+def test_a_simulator_without_a_price_leaves_nothing_unknown(paid: Folder) -> None:
+    paid.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated}}\n")
+    done = paid.abreast("check", "spec.yaml")
+    assert "✓ estimate: 10 trials to execute" in done.err
+    assert "unknown" not in done.err
+    assert "$" not in done.err
+    assert numbers(paid)["cost_usd"] is None
+    beside = "{a: {target: simulated}, b: {target: 'python:paid:predict'}}"
+    paid.write("spec.yaml", f"cases: cases.jsonl\nvariants: {beside}\n")
+    assert "cost and time unknown: no earlier trial of b;" in paid.abreast("check", "spec.yaml").err
+    assert paid.abreast("run", "spec.yaml", "--limit", "2").code == 0
+    assert numbers(paid)["cost_usd"] == pytest.approx(0.08)
+
+
 @pytest.mark.parametrize(
     ("limits", "seconds"),
     [

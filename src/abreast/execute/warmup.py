@@ -102,13 +102,13 @@ class WarmUp:
         self.tell(
             "warmup",
             target=self.targets[job.variant].name,
+            status=outcome.status,
+            seconds=round(outcome.service_s, 3),
+            cost_usd=None if answer is None else answer.cost_usd,
+            error=None if failure is None else f"{failure.kind}: {failure.message}",
+            attempts=job.attempt,
             variant=job.trial.variant.name,
             case=job.trial.case.id,
-            seconds=round(outcome.service_s, 6),
-            status=outcome.status,
-            error=None if failure is None else f"{failure.kind}: {failure.message}",
-            cost_usd=None if answer is None else answer.cost_usd,
-            attempts=job.attempt,
         )
 
 

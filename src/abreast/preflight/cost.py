@@ -28,7 +28,7 @@ def check(context: Context) -> Finding:
         )
     if estimate.seconds is not None and estimate.seconds > DAY_S:
         return Finding("estimate", "note", f"{told}; that is more than a day", "--parallel N does more at once")
-    return Finding("estimate", "note" if cost is None and estimate.trials else "pass", told)
+    return Finding("estimate", "note" if _unknown(estimate) else "pass", told)
 
 
 def question(context: Context) -> str | None:
@@ -60,7 +60,8 @@ def _tokens(estimate: Estimate) -> list[str]:
     given, gotten = estimate.input_tokens, estimate.output_tokens
     if given is None:
         return []
-    return [f"about {count(given)} tokens in" + ("" if gotten is None else f", {count(gotten)} out")]
+    unit = "token" if count(given) == "1" else "tokens"
+    return [f"about {count(given)} {unit} in" + ("" if gotten is None else f", {count(gotten)} out")]
 
 
 def _at_a_time(number: int) -> str:
@@ -87,10 +88,12 @@ def _basis(variants: Sequence[VariantEstimate]) -> str:
 
 def _unknown(estimate: Estimate) -> str:
     """What nobody can say yet, and why."""
-    missing = [word for word, value in (("cost", estimate.cost_usd), ("time", estimate.seconds)) if value is None]
-    if not missing:
+    real = [one for one in estimate.variants if not one.simulated]
+    silent = [one for one in real if one.cost_usd is None or one.seconds is None]
+    if not silent:
         return ""
-    silent = [one for one in estimate.variants if one.cost_usd is None or one.seconds is None]
+    told = {"cost": [one.cost_usd for one in silent], "time": [one.seconds for one in silent]}
+    missing = [word for word, values in told.items() if None in values]
     new = [one for one in silent if not one.seen]
     if new:
         why = f"no earlier trial of {names(new)}; the first ones will tell"

@@ -97,7 +97,7 @@ def estimate(
         len(plan) - trials,
         _sum([one.input_tokens for one in each]),
         _sum([one.output_tokens for one in each]),
-        _sum([one.cost_usd for one in each]),
+        _sum(_costs(each)),
         _duration(dict(zip(guesses, each, strict=True)), targets, limits, at_once),
         at_once,
         tuple(_quotas(of_each, targets, limits)),
@@ -182,6 +182,12 @@ def _sum(values: Sequence[float | None]) -> float | None:
     """The whole, or unknown if a part is."""
     known = [value for value in values if value is not None]
     return float(sum(known)) if len(known) == len(values) else None
+
+
+def _costs(each: Sequence[VariantEstimate]) -> list[float | None]:
+    """A simulator without a price takes none, but where there is nothing else there is nothing to say."""
+    priced = [one.cost_usd for one in each if not one.simulated or one.cost_usd is not None]
+    return priced if priced or not each else [None]
 
 
 def _duration(

@@ -75,3 +75,20 @@ def likely_in_flight(limits: Limits, targets: Sequence[Target]) -> int:
             parallel if isinstance(parallel, int) else (parallel if isinstance(parallel, Bounds) else Bounds()).start
         )
     return max(1, total)
+
+
+def most_in_flight_of(name: str, limits: Limits, targets: Sequence[Target]) -> int | None:
+    """How many trials of one target may be in flight; None if that is found out on the way."""
+    variants = sum(target.name == name for target in targets)
+    asked, parallel = asked_in_flight(limits, targets), limits.of(name).parallel
+    if isinstance(parallel, Bounds):
+        ceilings = [parallel.max]
+    else:
+        ceilings = [max(1, parallel)] if isinstance(parallel, int) else []
+    if asked is not None:
+        ceilings.append(asked)
+    if limits.per_variant is not None:
+        ceilings.append(max(1, limits.per_variant) * variants)
+    if parallel == "variants" or (limits.trial_parallelism is not None and parallel is not None):
+        ceilings.append(max(1, limits.trial_parallelism or 1) * variants)
+    return min(ceilings, default=None)

@@ -40,8 +40,9 @@ class Target(Protocol):
     `name` is what limits and displays go by; `simulated` marks every result for good. `sees` is what of a case an
     answer may depend on: answers are reused by it. `transforms` says that making a request runs a user's code.
 
-    A target may also have `expects(trial, request)`, which returns an `Expected` and is used by estimates, and
-    `warmup = True`, by which it is asked once before anything is measured.
+    A target may have three things more. `expects(trial, request)` returns an `Expected`, which estimates use. By
+    `warmup = True` it is asked once before anything is measured. By `subscription = True` more than a few of its trials
+    in flight are warned of.
     """
 
     name: str
