@@ -735,6 +735,36 @@ def test_what_limits_did_is_shown(folder: Folder) -> None:
     assert "cut" in folder.abreast("show", "--events").out
 
 
+def test_a_target_has_a_timeout_of_its_own(folder: Folder) -> None:
+    folder.write(
+        "mine.py",
+        """
+        import asyncio
+        async def quick(case):
+            await asyncio.sleep(0.4)
+            return "yes"
+        async def slow(case):
+            await asyncio.sleep(0.4)
+            return "yes"
+        """,
+    )
+    folder.cases(2)
+    folder.write(
+        "spec.yaml",
+        """
+        cases: cases.jsonl
+        variants: {a: {target: "python:mine:quick"}, b: {target: "python:mine:slow"}}
+        limits: {timeout: 30, targets: {"python:mine:quick": {timeout: 0.1}}}
+        """,
+    )
+    assert folder.abreast("run", "spec.yaml").code == 0
+    rows = folder.sql("select distinct variant, status, error_kind, error from predictions order by variant")
+    assert rows == [
+        {"variant": "a", "status": "error", "error_kind": "timeout", "error": "no answer within 0.1 s"},
+        {"variant": "b", "status": "ok", "error_kind": None, "error": None},
+    ]
+
+
 # -- subscriptions -------------------------------------------------------------------------------------------------
 
 
@@ -875,7 +905,7 @@ def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_
     async def warm() -> Any:
         loop = asyncio.get_running_loop()
         targets: list[Any] = [Cold("one"), Cold("two")]
-        engine = LocalEngine(targets, lambda _length: 10.0)
+        engine = LocalEngine(targets, [lambda _length: 10.0] * 2)
         told: list[str] = []
         limits = assemble(Limits(), targets, Surroundings(lambda *_a, **_k: None, lambda *_a: None))
         tell = lambda kind, **_: told.append(kind)  # noqa: E731

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from abreast.errors import RateLimited
 from abreast.execute.job import Job
 from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.listener import Listener
@@ -72,9 +73,6 @@ class Memory:
 
     def attempt(self, job: Job, outcome: Outcome, delay: float) -> None: ...
 
-    def waiting(self) -> int:
-        return 0
-
 
 def plan_of(cases: int, variants: Sequence[dict[str, Any]], repeats: int, seed: int = 0) -> tuple[Plan, list[Target]]:
     table = load_cases([Case(f"c{n}", f"q{n}", "yes") for n in range(cases)], Path())
@@ -90,7 +88,7 @@ async def execute(
 ) -> tuple[Watch, float]:
     loop = asyncio.get_running_loop()
     watch, memory = Watch(), Memory()
-    engine = LocalEngine(targets, lambda _length: 1000.0)
+    engine = LocalEngine(targets, [lambda _length: 1000.0] * len(targets))
     retry = Retry(limits.retries, random.Random(1))
     scheduler = Scheduler(
         plan,
@@ -288,7 +286,7 @@ def outcomes_of(
 
     async def main() -> tuple[list[str], float]:
         plan, _ = plan_of(1, [{}], 1)
-        engine = LocalEngine([target], lambda _length: timeout)
+        engine = LocalEngine([target], [lambda _length: timeout])
         over: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         job = Job(plan.trial(0), 0, 0, 0, 0)
         engine.submit(job, lambda _job, outcome: over.set_result(outcome))
@@ -338,29 +336,120 @@ def test_a_target_that_swallows_its_cancellation_is_left_behind() -> None:
     assert 2.0 < at <= 15.0
 
 
-def test_a_store_that_is_held_up_delays_and_does_not_hang() -> None:
-    class HeldUp(Memory):
-        def waiting(self) -> int:
-            return 10**6 if asyncio.get_running_loop().time() < 5.0 else 0
+class Slow(Memory):
+    """A store that takes a while, and knows how much a kill would have cost at worst."""
 
-    async def main() -> float:
-        plan, targets = plan_of(3, [{"latency": 1.0}], 1)
-        watch, memory = Watch(), HeldUp()
-        engine = LocalEngine(targets, lambda _length: 10.0)
-        scheduler = Scheduler(plan, engine, memory, [], Retry(), watch, asyncio.get_running_loop().time)
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._unsafe = 0
+        self.worst = 0
+
+    def started(self) -> None:
+        self._unsafe += 1
+        self.worst = max(self.worst, self._unsafe)
+
+    def outcome(self, job: Job, outcome: Outcome) -> None:
+        asyncio.get_running_loop().call_later(self._seconds, self._safe, job)
+
+    def _safe(self, job: Job) -> None:
+        self._unsafe -= 1
+        self.scheduler.stored([job])
+
+
+def most_that_a_kill_repeats(latency: float, parallel: Any, store_takes: float) -> int:
+    """Trials that were started and not yet safe, at most, in a run of 60 of them."""
+
+    async def main() -> int:
+        plan, targets = plan_of(60, [{"latency": latency}], 1)
+        memory = Slow(store_takes)
+
+        class Starts(Listener):
+            def started(self, job: Job, in_flight: int) -> None:
+                memory.started()
+
+        engine = LocalEngine(targets, [lambda _length: 1000.0] * len(targets))
+        around = Surroundings(lambda *_, **__: None, lambda *_: None)
+        limits = assemble(Limits(parallel=parallel), targets, around)
+        scheduler = Scheduler(plan, engine, memory, limits, Retry(), Starts(), asyncio.get_running_loop().time)
         memory.scheduler = scheduler
         await scheduler.run()
         await engine.close()
-        return asyncio.get_running_loop().time()
+        plan.cases.close()
+        return memory.worst
 
-    assert run(main()) == pytest.approx(6.0, abs=0.2)
+    found: int = run(main())
+    return found
 
 
-def test_auto_finds_an_unknown_capacity_and_every_trial_succeeds() -> None:
-    plan, targets = plan_of(500, [{"latency": 0.2, "capacity": 20}], 1)
-    watch, elapsed = go(plan, targets, parallel="auto", retries=30)
+@pytest.mark.parametrize("store_takes", [0.002, 0.5, 100.0])
+@pytest.mark.parametrize("parallel", [1, 4, 20])
+def test_a_kill_repeats_no_more_than_what_was_in_flight(parallel: int, store_takes: float) -> None:
+    assert most_that_a_kill_repeats(1.0, parallel, store_takes) == parallel
+
+
+def test_of_trials_shorter_than_a_commit_a_kill_repeats_at_most_twice_as_many() -> None:
+    assert most_that_a_kill_repeats(0.0, 8, 0.5) <= 16
+    assert most_that_a_kill_repeats(0.01, 20, 0.5) <= 40
+
+
+def test_a_found_capacity_holds_its_places_too() -> None:
+    assert most_that_a_kill_repeats(1.0, {"min": 1, "start": 5, "max": 10}, 0.5) == 10
+
+
+class Server:
+    """A target that takes so many at once, which may change, and refuses the rest sooner or later."""
+
+    name, version, simulated, sees, transforms, place = "server", "1", False, "input", False, "loop"
+
+    def __init__(self, capacity: Callable[[float], int], refuses_after: float) -> None:
+        self._capacity = capacity
+        self._refuses_after = refuses_after
+        self._busy = 0
+        self._chance = random.Random(1)
+        self.refused = 0
+
+    def request(self, trial: Any) -> Request:
+        return Request("prompt", "prompt", {})
+
+    async def answer(self, *_: Any) -> Answer:
+        if self._busy >= self._capacity(asyncio.get_running_loop().time()):
+            self.refused += 1
+            await asyncio.sleep(self._refuses_after)
+            raise RateLimited("no")
+        self._busy += 1
+        try:
+            await asyncio.sleep(0.2 * self._chance.uniform(0.98, 1.02))
+        finally:
+            self._busy -= 1
+        return Answer("yes")
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("capacity", "bounds", "refuses_after", "ideal", "refused"),
+    [
+        (lambda _: 20, "auto", 0.001, 10.0, 50),
+        (lambda _: 50, {"min": 1, "max": 100}, 0.001, 4.0, 50),
+        (lambda now: 10 if 4 <= now < 8 else 20, "auto", 0.001, 12.0, 50),
+        (lambda _: 5, "auto", 0.001, 40.0, 50),
+        (lambda _: 20, "auto", 0.2, 10.0, 80),  # refusals as slow as answers: it overshoots once
+    ],
+    ids=["20", "50 of 100 allowed", "a dip", "5", "slow refusals"],
+)
+def test_auto_finds_an_unknown_capacity_and_stays_near_it(
+    capacity: Callable[[float], int], bounds: Any, refuses_after: float, ideal: float, refused: int
+) -> None:
+    plan, _ = plan_of(1000, [{}], 1)
+    server = Server(capacity, refuses_after)
+    watch, elapsed = go(plan, [server], parallel=bounds, retries=50)
     assert {outcome.status for _, outcome in watch.finished_jobs} == {"ok"}
-    assert watch.most["all"] >= 20
-    assert elapsed < 3 * 500 * 0.2 / 20
-    assert "cut" in watch.events
-    assert "raise" in watch.events
+    assert ideal / elapsed > 0.9
+    assert server.refused < refused
+
+
+def test_one_episode_of_refusals_is_one_cut() -> None:
+    plan, _ = plan_of(100, [{}], 1)
+    watch, _ = go(plan, [Server(lambda _: 5, 0.001)], parallel={"min": 1, "start": 60, "max": 60}, retries=50)
+    assert watch.events[:1] == ["cut"]
+    assert watch.events.count("cut") <= 3, "the first, and one for each try of one more"

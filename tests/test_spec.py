@@ -247,7 +247,7 @@ def test_a_value_of_the_wrong_kind_is_named_with_line_and_remedy(
 
 
 WRONG_LIMITS = [
-    ({"parallel": "x"}, 'parallel must be a whole number, auto, variants, or {min: 1, start: 10, max: 64}, got "x"'),
+    ({"parallel": "x"}, 'parallel must be a whole number, auto, variants, or {min: 1, start: 20, max: 64}, got "x"'),
     ({"parallel": True}, "limits.parallel must be a whole number, auto"),
     ({"parallel": 1.5}, "limits.parallel must be a whole number, auto"),
     ({"parallel": 10**9}, "limits.parallel must be"),

@@ -264,6 +264,18 @@ def test_process_executor_runs_functions_in_other_processes(folder: Folder) -> N
     assert 1 <= found["p"] <= 8
 
 
+def test_what_a_worker_process_takes_to_start_is_no_time_of_the_trial(folder: Folder) -> None:
+    folder.write("heavy.py", "import time\ntime.sleep(0.7)\ndef predict(case):\n    return 'yes'\n")
+    folder.cases(2)
+    folder.write(
+        "spec.yaml", "{cases: cases.jsonl, variants: {only: {target: 'python:heavy:predict', executor: process}}}"
+    )
+    assert folder.command("run", "spec.yaml").code == 0
+    first, second = folder.sql("select queue_s, service_s from predictions order by started_at")
+    assert first["queue_s"] > 0.7
+    assert max(first["service_s"], second["service_s"]) < 0.7
+
+
 def test_a_process_that_dies_takes_only_its_own_trial_along(folder: Folder) -> None:
     folder.write(
         "deadly.py",

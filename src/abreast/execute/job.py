@@ -19,6 +19,7 @@ class Job:
     case: int
     ready_at: float = 0.0  # since when it could have started
     attempt: int = 0
+    holds: bool = True  # its place, until its row is safe
     dispatched_at: float = 0.0
     prompt: str = ""
     outcome: Outcome | None = None

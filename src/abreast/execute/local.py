@@ -15,6 +15,7 @@ from abreast.execute.workers import Workers
 from abreast.model import Answer, Failure, Outcome, Request, Usage
 from abreast.targets import Target
 
+STARTUP_S = 120.0  # for a process to start and to import what it needs
 PATIENCE_S = 5.0  # for a target that was told to end
 
 
@@ -26,49 +27,33 @@ class Flight:
     finished: Callable[[Job, Outcome], None]
     started_at: float
     start: float
-    seconds: float = math.inf
-    deadline: float = math.inf
-
-    def end(self, outcome: Outcome) -> None:
-        outcome.started_at = self.started_at
-        outcome.service_s = time.perf_counter() - self.start
-        outcome.finished_at = self.started_at + outcome.service_s
-        self.finished(self.job, outcome)
+    seconds: float  # it may take
+    deadline: float
+    ending: Outcome | None = None  # how it ends if it does as it was told
 
 
 class LocalEngine:
     """Runs every job as a task; its outcome comes back whatever happens."""
 
-    def __init__(self, targets: Sequence[Target], timeout: Callable[[int], float]) -> None:
+    def __init__(self, targets: Sequence[Target], timeouts: Sequence[Callable[[int], float]]) -> None:
+        """`timeouts` are by variant, as the targets are: the seconds that a prompt of some length may take."""
         self._targets = targets
-        self._timeout = timeout
+        self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
-        self._workers = Workers(self._loop)
+        self._workers = Workers(self._loop, self._waits_for_a_process)
         self._begun: dict[asyncio.Task[None], Flight] = {}  # a task cancelled before it begins would say nothing
         self._cancelled = False
-        self._watch: asyncio.TimerHandle | None = None
+        self._watch: asyncio.TimerHandle | None = None  # one timer for all deadlines
+        self._looks_at = math.inf
 
     def submit(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None:
         self._loop.create_task(self._attempt(job, finished))  # which the loop holds until it begins
-        if self._watch is None:
-            self._watch = self._loop.call_later(PATIENCE_S, self._give_up)
 
     def cancel(self) -> None:
         """Cancel what is in flight, and what was submitted a moment ago as soon as it begins."""
         self._cancelled = True
         for task, flight in self._begun.items():
-            task.cancel()
-            flight.deadline = min(flight.deadline, self._loop.time())
-
-    def _give_up(self) -> None:
-        """Go on without what neither ended at its deadline nor let itself be cancelled."""
-        now = self._loop.time()
-        late = [task for task, flight in self._begun.items() if now > flight.deadline + PATIENCE_S]
-        for task in late:
-            flight = self._begun.pop(task)
-            flight.end(_cancelled() if self._cancelled else _timed_out(flight.seconds))
-            asyncio._unregister_task(task)  # or the end of the loop would wait for it
-        self._watch = self._loop.call_later(PATIENCE_S, self._give_up) if self._begun else None
+            self._tell_to_end(task, flight, _cancelled())
 
     async def close(self) -> None:
         if self._watch is not None:
@@ -78,51 +63,93 @@ class LocalEngine:
         self._workers.close()
 
     async def _attempt(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None:
-        flight = Flight(job, finished, time.time(), time.perf_counter())
+        start, seconds = self._loop.time(), self._timeouts[job.variant](0)
+        flight = Flight(job, finished, time.time(), start, seconds, start + seconds)
         if job.attempt == 1:
             job.timing.first_started_at = flight.started_at
         task = asyncio.current_task()
         assert task is not None
         self._begun[task] = flight
+        self._look_at(flight.deadline)
         try:
             outcome = _cancelled() if self._cancelled else await self._outcome(job, flight)
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001 - pytest's Skipped is one; without an outcome the run would wait
             outcome = Outcome("error", failure=classify(error))
+        if flight.ending is not None and outcome.status != "ok":
+            outcome = flight.ending
         if self._begun.pop(task, None) is not None:  # else nobody waits for it any more
-            flight.end(outcome)
+            self._end(flight, outcome)
 
     async def _outcome(self, job: Job, flight: Flight) -> Outcome:
-        limit: asyncio.Timeout | None = None
         try:
             request = await self._request(job)
             job.prompt = request.prompt
-            flight.seconds = self._timeout(len(request.prompt))
+            flight.seconds = self._timeouts[job.variant](len(request.prompt))
             flight.deadline = self._loop.time() + flight.seconds
-            async with asyncio.timeout_at(flight.deadline) as limit:
-                answer = await self._targets[job.variant].answer(job.trial, request, job.attempt, self._workers)
+            answer = await self._targets[job.variant].answer(job.trial, request, job.attempt, self._workers)
             return Outcome("ok", checked(answer))
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                return _cancelled()
             return Outcome("error", failure=Failure("crash", "variant", "the target cancelled itself"))
-        except TimeoutError as error:
-            if limit is not None and limit.expired():
-                return _timed_out(flight.seconds)
-            return Outcome("error", failure=classify(error))
         except Skipped as reason:
             return Outcome("skipped", failure=Failure("skipped", "unknown", str(reason)))
+
+    def _waits_for_a_process(self, begins: bool) -> None:
+        """What it takes to start one is no time of the trial."""
+        task = asyncio.current_task()
+        flight = None if task is None else self._begun.get(task)
+        if flight is None or flight.ending is not None:
+            return
+        now = self._loop.time()
+        if begins:
+            flight.deadline = now + max(STARTUP_S, flight.seconds)
+        else:
+            flight.job.timing.queue_s += now - flight.start
+            flight.started_at += now - flight.start
+            flight.start, flight.deadline = now, now + flight.seconds
+            self._look_at(flight.deadline)
+
+    def _end(self, flight: Flight, outcome: Outcome) -> None:
+        outcome.started_at = flight.started_at
+        outcome.service_s = self._loop.time() - flight.start
+        outcome.finished_at = flight.started_at + outcome.service_s
+        flight.finished(flight.job, outcome)
+
+    def _look_at(self, deadline: float) -> None:
+        if deadline < self._looks_at:
+            if self._watch is not None:
+                self._watch.cancel()
+            self._looks_at = deadline
+            self._watch = self._loop.call_at(deadline, self._look)
+
+    def _look(self) -> None:
+        """End what is over its time, and go on without what did not end when it was told to."""
+        now = self._loop.time() + 0.001
+        for task, flight in list(self._begun.items()):
+            if flight.deadline > now:
+                continue
+            if flight.ending is None:
+                self._tell_to_end(task, flight, _timed_out(flight.seconds))
+            else:
+                del self._begun[task]
+                asyncio._unregister_task(task)  # or the end of the loop would wait for it
+                self._end(flight, flight.ending)
+        self._watch, self._looks_at = None, math.inf
+        self._look_at(min((flight.deadline for flight in self._begun.values()), default=math.inf))
+
+    def _tell_to_end(self, task: asyncio.Task[None], flight: Flight, ending: Outcome) -> None:
+        flight.ending, flight.deadline = ending, self._loop.time() + PATIENCE_S
+        self._look_at(flight.deadline)
+        task.cancel()
 
     async def _request(self, job: Job) -> Request:
         """What is sent. A user's transform may take a while, so it does not run where everything else waits for it."""
         target = self._targets[job.variant]
         if not target.transforms:
             return target.request(job.trial)
-        async with asyncio.timeout(self._timeout(0)):
-            made: Request = await self._workers.in_thread(target.request, job.trial)
-            return made
+        made: Request = await self._workers.in_thread(target.request, job.trial)
+        return made
 
 
 def _cancelled() -> Outcome:

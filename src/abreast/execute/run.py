@@ -8,8 +8,9 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from abreast.errors import StoreError
@@ -23,14 +24,14 @@ from abreast.execute.listener import Listener, Listeners
 from abreast.execute.local import LocalEngine
 from abreast.execute.orphans import marked
 from abreast.execute.retry import Retry
-from abreast.execute.scheduler import INTERRUPTED, UNWRITTEN, Scheduler
+from abreast.execute.scheduler import INTERRUPTED, Scheduler
 from abreast.execute.scoring import Item, Scoring
 from abreast.execute.warmup import WarmUp, warmup_costs
 from abreast.model import Outcome
 from abreast.plan import Plan
 from abreast.preflight.limits import asked_in_flight
 from abreast.scorers.base import Scorer
-from abreast.spec import Limits, Timeout
+from abreast.spec import Limits
 from abreast.store import Lease, Store, Writer, rows
 from abreast.store.writer import LeaseLost
 from abreast.targets import Target
@@ -83,10 +84,6 @@ class Records:
                 "attempts", rows.attempt_row(self._run_id, position, job.attempt, outcome, outcome.failure, delay)
             )
 
-    def waiting(self) -> int:
-        # While nothing can be written, nothing more is paid for: a kill would lose it.
-        return UNWRITTEN + 1 if self.writer.is_held_up() else self.writer.waiting()
-
 
 class Recorder(Listener):
     """What the scheduler did goes to the table `events`."""
@@ -114,11 +111,12 @@ class Execution:
     waits_for_quota: bool = True
     goes_on_cold: bool = False  # although a warm-up failed
     grace_s: float = GRACE_S
+    interruptible: Callable[[Callable[[], object]], None] | None = None  # is told how, where no signal arrives
 
     async def run(self) -> Ending:
         """Execute what is missing, score what is stored, and give everything back."""
         loop = asyncio.get_running_loop()
-        engine = LocalEngine(self.targets, _timeout(self.limits))
+        engine = LocalEngine(self.targets, [self.limits.of(target.name).seconds for target in self.targets])
         records = Records(self.plan, self.held)
         flying = Flying(loop.time)
         listener = Listeners([self.listener, Recorder(records, self.held.run_id), flying])
@@ -234,9 +232,6 @@ class Execution:
     def _interruptible(self, scheduler: Scheduler, engine: LocalEngine, scoring: Scoring) -> Iterator[None]:
         """First Ctrl-C: start nothing more. Second, or after the grace period: cancel what is in flight. Third: end."""
         loop = asyncio.get_running_loop()
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
 
         def interrupted() -> None:
             if scheduler.stopped is None:
@@ -252,6 +247,11 @@ class Execution:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
 
+        if threading.current_thread() is not threading.main_thread():
+            if self.interruptible is not None:
+                self.interruptible(partial(loop.call_soon_threadsafe, interrupted))
+            yield
+            return
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, interrupted)
         try:
@@ -268,10 +268,3 @@ async def _sample(limits: Sequence[Limit], scheduler: Scheduler, loop: asyncio.A
         for governor in governors:
             governor.sample(loop.time())
         scheduler.wake()
-
-
-def _timeout(limits: Limits) -> Any:
-    if isinstance(limits.timeout, Timeout):
-        return limits.timeout.seconds
-    seconds = float(limits.timeout)
-    return lambda _length: seconds

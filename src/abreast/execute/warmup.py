@@ -93,8 +93,10 @@ class WarmUp:
         ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.engine.submit(job, lambda _job, outcome: None if ended.done() else ended.set_result(outcome))
         outcome = await ended
+        now = self.clock()
         for limit in self.limits:
-            limit.settle(job, outcome, self.clock())
+            limit.settle(job, outcome, now)
+            limit.release(job, now)
         return outcome
 
     def _tell(self, job: Job, outcome: Outcome) -> None:

@@ -166,11 +166,12 @@ def _exit(code: int | None) -> str:
 class Workers:
     """Threads for what waits, processes for what computes."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, waits: Callable[[bool], None]) -> None:
+        """`waits` is called in the task that has to wait for a new process: when it begins to, and when it is there."""
         self._threads = Threads(loop)
+        self._waits = waits
         self._free: list[Process] = []
         self._all: set[Process] = set()
-        self._closed = False
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
         return self._threads.call(function, *arguments)
@@ -179,8 +180,20 @@ class Workers:
         call = pickle.dumps((function, arguments))
         while self._free and not self._free[-1].alive:
             self._all.discard(self._free.pop())
-        worker = self._free.pop() if self._free else await self._threads.call(Process)
+        if not self._free:
+            await self._start(function)
+        return await self._call(self._free.pop(), call)
+
+    async def _start(self, function: Callable[..., Any] | str) -> None:
+        """One more process, which has imported what the function needs."""
+        self._waits(True)
+        worker: Process = await self._threads.call(Process)
         self._all.add(worker)
+        with contextlib.suppress(_Told):  # the call itself will say the same
+            await self._call(worker, pickle.dumps((id, (function,))))
+        self._waits(False)
+
+    async def _call(self, worker: Process, call: bytes) -> Any:
         try:
             value = await self._threads.call(worker.call, call)
         except asyncio.CancelledError:  # a timeout, or Ctrl-C twice
@@ -197,7 +210,6 @@ class Workers:
         return value
 
     def close(self) -> None:
-        self._closed = True
         self._threads.close()
         for worker in self._all:
             worker.kill()

@@ -198,10 +198,17 @@ def _in_thread(prepared: Prepared) -> Result:
             outcome.append(asyncio.run(prepared.execute()))
         except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
             outcome.append(error)
+        over.set()
 
-    thread = threading.Thread(target=work, name="abreast-run")
-    thread.start()
-    thread.join()
+    over = threading.Event()  # an interrupted `join` would take the thread for ended
+    threading.Thread(target=work, name="abreast-run").start()
+    while not over.is_set():
+        try:
+            over.wait()
+        except KeyboardInterrupt:  # it ends as it does in a terminal: what is in flight may finish, or is cancelled
+            if prepared.interrupt is None:
+                raise
+            prepared.interrupt()
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
     result: Result = outcome[0]

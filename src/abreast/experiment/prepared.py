@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,7 @@ class Prepared:
         context = self._context()
         self.findings = examine(context)
         self.question = question(context)  # to be answered before anything is spent
+        self.interrupt: Callable[[], object] | None = None  # while it executes in a thread, where no signal arrives
 
     @property
     def to_execute(self) -> int:
@@ -99,6 +100,9 @@ class Prepared:
         finally:
             self.store.let_go(held)
 
+    def _may_be_interrupted(self, how: Callable[[], object]) -> None:
+        self.interrupt = how
+
     async def _execute(self, held: Lease) -> Result:
         listener = Listeners(self.options.listeners)
         listener.event("run_started", run=held.run, planned=len(self.plan), to_execute=self.plan.missing())
@@ -115,6 +119,7 @@ class Prepared:
                 pending,
                 self.options.on_quota != "stop",
                 self.options.force,
+                interruptible=self._may_be_interrupted,
             ).run()
             if ending.error is not None:
                 raise ending.error

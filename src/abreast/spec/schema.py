@@ -60,7 +60,7 @@ class Bounds(Strict):
     """Adaptive concurrency between two bounds."""
 
     min: Whole = 1
-    start: Whole = 10
+    start: Whole = 20
     max: Whole = 64
 
     @model_validator(mode="after")
@@ -150,7 +150,7 @@ class TargetLimits(Strict):
 
     parallel: Annotated[
         Count | Literal["auto", "variants"] | Bounds | None,
-        Expects("a whole number, auto, variants, or {min: 1, start: 10, max: 64}"),
+        Expects("a whole number, auto, variants, or {min: 1, start: 20, max: 64}"),
     ] = Field(
         default=None,
         description="Trials in flight: a number, auto, variants (those of one block), or {min, start, max}",
@@ -172,6 +172,13 @@ class TargetLimits(Strict):
     breaker: Annotated[StrictInt, Field(ge=0, le=1000), Expects("a whole number from 0 to 1,000")] = Field(
         default=3, description="Stop after so many infrastructure failures of a target in a row; 0: never"
     )
+    timeout: Annotated[Seconds | Timeout, Expects("seconds above 0, or {base: 180, per_1k_chars: 10, max: 600}")] = (
+        Field(default_factory=Timeout, description="Seconds, or {base, per_1k_chars, max}")
+    )
+
+    def seconds(self, prompt_length: int) -> float:
+        """The time a trial with a prompt of this length may take."""
+        return self.timeout.seconds(prompt_length) if isinstance(self.timeout, Timeout) else float(self.timeout)
 
 
 class Limits(TargetLimits):
@@ -185,9 +192,6 @@ class Limits(TargetLimits):
     )
     retries: Annotated[StrictInt, Field(ge=0, le=1000), Expects("a whole number from 0 to 1,000")] = Field(
         default=3, description="Attempts after the first"
-    )
-    timeout: Annotated[Seconds | Timeout, Expects("seconds above 0, or {base: 180, per_1k_chars: 10, max: 600}")] = (
-        Field(default_factory=Timeout, description="Seconds, or {base, per_1k_chars, max}")
     )
     run_timeout: Annotated[Seconds | None, Expects("seconds above 0")] = Field(
         default=None, description="Seconds after which nothing more starts; resume goes on"

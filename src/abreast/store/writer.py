@@ -23,7 +23,6 @@ from abreast.store.rows import Row
 
 HEARTBEAT_S = 2.0
 RETRY_S = 1.0
-HELD_UP_S = 1.0
 
 # In this order a row never refers to one that is not there yet. A trial that failed by infrastructure is replaced
 # when a resume executes it again; a case is shared by all runs.
@@ -77,7 +76,6 @@ class Writer:
         self._known: dict[tuple[str, str], str] = {}
         self._connection = sqlite.open_for_writing(path)
         self._last_heartbeat = 0.0
-        self._committing_since: float | None = None
         self._thread = threading.Thread(target=self._work, name=f"abreast-writer-{lease.run}", daemon=True)
         self._thread.start()
 
@@ -101,15 +99,6 @@ class Writer:
                 self._known[key] = wide
                 self.put("columns", (column.kind, column.name, wide))
 
-    def waiting(self) -> int:
-        """How much is queued and not yet committed."""
-        return len(self._queue)
-
-    def is_held_up(self) -> bool:
-        """Whether a commit takes unusually long: another process holds the file, or the disk does not answer."""
-        since = self._committing_since
-        return since is not None and time.monotonic() - since > HELD_UP_S
-
     def close(self) -> None:
         """Commit what is left and end. Raises if the store could not take it."""
         self._closing = True
@@ -131,21 +120,29 @@ class Writer:
                 return
 
     def _try(self, batch: list[Entry]) -> None:
-        self._committing_since = time.monotonic()
         try:
             self._commit(batch)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for rows that never come
-            self._queue.extendleft(reversed(batch))  # kept: a disk that has room again gets them
-            first, self.failure = self.failure is None, sqlite.explanation(self._path, error)
-            if first:
-                self._on_failure(self.failure)
+        except (TypeError, ValueError, OverflowError, apsw.TooBigError, apsw.ConstraintError) as error:
+            if len(batch) > 1:  # one row that cannot be stored takes no other along
+                for entry in batch:
+                    self._try([entry])
+            else:
+                self._keep(batch, error)
             return
-        finally:
-            self._committing_since = None
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for rows that never come
+            self._keep(batch, error)
+            return
         self.failure = None
         tokens = [token for _, token in batch if token is not None]
         if tokens:
             self._on_commit(tokens)
+
+    def _keep(self, batch: list[Entry], error: Exception) -> None:
+        """What could not be committed stays first in the queue: a disk that has room again gets it."""
+        self._queue.extendleft(reversed(batch))
+        first, self.failure = self.failure is None, sqlite.explanation(self._path, error)
+        if first:
+            self._on_failure(self.failure)
 
     def _commit(self, batch: list[Entry]) -> None:
         connection, now = self._connection, time.time()

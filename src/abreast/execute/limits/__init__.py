@@ -21,6 +21,9 @@ class Limit:
     def settle(self, job: Job, outcome: Outcome, now: float) -> None:
         """The attempt has ended."""
 
+    def release(self, job: Job, now: float) -> None:
+        """The job gives its place to another: it waits for its next attempt, or its row is safe."""
+
     def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
         """The trial has its final outcome: no attempt follows."""
 

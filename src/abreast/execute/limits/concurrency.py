@@ -1,10 +1,12 @@
-"""How many trials may be in flight: in all, of one variant, of one block, and on this machine's cores."""
+"""How many trials may be in flight: in all, of one variant, of one block, and of one target.
+
+A trial keeps its place until its row is safe, so that a kill never costs more than may be in flight.
+"""
 
 from __future__ import annotations
 
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
-from abreast.model import Outcome
 
 
 class InFlight(Limit):
@@ -20,7 +22,7 @@ class InFlight(Limit):
     def take(self, job: Job, now: float) -> None:
         self.now += 1
 
-    def settle(self, job: Job, outcome: Outcome, now: float) -> None:
+    def release(self, job: Job, now: float) -> None:
         self.now -= 1
 
 
@@ -39,7 +41,7 @@ class PerVariant(Limit):
         if job.variant in self._now:
             self._now[job.variant] += 1
 
-    def settle(self, job: Job, outcome: Outcome, now: float) -> None:
+    def release(self, job: Job, now: float) -> None:
         if job.variant in self._now:
             self._now[job.variant] -= 1
 
@@ -58,7 +60,7 @@ class Together(Limit):
     def take(self, job: Job, now: float) -> None:
         self._now += job.variant in self._variants
 
-    def settle(self, job: Job, outcome: Outcome, now: float) -> None:
+    def release(self, job: Job, now: float) -> None:
         self._now -= job.variant in self._variants
 
 
@@ -78,7 +80,7 @@ class Blocks(Limit):
     def take(self, job: Job, now: float) -> None:
         self._now[job.block] = self._now.get(job.block, 0) + 1
 
-    def settle(self, job: Job, outcome: Outcome, now: float) -> None:
+    def release(self, job: Job, now: float) -> None:
         self._now[job.block] -= 1
         if not self._now[job.block]:
             del self._now[job.block]

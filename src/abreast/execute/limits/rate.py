@@ -11,6 +11,7 @@ from abreast.execute.limits import Limit
 from abreast.model import Outcome
 
 BURST_S = 1.0  # seconds' worth that may start together
+JITTER = 0.01  # of a window: what was sent later may arrive with less delay than what was sent first
 
 
 class RequestRate(Limit):
@@ -21,9 +22,9 @@ class RequestRate(Limit):
 
     def __init__(self, most: int, period_s: float, variants: frozenset[int]) -> None:
         self._most = most
-        self._period = period_s
+        self._period = period_s * (1 + JITTER)
         self._variants = variants
-        self._rate = most / period_s
+        self._rate = most / self._period
         self._burst = max(1.0, self._rate * BURST_S)
         self._tokens = self._burst
         self._filled_at: float | None = None
