@@ -26,20 +26,23 @@ A spec is YAML, TOML or JSON. Unknown keys are errors. Files it names are looked
 ## Variants
 
 Each variant has a `target` ({targets}), or takes the spec's. Further keys are its parameters: they are handed to a
-Python function by name, and become columns `params_NAME`. Three keys are settings instead:
+Python function by name, and become columns `params_NAME`. Four keys are settings instead:
 
 | key | |
 |---|---|
 | `target` | what is measured |
 | `executor` | `auto`, `thread` or `process`, for Python functions |
 | `version` | part of the key of every answer: change it when something changed that `abreast` cannot see |
+| `warmup` | `true`: its target is asked once before anything is measured; if that fails, nothing is executed |
 
 `prompt` is a Jinja2 template over the case's input (a mapping by its keys, anything else as `input`; also `tags` and
 `id`). `transform` is a `python:module:function` applied to the input first.
 
 The simulator takes `accuracy` (1), `latency` (seconds, `{{low, high}}` or `{{median, p95}}`), `errors` (kind:
-probability), `capacity` (more calls at once are refused), `retry_after`, `cost_usd`, `output_tokens` and `correlation`
-(0.5: how much the trials of one case share its difficulty).
+probability), `capacity` (more calls at once are refused), `allows` (`{{requests: 60, seconds: 60, headers: openai}}`:
+more in a window are refused; announced in headers in the manner of `openai` or `anthropic`, or not at all),
+`retry_after`, `cost_usd`, `output_tokens` and `correlation` (0.5: how much the trials of one case share its
+difficulty).
 
 ## Scorers
 

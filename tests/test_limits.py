@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from collections import deque
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abreast.errors import classify
+from abreast.errors import RateLimited, classify
 from abreast.execute.estimate import Estimates, Spent
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT
+from abreast.execute.limits.announced import Announced
+from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.limits.breaker import Breaker
 from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
 from abreast.execute.limits.resources import UNKNOWN, Resources
+from abreast.execute.local import LocalEngine
 from abreast.execute.machine import Machine
 from abreast.execute.retry import Retry
-from abreast.model import Answer, Case, Failure, Outcome, Trial, Usage, Variant
+from abreast.execute.warmup import WarmUp
+from abreast.headers import rate_limits, retry_after
+from abreast.model import (
+    Allowance,
+    Answer,
+    Case,
+    Failure,
+    Outcome,
+    RateLimits,
+    Request,
+    Trial,
+    Usage,
+    Variant,
+)
+from abreast.spec import Limits
 from abreast.spec.schema import quota_window, size_in_bytes
 from abreast.store.ledger import Ledger
 from conftest import Folder
 from test_scheduler import go, plan_of
+from virtual import run
 
 ALL = frozenset(range(10))
 
@@ -102,6 +121,215 @@ def test_rates_hold_in_a_run() -> None:
     watch, elapsed = go(plan, targets, parallel=50, requests_per_second=10)
     assert 9.0 <= elapsed < 10.5
     assert len(watch.finished_jobs) == 100
+
+
+# -- what providers announce ---------------------------------------------------------------------------------------
+
+
+def test_headers_of_both_manners_are_read() -> None:
+    at = 1_700_000_000.0
+    anthropic = {
+        "Anthropic-RateLimit-Requests-Limit": "50",
+        "anthropic-ratelimit-requests-remaining": "49",
+        "anthropic-ratelimit-requests-reset": "2023-11-14T22:13:40.500Z",
+        "anthropic-ratelimit-tokens-limit": "80000",
+        "anthropic-ratelimit-tokens-remaining": "70000",
+        "anthropic-ratelimit-tokens-reset": "2023-11-14T22:13:30Z",
+        "anthropic-ratelimit-output-tokens-remaining": "16000",
+        "retry-after": "7",
+    }
+    found = rate_limits(anthropic, at)
+    assert found == RateLimits(Allowance(50, 49, 20.5), Allowance(None, 16000, None)), "the scarcest of the tokens"
+    assert retry_after(anthropic) == 7.0
+    del anthropic["anthropic-ratelimit-output-tokens-remaining"]
+    tokens = rate_limits(anthropic, at)
+    assert tokens is not None
+    assert tokens.tokens == Allowance(80000, 70000, 11.0), "a whole second may be its end"
+    openai = {
+        "x-ratelimit-limit-requests": "60",
+        b"X-RateLimit-Remaining-Requests": b"59",
+        "x-ratelimit-reset-requests": "1s",
+        "x-ratelimit-limit-tokens": 150000,
+        "x-ratelimit-remaining-tokens": "149984",
+        "x-ratelimit-reset-tokens": "6m0s",
+        "retry-after-ms": "20",
+    }
+    assert rate_limits(openai) == RateLimits(Allowance(60, 59, 1.0), Allowance(150000, 149984, 360.0))
+    assert rate_limits(list(openai.items())) == rate_limits(openai), "as pairs"
+    assert retry_after(openai) == pytest.approx(0.02)
+    assert rate_limits({"content-type": "text/plain"}) is None
+    assert rate_limits(None) is None
+
+
+_NAMES = st.sampled_from(
+    [
+        *(f"anthropic-ratelimit-{kind}-{what}" for kind in ("requests", "tokens") for what in ("limit", "remaining")),
+        *(f"x-ratelimit-{what}-{kind}" for kind in ("requests", "tokens") for what in ("limit", "remaining", "reset")),
+        *("anthropic-ratelimit-requests-reset", "Retry-After", "retry-after-ms", "x-other"),
+    ]
+)
+_VALUES = (
+    st.text(max_size=30)
+    | st.integers().map(str)
+    | st.floats().map(str)
+    | st.datetimes().map(lambda moment: moment.isoformat() + "Z")
+    | st.from_regex(r"\A-?\d{0,30}(ms|s|m|h|d)?\d{0,3}(ms|s)?\Z")
+    | st.none()
+    | st.binary(max_size=8)
+    | st.floats()
+    | st.lists(st.integers(), max_size=2)
+)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(
+    headers=st.dictionaries(_NAMES, _VALUES)
+    | st.lists(st.tuples(_NAMES, _VALUES) | st.integers())
+    | st.none()
+    | st.integers()
+    | st.text()
+)
+def test_whatever_stands_in_headers_nothing_raises_and_nothing_is_negative(headers: Any) -> None:
+    found, wait = rate_limits(headers), retry_after(headers)
+    told = [] if found is None else [kind for kind in (found.requests, found.tokens) if kind is not None]
+    for value in [wait, *(value for kind in told for value in (kind.limit, kind.remaining, kind.reset_s))]:
+        assert value is None or 0 <= value < float("inf")
+    error = RateLimited("slow down", headers=headers)
+    assert classify(error).rate == found
+    assert error.retry_after is None or 0 <= error.retry_after <= 3600
+
+
+def test_the_response_behind_an_error_of_an_sdk_is_read_too() -> None:
+    class Response:
+        status_code = 429
+        headers: ClassVar = {"Retry-After": "3", "x-ratelimit-remaining-requests": "0"}
+
+    class TooMany(Exception):
+        response = Response()
+
+    failure = classify(TooMany("429"))
+    assert (failure.kind, failure.retry_after) == ("rate_limit", 3.0)
+    assert failure.rate == RateLimits(Allowance(remaining=0.0))
+
+
+@pytest.mark.parametrize("parallel", [8, 60, "auto"])
+@pytest.mark.parametrize("latency", [0.2, 2.0])
+def test_a_server_that_announces_its_rate_refuses_nothing_and_is_used_to_the_full(
+    parallel: Any, latency: float
+) -> None:
+    allows = {"requests": 120, "seconds": 60, "headers": "openai"}
+    plan, targets = plan_of(500, [{"latency": latency, "allows": allows}] * 2, 1)
+    watch, elapsed = go(plan, targets, parallel=parallel, retries=0)
+    assert len(watch.finished_jobs) == 1000
+    assert {outcome.status for _, outcome in watch.finished_jobs} == {"ok"}, "nothing was refused"
+    full_windows = 8 * 60.0  # the ninth begins then
+    assert elapsed <= full_windows / 0.95 + 40 * latency / (1 if parallel == "auto" else parallel / 8)
+    assert watch.events.count("announced") >= 7
+
+
+class Bucket:
+    """A server whose allowance fills up steadily, as most do; it counts when a request comes in."""
+
+    name, version, simulated, sees, transforms, place = "bucket", "1", False, "input", False, "loop"
+
+    def __init__(self, most: float, period_s: float, tokens_each: int = 0) -> None:
+        self.most, self.rate, self.each = most, most / period_s, tokens_each or 1
+        self.kind = "tokens" if tokens_each else "requests"
+        self.level, self.at, self.refused = most, 0.0, 0
+
+    def request(self, trial: Trial) -> Request:
+        return Request("q" * 4 * self.each, None, {})
+
+    async def answer(self, trial: Trial, request: Request, attempt: int, workers: Any) -> Answer:
+        now = asyncio.get_running_loop().time()
+        self.level, self.at = min(self.most, self.level + (now - self.at) * self.rate), now
+        if self.level < self.each:
+            self.refused += 1
+            raise RateLimited("too many", headers=self.headers())
+        self.level -= self.each
+        headers = self.headers()
+        await asyncio.sleep(0.5)
+        return Answer("yes", usage=Usage(self.each, 0), rate=rate_limits(headers))
+
+    def headers(self) -> dict[str, str]:
+        full = (self.most - self.level) / self.rate
+        told = {"limit": str(self.most), "remaining": str(int(self.level)), "reset": f"{full:.3f}s"}
+        return {f"x-ratelimit-{name}-{self.kind}": value for name, value in told.items()}
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("tokens_each", [0, 50])
+def test_an_allowance_that_fills_up_steadily_is_used_to_the_full_too(tokens_each: int) -> None:
+    plan, _ = plan_of(2000, [{}], 1)
+    server = Bucket(100.0 * (tokens_each or 1), 60.0, tokens_each)
+    watch, elapsed = go(plan, [server], parallel=20)
+    assert len(watch.finished_jobs) == 2000
+    assert server.refused == 0
+    assert elapsed <= (2000 - 100) / 100 * 60 / 0.95
+
+
+def test_a_refusal_that_says_when_holds_all_of_that_target_back() -> None:
+    events: list[dict[str, Any]] = []
+    limit = Announced(["a", "b"], lambda _job: 1.0, lambda kind, **detail: events.append(detail))
+    for position in (0, 1):
+        assert limit.wait(job(position), 0.0) == 0.0
+        limit.take(job(position), 0.0)
+    refusal = RateLimited("slow down", headers={"retry-after": "5", "x-ratelimit-limit-requests": "2"})
+    limit.settle(job(1), Outcome("error", failure=classify(refusal)), 1.0)
+    assert limit.wait(job(2), 1.0) == pytest.approx(5.05)
+    assert limit.wait(job(2, variant=1), 1.0) == 0.0, "another target has its own"
+    limit.settle(job(0), ok(), 2.0)
+    assert events == [{"target": "a", "used_up": "requests", "limit": 2.0, "seconds": 5.05}]
+    for position in (2, 3):
+        assert limit.wait(job(position), 6.1) == 0.0
+        limit.take(job(position), 6.1)
+    assert limit.wait(job(4), 6.1) == UNTIL_AN_EVENT, "two are all it takes; what they say is waited for"
+    limit.settle(job(2), ok(), 7.0)
+    limit.settle(job(3), ok(), 7.0)
+    assert limit.wait(job(4), 7.0) == 0.0, "one that announces nothing any more is let be"
+
+
+@pytest.mark.parametrize("manner", ["openai", "anthropic"])
+def test_what_a_server_announces_is_kept_through_the_front_door(folder: Folder, manner: str) -> None:
+    folder.cases(25)
+    folder.write(
+        "spec.yaml",
+        "cases: cases.jsonl\nvariants: {a: {target: simulated, latency: 0.01, "
+        f"allows: {{requests: 10, seconds: 0.5, headers: {manner}}}}}}}\nlimits: {{parallel: 5}}\n",
+    )
+    assert folder.abreast("run", "spec.yaml").code == 0
+    assert folder.sql("select max(attempts) a, count(*) n from predictions") == [{"a": 1, "n": 25}]
+    told = [row["detail"] for row in folder.abreast("show", "--events", "--json").json if row["kind"] == "announced"]
+    assert [(event["target"], event["used_up"], event["limit"]) for event in told] == [
+        ("simulated", "requests", 10)
+    ] * 2
+
+
+def test_a_function_hands_on_what_the_headers_said(folder: Folder) -> None:
+    folder.cases(6)
+    folder.write(
+        "mine.py",
+        """
+        from abreast import Answer
+        from abreast.errors import RateLimited
+        from abreast.headers import rate_limits
+
+        calls = []
+
+        def predict(case):
+            calls.append(case.id)
+            left = {"x-ratelimit-limit-requests": "3", "x-ratelimit-reset-requests": "300ms"}
+            if len(calls) == 2:
+                raise RateLimited("slow down", headers={**left, "retry-after-ms": "200"})
+            return Answer("yes", rate=rate_limits({**left, "x-ratelimit-remaining-requests": str(-len(calls) % 3)}))
+        """,
+    )
+    folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: 'python:mine:predict'}}\n")
+    assert folder.abreast("run", "spec.yaml").code == 0
+    attempts = folder.sql("select error_kind, waited_s >= 0.2 as waited from attempts")
+    assert attempts == [{"error_kind": "rate_limit", "waited": 1}]
+    assert "announced" in folder.abreast("show", "--events").out
 
 
 # -- quota ---------------------------------------------------------------------------------------------------------
@@ -535,3 +763,167 @@ def test_a_target_has_a_timeout_of_its_own(folder: Folder) -> None:
         {"variant": "a", "status": "error", "error_kind": "timeout", "error": "no answer within 0.1 s"},
         {"variant": "b", "status": "ok", "error_kind": None, "error": None},
     ]
+
+
+# -- subscriptions -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limits", "warned"),
+    [
+        ("{quota: max-5x, parallel: 8}", "8 trials of simulated in flight: subscription plans (max-5x) throttle"),
+        ("{quota: max-20x, parallel: auto}", "as many trials as go of simulated"),
+        ("{quota: max-20x, parallel: {min: 1, start: 2, max: 6}}", "6 trials of simulated"),
+        ("{quota: max-20x, parallel: variants, trial_parallelism: 3}", "6 trials of simulated"),
+        ("{parallel: 8, targets: {simulated: {quota: max-5x}}}", "8 trials of simulated"),
+        ("{quota: max-5x, parallel: 4}", ""),
+        ("{quota: max-5x}", ""),
+        ("{quota: max-5x, parallel: {min: 1, start: 2, max: 4}}", ""),
+        ("{quota: max-5x, parallel: 8, per_variant: 2}", ""),
+        ("{parallel: 8, targets: {simulated: {quota: max-5x, parallel: 3}}}", ""),
+        ("{quota: 200/5h, parallel: 8}", ""),
+    ],
+)
+def test_more_at_once_than_a_subscription_takes_is_warned_of(folder: Folder, limits: str, warned: str) -> None:
+    folder.cases(20)
+    folder.write(
+        "spec.yaml", f"cases: cases.jsonl\ntarget: simulated\nvariants: {{a: {{}}, b: {{}}}}\nlimits: {limits}\n"
+    )
+    done = folder.abreast("check", "spec.yaml")
+    assert done.code == 0
+    assert ("! subscription: " + warned in done.err) if warned else "subscription" not in done.err
+    if warned:
+        assert "--parallel 4" in done.err
+
+
+# -- warm-up -------------------------------------------------------------------------------------------------------
+
+MINE = """
+import pathlib
+from abreast import Answer
+from abreast.errors import Transient, Unauthenticated
+
+def predict(case, broken=""):
+    path = pathlib.Path("calls.txt")
+    path.write_text((path.read_text() if path.exists() else "") + case.id + "\\n")
+    if broken == "auth":
+        raise Unauthenticated("no key")
+    if broken == "once" and len(path.read_text().split()) == 1:
+        raise Transient("503")
+    return Answer("yes", cost_usd=0.1)
+"""
+
+
+def warm_spec(folder: Folder, variants: str, limits: str = "{}") -> None:
+    folder.write("mine.py", MINE)
+    folder.write(
+        "spec.yaml",
+        f"cases: cases.jsonl\ntarget: python:mine:predict\nvariants: {variants}\nscorers: [exact]\nlimits: {limits}\n",
+    )
+
+
+def warmups(folder: Folder) -> list[dict[str, Any]]:
+    rows = folder.abreast("show", "--events", "--json").json
+    return [row["detail"] for row in rows if row["kind"] == "warmup"]
+
+
+def test_a_warm_up_is_an_event_and_no_trial(folder: Folder) -> None:
+    folder.cases(5)
+    warm_spec(folder, "{a: {warmup: true}, b: {warmup: true, broken: ''}}")
+    assert folder.abreast("run", "spec.yaml").code == 0
+    calls = (folder.path / "calls.txt").read_text().split()
+    assert (len(calls), calls[0]) == (11, "c0"), "one for the target, with the first case"
+    [event] = warmups(folder)
+    assert event["target"] == "python:mine:predict"
+    assert (event["variant"], event["case"], event["status"], event["error"]) == ("a", "c0", "ok", None)
+    assert event["cost_usd"] == 0.1
+    assert event["seconds"] >= 0
+    assert folder.sql("select count(*) n, min(position) p from trials") == [{"n": 10, "p": 0}]
+    assert folder.sql("select count(*) n from scores") == [{"n": 10}]
+    assert folder.abreast("run", "spec.yaml").code == 0
+    assert len((folder.path / "calls.txt").read_text().split()) == 11, "nothing left to execute: nothing is warmed up"
+
+
+def test_a_failed_warm_up_executes_nothing_and_resume_warms_up_again(folder: Folder) -> None:
+    folder.cases(5)
+    warm_spec(folder, "{a: {broken: auth, warmup: true}}")
+    done = folder.abreast("run", "spec.yaml", "--json")
+    assert done.code == 4
+    assert "the warm-up of python:mine:predict failed: auth: no key; nothing was executed" in done.err
+    assert "log in, or set the key" in done.err
+    assert "abreast resume" in done.err
+    assert not done.out
+    assert folder.sql("select count(*) n from trials") == [{"n": 0}]
+    assert warmups(folder)[0]["error"] == "auth: no key"
+    assert folder.abreast("resume").code == 4
+    assert len(warmups(folder)) == 2
+    assert folder.abreast("runs", "--json").json[0]["status"] == "incomplete"
+    assert folder.abreast("resume", "--force").code == 3, "forced to go on, the breaker ends it"
+    assert folder.sql("select count(*) n from trials") == [{"n": 3}]
+
+
+def test_a_passing_fault_does_not_fail_a_warm_up(folder: Folder) -> None:
+    folder.cases(3)
+    warm_spec(folder, "{a: {broken: once, warmup: true}}")
+    assert folder.abreast("run", "spec.yaml").code == 0
+    assert warmups(folder)[0]["attempts"] == 2
+    assert folder.sql("select count(*) n from attempts") == [{"n": 0}]
+
+
+def test_what_a_warm_up_costs_counts_against_budget_and_quota(folder: Folder, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ABREAST_STATE", str(folder.path / "state"))
+    folder.cases(20)
+    warm_spec(folder, "{a: {warmup: true}}", "{budget_usd: 0.55}")
+    assert folder.abreast("run", "spec.yaml").code == 3
+    assert folder.sql("select count(*) n from trials") == [{"n": 4}], "four and the warm-up"
+    assert folder.abreast("resume", "--budget", "0.75").code == 3
+    assert folder.sql("select count(*) n from trials") == [{"n": 5}], "five and two warm-ups"
+    folder.cases(5)
+    warm_spec(folder, "{a: {warmup: true}}", "{quota: 4/1h}")
+    assert folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--store", "other.db").code == 3
+    assert folder.sql("select count(*) n from trials", "other.db") == [{"n": 3}]
+    again = folder.abreast("resume", "--on-quota", "stop", "--store", "other.db")
+    assert again.code == 3, "a used-up quota is told as such, not as a failed warm-up"
+    assert "quota of 4 in 1 h is used up" in again.err
+
+
+def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_else() -> None:
+    plan, _ = plan_of(3, [{}, {}], 1)
+    log: list[tuple[str, float]] = []
+
+    class Cold(Bucket):
+        warmup = True
+
+        def __init__(self, name: str) -> None:
+            super().__init__(1000.0, 60.0)
+            self.name = name
+
+        async def answer(self, trial: Trial, request: Request, attempt: int, workers: Any) -> Answer:
+            log.append((self.name, asyncio.get_running_loop().time()))
+            return await super().answer(trial, request, attempt, workers)
+
+    async def warm() -> Any:
+        loop = asyncio.get_running_loop()
+        targets: list[Any] = [Cold("one"), Cold("two")]
+        engine = LocalEngine(targets, [lambda _length: 10.0] * 2)
+        told: list[str] = []
+        limits = assemble(Limits(), targets, Surroundings(lambda *_a, **_k: None, lambda *_a: None))
+        tell = lambda kind, **_: told.append(kind)  # noqa: E731
+        warm_up = WarmUp(plan, targets, engine, limits, Retry(0), tell, lambda: False, loop.time)
+        assert await warm_up.run() is None
+        await engine.close()
+        return told, loop.time()
+
+    told, elapsed = run(warm())
+    plan.cases.close()
+    assert log == [("one", 0.0), ("two", 0.0)]
+    assert told == ["warmup", "warmup"]
+    assert elapsed == pytest.approx(0.5)
+
+
+def test_warmup_is_true_or_false(folder: Folder) -> None:
+    folder.cases(3)
+    warm_spec(folder, "{a: {warmup: often}}")
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code == 2
+    assert 'variant "a": warmup must be true or false' in done.err

@@ -58,7 +58,7 @@ class Bench:
         self.folder.write("mine.py", self.module)
         self.folder.write("cases.jsonl", "".join(json.dumps(case) + "\n" for case in self.cases))
         self.folder.write("spec.json", json.dumps(self.spec))
-        return (self.folder.command if real else self.folder.abreast)("run", "spec.json", *words)
+        return (self.folder.command if real else self.folder.abreast)("run", "spec.json", "--yes", *words)
 
     def executed(self, *words: str, real: bool = False, code: int = 0) -> list[str]:
         """Which calls a further run makes."""

@@ -20,7 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from abreast.model import Blame, Failure
+from abreast import headers as announced
+from abreast.model import Blame, Failure, RateLimits
 
 LONGEST_RETRY_AFTER_S = 3600.0
 LONGEST_DETAIL = 4_000  # characters kept of where a crash happened
@@ -70,14 +71,16 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 class TrialError(Exception):
-    """Raised by a target: the attempt gave no answer."""
+    """Raised by a target: the attempt gave no answer. The `headers` of the response say when to try again."""
 
     kind = "crash"
     blame: Blame = "variant"
 
-    def __init__(self, message: str = "", *, retry_after: float | str | None = None) -> None:
+    def __init__(self, message: str = "", *, retry_after: float | str | None = None, headers: Any = None) -> None:
         super().__init__(message or self.kind)
-        self.retry_after = _seconds(retry_after)
+        told = retry_after if retry_after is not None or headers is None else announced.retry_after(headers)
+        self.retry_after = _seconds(told)
+        self.rate = None if headers is None else announced.rate_limits(headers)
 
 
 class RateLimited(TrialError):
@@ -254,7 +257,7 @@ def _verdict(error: BaseException, message: str) -> Failure | None:
         return _typed(error, message)
     status = _status(error)
     if status is not None and status >= 400:
-        return _by_status(status, message, _retry_after(error))
+        return _by_status(status, message, *_headers(error))
     names = {kind.__name__ for kind in type(error).__mro__}
     number = _peek(error, "errno") if _is(error, OSError) else None
     if _is(error, MemoryError) or number in _EXHAUSTED or _is_out_of_threads(error, message):
@@ -293,13 +296,15 @@ _BLAMES: tuple[Blame, ...] = ("variant", "infrastructure", "unknown")
 
 
 def _typed(error: BaseException, message: str) -> Failure:
-    kind, blame, detail = _peek(error, "kind"), _peek(error, "blame"), _peek(error, "detail")
+    kind, blame = _peek(error, "kind"), _peek(error, "blame")
+    detail, rate = _peek(error, "detail"), _peek(error, "rate")
     return Failure(
         kind if type(kind) is str else "crash",
         blame if type(blame) is str and blame in _BLAMES else "variant",
         message,
         _seconds(_peek(error, "retry_after")),
         detail if type(detail) is str else "",
+        rate if isinstance(rate, RateLimits) else None,
     )
 
 
@@ -318,11 +323,11 @@ def _status(error: BaseException) -> int | None:
     return None
 
 
-def _by_status(status: int, message: str, retry_after: float | None) -> Failure:
+def _by_status(status: int, message: str, retry_after: float | None, rate: RateLimits | None) -> Failure:
     if status in (429, 529):
-        return Failure("rate_limit", "infrastructure", message, retry_after)
+        return Failure("rate_limit", "infrastructure", message, retry_after, rate=rate)
     if status >= 500 or status == 408:
-        return Failure("network", "infrastructure", message, retry_after)
+        return Failure("network", "infrastructure", message, retry_after, rate=rate)
     if status in (401, 403):
         return Failure("auth", "infrastructure", message)
     if status == 413:
@@ -330,17 +335,13 @@ def _by_status(status: int, message: str, retry_after: float | None) -> Failure:
     return Failure("crash", "variant", message)
 
 
-def _retry_after(error: BaseException) -> float | None:
+def _headers(error: BaseException) -> tuple[float | None, RateLimits | None]:
+    """What the headers of the response behind an exception say: when to try again, and what is left."""
     for owner in (_peek(error, "response"), error):
         headers = _peek(owner, "headers")
-        for name in ("retry-after", "Retry-After"):
-            try:
-                value = headers[name]
-            except Exception:  # noqa: BLE001 - no such header, or headers of any kind at all
-                continue
-            if value is not None:
-                return _seconds(value)
-    return None
+        if headers is not None:
+            return _seconds(announced.retry_after(headers)), announced.rate_limits(headers)
+    return None, None
 
 
 def _seconds(value: Any) -> float | None:

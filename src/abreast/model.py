@@ -36,7 +36,8 @@ class Variant:
     """One contender: a name, a target and its parameters.
 
     `target` is a name (`simulated`, `python:module:function`) or a Python function; left out, the experiment's.
-    `params` is a mapping, or a dataclass instance that the function receives as it is.
+    `params` is a mapping, or a dataclass instance that the function receives as it is. With `warmup`, its target is
+    asked once before anything is measured.
 
     >>> Variant("short", params={"style": "brief"}).name
     'short'
@@ -47,6 +48,7 @@ class Variant:
     params: Any = field(default_factory=dict)
     executor: Executor = "auto"
     version: str = ""
+    warmup: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,26 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a provider says of one rate: how much in all, how much is left, and in how many seconds it is full again."""
+
+    limit: float | None = None
+    remaining: float | None = None
+    reset_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """The rates that a provider announced with an answer or a refusal; `abreast.headers` reads them."""
+
+    requests: Allowance | None = None
+    tokens: Allowance | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """What a target gave back. `data` holds further named values; each becomes a column of its own.
+    """What a target gave back. `data` holds further named values; each becomes a column of its own. `rate` is not
+    stored: it tells the scheduler what the provider allows.
 
     >>> Answer("42").text
     '42'
@@ -98,6 +118,7 @@ class Answer:
     cost_basis: CostBasis = "unknown"
     model: str | None = None
     raw_response: str | None = None
+    rate: RateLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +130,7 @@ class Failure:
     message: str
     retry_after: float | None = None
     detail: str = ""  # of a crash: where in the user's code it happened
+    rate: RateLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)

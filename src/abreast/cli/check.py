@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from abreast.cli import tables
-from abreast.cli.run import add_options, options_of, say
+from abreast.cli.run import add_options, options_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +22,10 @@ def main(args: argparse.Namespace) -> int:
 
     with closing(Experiment.load(Path(args.spec)).prepare(options_of(args))) as prepared:
         if args.json:
-            tables.show([asdict(finding) for finding in prepared.findings], True, "")
+            numbers = asdict(prepared.estimate)
+            rows = [asdict(finding) for finding in prepared.findings]
+            tables.show([{**row, **(numbers if row["check"] == "estimate" else {})} for row in rows], True, "")
         else:
             introduce(prepared)
-            say(f"  {prepared.to_execute:,} trials to execute")
         prepared.refuse_if_failed()
     return 0

@@ -43,8 +43,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--seed", metavar="N", type=int, help="of the order, and of the simulator")
     add("--store", metavar="S", help="where rows go, instead of the spec's store")
     add("--label", metavar="TEXT", help="a label for the run")
-    add("--dry-run", action="store_true", help="one rendered request per variant and the plan; nothing is sent")
-    add("--yes", action="store_true", help="answer yes to questions")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="one rendered request per variant, the plan and the estimate; nothing is sent",
+    )
+    add("--yes", action="store_true", help="agree to what it will cost, without being asked")
     add("--strict", action="store_true", help="warnings are failures")
     add("--force", action="store_true", help="go on although a check failed")
     add("--quiet", action="store_true", help="no progress and no checks, only the result")

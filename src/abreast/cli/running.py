@@ -7,7 +7,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ from rich.text import Text
 
 from abreast.cli import stores, tables
 from abreast.cli.run import options_of, say
-from abreast.errors import Incomplete
+from abreast.errors import Incomplete, PreflightRefused
 from abreast.execute import Listener
 from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
 from abreast.report.objects import summary
 from abreast.report.sentence import SIMULATED
+from abreast.report.terminal import in_flight_line
 from abreast.store import open_store
 from abreast.view.progress import EventFile, Verbose, progress
 
@@ -37,6 +38,7 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
         if not args.quiet:
             introduce(prepared)
         prepared.refuse_if_failed()
+        ask(prepared, args.yes)
         _say_what_is_reused(prepared, args.quiet)
         result = _execute(prepared, args)
     return conclude(result, args)
@@ -55,6 +57,22 @@ def introduce(prepared: Prepared) -> None:
     for finding in prepared.findings:
         fix = f": {finding.fix}" if finding.fix and finding.level != "pass" else ""
         say(f"  {_MARKS[finding.level]} {finding.check}: {finding.message}{fix}")
+
+
+def ask(prepared: Prepared, yes: bool) -> None:
+    """Somebody has to agree to what costs a lot; nothing is made before."""
+    if prepared.question is None or yes:
+        return
+    if not sys.stdin.isatty():
+        above = f"more than limits.ask_above_usd (${prepared.spec.limits.ask_above_usd:,.2f})"
+        raise PreflightRefused(
+            f"{prepared.question}, {above}, and nobody can be asked here", "--yes agrees to it; --budget USD caps it"
+        )
+    print(f"{prepared.question}: go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise PreflightRefused(
+            "not agreed to: nothing was executed, nothing was written", "--limit N tries a few cases"
+        )
 
 
 def _many(number: int, noun: str) -> str:
@@ -80,7 +98,11 @@ def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
 
     with _listening(prepared, args) as listeners:
         prepared.options = replace(prepared.options, listeners=listeners)
-        return asyncio.run(prepared.execute())
+        result = asyncio.run(prepared.execute())
+    flown = result.in_flight
+    if flown.most and not args.quiet:
+        say(f"  {in_flight_line(flown.asked, flown.mean, flown.most)}")
+    return result
 
 
 @contextlib.contextmanager
@@ -159,6 +181,7 @@ def summary_of(result: Result, report: Path | None) -> dict[str, Any]:
         "executed": result.executed,
         "reused": result.reused,
         "done_before": result.done_before,
+        "in_flight": asdict(result.in_flight),
         "store": str(result.store),
         "report": str(report) if report else None,
     }
@@ -195,6 +218,7 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
         if not args.quiet:
             introduce(prepared)
         prepared.refuse_if_failed()
+        ask(prepared, args.yes)
         result = _execute(prepared, args)
     code = conclude(result, args)
     if code:

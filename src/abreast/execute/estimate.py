@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from abreast.execute.job import Job
 from abreast.execute.limits import Limit
 from abreast.model import Outcome
+from abreast.targets.base import CHARACTERS_PER_TOKEN
 
-CHARACTERS_PER_TOKEN = 4
 MARGIN_SD = 1.28  # so that nine in ten trials take less than is reserved for them
 
 

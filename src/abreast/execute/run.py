@@ -15,6 +15,7 @@ from typing import Any
 
 from abreast.errors import StoreError
 from abreast.execute.estimate import Spent
+from abreast.execute.flying import Flying, InFlight
 from abreast.execute.job import Job
 from abreast.execute.limits import Limit
 from abreast.execute.limits.assembly import Surroundings, assemble
@@ -25,8 +26,10 @@ from abreast.execute.orphans import marked
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import INTERRUPTED, Scheduler
 from abreast.execute.scoring import Item, Scoring
+from abreast.execute.warmup import WarmUp, warmup_costs
 from abreast.model import Outcome
 from abreast.plan import Plan
+from abreast.preflight.limits import asked_in_flight
 from abreast.scorers.base import Scorer
 from abreast.spec import Limits
 from abreast.store import Lease, Store, Writer, rows
@@ -44,7 +47,7 @@ class Ending:
     why: str
     fix: str
     executed: int
-    most_in_flight: int
+    in_flight: InFlight
     error: StoreError | None = None
 
 
@@ -106,6 +109,7 @@ class Execution:
     listener: Listener
     unscored: Iterable[Item] = ()
     waits_for_quota: bool = True
+    goes_on_cold: bool = False  # although a warm-up failed
     grace_s: float = GRACE_S
     interruptible: Callable[[Callable[[], object]], None] | None = None  # is told how, where no signal arrives
 
@@ -114,12 +118,13 @@ class Execution:
         loop = asyncio.get_running_loop()
         engine = LocalEngine(self.targets, [self.limits.of(target.name).seconds for target in self.targets])
         records = Records(self.plan, self.held)
-        listener = Listeners([self.listener, Recorder(records, self.held.run_id)])
+        flying = Flying(loop.time)
+        listener = Listeners([self.listener, Recorder(records, self.held.run_id), flying])
         retry = Retry(self.limits.retries, random.Random(self.plan.seed))
         around = Surroundings(
             listener.event,
             lambda kind, message, fix: scheduler.stop(kind, message, fix),
-            [Spent(*row) for row in self.store.spent(self.held.run_id, len(self.targets))],
+            self._spent(),
             self.waits_for_quota,
         )
         limits = assemble(self.limits, self.targets, around)
@@ -130,6 +135,16 @@ class Execution:
             limits,
             retry,
             listener,
+            loop.time,
+        )
+        warm_up = WarmUp(
+            self.plan,
+            self.targets,
+            engine,
+            limits,
+            retry,
+            listener.event,
+            lambda: scheduler.stopped is not None,
             loop.time,
         )
         stored: list[int] = [0]
@@ -166,8 +181,16 @@ class Execution:
                 loop.call_later(self.limits.run_timeout, scheduler.stop, "run_timeout", told, "")
             sampling = asyncio.create_task(_sample(limits, scheduler, loop))
             try:
+                cold = await warm_up.run()
+                if cold is not None and not self.goes_on_cold:
+                    scheduler.stop("warmup", *cold)
                 await scheduler.run()
             finally:
+                in_flight = InFlight(asked_in_flight(self.limits, self.targets), flying.mean, flying.most)
+                if flying.most:
+                    listener.event(
+                        "in_flight", asked=in_flight.asked, mean=round(in_flight.mean, 2), most=in_flight.most
+                    )
                 sampling.cancel()
                 await engine.close()
                 await asyncio.to_thread(scoring.finish)
@@ -178,7 +201,17 @@ class Execution:
                 await asyncio.sleep(0)  # the last acknowledgements
                 for limit in limits:
                     limit.close()
-        return Ending(scheduler.stopped, scheduler.why, scheduler.fix, stored[0], scheduler.most_in_flight, error)
+        return Ending(scheduler.stopped, scheduler.why, scheduler.fix, stored[0], in_flight, error)
+
+    def _spent(self) -> list[Spent]:
+        """What this run has taken before, its warm-ups included."""
+        found = []
+        warmups = warmup_costs(self.store, self.held.run_id)
+        for variant, row in zip(self.plan.variants, self.store.spent(self.held.run_id, len(self.targets)), strict=True):
+            costs = warmups.get(variant.name, [])
+            costed, cost_usd, counted, tokens = row
+            found.append(Spent(costed + len(costs), cost_usd + sum(costs), counted, tokens))
+        return found
 
     @contextlib.contextmanager
     def _followed(self) -> Iterator[None]:

@@ -152,6 +152,7 @@ class _Told(TrialError):
         self.kind = failure.kind
         self.blame = failure.blame
         self.detail = failure.detail
+        self.rate = failure.rate
 
 
 def _exit(code: int | None) -> str:

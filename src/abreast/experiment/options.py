@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.analyse import Analysis
-from abreast.execute import Listener
+from abreast.execute import InFlight, Listener
 from abreast.report.sentence import verdict_lines
 from abreast.store import Store, open_store
 
@@ -51,7 +51,7 @@ class Result:
     done_before: int
     stopped: str | None
     fix: str
-    most_in_flight: int
+    in_flight: InFlight
     analysis: Analysis
 
     def __repr__(self) -> str:

@@ -12,12 +12,13 @@ from abreast.analyse import analyse
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
 from abreast.execute import Execution, Listeners, orphans
 from abreast.execute.scoring import unscored
+from abreast.execute.warmup import warmup_costs
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan import Plan, find_reusable, mark_done
 from abreast.plan.names import new_name
 from abreast.plan.provenance import provenance
-from abreast.preflight import Context, examine
+from abreast.preflight import Context, Estimate, History, estimate, examine, history, question
 from abreast.scorers.base import Scorer
 from abreast.spec import Spec
 from abreast.store import Lease, NewRun, Reuse, Store
@@ -54,12 +55,29 @@ class Prepared:
             mark_done(plan, store, store.run(self.continues)["run_id"], not options.retry_failed)
         self.done_before = int(plan.done.sum())
         self.simulated = any(target.simulated for target in targets)
-        self.findings = examine(self._context())
+        self.estimate = self._estimate()
+        context = self._context()
+        self.findings = examine(context)
+        self.question = question(context)  # to be answered before anything is spent
         self.interrupt: Callable[[], object] | None = None  # while it executes in a thread, where no signal arrives
 
     @property
     def to_execute(self) -> int:
         return self.plan.missing() - len(self.reuses)
+
+    def _estimate(self) -> Estimate:
+        left = ~self.plan.done
+        left[[reuse.position for reuse in self.reuses]] = False
+        earlier = history(self.store, [target.name for target in self.targets]) if self.exists else History()
+        return estimate(self.plan, left, self.targets, self.spec.limits, earlier)
+
+    def _spent(self) -> float:
+        """Dollars that the run which goes on has spent before."""
+        if not self.continues:
+            return 0.0
+        run_id = self.store.run(self.continues)["run_id"]
+        warmups = warmup_costs(self.store, run_id).values()
+        return sum(row[1] for row in self.store.spent(run_id, len(self.targets))) + sum(map(sum, warmups))
 
     def close(self) -> None:
         self.plan.cases.close()
@@ -100,6 +118,7 @@ class Prepared:
                 listener,
                 pending,
                 self.options.on_quota != "stop",
+                self.options.force,
                 interruptible=self._may_be_interrupted,
             ).run()
             if ending.error is not None:
@@ -119,6 +138,10 @@ class Prepared:
             self.store.materialise()
         except StoreError as error:
             listener.event("warning", message=error.message)
+        if ending.stopped == "warmup":
+            stored = self.store.run(held.run)["stored_trials"]
+            told = f"{stored:,} of {len(self.plan):,} trials are stored and safe" if stored else "nothing was executed"
+            raise PreflightRefused(f"{ending.why}; {told}", f"{ending.fix}, then: abreast resume {held.run}")
         analysis = analyse(self.store, held.run)
         listener.event("run_finished", run=held.run, status=status, reason=reason, executed=ending.executed)
         return Result(
@@ -131,7 +154,7 @@ class Prepared:
             self.done_before,
             None if status == "complete" else ending.stopped,
             ending.fix,
-            ending.most_in_flight,
+            ending.in_flight,
             analysis,
         )
 
@@ -243,7 +266,8 @@ class Prepared:
                 digests = dict(
                     self.store.rows("SELECT name, digest FROM variants WHERE run_id = ?", (rows[0]["run_id"],))
                 )
-        return Context(self.plan, self.targets, self.spec.limits, last, digests, self.provenance)
+        limits, provenance = self.spec.limits, self.provenance
+        return Context(self.plan, self.targets, limits, last, digests, provenance, self.estimate, self._spent())
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:
         self.store.close()

@@ -12,6 +12,7 @@ from abreast.errors import BadInput
 from abreast.experiment.options import Options
 from abreast.model import Variant
 from abreast.spec import Spec, validated
+from abreast.spec.schema import VARIANT_SETTINGS
 from abreast.store import Store
 from abreast.targets.python import reference_of
 from abreast.targets.request import params_as_mapping
@@ -80,7 +81,7 @@ def _written_variants(spec: Spec) -> dict[str, Any] | None:
             or any(map(callable, params.values()))
         ):
             return None
-        settings = {"target": variant.target, "executor": variant.executor, "version": variant.version}
+        settings = {name: getattr(variant, name) for name in VARIANT_SETTINGS}
         written[variant.name] = {**params, **settings}
     return written
 

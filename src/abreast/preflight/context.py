@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from abreast.plan import Plan
+from abreast.preflight.estimate import Estimate
 from abreast.spec import Limits
 from abreast.targets import Target
 
@@ -21,3 +22,5 @@ class Context:
     last_run: Mapping[str, Any] | None
     last_digests: Mapping[str, str]  # variant name to digest in that run
     provenance: Mapping[str, Any]
+    estimate: Estimate
+    spent_usd: float  # by the run that goes on

@@ -132,6 +132,16 @@ def count(value: int) -> str:
     return str(value)
 
 
+def in_flight_line(asked: int | None, mean: float, most: int) -> str:
+    """How much happened at once.
+
+    >>> in_flight_line(8, 7.62, 8), in_flight_line(None, 11.0, 12)
+    ('in flight: 8 asked for, 7.6 on average, 8 at most', 'in flight: as many as go, 11.0 on average, 12 at most')
+    """
+    wish = "as many as go" if asked is None else f"{asked:,} asked for"
+    return f"in flight: {wish}, {mean:,.1f} on average, {most:,} at most"
+
+
 def as_text(analysis: Analysis, width: int = 120) -> str:
     """The report as plain text."""
     console = Console(file=io.StringIO(), width=width, no_color=True, highlight=False)

@@ -9,7 +9,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -27,7 +27,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.model import Case, Variant
 from abreast.spec.values import At, bad_name, shown
 
-VARIANT_SETTINGS = ("target", "executor", "version")
+VARIANT_SETTINGS = ("target", "executor", "version", "warmup")
 DEFAULT_STORE = "results.db"
 MOST_VARIANTS = 10_000
 
@@ -205,6 +205,9 @@ class Limits(TargetLimits):
     free_cores: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), Expects("a number of at least 0")] = Field(
         default=1.0, description="Cores to leave to others, as far as trials in processes are concerned"
     )
+    ask_above_usd: Annotated[
+        float, Field(ge=0, le=1e9, strict=True, allow_inf_nan=False), Expects("dollars of at least 0")
+    ] = Field(default=5.0, description="Ask before a run that will probably cost more dollars; --yes answers")
     targets: Annotated[dict[str, TargetLimits], Expects("a mapping of targets to limits")] = Field(
         default_factory=dict, description="The same for one target, by its name"
     )
@@ -383,7 +386,7 @@ class Spec(Strict):
                 ("params",), f'variant "{variant.name}": has a dataclass, so params of the experiment cannot be added'
             )
         target = self.target if variant.target is None else variant.target
-        return Variant(variant.name, target, params, variant.executor, variant.version)
+        return replace(variant, target=target, params=params)
 
 
 def _label(values: list[Any], index: int) -> str:
@@ -408,7 +411,10 @@ def _checked_variant(name: str, chosen: Mapping[str, Any], params: Mapping[str, 
         raise Misplaced(
             (*at, "target"), f"{where}: target must be text, got {shown(target)}", "such as target: simulated"
         )
-    return Variant(name, target, params, executor, str(version))
+    warmup = chosen.get("warmup", False)
+    if not isinstance(warmup, bool):
+        raise Misplaced((*at, "warmup"), f"{where}: warmup must be true or false, got {shown(warmup)}")
+    return Variant(name, target, params, executor, str(version), warmup)
 
 
 def json_schema() -> dict[str, Any]:
@@ -450,6 +456,7 @@ def json_schema() -> dict[str, Any]:
             "target": {"type": "string"},
             "executor": {"enum": ["auto", "thread", "process"]},
             "version": {"type": ["string", "number"]},
+            "warmup": {"type": "boolean", "description": "Ask the target once before anything is measured"},
             "prompt": {"type": "string", "description": "A Jinja2 template over the case's input"},
             "transform": {"type": "string", "description": "python:module:function over the case's input"},
         },

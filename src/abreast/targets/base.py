@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from abreast.model import Answer, Request, Trial
 
@@ -12,6 +12,18 @@ Sees = Literal["input", "case", "truth"]
 
 Place = Literal["loop", "thread", "process"]
 """Where a trial runs: what only waits costs next to nothing, a process of its own costs memory and a core."""
+
+
+CHARACTERS_PER_TOKEN = 4  # about; what a target reports counts where there is a report
+
+
+class Expected(NamedTuple):
+    """What one trial will probably take, as far as its target can say beforehand."""
+
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None
 
 
 class Workers(Protocol):
@@ -27,6 +39,10 @@ class Target(Protocol):
 
     `name` is what limits and displays go by; `simulated` marks every result for good. `sees` is what of a case an
     answer may depend on: answers are reused by it. `transforms` says that making a request runs a user's code.
+
+    A target may have three things more. `expects(trial, request)` returns an `Expected`, which estimates use. By
+    `warmup = True` it is asked once before anything is measured. By `subscription = True` more than a few of its trials
+    in flight are warned of.
     """
 
     name: str

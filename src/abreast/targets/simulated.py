@@ -10,16 +10,19 @@ import hashlib
 import math
 import random
 import struct
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from statistics import NormalDist
 from typing import Any
 
 from abreast import errors
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, suggestion
+from abreast.headers import rate_limits
 from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
-from abreast.targets.base import Place, Sees, Workers
+from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Place, Sees, Workers
 from abreast.targets.request import Renderer, digest_of_params
 
 _NORMAL = NormalDist()
@@ -38,7 +41,10 @@ _ERRORS: dict[str, type[errors.TrialError]] = {
         errors.Skipped,
     )
 }
-_OWN = ("accuracy", "latency", "errors", "capacity", "correlation", "retry_after", "cost_usd", "output_tokens")
+_OWN = (
+    *("accuracy", "latency", "errors", "capacity", "allows", "correlation"),
+    *("retry_after", "cost_usd", "output_tokens"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +61,55 @@ class Latency:
             return self.median * math.exp(self.sigma * _quantile(uniform))
         return self.low + uniform * (self.high - self.low)
 
+    def mean(self) -> float:
+        return self.median * math.exp(self.sigma**2 / 2) if self.median else (self.low + self.high) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Allows:
+    """So many requests in every window of so many seconds; `headers` is the manner in which that is announced."""
+
+    requests: int
+    seconds: float
+    headers: str | None = None
+
 
 class _Server:
-    """What the variants of one simulated target share: how many calls are being answered."""
+    """What the variants of one simulated target share: how many calls are being answered, and the current window."""
 
     def __init__(self) -> None:
         self.busy = 0
+        self._begin: float | None = None
+        self._window = 0
+        self._used = 0
+
+    def admit(self, allows: Allows) -> bool:
+        """Whether the window has room for one more, which is used then."""
+        self._turn(allows)
+        if self._used >= allows.requests:
+            return False
+        self._used += 1
+        return True
+
+    def _turn(self, allows: Allows) -> float:
+        """Into the window of now; how many seconds of it are left."""
+        now = asyncio.get_running_loop().time()
+        self._begin = now if self._begin is None else self._begin
+        window, passed = divmod(now - self._begin, allows.seconds)
+        if window != self._window:
+            self._window, self._used = int(window), 0
+        return allows.seconds - passed
+
+    def headers(self, allows: Allows) -> dict[str, str]:
+        """As a provider of that manner would write them."""
+        left = self._turn(allows)
+        remaining = str(max(0, allows.requests - self._used))
+        if allows.headers == "anthropic":
+            moment = datetime.fromtimestamp(time.time() + left, UTC).isoformat(timespec="milliseconds")
+            told = {"limit": str(allows.requests), "remaining": remaining, "reset": moment}
+            return {f"anthropic-ratelimit-requests-{name}": text for name, text in told.items()}
+        told = {"limit": str(allows.requests), "remaining": remaining, "reset": f"{math.ceil(left * 1000)}ms"}
+        return {f"x-ratelimit-{name}-requests": text for name, text in told.items()}
 
 
 class Simulated:
@@ -80,11 +129,12 @@ class Simulated:
         self._latency = check.latency()
         self._errors = check.errors()
         self._capacity = check.whole("capacity")
+        self._allows = check.allows()
         self._retry_after = check.number("retry_after", None)
         self._cost = check.number("cost_usd", None)
         self._output_tokens = check.whole("output_tokens")
         self._seed = seed
-        self._instant = not (self._errors or self._capacity or "latency" in params)
+        self._instant = not (self._errors or self._capacity or self._allows or "latency" in params)
         self._of_case, self._of_own = math.sqrt(self._correlation), math.sqrt(1 - self._correlation)
         self._threshold = _quantile(self._accuracy)
         self._server: _Server = shared.setdefault("simulated-server", _Server())
@@ -92,6 +142,15 @@ class Simulated:
 
     def request(self, trial: Trial) -> Request:
         return self._renderer.request(trial)
+
+    def expects(self, trial: Trial, request: Request) -> Expected:
+        """What it was told, for an answer as long as the right one."""
+        usage = self._usage(request.prompt, _text_of(trial.case.expected))
+        return Expected(usage.input_tokens, usage.output_tokens, self._cost, self._latency.mean())
+
+    def _usage(self, prompt: str, text: str) -> Usage:
+        given, gotten = (max(1, len(said) // CHARACTERS_PER_TOKEN) for said in (prompt, text))
+        return Usage(given, self._output_tokens or gotten)
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         case = trial.case
@@ -102,11 +161,15 @@ class Simulated:
         # What is right must not depend on the attempt: a retry does not make a model cleverer.
         own, choice = _uniforms(of_trial)
         value = case.expected if self._is_right(of_case, own) else wrong(case, choice)
-        text = value if isinstance(value, str) else "" if value is None else str(value)
-        usage = Usage(max(1, len(request.prompt) // 4), self._output_tokens or max(1, len(text) // 4))
+        text = _text_of(value)
+        usage = self._usage(request.prompt, text)
         basis: CostBasis = "unknown" if self._cost is None else "estimated"
         kept = None if isinstance(value, str) else value
-        return Answer(text, kept, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated")
+        rate = None if self._allows is None else rate_limits(self._announcement(self._allows))
+        return Answer(text, kept, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated", rate=rate)
+
+    def _announcement(self, allows: Allows) -> dict[str, str] | None:
+        return self._server.headers(allows) if allows.headers else None
 
     async def _work(self, of_trial: str, attempt: int) -> None:
         """Take a place at the server, take time, perhaps fail."""
@@ -114,6 +177,12 @@ class Simulated:
         server = self._server
         if self._capacity is not None and server.busy >= self._capacity:
             raise errors.RateLimited("simulated: more calls than the capacity", retry_after=self._retry_after)
+        if self._allows is not None and not server.admit(self._allows):
+            raise errors.RateLimited(
+                f"simulated: more than {self._allows.requests} requests in {self._allows.seconds:g} s",
+                retry_after=self._retry_after,
+                headers=self._announcement(self._allows),
+            )
         server.busy += 1
         try:
             await asyncio.sleep(self._latency.draw(duration))
@@ -139,6 +208,10 @@ class Simulated:
 
     async def close(self) -> None:
         return None
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def _uniforms(key: str) -> tuple[float, float]:
@@ -201,6 +274,24 @@ class _Checked:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise BadInput(f"{self.where}: {key} must be a whole number of at least 1, got {value!r}")
         return value
+
+    def allows(self) -> Allows | None:
+        value = self.params.get("allows")
+        if value is None:
+            return None
+        known = isinstance(value, Mapping) and {"requests", "seconds"} <= set(value) <= {
+            "requests",
+            "seconds",
+            "headers",
+        }
+        if known and type(value["requests"]) is int and _numbers({"": value["seconds"]}):
+            requests, seconds, manner = value["requests"], float(value["seconds"]), value.get("headers")
+            if requests >= 1 and 0 < seconds < math.inf and manner in (None, "anthropic", "openai"):
+                return Allows(requests, seconds, manner)
+        raise BadInput(
+            f"{self.where}: allows must be such as {{requests: 60, seconds: 60, headers: openai}} "
+            f"(headers: openai, anthropic or left out), got {value!r}"
+        )
 
     def latency(self) -> Latency:
         value = self.params.get("latency", 0.0)

@@ -9,6 +9,7 @@ from typing import Any
 from abreast.execute.estimate import Estimates, Spent, cost_of, tokens_of
 from abreast.execute.limits import Limit
 from abreast.execute.limits.adaptive import Adaptive
+from abreast.execute.limits.announced import Announced
 from abreast.execute.limits.breaker import Breaker
 from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Together
@@ -34,7 +35,7 @@ class Surroundings:
 
 
 def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings) -> list[Limit]:
-    """Every limit that was asked for, and no other."""
+    """Every limit that was asked for, what providers announce, and no other."""
     estimates = Estimates(len(targets), around.spent)
     found: list[Limit] = [estimates, *_concurrency(limits, targets)]
     members: dict[str, frozenset[int]] = {}
@@ -54,6 +55,7 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings) ->
     def trip(message: str, fix: str) -> None:
         around.stop("breaker", message, fix)
 
+    found.append(Announced([target.name for target in targets], estimates.tokens, around.tell))
     found.append(Breaker(most, [target.name for target in targets], trip))
     if any(target.place != "loop" for target in targets):
         found.append(_resources(limits, targets, around))

@@ -1,0 +1,132 @@
+"""What providers say about their rates in the headers of an answer or a refusal.
+
+>>> found = rate_limits({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"})
+>>> found.requests
+Allowance(limit=None, remaining=0.0, reset_s=360.0)
+>>> retry_after({"Retry-After-Ms": "1500", "retry-after": "2"})
+1.5
+
+Pure but for the clock, which is needed where a moment is named. Whatever stands in a header, nothing here raises.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from abreast.model import Allowance, RateLimits
+
+LONGEST_S = 7 * 86_400.0
+MOST_HEADERS = 1_000
+_TOKENS = ("tokens", "input-tokens", "output-tokens")
+_DURATION = re.compile(r"(?:\d{1,15}(?:\.\d{0,15})?(?:ms|us|µs|ns|[dhms]))+", re.IGNORECASE)
+_PART = re.compile(r"(\d+(?:\.\d*)?)(ms|us|µs|ns|[dhms])", re.IGNORECASE)
+_UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+def rate_limits(headers: Any, now: float | None = None) -> RateLimits | None:
+    """The rates that headers announce, in the manner of Anthropic or OpenAI; None if they announce none.
+
+    Of several kinds of tokens the scarcest counts.
+    """
+    found = _lowered(headers)
+    moment = time.time() if now is None else now
+    requests = _announced(found, "requests", moment)
+    tokens = [kind for kind in (_announced(found, name, moment) for name in _TOKENS) if kind is not None]
+    scarcest = min(tokens, key=lambda kind: math.inf if kind.remaining is None else kind.remaining, default=None)
+    return None if requests is None and scarcest is None else RateLimits(requests, scarcest)
+
+
+def retry_after(headers: Any) -> float | None:
+    """Seconds to wait, from `retry-after-ms`, else from `retry-after`; a date is not a number of seconds."""
+    found = _lowered(headers)
+    exact, seconds = _number(found.get("retry-after-ms")), _number(found.get("retry-after"))
+    if exact is not None:
+        return min(exact / 1000, LONGEST_S)
+    return None if seconds is None else min(seconds, LONGEST_S)
+
+
+def _announced(found: dict[str, str], kind: str, now: float) -> Allowance | None:
+    for style in ("anthropic-ratelimit-{kind}-{field}", "x-ratelimit-{field}-{kind}"):
+        limit, remaining, reset = (
+            found.get(style.format(kind=kind, field=field)) for field in ("limit", "remaining", "reset")
+        )
+        told = Allowance(_number(limit), _number(remaining), _until(reset, now))
+        if told != Allowance():
+            return told
+    return None
+
+
+def _lowered(headers: Any) -> dict[str, str]:
+    """The headers of whatever library, by lower-case name; what is no header is left out."""
+    found: dict[str, str] = {}
+    try:
+        for name, value in _pairs(headers):
+            key, text = _text(name), _text(value)
+            if key is not None and text is not None:
+                found.setdefault(key.lower(), text)
+    except Exception:  # noqa: BLE001 - headers of a user's own making
+        pass
+    return found
+
+
+def _pairs(headers: Any) -> Iterator[tuple[Any, Any]]:
+    items = getattr(headers, "items", None)
+    if items is None and not isinstance(headers, list | tuple):  # it can only be asked
+        for name in ("retry-after", "Retry-After", "retry-after-ms"):
+            try:
+                yield name, headers[name]
+            except Exception:  # noqa: BLE001
+                continue
+        return
+    for pair in islice(headers if items is None else items(), MOST_HEADERS):
+        if isinstance(pair, tuple | list) and len(pair) == 2:
+            yield pair[0], pair[1]
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bytes):
+        return value.decode("latin-1").strip()
+    if isinstance(value, str):
+        return value.strip()
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _number(text: str | None) -> float | None:
+    """A number of at least 0."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _until(text: str | None, now: float) -> float | None:
+    """Seconds until a reset, which is a number of seconds, a duration such as 6m0s, or a moment (RFC 3339).
+
+    >>> [_until(text, 0.0) for text in ("20ms", "1m30s", "7", "1970-01-01T00:00:09.5Z", "soon")]
+    [0.02, 90.0, 7.0, 9.5, None]
+    """
+    if text is None:
+        return None
+    seconds = _number(text)
+    if seconds is None and _DURATION.fullmatch(text):
+        seconds = sum(float(number) * _UNITS[unit.lower()] for number, unit in _PART.findall(text))
+    if seconds is None:
+        seconds = _until_moment(text, now)
+    return None if seconds is None else min(seconds, LONGEST_S)
+
+
+def _until_moment(text: str, now: float) -> float | None:
+    try:
+        moment = datetime.fromisoformat(text)
+        at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    whole = "." not in text  # then it may be any moment of that second
+    return max(0.0, at + whole - now)

@@ -1,0 +1,235 @@
+"""What is left of a plan will probably take: tokens, dollars, time, and a share of the quota.
+
+Best known first: earlier trials of the same contender, then of the same target, then what the target says of itself,
+and else the size of the prompts. What is not known is None, never 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from abreast.errors import StoreError, TrialError
+from abreast.plan import Plan
+from abreast.preflight.history import History, Took
+from abreast.preflight.limits import likely_in_flight
+from abreast.spec import Limits
+from abreast.spec.schema import quota_window
+from abreast.store.ledger import Ledger, default_path
+from abreast.targets import Target
+from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected
+
+RENDERS = 50  # requests that are made to see how long they are, over all variants
+
+Basis = Literal["variant", "declared", "target", "prompts", "inputs"]
+
+
+@dataclass(frozen=True, slots=True)
+class VariantEstimate:
+    """What the trials of one variant that are left will probably take, in all; None is unknown."""
+
+    variant: str
+    trials: int
+    input_tokens: float | None
+    output_tokens: float | None
+    cost_usd: float | None
+    seconds: float | None  # one after the other
+    basis: Basis
+    seen: int  # earlier trials this is from
+    simulated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaEstimate:
+    """What of a quota this takes."""
+
+    target: str
+    needed: int
+    most: int
+    window_s: float
+    used: int | None  # in the window that ends now, by this and other runs
+
+    @property
+    def left(self) -> int | None:
+        return None if self.used is None else max(0, self.most - self.used)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What is left to execute, and what that will probably take; None is unknown."""
+
+    trials: int
+    done: int  # before, or reused
+    input_tokens: float | None
+    output_tokens: float | None
+    cost_usd: float | None
+    seconds: float | None
+    in_flight: int
+    quotas: tuple[QuotaEstimate, ...]
+    variants: tuple[VariantEstimate, ...]  # those with something left to execute
+
+    @property
+    def real_cost_usd(self) -> float:
+        """Dollars that somebody will be charged, as far as they are known."""
+        return sum(one.cost_usd or 0.0 for one in self.variants if not one.simulated)
+
+
+def estimate(
+    plan: Plan, left: npt.NDArray[np.bool_], targets: Sequence[Target], limits: Limits, history: History
+) -> Estimate:
+    """For the trials that are `left`."""
+    of_each = left.reshape(-1, len(targets)).sum(axis=0)
+    guesses = _guesses(plan, left, of_each, targets, history)
+    each = [
+        _of_variant(plan.variants[index].name, int(of_each[index]), targets[index], *guess)
+        for index, guess in guesses.items()
+    ]
+    trials = int(left.sum())
+    at_once = min(likely_in_flight(limits, targets), max(1, trials))
+    return Estimate(
+        trials,
+        len(plan) - trials,
+        _sum([one.input_tokens for one in each]),
+        _sum([one.output_tokens for one in each]),
+        _sum(_costs(each)),
+        _duration(dict(zip(guesses, each, strict=True)), targets, limits, at_once),
+        at_once,
+        tuple(_quotas(of_each, targets, limits)),
+        tuple(each),
+    )
+
+
+Guess = tuple[Took, Basis]
+
+
+def _guesses(
+    plan: Plan,
+    left: npt.NDArray[np.bool_],
+    of_each: npt.NDArray[np.int64],
+    targets: Sequence[Target],
+    history: History,
+) -> dict[int, Guess]:
+    """What one trial takes, by the index of the variants with something left."""
+    found: dict[int, Guess] = {}
+    unknown: list[int] = []
+    for index in np.flatnonzero(of_each).tolist():
+        target = targets[index]
+        same = history.of_variant.get(plan.digests[index])
+        alike = (
+            None if target.simulated else history.of_target.get(target.name)
+        )  # two simulators have nothing in common
+        if same is not None:
+            found[index] = same, "variant"
+        elif alike is not None:
+            found[index] = alike, "target"
+        else:
+            unknown.append(index)
+    sampled: dict[int, Guess] = {}
+    of_one = max(1, RENDERS // max(1, len(unknown)))
+    for index in unknown[:RENDERS]:
+        sampled[index] = _sampled(plan, left, index, of_one, targets[index])
+    for index in unknown[RENDERS:]:  # a huge grid: as those that were looked at
+        sampled[index] = sampled[unknown[index % RENDERS]]
+    return {index: (found | sampled)[index] for index in sorted(found | sampled)}
+
+
+def _sampled(plan: Plan, left: npt.NDArray[np.bool_], variant: int, most: int, target: Target) -> Guess:
+    """From a few trials spread over what is left. A user's transform is not run for this: it may take long or cost."""
+    open_blocks = np.flatnonzero(left.reshape(-1, len(plan.variants))[:, variant])
+    chosen = open_blocks[np.unique(np.linspace(0, len(open_blocks) - 1, most).astype(np.int64))]
+    positions = [int(block) * len(plan.variants) + variant for block in chosen]
+    if target.transforms:
+        lengths = [_length(plan.trial(position).case.input) for position in positions]
+        return Took(0, sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN, None, None, None), "inputs"
+    seen = list(_expected(plan, positions, target))
+    expects = getattr(target, "expects", None) is not None
+    means = [_mean([getattr(one, name) for one in seen]) for name in Expected._fields]
+    return Took(0, *means), "declared" if expects else "prompts"
+
+
+def _expected(plan: Plan, positions: Sequence[int], target: Target) -> Iterator[Expected]:
+    expects = getattr(target, "expects", None)
+    for position in positions:
+        trial = plan.trial(position)
+        try:
+            request = target.request(trial)
+        except TrialError:  # it will fail in the run as well, and be told there
+            continue
+        yield expects(trial, request) if expects else Expected(len(request.prompt) / CHARACTERS_PER_TOKEN)
+
+
+def _length(value: object) -> int:
+    return len(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _of_variant(name: str, trials: int, target: Target, one: Took, basis: Basis) -> VariantEstimate:
+    tokens_in, tokens_out, cost, seconds = (None if mean is None else mean * trials for mean in one[1:])
+    return VariantEstimate(name, trials, tokens_in, tokens_out, cost, seconds, basis, one.trials, target.simulated)
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """The whole, or unknown if a part is."""
+    known = [value for value in values if value is not None]
+    return float(sum(known)) if len(known) == len(values) else None
+
+
+def _costs(each: Sequence[VariantEstimate]) -> list[float | None]:
+    """A simulator without a price takes none, but where there is nothing else there is nothing to say."""
+    priced = [one.cost_usd for one in each if not one.simulated or one.cost_usd is not None]
+    return priced if priced or not each else [None]
+
+
+def _duration(
+    each: Mapping[int, VariantEstimate], targets: Sequence[Target], limits: Limits, at_once: int
+) -> float | None:
+    """As long as the slowest of its limits takes: the work at this parallelism, of one target, at its rates."""
+    work = _sum([one.seconds for one in each.values()])
+    if work is None:
+        return None
+    longest = max((one.seconds / one.trials for one in each.values() if one.seconds is not None), default=0.0)
+    bounds = [work / at_once, longest]
+    if limits.per_variant is not None:
+        bounds += [(one.seconds or 0.0) / max(1, limits.per_variant) for one in each.values()]
+    for name in {targets[index].name for index in each}:
+        own = limits.of(name)
+        mine = [one for index, one in each.items() if targets[index].name == name]
+        requests = sum(one.trials for one in mine)
+        if name in limits.targets and isinstance(own.parallel, int):
+            bounds.append(sum(one.seconds or 0.0 for one in mine) / max(1, own.parallel))
+        for rate, period in ((own.requests_per_second, 1.0), (own.requests_per_minute, 60.0)):
+            bounds.append(0.0 if rate is None else (requests - 1) * period / rate)
+        if own.tokens_per_minute is not None:
+            tokens = sum((one.input_tokens or 0.0) + (one.output_tokens or 0.0) for one in mine)
+            bounds.append(max(0.0, tokens / own.tokens_per_minute - 1) * 60)
+    return max(bounds)
+
+
+def _quotas(of_each: npt.NDArray[np.int64], targets: Sequence[Target], limits: Limits) -> Iterator[QuotaEstimate]:
+    for name in dict.fromkeys(target.name for target in targets):
+        quota = limits.of(name).quota
+        if quota is not None:
+            most, window_s = quota_window(quota)
+            needed = sum(int(number) for number, target in zip(of_each, targets, strict=True) if target.name == name)
+            yield QuotaEstimate(name, needed, most, window_s, _used(name, window_s))
+
+
+def _used(account: str, window_s: float) -> int | None:
+    """What the ledger says; where there is none yet, none is made."""
+    try:
+        if not default_path().exists():
+            return 0
+        with closing(Ledger()) as ledger:
+            return ledger.used(account, window_s)
+    except (OSError, StoreError):
+        return None

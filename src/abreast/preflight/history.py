@@ -1,0 +1,58 @@
+"""What earlier trials in this store took: of the very same contender, and of anything with the same target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from abreast.store import Store
+from abreast.store.rows import to_json
+
+
+class Took(NamedTuple):
+    """Means over so many earlier trials; None where none of them said."""
+
+    trials: int
+    input_tokens: float | None
+    output_tokens: float | None
+    cost_usd: float | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """By the digest of a contender, and by the name of a target."""
+
+    of_variant: Mapping[str, Took] = field(default_factory=dict)
+    of_target: Mapping[str, Took] = field(default_factory=dict)
+
+
+# What infrastructure broke took nothing; what is reused was paid before.
+_TAKEN = """
+SELECT v.digest, v.target, COUNT(*), COUNT(t.input_tokens), TOTAL(t.input_tokens), COUNT(t.output_tokens),
+  TOTAL(t.output_tokens), COUNT(t.cost_usd), TOTAL(t.cost_usd), COUNT(t.service_s), TOTAL(t.service_s)
+FROM variants v JOIN trials t ON t.run_id = v.run_id AND t.variant = v.variant
+WHERE v.target IN (SELECT value FROM json_each(?)) AND t.reused_from IS NULL
+  AND (t.status = 'ok' OR (t.status = 'error' AND t.error_blame = 'variant'))
+GROUP BY v.digest, v.target
+"""
+
+
+def history(store: Store, targets: Iterable[str]) -> History:
+    """One look at all earlier trials of these targets."""
+    of_variant: dict[str, list[float]] = {}
+    of_target: dict[str, list[float]] = {}
+    for digest, target, *numbers in store.rows(_TAKEN, (to_json(sorted(set(targets))),)):
+        for sums in (of_variant.setdefault(digest, [0.0] * 9), of_target.setdefault(target, [0.0] * 9)):
+            for index, number in enumerate(numbers):
+                sums[index] += number
+    return History(
+        {digest: _means(sums) for digest, sums in of_variant.items() if digest},  # '' was cleared from the cache
+        {target: _means(sums) for target, sums in of_target.items()},
+    )
+
+
+def _means(sums: list[float]) -> Took:
+    means = [total / count if count else None for count, total in zip(sums[1::2], sums[2::2], strict=True)]
+    return Took(int(sums[0]), *means)

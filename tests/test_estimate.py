@@ -1,0 +1,359 @@
+"""What a run will take is said before it is spent: from earlier trials, from what is declared, or as unknown."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from typing import Any
+
+import pytest
+
+from abreast import Experiment, Options
+from abreast.execute.flying import Flying
+from abreast.model import Failure, Outcome
+from abreast.preflight.cost import dollars
+from conftest import ABREAST, Folder
+
+PAID = """
+import json
+def predict(case, price=0.01, **_):
+    return {"prediction": "yes", "cost_usd": price, "input_tokens": 100, "output_tokens": 20}
+"""
+
+
+def spec(folder: Folder, more: str = "", variants: str = "{a: {price: 0.01}, b: {price: 0.03}}") -> None:
+    folder.write(
+        "spec.yaml",
+        f"cases: cases.jsonl\ntarget: python:paid:predict\nvariants: {variants}\nscorers: [exact]\n{more}",
+    )
+
+
+@pytest.fixture
+def paid(folder: Folder) -> Folder:
+    """A folder with a function that says what it costs, and ten cases."""
+    folder.write("paid.py", PAID)
+    folder.cases(10)
+    spec(folder)
+    return folder
+
+
+def numbers(folder: Folder, *flags: str) -> dict[str, Any]:
+    done = folder.abreast("check", "spec.yaml", "--json", *flags)
+    found: list[dict[str, Any]] = [row for row in done.json if row["check"] == "estimate"]
+    return found[0]
+
+
+def test_what_nobody_knows_yet_is_said_to_be_unknown(paid: Folder) -> None:
+    found = numbers(paid)
+    assert (found["trials"], found["done"]) == (20, 0)
+    assert found["cost_usd"] is None
+    assert found["seconds"] is None
+    assert found["output_tokens"] is None
+    assert found["input_tokens"] == pytest.approx(20 * len("question 0") / 4)
+    told = paid.abreast("check", "spec.yaml").err
+    assert "about 50 tokens in (from the size of the prompts)" in told
+    assert "cost and time unknown: no earlier trial of a and b; the first ones will tell" in told
+    assert "$0" not in told
+
+
+def test_earlier_trials_of_the_same_variant_count_before_everything_else(paid: Folder) -> None:
+    assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
+    found = numbers(paid)
+    assert (found["trials"], found["done"]) == (12, 8)
+    assert found["cost_usd"] == pytest.approx(6 * 0.01 + 6 * 0.03)
+    assert found["input_tokens"] == pytest.approx(1200)
+    assert found["output_tokens"] == pytest.approx(240)
+    assert found["seconds"] is not None
+    assert [one["basis"] for one in found["variants"]] == ["variant", "variant"]
+    told = paid.abreast("check", "spec.yaml").err
+    assert "12 trials to execute · about 1,200 tokens in, 240 out · $0.24" in told
+    assert "(from 8 earlier trials)" in told
+    assert numbers(paid, "--fresh")["cost_usd"] == pytest.approx(0.4)
+
+
+def test_then_those_of_the_same_target(paid: Folder) -> None:
+    assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
+    spec(paid, variants="{a: {price: 0.01}, c: {price: 0.07}}")
+    found = numbers(paid)
+    assert found["trials"] == 16
+    assert [(one["variant"], one["basis"], one["seen"]) for one in found["variants"]] == [
+        ("a", "variant", 4),
+        ("c", "target", 8),
+    ]
+    assert found["cost_usd"] == pytest.approx(6 * 0.01 + 10 * 0.02)
+    told = paid.abreast("check", "spec.yaml").err
+    assert "a from 4 earlier trials; c from 8 earlier trials of the same target" in told
+
+
+def test_a_function_that_reports_nothing_is_not_said_to_cost_nothing(paid: Folder) -> None:
+    paid.write("paid.py", 'def predict(case, price=0):\n    return "yes"\n')
+    assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
+    found = numbers(paid)
+    assert found["cost_usd"] is None
+    assert found["input_tokens"] is None
+    assert "cost unknown: the earlier trials of a and b did not report it" in paid.abreast("check", "spec.yaml").err
+
+
+def test_the_simulator_is_estimated_by_what_it_was_told(folder: Folder) -> None:
+    folder.cases(100)
+    folder.write(
+        "spec.yaml",
+        "cases: cases.jsonl\ntarget: simulated\nscorers: [exact]\nlimits: {parallel: 4}\n"
+        "variants: {a: {latency: 2, cost_usd: 0.5}, b: {latency: {low: 1, high: 3}, cost_usd: 1, output_tokens: 50}}\n",
+    )
+    found = numbers(folder)
+    assert found["cost_usd"] == pytest.approx(150)
+    assert found["seconds"] == pytest.approx(100.0)
+    assert found["in_flight"] == 4
+    assert found["output_tokens"] == pytest.approx(100 * 1 + 100 * 50)
+    assert [one["basis"] for one in found["variants"]] == ["declared", "declared"]
+
+
+def test_a_simulator_without_a_price_leaves_nothing_unknown(paid: Folder) -> None:
+    paid.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated}}\n")
+    done = paid.abreast("check", "spec.yaml")
+    assert "✓ estimate: 10 trials to execute" in done.err
+    assert "unknown" not in done.err
+    assert "$" not in done.err
+    assert numbers(paid)["cost_usd"] is None
+    beside = "{a: {target: simulated}, b: {target: 'python:paid:predict'}}"
+    paid.write("spec.yaml", f"cases: cases.jsonl\nvariants: {beside}\n")
+    assert "cost and time unknown: no earlier trial of b;" in paid.abreast("check", "spec.yaml").err
+    assert paid.abreast("run", "spec.yaml", "--limit", "2").code == 0
+    assert numbers(paid)["cost_usd"] == pytest.approx(0.08)
+
+
+@pytest.mark.parametrize(
+    ("limits", "seconds"),
+    [
+        ("{}", 200.0),
+        ("{parallel: 10}", 20.0),
+        ("{parallel: variants}", 100.0),
+        ("{parallel: variants, trial_parallelism: 5}", 20.0),
+        ("{trial_parallelism: 5}", 40.0),
+        ("{parallel: 1000}", 1.0),
+        ("{parallel: 1000, per_variant: 4}", 25.0),
+        ("{parallel: auto}", 10.0),
+        ("{parallel: {min: 1, start: 40, max: 64}}", 5.0),
+        ("{parallel: 50, targets: {simulated: {parallel: 2}}}", 100.0),
+        ("{parallel: 50, requests_per_minute: 60}", 199.0),
+        ("{parallel: 50, requests_per_second: 2}", 99.5),
+    ],
+)
+def test_the_time_is_what_the_limits_leave(folder: Folder, limits: str, seconds: float) -> None:
+    folder.cases(100)
+    folder.write(
+        "spec.yaml",
+        f"cases: cases.jsonl\ntarget: simulated\nparams: {{latency: 1}}\nvariants: {{a: {{}}, b: {{}}}}\n"
+        f"limits: {limits}\n",
+    )
+    assert numbers(folder)["seconds"] == pytest.approx(seconds)
+
+
+def test_a_run_of_more_than_a_day_is_noted(folder: Folder) -> None:
+    folder.cases(100)
+    folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated, latency: 3600}}\n")
+    found = numbers(folder)
+    assert found["level"] == "note"
+    assert "4 days, one at a time" in found["message"]
+    assert "more than a day" in found["message"]
+
+
+def test_a_transform_is_not_run_for_an_estimate(paid: Folder) -> None:
+    paid.write("paid.py", PAID + "def change(value):\n    raise SystemExit('it was run')\n")
+    spec(paid, variants="{a: {transform: 'python:paid:change'}}")
+    found = numbers(paid)
+    assert found["input_tokens"] == pytest.approx(25)
+    assert "from the size of the inputs, before their transform" in found["message"]
+
+
+def test_a_template_counts_with_its_words(paid: Folder) -> None:
+    spec(paid, variants="{a: {prompt: '{{ input }} and forty characters more than there were'}}")
+    assert numbers(paid)["input_tokens"] == pytest.approx(
+        10 * len("question 0 and forty characters more than there were") / 4
+    )
+    spec(paid, variants="{a: {prompt: '{{ nothing_of_this_name }}'}}")
+    assert numbers(paid)["input_tokens"] is None, "a request that cannot be made has no size, and check goes on"
+
+
+def test_a_million_trials_are_estimated_from_a_few(folder: Folder) -> None:
+    rendered: list[str] = []
+
+    def cases() -> Any:
+        return ({"id": str(n), "input": f"question {n}", "expected": "yes"} for n in range(50_000))
+
+    experiment = Experiment(cases=cases, variants={"a": {"accuracy": 1.0}}, target="simulated", repeats=20)
+    prepared = experiment.prepare(Options(store=folder.path / "results.db"))
+    try:
+        assert prepared.estimate.trials == 1_000_000
+        target, request = prepared.targets[0], prepared.targets[0].request
+        target.request = lambda trial: rendered.append(trial.case.id) or request(trial)  # type: ignore[method-assign]
+        prepared._estimate()
+        assert 0 < len(rendered) <= 50
+        assert int(rendered[-1]) > 49_000, "spread over the plan"
+    finally:
+        prepared.close()
+
+
+def test_nothing_left_is_said(paid: Folder) -> None:
+    assert paid.abreast("run", "spec.yaml").code == 0
+    assert "estimate: nothing to execute" in paid.abreast("check", "spec.yaml").err
+
+
+def test_more_than_the_budget_is_a_warning_and_the_budget_holds(paid: Folder) -> None:
+    assert paid.abreast("run", "spec.yaml", "--limit", "2").code == 0
+    spec(paid, "limits: {budget_usd: 0.16}\n")
+    done = paid.abreast("run", "spec.yaml")
+    assert "! estimate: 16 trials to execute" in done.err
+    assert "the budget is $0.16: about 8 of 16 trials fit" in done.err
+    assert done.code == 3
+    again = paid.abreast("check", "spec.yaml")
+    assert "of it spent" in again.err, "what the run that goes on has spent counts"
+
+
+def test_the_share_of_the_quota_is_said_and_what_is_left_of_it(paid: Folder, monkeypatch: Any) -> None:
+    state = paid.path / "state"
+    monkeypatch.setenv("ABREAST_STATE", str(state))
+    spec(paid, "limits: {quota: 50/5h}\n")
+    assert "quota: takes 20 of 50 in 5 h (40%), 50 left now" in paid.abreast("check", "spec.yaml").err
+    assert not state.exists(), "looking makes nothing"
+    assert paid.abreast("run", "spec.yaml").code == 0
+    assert "takes 20 of 50 in 5 h (40%), 30 left now" in paid.abreast("check", "spec.yaml", "--fresh").err
+    paid.cases(40)
+    short = paid.abreast("check", "spec.yaml", "--fresh")
+    assert "takes 80 of 50 in 5 h (160%), 30 left now: the run pauses until there is room" in short.err
+    assert numbers(paid, "--fresh")["quotas"] == [
+        {"target": "python:paid:predict", "needed": 80, "most": 50, "window_s": 18000.0, "used": 20}
+    ]
+
+
+# -- asking --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dear(paid: Folder) -> Folder:
+    """Two dollars a trial, as is known from one; then forty cases more."""
+    spec(paid, variants="{a: {price: 2}}")
+    assert paid.abreast("run", "spec.yaml", "--limit", "1").code == 0
+    (paid.path / "results.db").rename(paid.path / "known.db")
+    paid.cases(41)
+    return paid
+
+
+def test_what_costs_a_lot_is_refused_where_nobody_can_be_asked(dear: Folder) -> None:
+    done = dear.abreast("run", "spec.yaml", "--store", "known.db")
+    assert done.code == 4
+    assert "this will cost about $80.00 (40 trials), more than limits.ask_above_usd ($5.00)" in done.err
+    assert "--yes" in done.err
+    assert len(dear.abreast("runs", "--store", "known.db", "--json").json) == 1, "no run was begun"
+    assert dear.abreast("aa", "spec.yaml", "--store", "known.db").code == 4
+    assert dear.abreast("check", "spec.yaml", "--store", "known.db").code == 0, "a check spends nothing"
+    assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--dry-run").code == 0
+    assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--yes").code == 0
+
+
+def test_a_budget_below_the_threshold_is_agreement_enough(dear: Folder) -> None:
+    assert dear.abreast("run", "spec.yaml", "--store", "known.db", "--budget", "4").code == 3
+    more = dear.abreast("resume", "--store", "known.db", "--budget", "30")
+    assert more.code == 4
+    assert re_dollars(more.err) == ["$76.00", "$26.00"]
+
+
+def re_dollars(text: str) -> list[str]:
+    line = next(line for line in text.splitlines() if "this will cost" in line)
+    return [word.strip(",") for word in line.split("more than")[0].split() if word.startswith("$")]
+
+
+def test_the_threshold_is_the_users_own(dear: Folder) -> None:
+    spec(dear, "limits: {ask_above_usd: 100}\n", "{a: {price: 2}}")
+    assert dear.abreast("run", "spec.yaml", "--store", "known.db").code == 0
+    spec(dear, "limits: {ask_above_usd: -1}\n", "{a: {price: 2}}")
+    assert "ask_above_usd must be dollars of at least 0" in dear.abreast("run", "spec.yaml").err
+
+
+def test_a_simulated_run_never_asks(folder: Folder) -> None:
+    folder.cases(10)
+    folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated, cost_usd: 1000}}\n")
+    assert folder.abreast("run", "spec.yaml").code == 0
+
+
+@pytest.mark.parametrize(("said", "code", "runs"), [("y\n", 0, 2), ("\n", 4, 1), ("no\n", 4, 1)])
+def test_on_a_terminal_it_asks(dear: Folder, said: str, code: int, runs: int) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, said.encode())
+        done = subprocess.run(
+            [*ABREAST, "run", "spec.yaml", "--store", "known.db", "--json"],
+            cwd=dear.path,
+            stdin=theirs,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == code, done.stderr
+    assert "this will cost about $80.00 (40 trials): go on? [y/N]" in done.stderr
+    assert len(dear.abreast("runs", "--store", "known.db", "--json").json) == runs
+    if code == 0:
+        assert json.loads(done.stdout)[0]["executed"] == 40, "the question is not on standard output"
+    else:
+        assert "nothing was executed" in done.stderr
+
+
+def test_a_function_that_costs_nothing_known_is_not_asked_about(paid: Folder) -> None:
+    assert paid.abreast("run", "spec.yaml").code == 0
+
+
+def test_small_amounts_are_not_rounded_to_nothing() -> None:
+    assert [dollars(amount) for amount in (0.0, 0.0004, 0.03, 0.5, 1234.5)] == [
+        "$0.00",
+        "$0.0004",
+        "$0.03",
+        "$0.50",
+        "$1,234.50",
+    ]
+
+
+# -- in flight -----------------------------------------------------------------------------------------------------
+
+
+def test_the_mean_in_flight_is_weighted_by_time() -> None:
+    now = [10.0]
+    flying = Flying(lambda: now[0])
+    job: Any = None
+    assert (flying.mean, flying.most) == (0.0, 0)
+    for _ in range(4):
+        flying.started(job, 0)
+    for at in (11.0, 12.0, 13.0, 14.0):
+        now[0] = at
+        flying.finished(job, Outcome("ok"))
+    assert flying.mean == pytest.approx(2.5)
+    now[0] = 16.0
+    flying.started(job, 0)
+    now[0] = 18.0
+    flying.retried(job, Failure("network", "infrastructure", "gone"), 1.0)
+    assert flying.mean == pytest.approx((10 + 2) / 8), "a pause counts, and so does an attempt that failed"
+    assert flying.most == 4
+
+
+def test_after_a_run_it_is_said_how_many_were_in_flight(folder: Folder) -> None:
+    folder.cases(40)
+    folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated, latency: 0.05}}\n")
+    done = folder.abreast("run", "spec.yaml", "--parallel", "8")
+    assert "in flight: 8 asked for, " in done.err
+    assert "on average, 8 at most" in done.err
+    found = folder.abreast("run", "spec.yaml", "--parallel", "8", "--fresh", "--json").json[0]["in_flight"]
+    assert (found["asked"], found["most"]) == (8, 8)
+    assert 4 < found["mean"] <= 8
+    told = [
+        event["detail"] for event in folder.abreast("show", "--events", "--json").json if event["kind"] == "in_flight"
+    ]
+    assert told[0]["most"] == 8
+    auto = folder.abreast("run", "spec.yaml", "--parallel", "auto", "--fresh")
+    assert "in flight: as many as go, " in auto.err
+    again = folder.abreast("run", "spec.yaml")
+    assert "in flight: " not in again.err, "nothing was executed"
