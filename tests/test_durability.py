@@ -734,6 +734,16 @@ def new_run(name: str) -> NewRun:
     return NewRun(name, "x", False, False, None, "f", 1, None, "one", 0, {}, {}, [(0, "one", "t", "{}", "d", 0)], [])
 
 
+@pytest.mark.parametrize("name", ["results.db", "results.duckdb"])
+def test_a_run_that_has_only_begun_can_be_asked_about(tmp_path: Path, name: str) -> None:
+    store = open_store(tmp_path / name)
+    held = store.begin(new_run("old-one-1"))
+    assert store.sql("select run, status from runs") == (["run", "status"], [("old-one-1", "running")])
+    assert store.sql("select count(*) as n from predictions") == (["n"], [(0,)])
+    store.let_go(held)
+    store.close()
+
+
 def test_who_lost_the_lease_writes_nothing_more(tmp_path: Path) -> None:
     store = open_store(tmp_path / "results.db")
     held = store.begin(new_run("old-one-1"))

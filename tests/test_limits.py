@@ -927,3 +927,14 @@ def test_warmup_is_true_or_false(folder: Folder) -> None:
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 2
     assert 'variant "a": warmup must be true or false' in done.err
+
+
+def test_a_call_that_a_timeout_cannot_end_is_warned_of_once(folder: Folder) -> None:
+    folder.write("mine.py", "import time\ndef slow(case):\n    time.sleep(1)\n    return 'yes'\n")
+    folder.cases(3)
+    folder.write(
+        "spec.yaml",
+        "{cases: cases.jsonl, variants: {a: {target: 'python:mine:slow'}}, limits: {timeout: 0.1, parallel: 3}}",
+    )
+    done = folder.abreast("run", "spec.yaml")
+    assert done.err.count("goes on in its thread; executor: process ends such calls") == 1

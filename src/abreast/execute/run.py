@@ -96,6 +96,22 @@ class Recorder(Listener):
         self._records.writer.put("events", (self._run_id, time.time(), kind, rows.to_json(detail)))
 
 
+class LeftRunning(Listener):
+    """A timeout cannot end a thread. That is said once."""
+
+    def __init__(self, targets: Sequence[Target], tell: Callable[..., Any]) -> None:
+        self._targets = targets
+        self._tell = tell
+        self._told = False
+
+    def finished(self, job: Job, outcome: Outcome) -> None:
+        failure, target = outcome.failure, self._targets[job.variant]
+        if failure is not None and failure.kind == "timeout" and target.place == "thread" and not self._told:
+            self._told = True
+            what = f"a call of {target.name} that timed out goes on in its thread"
+            self._tell("warning", message=f"{what}; executor: process ends such calls")
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """Everything one execution needs."""
@@ -119,7 +135,8 @@ class Execution:
         engine = LocalEngine(self.targets, [self.limits.of(target.name).seconds for target in self.targets])
         records = Records(self.plan, self.held)
         flying = Flying(loop.time)
-        listener = Listeners([self.listener, Recorder(records, self.held.run_id), flying])
+        heard = Listeners([self.listener, Recorder(records, self.held.run_id)])
+        listener = Listeners([heard, flying, LeftRunning(self.targets, heard.event)])
         retry = Retry(self.limits.retries, random.Random(self.plan.seed))
         around = Surroundings(
             listener.event,

@@ -174,7 +174,8 @@ def _catch_up(source: apsw.Connection, connection: duckdb.DuckDBPyConnection) ->
     if deleted:  # not before: a run that came since may refer to them
         connection.execute("DELETE FROM cases WHERE digest NOT IN (SELECT case_digest FROM trials)")
     connection.execute("DELETE FROM watermarks")
-    connection.executemany("INSERT INTO watermarks VALUES (?, ?)", list(marks.items()))
+    if marks:
+        connection.executemany("INSERT INTO watermarks VALUES (?, ?)", list(marks.items()))
     for statement in schema.create_views(
         "duckdb", [schema.Column(*row) for row in source.execute("SELECT kind, name, type FROM columns")]
     ):

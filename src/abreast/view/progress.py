@@ -22,6 +22,7 @@ from abreast.execute import Listener
 from abreast.execute.job import Job
 from abreast.model import Failure, Outcome
 
+LONG_PAUSE_S = 10.0  # what is worth a line
 PLAIN_EVERY_S = 5.0
 RATE_OVER_S = 10.0
 SHORTEST_BAR = 8
@@ -179,6 +180,9 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
         at = time.strftime("%H:%M", time.localtime(time.time() + detail["seconds"]))
         window = f"{detail['most']} in {detail['window_s'] / 3600:g} h"
         return f"paused: the quota ({window}) is used up. Going on at {at}, or Ctrl-C and: abreast resume"
+    if kind == "announced" and detail["seconds"] >= LONG_PAUSE_S:
+        what = f"{detail['target']} says its {detail['used_up']} are used up"
+        return f"paused: {what}. Going on in {detail['seconds']:.0f} s"
     if kind != "interrupted":
         return ""
     flying = detail["in_flight"]
