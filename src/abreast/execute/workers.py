@@ -115,12 +115,14 @@ class Process:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         there.close()
+        self._using = threading.Lock()  # the pipe: closed by who killed the process, once nobody reads it
 
     def call(self, function: bytes) -> Any:
         """Run one pickled call there. Raises `Crashed` if the process ends instead of answering."""
         try:
-            self._here.send_bytes(function)
-            kind, value = pickle.loads(self._here.recv_bytes())
+            with self._using:
+                self._here.send_bytes(function)
+                kind, value = pickle.loads(self._here.recv_bytes())
         except (EOFError, OSError):
             self._process.join(1.0)
             code = self._process.exitcode
@@ -137,7 +139,9 @@ class Process:
                 os.killpg(pid, signal.SIGKILL)
             self._process.kill()
         self._process.join(5.0)
-        self._here.close()
+        if self._using.acquire(timeout=1.0):
+            self._here.close()  # a second time does nothing
+            self._using.release()
 
     @property
     def alive(self) -> bool:
