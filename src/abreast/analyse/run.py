@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -117,51 +118,66 @@ class _Table:
         self.variants = [row[0] for row in found]
         self.repeats = int(self.spec.get("repeats", 1))
         self.planned = int(meta["planned_trials"])
-        rows = store.rows(
+        rows = store.each(
             "SELECT t.position, t.variant, t.repeat, t.status, t.error_kind, t.error_blame, s.value, t.service_s, "
             "t.cost_usd, t.reused_from IS NOT NULL, t.input_tokens, t.output_tokens FROM trials t "
             "LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = ? "
             "WHERE t.run_id = ? ORDER BY t.position",
             (meta["primary_score"], self.run_id),
         )
-        columns: Sequence[Any] = list(zip(*rows, strict=True)) if rows else [()] * 12
-        self.position = np.array(columns[0], dtype=np.int64)
-        self.variant = np.array(columns[1], dtype=np.int64)
+        columns = _columns(rows, (int, int, int, str, str, str, float, float, float, bool, int, int))
+        self.position, self.variant, self.repeat, self.status, self.kind, self.blame, *rest = columns
+        value, self.latency, self.cost, self.reused, self.input_tokens, self.output_tokens = rest
         self.case = self.position // (len(self.variants) * self.repeats)
-        self.repeat = np.array(columns[2], dtype=np.int64)
-        self.status = np.array(columns[3], dtype=object)
-        self.kind = np.array(columns[4], dtype=object)
-        self.blame = np.array(columns[5], dtype=object)
-        value = np.array([np.nan if item is None else item for item in columns[6]], dtype=float)
         own_failure = (self.status == "error") & (self.blame == "variant")
         self.score = np.where(self.status == "ok", value, np.where(own_failure, 0.0, np.nan))
-        self.latency = np.array([np.nan if item is None else item for item in columns[7]], dtype=float)
-        self.cost = np.array([np.nan if item is None else item for item in columns[8]], dtype=float)
-        self.reused = np.array(columns[9], dtype=bool)
-        self.input_tokens = np.array([item or 0 for item in columns[10]], dtype=np.int64)
-        self.output_tokens = np.array([item or 0 for item in columns[11]], dtype=np.int64)
 
-    @cached_property
-    def names(self) -> dict[int, tuple[str, str | None]]:
-        """The id and group of every case that has a row, by its index."""
+    def name(self, case: int) -> str:
+        """The id of a case that has a row."""
         per_case = len(self.variants) * self.repeats
-        rows = self.store.rows(
-            "SELECT t.position, c.id, c.case_group FROM trials t JOIN cases c ON c.digest = t.case_digest "
-            "WHERE t.run_id = ?",
-            (self.run_id,),
+        ((found,),) = self.store.rows(
+            "SELECT c.id FROM trials t JOIN cases c ON c.digest = t.case_digest "
+            "WHERE t.run_id = ? AND t.position BETWEEN ? AND ? LIMIT 1",
+            (self.run_id, case * per_case, (case + 1) * per_case - 1),
         )
-        return {row[0] // per_case: (row[1], row[2]) for row in rows}
+        return str(found)
 
     def groups(self, cases: npt.NDArray[np.int64]) -> list[str] | None:
         """The group of each of these cases, its own if it has none; None if no case of the run has one."""
-        if not self.grouped:
+        if not self._group:
             return None
-        found = [(case, self.names[case][1]) for case in cases.tolist()]
-        return [f"\0{case}" if group is None else group for case, group in found]
+        return [self._group.get(case, f"\0{case}") for case in cases.tolist()]
 
     @cached_property
-    def grouped(self) -> bool:
-        return any(group is not None for _, group in self.names.values())
+    def _group(self) -> dict[int, str]:
+        """The groups of the cases that have one, by their index."""
+        per_case = len(self.variants) * self.repeats
+        rows = self.store.each(
+            "SELECT t.position, c.case_group FROM trials t JOIN cases c ON c.digest = t.case_digest "
+            "WHERE t.run_id = ? AND c.case_group IS NOT NULL",
+            (self.run_id,),
+        )
+        return {position // per_case: group for position, group in rows}
+
+
+CHUNK = 10_000  # rows that are Python objects at the same time
+_EMPTY = {int: np.int64, float: float, bool: bool, str: object}
+
+
+def _columns(rows: Iterable[tuple[Any, ...]], kinds: Sequence[type]) -> list[npt.NDArray[Any]]:
+    """Rows as arrays, a few at a time. No text is kept twice; a number that is not known is nan, a whole one 0."""
+    rows, known = iter(rows), dict[str | None, str | None]()
+    parts: list[list[npt.NDArray[Any]]] = [[np.array([], dtype=_EMPTY[kind])] for kind in kinds]
+    while chunk := list(islice(rows, CHUNK)):
+        for part, kind, column in zip(parts, kinds, zip(*chunk, strict=True), strict=True):
+            items: list[Any] = list(column)
+            if kind is str:
+                items = [known.setdefault(item, item) for item in items]
+            elif kind is not bool:
+                missing = np.nan if kind is float else 0
+                items = [missing if item is None else item for item in items]
+            part.append(np.array(items, dtype=_EMPTY[kind]))
+    return [np.concatenate(part) for part in parts]
 
 
 def _summary(table: _Table, index: int) -> VariantSummary:
@@ -281,7 +297,7 @@ def _compare(table: _Table, index: int, base: int, shown: int) -> Comparison:
         len(cases) * table.repeats - int(paired.sum()),
         _needed(differences, groups),
         tuple(
-            CaseDifference(table.names[int(cases[at])][0], float(baseline_means[at]), float(variant_means[at]))
+            CaseDifference(table.name(int(cases[at])), float(baseline_means[at]), float(variant_means[at]))
             for at in order
             if differences[at]
         ),
