@@ -28,8 +28,8 @@ def variant_digest(variant: Variant, target: Target) -> str:
 
 def mark_done(plan: Plan, store: Store, run_id: int, failures_too: bool = True) -> None:
     """What this run has already: its final outcomes, the variants' own failures included unless told otherwise."""
-    positions = [position for position in store.final_positions(run_id, failures_too) if position < len(plan)]
-    plan.done[np.array(positions, dtype=np.int64)] = True
+    positions = np.array(store.final_positions(run_id, failures_too), dtype=np.int64)
+    plan.done[positions[positions < len(plan)]] = True
 
 
 def find_reusable(plan: Plan, targets: Sequence[Target], store: Store, failures_too: bool = True) -> list[Reuse]:
