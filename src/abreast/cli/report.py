@@ -13,12 +13,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
     parser.add_argument("--format", choices=("terminal", "html"), default="terminal")
     parser.add_argument("--output", metavar="DIR", help="where the file goes, instead of runs/RUN beside the store")
+    parser.add_argument(
+        "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...'
+    )
     stores.argument(parser)
     tables.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.analyse import analyse
+    from abreast.cli.running import unmet
     from abreast.report import html, objects
     from abreast.report.terminal import render
 
@@ -35,4 +39,4 @@ def main(args: argparse.Namespace) -> int:
         else:
             tables.console().print(render(analysis, stores.option(store)), crop=False)
             print(f"  run      {analysis.run['run']} ({analysis.run['experiment']}, {analysis.run['status']})")
-    return 0
+    return unmet(analysis, args.fail_if)

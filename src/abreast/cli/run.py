@@ -54,6 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="no progress and no checks, only the result")
     add("--verbose", action="store_true", help="a line for each start and end of a trial")
     add("--events", metavar="FILE", help="everything that happens, as JSON lines")
+    add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
     add("--output", metavar="DIR", help="where the report goes, instead of runs/RUN beside the store")
     add("--json", action="store_true", help="the result as a list with one object on standard output")
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.text import Text
 
+from abreast.analyse import Analysis, gates
 from abreast.cli import stores, tables
 from abreast.cli.run import options_of, say
 from abreast.errors import Incomplete, PreflightRefused
@@ -31,7 +32,10 @@ _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Options | None = None) -> int:
     """Preflight, execute, verdict, report."""
+    required = [gates.read(text) for text in args.fail_if]
     with contextlib.closing(experiment.prepare(options_of(args, started))) as prepared:
+        for gate in required:
+            gates.check(gate, [variant.name for variant in prepared.plan.variants])
         if args.dry_run:
             dry_run(prepared)
             return 0
@@ -143,7 +147,15 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
         lines = [f"  report   {stores.shown(report)}"] if report else []
         for line in (*lines, f"  rows     {_sql_hint(result)}"):
             console.print(Text(line), soft_wrap=True)  # not cut, so that it can be copied
-    return ending(result)
+    return ending(result) or unmet(result.analysis, args.fail_if)
+
+
+def unmet(analysis: Analysis, texts: list[str]) -> int:
+    """1 and a line for each requirement that is not met."""
+    found = gates.failures([gates.read(text) for text in texts], analysis)
+    for sentence in found:
+        say(f"failed: {sentence}")
+    return 1 if found else 0
 
 
 def ending(result: Result) -> int:

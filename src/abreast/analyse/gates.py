@@ -1,0 +1,134 @@
+"""Requirements on a result, such as `worse` or `score < 0.8`: what fails a build. Read before anything is executed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from abreast.analyse.run import Analysis, VariantSummary
+from abreast.errors import BadInput, suggestion
+
+HELP = 'write worse, "score < 0.8", "score[variant] < 0.8", "cost_usd > 5", "latency_p95 > +10%" or "errors > 2%"'
+
+
+def _errors(summary: VariantSummary) -> float | None:
+    failed = sum(summary.errors.values())
+    return failed / (summary.ok + failed) if summary.ok + failed else None
+
+
+MEASURES: dict[str, Callable[[VariantSummary], float | None]] = {
+    "score": lambda summary: summary.score.estimate if summary.score else None,
+    "cost_usd": lambda summary: summary.cost_usd,
+    "latency_p50": lambda summary: summary.latency_p50,
+    "latency_p95": lambda summary: summary.latency_p95,
+    "errors": _errors,
+}
+_ALIASES = {"cost": "cost_usd", "latency": "latency_p50"}
+_FORM = re.compile(
+    r"(?P<measure>[a-z_0-9]+)\s*(?:\[(?P<variant>[^\]]+)\])?\s*(?P<sign><=|>=|<|>)\s*"
+    r"(?P<number>[+-]?\d+(?:\.\d+)?)\s*(?P<percent>%)?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One requirement, as it was written: the run fails if it holds."""
+
+    text: str
+    measure: str = ""  # empty: the verdict itself
+    variant: str | None = None  # None: every one but the baseline, or the only one
+    sign: str = "<"
+    bound: float = 0.0
+    relative: bool = False  # to the baseline
+
+
+def read(text: str) -> Gate:
+    """A requirement out of its text.
+
+    >>> read("latency_p95 > +10%")
+    Gate(text='latency_p95 > +10%', measure='latency_p95', variant=None, sign='>', bound=0.1, relative=True)
+    >>> read("errors > 2%").bound, read("score[short] < 0.8").variant
+    (0.02, 'short')
+    """
+    text = text.strip()
+    if text == "worse":
+        return Gate(text)
+    found = _FORM.fullmatch(text)
+    if found is None:
+        raise BadInput(f'--fail-if "{text}": not understood', HELP)
+    measure = _ALIASES.get(found["measure"].lower(), found["measure"].lower())
+    if measure not in MEASURES:
+        known = [*MEASURES, *_ALIASES]
+        raise BadInput(f'--fail-if "{text}": no measure {measure}{suggestion(measure, known)}', HELP)
+    relative = found["number"][0] in "+-"
+    if relative and not found["percent"]:
+        raise BadInput(f'--fail-if "{text}": a change against the baseline is in per cent', "such as +10%")
+    bound = float(found["number"]) / (100 if found["percent"] else 1)
+    return Gate(text, measure, found["variant"], found["sign"], bound, relative)
+
+
+def check(gate: Gate, variants: list[str]) -> None:
+    """Refuse what is about a variant that there is not."""
+    if gate.variant is not None and gate.variant not in variants:
+        raise BadInput(f'--fail-if "{gate.text}": no variant {gate.variant}{suggestion(gate.variant, variants)}')
+
+
+def failures(gates: list[Gate], analysis: Analysis) -> list[str]:
+    """A sentence for each requirement that is not met. What cannot be known is not met either."""
+    return [sentence for gate in gates for sentence in _failures(gate, analysis)]
+
+
+def _failures(gate: Gate, analysis: Analysis) -> list[str]:
+    if not gate.measure and not analysis.comparisons:
+        return [f"{gate.text}: there is nothing to compare {analysis.run['baseline']} with"]
+    if not gate.measure:
+        return [
+            f"{item.variant} is worse than {item.baseline}"
+            for item in analysis.comparisons
+            if item.verdict.word == "worse"
+        ]
+    sides = {summary.name: summary for summary in analysis.variants}
+    baseline = analysis.run["baseline"]
+    check(gate, list(sides))
+    asked = [gate.variant] if gate.variant else [name for name in sides if name != baseline] or [baseline]
+    if gate.relative:
+        return _changes(gate, sides, asked, baseline)
+    found = []
+    for name in asked:
+        value = MEASURES[gate.measure](sides[name])
+        if value is None:
+            found.append(f"{gate.text}: {gate.measure} of {name} is not known")
+        elif _holds(value, gate):
+            found.append(f"{gate.text}: {gate.measure} of {name} is {value:.4g}")
+    return found
+
+
+def _changes(gate: Gate, sides: dict[str, VariantSummary], asked: list[str], baseline: str) -> list[str]:
+    found, measure = [], MEASURES[gate.measure]
+    before = measure(sides[baseline])
+    for name in asked:
+        if name == baseline:
+            found.append(f"{gate.text}: there is nothing to compare {name} with")
+            continue
+        value = measure(sides[name])
+        if value is None or before is None or (before == 0 and value != 0):
+            found.append(f"{gate.text}: the change of {gate.measure} from {baseline} to {name} is not known")
+            continue
+        change = value / before - 1 if before else 0.0
+        if _holds(change, gate):
+            told = f"{gate.measure} of {name} is {value:.4g}, {change:+.1%} against {baseline}"
+            found.append(f"{gate.text}: {told}")
+    return found
+
+
+def _holds(value: float, gate: Gate) -> bool:
+    match gate.sign:
+        case "<":
+            return value < gate.bound
+        case "<=":
+            return value <= gate.bound
+        case ">":
+            return value > gate.bound
+    return value >= gate.bound
