@@ -7,11 +7,13 @@ import csv
 import datetime
 import decimal
 import functools
+import hashlib
 import importlib
 import logging
 import os
 import random
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -30,9 +32,10 @@ import numpy as np
 import pydantic
 import pytest
 
-from abreast import python_reference
+import abreast
+from abreast.code_digest import source_digest
 from abreast.errors import BadInput
-from abreast.python_reference import load_function, source_digest
+from abreast.python_reference import load_function
 
 
 def answer(case: Any, held: Any = None) -> str:
@@ -417,24 +420,44 @@ def test_only_names_that_are_read_count_not_attributes_of_that_name(workshop: Wo
     assert first != second
 
 
-def test_the_version_of_an_installed_package_counts(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = "import yaml\nimport json\ndef f(case):\n    return yaml.safe_load(case)\n"
-    before = workshop.digest(entry_module=entry)
-    asked = []
+def install(path: Path, name: str, module: str, version: str, text: str, *, from_folder: bool = False) -> None:
+    """A package as pip would leave it in a site-packages of our own."""
+    site = path / "site-packages"
+    for old in site.glob("*.dist-info"):
+        shutil.rmtree(old)
+    file = site / f"{module}.py"
+    info = site / f"{name}-{version}.dist-info"
+    for folder in (file.parent, info):
+        folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "RECORD").write_text(f"{module}.py,sha256={hashlib.sha256(text.encode()).hexdigest()},{len(text)}\n")
+    if from_folder:
+        (info / "direct_url.json").write_text('{"dir_info": {}, "url": "file:///home/me/project"}')
 
-    def version(package: str) -> str:
-        asked.append(package)
-        return "99"
 
-    monkeypatch.setattr(python_reference, "_version", version)
-    assert workshop.digest() != before
-    assert asked == ["yaml"], "not those of the standard library"
+@pytest.mark.parametrize("module", ["installed_lib", "installed_space/inner"])
+def test_the_version_of_an_installed_package_counts_and_not_its_files(tmp_path: Path, module: str) -> None:
+    script = f"def f(case):\n    import {module.replace('/', '.')}\n    return {module.split('/')[0]}\n"
+
+    def digest(version: str, text: str) -> str:
+        install(tmp_path, "Other-Name", module, version, text)
+        return run_script(tmp_path, script, PYTHONPATH=f"{tmp_path / 'site-packages'}")
+
+    before = digest("1.0", "x = 1\n")
+    assert digest("1.0", "x = 2\n") == before
+    assert digest("1.1", "x = 1\n") != before
 
 
-def test_a_package_is_found_under_another_name_than_its_distribution() -> None:
-    assert python_reference._version("yaml").lower().startswith("pyyaml ")
-    assert python_reference._version("numpy") == np.__version__
-    assert python_reference._version("no_such_package") == ""
+def test_a_package_installed_from_a_folder_counts_by_its_files(tmp_path: Path) -> None:
+    script = "import installed_lib\ndef f(case):\n    return installed_lib.x\n"
+
+    def digest(text: str) -> str:
+        install(tmp_path, "installed-lib", "installed_lib", "1.0", text, from_folder=True)
+        return run_script(tmp_path, script, PYTHONPATH=f"{tmp_path / 'site-packages'}")
+
+    assert digest("x = 1\n") == digest("x = 1\n")
+    assert digest("x = 1\n") != digest("x = 2\n")
 
 
 def test_a_function_behind_a_decorator_of_a_library_counts(workshop: Workshop) -> None:
@@ -448,15 +471,17 @@ def test_a_function_behind_a_decorator_of_a_library_counts(workshop: Workshop) -
 # Scripts and other processes
 
 
-def run_script(path: Path, script: str, seed: str = "0") -> str:
+SOURCE = Path(abreast.__file__).parents[1]
+
+
+def run_script(path: Path, script: str, seed: str = "0", python: str = sys.executable, **environment: str) -> str:
     file = path / "script.py"
     file.write_text(
-        textwrap.dedent(script) + "\nfrom abreast.python_reference import source_digest\nprint(source_digest(f))\n"
+        textwrap.dedent(script) + "\nfrom abreast.code_digest import source_digest\nprint(source_digest(f))\n"
     )
-    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, file], capture_output=True, text=True, cwd=path, env=environment, check=False
-    )
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    environment["PYTHONPATH"] = f"{environment.get('PYTHONPATH', '')}{os.pathsep}{SOURCE}"
+    done = subprocess.run([python, file], capture_output=True, text=True, cwd=path, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

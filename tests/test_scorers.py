@@ -21,9 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abreast import python_reference, scorers
+from abreast.code_digest import source_digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
-from abreast.python_reference import load_function, source_digest
+from abreast.python_reference import load_function
 from abreast.scorers import KINDS, Scorer, build
 from abreast.scorers.folding import folded
 from abreast.scorers.negation import Phrases
@@ -806,7 +807,7 @@ def test_a_reference_reaches_into_classes_and_the_working_folder(
 
 def digest_in_script(tmp_path: Path, script: str) -> str:
     path = tmp_path / "script.py"
-    body = textwrap.dedent(script) + "\nfrom abreast.python_reference import source_digest\nprint(source_digest(f))\n"
+    body = textwrap.dedent(script) + "\nfrom abreast.code_digest import source_digest\nprint(source_digest(f))\n"
     path.write_text(body)
     return subprocess.run(
         [sys.executable, path], capture_output=True, text=True, check=True, cwd=tmp_path

@@ -11,9 +11,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from abreast.code_digest import source_digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
-from abreast.python_reference import source_digest
 from abreast.scorers.base import Mark, Settings, is_column, short
 
 NAMES = ("case", "answer", "text", "expected", "input", "value")
