@@ -6,11 +6,12 @@ import collections
 import enum
 import functools
 import hashlib
+import inspect
+import re
 import sys
 import types
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from abreast.errors import BadInput
@@ -22,7 +23,7 @@ from abreast.object_content import (
     NoContentError,
     Piece,
     cell_value,
-    default_of,
+    declared,
     in_container,
     in_foreign_object,
     in_own_object,
@@ -33,7 +34,7 @@ from abreast.object_content import (
     is_service,
     qualified_name,
 )
-from abreast.own_modules import Home, Modules, home, project_of
+from abreast.own_modules import Home, Modules, home, is_standard, project_of
 from abreast.python_source import Definition, code_parts, names_in
 
 
@@ -61,6 +62,10 @@ def source_digest(function: Any) -> str:
 _FIX = "give the variant a version:, or make it a dataclass"
 _CHANGEABLE = (list, dict, set, bytearray, collections.deque)
 _SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+_MADE = re.compile(  # methods of dataclasses and named tuples
+    "__(init|repr|eq|ne|lt|le|gt|ge|hash|setattr|delattr|getstate|setstate|replace|new|getnewargs)__|"
+    "_make|_replace|_asdict"
+)
 _AT_FIRST: dict[int, tuple[Any, str]] = {}  # containers that functions fill, as they were when first met
 
 
@@ -195,25 +200,33 @@ class _Description:
             written = self._class_source(value) if place == "script" else ["(in the file)"]
             yield from written
             yield from map(self.of, value.__bases__)
-            if is_dataclass(value):
-                yield from self._pieces((each.name, default_of(each)) for each in fields(value))
+            yield from self._pieces(declared(value))
             for name, member in sorted(vars(value).items()):
-                if is_a(member, types.FunctionType) and written and not self._is_written(member):
-                    yield from self._kept(member, place)  # made for the class from what is written in it
-                elif is_a(member, *CODE):
-                    yield from self._pieces([(name, member)])
+                if is_a(member, *CODE):
+                    if not self._is_made(name, member, bool(written)):
+                        yield from self._pieces([(name, member)])
                 elif not issubclass(value, enum.Enum) and not (name.startswith("__") and name.endswith("__")):
                     yield from self._pieces([(name, member if is_data(member) else type(member))])
 
     def _class_source(self, value: type) -> list[str]:
-        """What is written of a class of a script, as far as its methods tell where."""
-        methods = [member for member in vars(value).values() if is_a(member, types.FunctionType)]
-        sources = (self._modules.source(each.__code__.co_filename, each.__globals__) for each in methods)
+        """What is written of a class of a script; in a notebook as far as its methods tell where."""
+        scope = vars(sys.modules[value.__module__]) if value.__module__ in sys.modules else {}
+        methods = [member.__code__ for member in vars(value).values() if is_a(member, types.FunctionType)]
+        files = {str(scope.get("__file__", "<>")), *(code.co_filename for code in methods)}
+        sources = [self._modules.source(file, scope) for file in sorted(files)]
         found = (each.digest for source in sources if source for each in source.classes.get(value.__name__, ()))
         return sorted(set(found))
 
-    def _is_written(self, function: types.FunctionType) -> bool:
-        return self._modules.written(function.__code__, function.__globals__) is not None
+    def _is_made(self, name: str, member: Any, class_is_written: bool) -> bool:
+        """Whether a decorator or metaclass of Python's made it, from what is written in the class."""
+        if is_a(member, *BUILTIN, type):
+            return name.startswith("_")
+        function = inspect.unwrap(getattr(member, "__func__", member))
+        if not is_a(function, types.FunctionType) or not (class_is_written or _MADE.fullmatch(name)):
+            return False
+        if function.__code__.co_filename.startswith("<"):
+            return self._modules.written(function.__code__, function.__globals__) is None
+        return name.startswith("_") and is_standard(str(function.__globals__.get("__name__")))
 
     # Objects
 

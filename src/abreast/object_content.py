@@ -10,7 +10,7 @@ import random
 import re
 import types
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import PurePath
 from typing import Any
 
@@ -122,8 +122,15 @@ def in_foreign_object(value: Any) -> list[Piece]:
     return [text]
 
 
-def default_of(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory
+def declared(kind: type) -> Iterator[Piece]:
+    """What a dataclass or an enumeration declares."""
+    if is_dataclass(kind):
+        flags = vars(kind).get("__dataclass_params__")
+        yield from ((name, getattr(flags, name, None)) for name in ("eq", "frozen", "init", "order", "repr"))
+        for field in fields(kind):
+            yield field.name, field.default if field.default_factory is MISSING else field.default_factory
+    elif issubclass(kind, enum.Enum):
+        yield from ((name, member.value) for name, member in kind.__members__.items())
 
 
 def cell_value(cell: types.CellType) -> Any:
@@ -206,5 +213,7 @@ def _stable_text(value: Any) -> str:
 def qualified_name(value: Any) -> str:
     """The module and the name of a function or class; of an object, those of its class."""
     owner = value if is_a(value, *CODE) and hasattr(value, "__qualname__") else type(value)
-    module = getattr(owner, "__module__", None)
+    module = str(getattr(owner, "__module__", None))
+    if is_standard(module):  # where exactly, versions of Python differ on: collections or _collections
+        module = module.partition(".")[0].lstrip("_")
     return f"{'__main__' if module == '__mp_main__' else module}.{owner.__qualname__}"

@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from abreast.errors import BadInput
 from abreast.python_source import Definition, Import, Source, is_compiled_from, read
 
 Home = Literal["script", "user", "foreign"]
@@ -57,16 +56,13 @@ class Modules:
             self.add(name)
 
     def written(self, code: types.CodeType, scope: dict[str, Any]) -> Definition | None:
-        """Where a function was written; None if it was made by `exec`. Refused if edited after it was loaded."""
+        """Where a function was written; None if it was made by `exec`, or its file was edited after it was loaded."""
         file = code.co_filename
         source = self.source(file, scope)
-        found = source.function(code) if source else None
-        if file.startswith("<"):  # whoever calls a file so may do it again
-            return found if is_compiled_from(code, self._texts[file], file) else None
-        if found and _is_edited(file) and not is_compiled_from(code, self._texts[file], file):
-            what = f"{file} was edited after {code.co_qualname} was loaded from it"
-            raise BadInput(what, "start Python again, or importlib.reload the module")
-        return found
+        if source is None:
+            return None
+        in_doubt = file.startswith("<") or _is_edited(file)  # whoever names a file <string> may do it again
+        return source.function(code) if not in_doubt or is_compiled_from(code, self._texts[file], file) else None
 
     def source(self, file: str, scope: dict[str, Any]) -> Source | None:
         """What the file says from which something was compiled; a cell of a notebook is such a file."""
