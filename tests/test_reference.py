@@ -6,6 +6,7 @@ import collections
 import csv
 import datetime
 import decimal
+import doctest
 import functools
 import hashlib
 import importlib
@@ -21,6 +22,7 @@ import textwrap
 import threading
 import time
 import types
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,9 +35,11 @@ import pydantic
 import pytest
 
 import abreast
+from abreast import Case, Experiment, Variant, code_digest, python_source
 from abreast.code_digest import source_digest
 from abreast.errors import BadInput
 from abreast.python_reference import load_function
+from conftest import Folder
 
 
 def answer(case: Any, held: Any = None) -> str:
@@ -241,6 +245,14 @@ def test_content_that_cannot_be_read_is_refused_with_the_name_of_the_object() ->
     assert raised.value.fix == "give the variant a version:, or make it a dataclass"
 
 
+def test_a_declared_version_answers_for_content_that_cannot_be_read(tmp_path: Path) -> None:
+    variants = [Variant("a", closure(csv.reader(["a,b"])), version=version) for version in ("", "1")]
+    refused, accepted = (Experiment(cases=[Case("c", "?")], variants=[variant]) for variant in variants)
+    with pytest.raises(BadInput, match="has no content"):
+        refused.check()
+    accepted.check()
+
+
 def test_data_without_a_bottom_is_refused() -> None:
     nested: list[Any] = []
     for _ in range(5000):
@@ -277,6 +289,11 @@ def test_two_lambdas_of_one_line_are_two_functions() -> None:
 
 def test_an_object_that_lies_about_its_class_has_a_digest() -> None:
     assert source_digest(closure(mock.Mock(spec=answer)))
+
+
+@pytest.mark.parametrize("module", [code_digest, python_source])
+def test_the_examples_run(module: types.ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
 
 
 # Modules
@@ -330,6 +347,12 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worksh
         "def f(case):\n    import os, helper_module\n    return helper_module.g(case)\n",
         "if True: import helper_module\ndef f(case):\n    return helper_module.g(case)\n",
         "import importlib\nh = importlib.import_module('helper_module')\ndef f(case):\n    return h.g(case)\n",
+        "import os, \\\n    helper_module\ndef f(case):\n    return helper_module.g(case)\n",
+        "import importlib\ndef f(case):\n    return importlib.import_module('helper_module').g(case)\n",
+        "def f(case):\n    return __import__('helper_module').g(case)\n",
+        "def f(case):\n  match case:\n    case 1:\n      import helper_module\n      return helper_module\n",
+        "try:\n  import not_there as h\nexcept ImportError:\n  import helper_module as h\ndef f(case):\n  return h\n",
+        "import importlib\nALL = [importlib.import_module('helper' + '_module')]\ndef f(case):\n  return ALL[0].g()\n",
         "from middle_module import (  # why\n    g,\n)\ndef f(case):\n    return g(case)\n",
         "import middle_module\ndef f(case):\n    return middle_module.g(case)\n",
     ],
@@ -389,6 +412,203 @@ def test_data_that_a_module_reads_from_a_file_counts(workshop: Workshop) -> None
     assert changed != before
     (workshop.path / "config.json").write_text('{"x": "2"}')
     assert workshop.digest() not in (before, changed)
+
+
+def test_layout_and_comments_do_not_count_and_docstrings_do(workshop: Workshop) -> None:
+    before = workshop.digest(entry_module="def f(case):\n    'Be brief.'\n    return {'a': [1, 2]}[case]\n")
+    laid_out = """
+        # A comment, blank lines, other quotes, other line breaks.
+
+
+        def f( case ) :  # here too
+          "Be brief."
+          return ({
+              "a": [1, 2],
+          }[case])
+    """
+    assert workshop.digest(entry_module=laid_out) == before
+    assert workshop.digest(entry_module=laid_out.replace("Be brief", "Be long")) != before  # it may be a prompt
+
+
+def test_a_source_says_the_same_under_every_version_of_python() -> None:
+    source = python_source.read(EVERYTHING.encode())
+    assert source is not None
+    assert source.digest == "7ff9d539d942b6e861a1e7330c7e8300"
+
+
+def test_a_function_has_the_same_digest_under_every_version_of_python(tmp_path: Path) -> None:
+    assert run_script(tmp_path, EVERYTHING) == "7da87fea5beb5e6c7c6814182fdb2124"
+
+
+EVERYTHING = """
+import collections, enum, functools, pathlib, re, typing
+from dataclasses import dataclass, field
+class Colour(enum.Enum):
+    RED = "red"
+@dataclass(frozen=True, slots=True)
+class Settings:
+    names: list[str] = field(default_factory=lambda: ["a"])
+    level: int = 1
+class Pair(typing.NamedTuple):
+    left: int = 1
+Point = collections.namedtuple("Point", "x y")
+def twice(function):
+    @functools.wraps(function)
+    def wrapper(*arguments):
+        return function(*arguments) * 2
+    return wrapper
+@functools.lru_cache(maxsize=None)
+def cached(x: int, /, *more, key=None, **rest) -> "int":
+    return x
+class Box:
+    __slots__ = ("held",)
+    def __init__(self): self.held = {1, 2}
+    @property
+    def width(self): return [x for x in self.held if x] + [*range(3)]
+    @classmethod
+    def make(cls): return cls()
+PATTERN, WORDS = re.compile("a+", re.I), frozenset("xyz")
+@twice
+def f(case, words={"a", "b"}, *, settings=Settings()):
+    total = 0
+    try:
+        with open(case) as file, pathlib.Path() as path:
+            total += sum(len(line) for line in file) ** -1 or 1_000 + 0x10 + 1e3 + 2j
+    except* (ValueError, KeyError) as errors:
+        raise RuntimeError(f"{errors!r:>{settings.level}} {case=} {{}}") from errors
+    finally:
+        del total
+    match case:
+        case {"a": [1, *rest], **others} if rest: return b"bytes", ..., "\\N{BULLET}\\U0001fae8"
+        case Pair(left=1) | None: return not (lambda q: q @ q)(case)
+    while (n := cached(1)) and 1 < n <= 2 != 3: yield n
+    return Colour.RED, Settings(), Pair(), Point(1, 2), Box.make().width, PATTERN, WORDS, words, f"{case:{n}}"
+"""
+
+
+def test_imports_for_type_checkers_do_not_count(workshop: Workshop) -> None:
+    entry = "import typing\nif typing.TYPE_CHECKING:\n    import helper_module\ndef f(case):\n    return 1\n"
+    before = workshop.digest(entry_module=entry, helper_module="x = 1\n")
+    assert workshop.digest(helper_module="x = 2\n") == before
+
+
+def test_a_digest_imports_nothing(workshop: Workshop) -> None:
+    entry = "def f(case):\n    import helper_module\n    return helper_module.VALUE\n"
+    workshop.digest(entry_module=entry, helper_module="VALUE = 1\n")
+    assert "helper_module" not in sys.modules
+
+
+def test_a_project_may_move_to_another_folder(tmp_path: Path, workshop: Workshop) -> None:
+    entry = """
+        import os, pathlib
+        HERE = pathlib.Path(__file__).parent
+        TEXT = os.path.dirname(__file__)
+        class Files:
+            prompts = HERE / "{}"
+        def f(case, home=HERE):
+            return HERE, TEXT, Files.prompts
+    """
+    before, other = (workshop.digest(entry_module=entry.format(name)) for name in ("prompts", "others"))
+    assert before != other
+    moved = Workshop(tmp_path / "elsewhere" / "deep")
+    moved.path.mkdir(parents=True)
+    sys.path.insert(0, str(moved.path))
+    workshop.forget()
+    assert moved.digest(entry_module=entry.format("prompts")) == before
+    sys.path.remove(str(moved.path))
+    moved.forget()
+
+
+def test_a_chain_of_calls_may_be_as_long_as_a_project_is_large(workshop: Workshop) -> None:
+    calls = "".join(f"def f{n}(case):\n    return f{n + 1}(case)\n" for n in range(2000))
+    entry = f"{calls}def f2000(case):\n    return LEVEL\nLEVEL = int('1')\nf = f0\n"
+    before = workshop.digest(entry_module=entry)
+    workshop.digest()
+    sys.modules["entry_module"].LEVEL = 2  # type: ignore[attr-defined]
+    assert source_digest(load_function("python:entry_module:f")) != before
+
+
+def test_constants_and_replaced_functions_of_modules_inside_packages_count(workshop: Workshop) -> None:
+    entry = "import some_package.inner\ndef f(case):\n  return some_package.inner.g(some_package.inner.DATA)\n"
+    before = workshop.digest(
+        entry_module=entry,
+        some_package____init__="",
+        some_package__inner="def g(case):\n    return 1\nDATA = [int('1')]\n",
+    )
+    inner: Any = sys.modules["some_package.inner"]
+    function = load_function("python:entry_module:f")
+    inner.DATA.append(2)
+    changed = source_digest(function)
+    assert changed != before
+    inner.g = lambda case: 2
+    assert source_digest(function) not in (before, changed)
+
+
+def test_a_container_counts_as_it_was_before_the_function_filled_it(workshop: Workshop) -> None:
+    entry = """
+        CACHE, ASKED, SETTINGS = {}, [], {"level": 1}
+        def f(case):
+            ASKED.append(case)
+            return CACHE.setdefault(case, SETTINGS["level"])
+    """
+    before = workshop.digest(entry_module=entry)
+    function: Any = load_function("python:entry_module:f")
+    function("case")
+    assert source_digest(function) == before
+    sys.modules["entry_module"].SETTINGS["level"] = 2  # type: ignore[attr-defined]
+    assert source_digest(function) != before
+
+
+def test_answers_of_code_that_was_edited_after_it_was_loaded_are_neither_the_old_nor_the_new(
+    workshop: Workshop,
+) -> None:
+    old = workshop.digest(entry_module="def f(case):\n    return 1\n")
+    function = load_function("python:entry_module:f")
+    new_text = "import os\ndef f(case):\n    return 2\n"
+    (workshop.path / "entry_module.py").write_text(new_text)
+    between = source_digest(function)
+    new = workshop.digest(entry_module=new_text)
+    assert len({old, between, new}) == 3
+
+
+def test_modules_in_an_archive_count(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = workshop.path / "modules.zip"
+    monkeypatch.syspath_prepend(str(archive))
+
+    def digest(text: str) -> str:
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("zipped_module.py", text)
+        sys.path_importer_cache.pop(str(archive), None)
+        return workshop.digest(entry_module="import zipped_module\ndef f(case):\n    return zipped_module.g()\n")
+
+    before = digest("def g():\n    return 1\n")
+    assert digest("def g():\n    return 1  # why\n") == before
+    assert digest("def g():\n    return 2\n") != before
+
+
+def test_a_module_loaded_from_a_file_under_the_name_of_another_counts(workshop: Workshop) -> None:
+    entry = """
+        import importlib.util, pathlib, helper_module
+        spec = importlib.util.spec_from_file_location("helper_module", pathlib.Path(__file__).parent / "plugin.txt.py")
+        plugin = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(plugin)
+        ask = plugin.ask
+        def f(case):
+            return ask()
+    """
+    (workshop.path / "plugin.txt.py").write_text("LEVEL = 1\ndef ask():\n    return LEVEL\n")
+    before = workshop.digest(entry_module=entry, helper_module="def ask():\n    return 0\n")
+    (workshop.path / "plugin.txt.py").write_text("LEVEL = 2\ndef ask():\n    return LEVEL\n")
+    assert workshop.digest() != before
+
+
+def test_the_declared_encoding_of_a_source_is_followed(workshop: Workshop) -> None:
+    file = workshop.path / "entry_module.py"
+    digests = []
+    for encoding, letter in [("latin-1", "é"), ("utf-8", "é"), ("latin-1", "è")]:
+        file.write_bytes(f"# coding: {encoding}\ndef f(case):\n    return '{letter}'\n".encode(encoding))
+        digests.append(workshop.digest())
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_what_a_function_of_a_module_remembers_does_not_count(workshop: Workshop) -> None:
@@ -536,6 +756,30 @@ def test_a_digest_is_the_same_in_every_process_and_follows_what_a_script_uses(tm
         (tmp_path / name).write_text(text)
 
 
+def test_functions_typed_at_a_prompt_or_in_a_notebook_count_by_what_was_typed(tmp_path: Path) -> None:
+    script = """
+        import linecache
+        def cell(number, text):
+            name = f"<cell {number}>"
+            linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+            exec(compile(text, name, "exec"), globals())
+        cell(1, "LEVEL = 1\\ndef helper():\\n    return LEVEL\\n")
+        cell(2, "import enum\\nclass Kind(enum.Enum):\\n    A = 1\\ndef f(case):\\n    return helper(), Kind.A\\n")
+    """
+    before = run_script(tmp_path, script)
+    assert run_script(tmp_path, script.replace("return LEVEL", "return (LEVEL)  # the same")) == before
+    for old, new in [("LEVEL = 1", "LEVEL = 2"), ("return LEVEL", "return -LEVEL"), ("A = 1", "A = 2")]:
+        assert run_script(tmp_path, script.replace(old, new)) != before
+
+
+def test_functions_made_by_exec_count_by_what_was_compiled(tmp_path: Path) -> None:
+    script = "space = {}\nexec('X = 1\\ndef f(case):\\n    return X + 1', space)\nf = space['f']\n"
+    before = run_script(tmp_path, script)
+    assert run_script(tmp_path, f"# elsewhere\n{script}") == before
+    for old, new in [("X = 1", "X = 2"), ("X + 1", "X - 1"), ("X + 1", "X + 2")]:
+        assert run_script(tmp_path, script.replace(old, new)) != before
+
+
 def test_a_digest_is_quick() -> None:
     source_digest(test_a_digest_is_quick)
     begin = time.perf_counter()
@@ -543,3 +787,99 @@ def test_a_digest_is_quick() -> None:
         source_digest(test_a_digest_is_quick)
         source_digest(Plain(HOLDERS))
     assert (time.perf_counter() - begin) / 6 < 0.05
+
+
+# Loading
+
+
+def loaded(folder: Folder, reference: str) -> str:
+    """What the command says of a reference that it refuses."""
+    folder.cases(1)
+    folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {{target: '{reference}'}}}}\nscorers: [exact]\n")
+    done = folder.abreast("check", "spec.yaml")
+    assert done.code == 2, done.said
+    assert done.err.startswith("error: spec.yaml")
+    return done.err.replace(str(folder.path), "HERE")
+
+
+@pytest.mark.parametrize(
+    ("reference", "says", "advises"),
+    [
+        ("python:absent_one:f", 'there is no module "absent_one"', 'Is "absent_one" installed, or a file in HERE'),
+        ("python:thingz_one:f", 'no module "thingz_one"', '(did you mean "things_one"?)'),
+        ("python:buried_one:f", 'no module "buried_one"', "There is HERE/deep/er/buried_one.py: write python:deep.er."),
+        ("python:deep/er/buried_one.py:f", "does not name a module", "Write python:deep.er.buried_one:f"),
+        ("python:.things_one:f", "does not name a module", "Write python:things_one:f"),
+        ("python:../things_one:f", "does not name a module", "found beside the spec"),
+        ("python:things_one", "not a function reference", "Write python:MODULE:FUNCTION"),
+        ("python:things_one:predic", 'HERE/things_one.py has no "predic"', '(did you mean "predict"?)'),
+        ("python:things_one:LEVEL", "LEVEL is not a function but an int", "Write a function in things_one"),
+        ("python:things_one:Judge", "Judge is a class", "judge = Judge(), and write python:things_one:judge.METHOD"),
+        ("python:things_one:Oracle", "Oracle is a class", "oracle = Oracle(), and write python:things_one:oracle"),
+        ("python:things_one:Judge.ask", "ask is a method", "judge = Judge(), and write python:things_one:judge.ask"),
+        ("python:things_one:angry.word", '"word" cannot be read: ValueError: no (HERE/things_one.py, line 10)', ""),
+        ("python:misspelt_one:f", "SyntaxError: '(' was never closed (HERE/misspelt_one.py, line 2)", "python -c"),
+        ("python:failing_one:f", "JSONDecodeError: Expecting value", "(HERE/failing_one.py, line 2)"),
+        ("python:leaving_one:f", "SystemExit: bye (HERE/leaving_one.py, line 2)", 'if __name__ == "__main__":'),
+        (
+            "python:needing_one:f",
+            "No module named 'absent_one' (HERE/needing_one.py, line 1)",
+            '"absent_one" installed',
+        ),
+    ],
+)
+def test_a_reference_that_cannot_be_loaded_says_where_and_what_to_write(
+    folder: Folder, reference: str, says: str, advises: str
+) -> None:
+    folder.write(
+        "things_one.py",
+        """\
+        LEVEL = 1
+        class Judge:
+            def ask(self, case):
+                return "yes"
+        class Oracle(Judge):
+            __call__ = Judge.ask
+        class Angry:
+            @property
+            def word(self):
+                raise ValueError("no")
+        angry = Angry()
+        def predict(case):
+            return "yes"
+        """,
+    )
+    folder.write("deep/er/buried_one.py", "def f(case):\n    return 1\n")
+    folder.write("misspelt_one.py", "def f(case):\n    return (1\n")
+    folder.write("failing_one.py", "import json\nDATA = json.loads('')\n")
+    folder.write("leaving_one.py", "import sys\nsys.exit('bye')\n")
+    folder.write("needing_one.py", "import absent_one\n")
+    said = loaded(folder, reference)
+    assert says in said
+    assert advises in said
+
+
+def test_modules_beside_the_spec_go_before_those_of_the_working_folder(folder: Folder) -> None:
+    folder.cases(1)
+    folder.write("place_one.py", "def f(case):\n    return 'no'\n")
+    folder.write("inner/place_one.py", "def f(case):\n    return 'yes'\n")
+    spec = (
+        "cases: ../cases.jsonl\nvariants: {a: {target: python:place_one:f}}\nscorers: [exact]\nstore: ../results.db\n"
+    )
+    folder.write("inner/spec.yaml", spec)
+    assert folder.command("run", "inner/spec.yaml").code == 0
+    assert folder.sql("select answer from predictions") == [{"answer": "yes"}]
+
+
+def test_a_module_of_the_same_name_beside_another_spec_is_not_mistaken_for_it(folder: Folder) -> None:
+    for name in ("one", "two"):
+        folder.write(f"{name}/twin_module.py", f"def f(case):\n    return '{name}'\n")
+        folder.write(
+            f"{name}/spec.yaml",
+            "cases: [{id: a, input: x, expected: y}]\nvariants: {a: {target: python:twin_module:f}}\nscorers: [text]\n",
+        )
+    assert folder.abreast("check", "one/spec.yaml").code == 0
+    refused = folder.abreast("check", "two/spec.yaml")
+    assert refused.code == 2
+    assert "one/twin_module.py is loaded under that name" in refused.err
+    assert folder.abreast("check", "one/spec.yaml").code == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +127,31 @@ def test_a_reused_row_has_no_cost_and_no_latency_of_its_own(folder: Folder) -> N
     assert folder.sql("select sum(cost_usd) c, count(latency_s) l, count(*) n from predictions") == [
         {"c": 5.0, "l": 5, "n": 10}
     ]
+
+
+def test_an_edited_method_of_a_parameter_object_is_executed_again(folder: Folder) -> None:
+    script = """
+        from dataclasses import dataclass
+        from abreast import Case, Experiment, Variant
+        @dataclass(frozen=True)
+        class Style:
+            word: str = "please"
+            def ask(self, text):
+                return f"{text}, {self.word}"  # %s
+        def predict(item, style):
+            return style.ask(item)
+        cases = [Case("c", "tea", expected="tea, please")]
+        variants = [Variant("a", predict, Style())]
+        experiment = Experiment(cases=cases, variants=variants, scorers=["exact"], store="r.db")
+        print(*((row["answer"], row["reused_from"] is not None) for row in experiment.run().rows()))
+    """
+    polite = script % "a comment"
+    curt = polite.replace('f"{text}, {self.word}"', "text")
+    answers = []
+    for text in (polite, polite.replace("a comment", "another"), curt):
+        folder.write("script.py", text)
+        done = subprocess.run(
+            [sys.executable, "script.py"], cwd=folder.path, capture_output=True, text=True, timeout=60, check=True
+        )
+        answers.append(done.stdout.strip().splitlines()[-1])
+    assert answers == ["('tea, please', False)", "('tea, please', True)", "('tea', False)"]

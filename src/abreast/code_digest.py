@@ -38,7 +38,7 @@ from abreast.own_modules import Home, Modules, home, is_standard, project_of
 from abreast.python_source import Definition, code_parts, names_in
 
 
-def source_digest(function: Any) -> str:
+def source_digest(function: Any, versioned: bool = False) -> str:
     """A digest that changes when the function's answers may have changed; the same in every process, folder and
     version of Python.
 
@@ -47,16 +47,16 @@ def source_digest(function: Any) -> str:
     also what the module's file says; for one of a script not, so that other lines of the script do not count. Of the
     user's modules that are imported on the way, the files count; of installed packages, the versions. What cannot have
     content (clients, locks, loggers) counts by its class. A held object that has content which cannot be read is
-    refused.
+    refused, unless the user answers for it with a version.
 
     >>> source_digest(len) == source_digest(len)
     True
     """
     try:
-        return _Description().whole(function)
+        return _Description(versioned).whole(function)
     except RecursionError as error:
         what = f"{qualified_name(function)} holds data that is nested too deeply to tell one version of it from another"
-        raise BadInput(what, _FIX) from error
+        raise BadInput(what, "make it flatter, or make it inside the function") from error
 
 
 _FIX = "give the variant a version:, or make it a dataclass"
@@ -72,7 +72,8 @@ _AT_FIRST: dict[int, tuple[Any, str]] = {}  # containers that functions fill, as
 class _Description:
     """Walks from a function over everything it is made of, each thing once; never writes a memory address."""
 
-    def __init__(self) -> None:
+    def __init__(self, versioned: bool) -> None:
+        self._versioned = versioned
         self._modules = Modules()
         self._known: dict[int, str] = {}
         self._held: list[Any] = []  # the id of a freed value may come again
@@ -249,7 +250,7 @@ class _Description:
         try:
             pieces = in_foreign_object(value)
         except NoContentError as error:
-            if self._in_foreign > 1:
+            if self._versioned or self._in_foreign > 1:
                 return
             where, kind = ".".join(filter(None, self._path)), type(value)
             what = f"a {kind.__module__}.{kind.__qualname__}, which has no content to tell one from another"

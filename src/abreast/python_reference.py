@@ -37,15 +37,23 @@ def load_function(reference: str) -> Callable[..., Any]:
     module_name, _, path = reference.removeprefix(_PREFIX).partition(":")
     if not reference.startswith(_PREFIX) or not module_name or not path or ":" in path:
         raise BadInput(f'"{reference}" is not a function reference', "Write python:MODULE:FUNCTION.")
-    if "/" in module_name or "\\" in module_name or module_name.endswith(".py"):
-        dotted = module_name.removesuffix(".py").replace("\\", "/").strip("./").replace("/", ".")
-        raise BadInput(f'"{reference}" names a file, not a module', f"Write {_PREFIX}{dotted}:{path}")
+    if module_name.startswith(".") or "/" in module_name or "\\" in module_name or module_name.endswith(".py"):
+        raise BadInput(f'"{reference}" does not name a module', _as_module(module_name, path))
     owner: Any = None
     found: Any = _imported(module_name, reference)
     for name in path.split("."):
         owner, found = found, _attribute(found, name, reference)
     _check_callable(reference, owner, found)
     return found  # type: ignore[no-any-return]
+
+
+def _as_module(name: str, path: str) -> str:
+    if ".." in name:
+        return (
+            "Modules are found beside the spec, in the working folder and on PYTHONPATH: write python:MODULE:FUNCTION."
+        )
+    dotted = name.removesuffix(".py").replace("\\", "/").strip("./").replace("/", ".")
+    return f"Write {_PREFIX}{dotted}:{path}"
 
 
 def _attribute(owner: Any, name: str, reference: str) -> Any:
@@ -71,8 +79,9 @@ def _check_callable(reference: str, owner: Any, found: Any) -> None:
     above, _, name = path.rpartition(".")
     if not callable(found):
         kind = type(found).__name__
+        kind = f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
         fix = f"Write a function in {module}, and its name here."
-        raise BadInput(f'"{reference}": {path} is not a function but a {kind}', fix)
+        raise BadInput(f'"{reference}": {path} is not a function but {kind}', fix)
     if isinstance(found, type) and found.__module__ != "builtins":
         made = found.__name__.lower()
         method = f"{made}.METHOD" if "__call__" not in dir(found) else made
@@ -132,7 +141,12 @@ def _elsewhere(name: str, reference: str) -> str:
 
 def _refuse(reference: str, name: str, error: BaseException) -> NoReturn:
     message = f'"{reference}": importing {name} failed: {_reason(error)}{_own_line(error)}'
-    raise BadInput(message, f"Check that `python -c 'import {name}'` works.") from error
+    fix = f"Check that `python -c 'import {name}'` works."
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        fix = f'Is "{error.name}" installed in {sys.prefix}, or a file in {Path.cwd()} or on PYTHONPATH?'
+    elif isinstance(error, SystemExit):
+        fix = 'Put what ends the program under: if __name__ == "__main__":'
+    raise BadInput(message, fix) from error
 
 
 def _reason(error: BaseException) -> str:

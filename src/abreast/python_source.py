@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import hashlib
 import re
 import types
 import warnings
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,12 +62,17 @@ class Source:
 def read(content: bytes) -> Source | None:
     """The source in these bytes, whatever their declared encoding; None if they are no Python, or nested
     too deeply."""
+    collects = gc.isenabled()
+    gc.disable()  # a tree is a million objects without a circle: looking for one takes a third of the time
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they belong to the one who runs the code
             return _Reader().read(ast.parse(content))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    finally:
+        if collects:
+            gc.enable()
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -91,43 +97,42 @@ class _Reader:
         self._source.whole.digest = self._digest(0)
         return self._source
 
-    def _visit(self, node: ast.AST) -> None:
+    def _visit(self, node: Any) -> None:
         kind = node.__class__
         if kind is ast.Name:
-            self._said.append(node.id)  # type: ignore[attr-defined]
-            self._open[-1].reads.add(node.id)  # type: ignore[attr-defined]
+            self._said.append(node.id)
+            self._open[-1].reads.add(node.id)
         elif kind is ast.Constant:
-            self._said.append(_plain(node.value))  # type: ignore[attr-defined]
+            self._said.append(_plain(node.value))
+        elif kind in _SPECIAL:
+            _SPECIAL[kind](self, node)
         else:
-            special = _SPECIAL.get(kind)
-            if special is None:
-                self._fields(node)
-            else:
-                special(self, node)
+            self._fields(node)
 
-    def _fields(self, node: ast.AST) -> None:
+    def _fields(self, node: Any) -> None:
         """A field without content is as good as none: later versions have more of them."""
-        kind: Any = node.__class__
-        said = self._said
-        said.append(kind.__name__)
-        held = node.__dict__
-        for name in _fields_of(kind):
+        say, visit, held = self._said.append, self._visit, node.__dict__
+        name, names = _FIELDS[node.__class__]
+        say(name)
+        for name in names:
             value = held.get(name)
             if value is None:
                 continue
-            shape = value.__class__
-            if shape is list:
+            kind = value.__class__
+            if kind is list:
                 if value:
-                    said.append(name)
+                    say(name)
                     for each in value:
-                        self._visit(each) if isinstance(each, ast.AST) else said.append(_plain(each))
-                    said.append("]")
-            elif shape is str or shape is int:
-                said.append(f"{name} {value}")
-            else:
-                said.append(name)
-                self._visit(value)
-        said.append(")")
+                        visit(each) if isinstance(each, ast.AST) else say(_plain(each))
+                    say("]")
+            elif kind is str or kind is int:
+                say(f"{name} {value}")
+            elif value._fields:
+                say(name)
+                visit(value)
+            else:  # an operator
+                say(kind.__name__)
+        say(")")
 
     def _digest(self, begin: int) -> str:
         text = "\n".join(self._said[begin:])
@@ -199,9 +204,11 @@ _SPECIAL: dict[type, Callable[[_Reader, Any], None]] = {
 }
 
 
-@functools.cache
-def _fields_of(kind: Hashable) -> tuple[str, ...]:
-    return tuple(name for name in vars(kind)["_fields"] if name not in _WITHOUT_MEANING)
+_FIELDS = {
+    kind: (kind.__name__, [name for name in kind._fields if name not in _WITHOUT_MEANING])
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
 
 
 def _plain(value: Any) -> str:

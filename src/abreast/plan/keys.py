@@ -7,23 +7,40 @@ keyed by the whole case, because it knows the truth.
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from abreast.code_digest import source_digest
 from abreast.digest import compose
 from abreast.model import Variant
 from abreast.plan.plan import Plan
 from abreast.store import Reuse, Store, StoredOutcome
 from abreast.targets import Target
 from abreast.targets.base import Sees
-from abreast.targets.request import digest_of_params
+from abreast.targets.request import digest_of_params, params_as_mapping
 
 
 def variant_digest(variant: Variant, target: Target) -> str:
     """The contender itself, whatever it is called."""
-    return compose("variant", target.name, target.version, digest_of_params(variant.params), variant.version)
+    params = compose(digest_of_params(variant.params), *_code_in(variant.params))
+    return compose("variant", target.name, target.version, params, variant.version)
+
+
+def _code_in(params: Any) -> Iterator[str]:
+    """Of parameters that are objects of the user's classes also the code: a function may call their methods."""
+    if isinstance(params, Mapping):
+        for key in sorted(params, key=str):
+            yield from _code_in(params[key])
+    elif isinstance(params, list | tuple):
+        for each in params:
+            yield from _code_in(each)
+    elif not (params is None or isinstance(params, str | int | float | bytes) or callable(params)):
+        yield source_digest(type(params))
+        yield from _code_in(params_as_mapping(params) if dataclasses.is_dataclass(params) else None)
 
 
 def mark_done(plan: Plan, store: Store, run_id: int, failures_too: bool = True) -> None:

@@ -52,7 +52,8 @@ class PythonTarget:
         self._arguments = {key: value for key, value in self._params.items() if key != "transform"}
         self._mutable = any(isinstance(value, list | dict | set) for value in self._arguments.values())
         self._check_signature(where)
-        self.version = compose("python", self.name, source_digest(self.function), version, self._renderer.version)
+        code = source_digest(self.function, versioned=bool(version))
+        self.version = compose("python", self.name, code, version, self._renderer.version)
 
     def _check_signature(self, where: str) -> None:
         try:
