@@ -10,7 +10,8 @@ import abreast
 SOURCE = Path(abreast.__file__).parent
 
 LAYERS = [
-    ["model", "errors", "headers", "digest", "python_source", "own_modules", "object_content", "code_digest", "python_reference"],
+    ["model", "errors", "headers", "digest"],
+    ["python_source", "own_modules", "object_content", "code_digest", "python_reference"],
     ["stats"],
     ["store"],
     ["targets", "scorers"],
