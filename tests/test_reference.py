@@ -121,6 +121,24 @@ def attribute(held: Any) -> Callable[..., Any]:
     return inner
 
 
+class Outer:
+    class _Inner:
+        def level(self) -> Any:
+            return LEVEL
+
+    def __call__(self, case: Any) -> Any:
+        return self._Inner().level()
+
+
+LEVEL = 1
+
+
+def test_data_that_a_class_inside_a_class_uses_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = source_digest(Outer())
+    monkeypatch.setitem(globals(), "LEVEL", 2)
+    assert source_digest(Outer()) != before
+
+
 HOLDERS: list[Callable[[Any], Callable[..., Any]]] = [
     closure,
     default,
@@ -549,7 +567,9 @@ def test_a_container_counts_as_it_was_before_the_function_filled_it(workshop: Wo
         CACHE, ASKED, SETTINGS = {}, [], {"level": 1}
         def f(case):
             ASKED.append(case)
-            return CACHE.setdefault(case, SETTINGS["level"])
+            return CACHE.setdefault(case, SETTINGS["level"]), also(case)
+        def also(case):
+            return ASKED
     """
     before = workshop.digest(entry_module=entry)
     function: Any = load_function("python:entry_module:f")

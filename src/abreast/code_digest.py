@@ -180,7 +180,7 @@ class _Description:
                 if not (is_a(value, types.ModuleType) and home(value.__name__) == "user"):
                     break
                 value = vars(value).get(attribute)
-            if name in written.changes and type(value) in _CHANGEABLE:
+            if id(value) in _AT_FIRST or (name in written.changes and type(value) in _CHANGEABLE):
                 yield from (dotted, self._at_first(value))
             else:
                 counts = not is_chance(value) and (place == "script" or is_data(value))
@@ -221,7 +221,7 @@ class _Description:
     def _is_made(self, name: str, member: Any, class_is_written: bool) -> bool:
         """Whether a decorator or metaclass of Python's made it, from what is written in the class."""
         if is_a(member, *BUILTIN, type):
-            return name.startswith("_")
+            return name.startswith("_") and home(getattr(member, "__module__", None) or "builtins") == "foreign"
         function = inspect.unwrap(getattr(member, "__func__", member))
         if not is_a(function, types.FunctionType) or not (class_is_written or _MADE.fullmatch(name)):
             return False

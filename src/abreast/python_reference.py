@@ -113,7 +113,7 @@ def _imported(name: str, reference: str) -> types.ModuleType:
 def _check_not_another(name: str, reference: str) -> None:
     """A module of that name may be loaded already, from the folder of another spec."""
     loaded = getattr(sys.modules.get(name), "__file__", None)
-    if not loaded or "." in name or not is_own_file(loaded):
+    if not loaded or "." in name or not loaded.endswith(".py") or not is_own_file(loaded):
         return
     for folder in sys.path:
         for file in (Path(folder, name, "__init__.py"), Path(folder, f"{name}.py")):

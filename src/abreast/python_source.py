@@ -248,14 +248,24 @@ def names_in(code: types.CodeType) -> set[str]:
 
 def is_compiled_from(code: types.CodeType, content: bytes, name: str) -> bool:
     """Whether a source, as it is now, has this code: it may have been edited after it was loaded."""
+    return _compiled(code) in _all_compiled(content, name)
+
+
+def _compiled(code: types.CodeType) -> str:
+    return f"{code.co_qualname} {list(code_parts(code))}"
+
+
+@functools.lru_cache(maxsize=256)
+def _all_compiled(content: bytes, name: str) -> frozenset[str]:
+    found: set[str] = set()
     try:
-        pending = [compile(content, name, "exec", dont_inherit=True)]
-    except (SyntaxError, ValueError):
-        return False
-    wanted = list(code_parts(code))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pending = [compile(content, name, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pending = []
     while pending:
-        each = pending.pop()
-        if each.co_qualname == code.co_qualname and list(code_parts(each)) == wanted:
-            return True
-        pending += [constant for constant in each.co_consts if isinstance(constant, types.CodeType)]
-    return False
+        code = pending.pop()
+        found.add(_compiled(code))
+        pending += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return frozenset(found)
