@@ -100,7 +100,7 @@ class _Reader:
     def _visit(self, node: Any) -> None:
         kind = node.__class__
         if kind is ast.Name:
-            self._said.append(node.id)
+            self._said.append("'" + node.id)  # a name may look like the name of a field
             self._open[-1].reads.add(node.id)
         elif kind is ast.Constant:
             self._said.append(_plain(node.value))
