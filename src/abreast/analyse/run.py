@@ -18,7 +18,6 @@ from abreast.stats import Interval, Verdict, cases_needed, paired_t, verdict, wi
 from abreast.store import Store
 
 ROUNDING = 1e-9
-ALPHA = 0.05
 
 Floats = npt.NDArray[np.float64]
 
@@ -271,7 +270,6 @@ def _compare(table: _Table, index: int, base: int, shown: int) -> Comparison:
     differences = variant_means - baseline_means
     differences[np.abs(differences) < ROUNDING] = 0.0  # sums of the same scores in another order
     groups = table.groups(cases)
-    level = 1 - ALPHA / (len(table.variants) - 1)  # several against one baseline: together wrong in one of twenty
     order = np.argsort(-np.abs(differences), kind="stable")[:shown]
     planned = table.planned // (len(table.variants) * table.repeats)
 
@@ -283,16 +281,17 @@ def _compare(table: _Table, index: int, base: int, shown: int) -> Comparison:
         counted |= found
         left_out.append(len(found))
     failed, unscored, skipped = left_out
+    not_run = max(0, planned - len(cases) - failed - unscored - skipped)
     return Comparison(
         table.variants[index],
         table.variants[base],
-        _clipped(verdict(differences, level, groups)),
+        _clipped(verdict(differences, len(cases) + not_run or 1, groups=groups, comparisons=len(table.variants) - 1)),
         len(cases),
         planned,
         failed,
         unscored,
         skipped,
-        max(0, planned - len(cases) - failed - unscored - skipped),
+        not_run,
         len(cases) * table.repeats,
         len(cases) * table.repeats - int(paired.sum()),
         _needed(differences, groups),

@@ -1,7 +1,46 @@
 """Statistics for comparisons, usable on their own: lists or arrays in, small frozen results out."""
 
-from abreast.stats.intervals import Interval, paired_t, wilson
-from abreast.stats.power import cases_needed, smallest_detectable
-from abreast.stats.verdict import Verdict, verdict
+from abreast.stats.cost import CostPerCorrect, cost_per_correct
+from abreast.stats.final import final_interval
+from abreast.stats.intervals import Estimate, Interval, bonett_price, paired_t, wilson
+from abreast.stats.latency import LatencyRatio, latency_ratio
+from abreast.stats.multiple import benjamini_hochberg, holm
+from abreast.stats.power import Futility, cases_needed, futility, smallest_detectable
+from abreast.stats.ranking import Ranking, bradley_terry
+from abreast.stats.repeats import pass_at_k, pass_hat_k
+from abreast.stats.sequence import Look, RunningSequence, confidence_sequence
+from abreast.stats.significance import PValue, mcnemar, sign_flip
+from abreast.stats.verdict import Verdict, alphas, verdict, verdicts
 
-__all__ = ["Interval", "Verdict", "cases_needed", "paired_t", "smallest_detectable", "verdict", "wilson"]
+__all__ = [
+    "CostPerCorrect",
+    "Estimate",
+    "Futility",
+    "Interval",
+    "LatencyRatio",
+    "Look",
+    "PValue",
+    "Ranking",
+    "RunningSequence",
+    "Verdict",
+    "alphas",
+    "benjamini_hochberg",
+    "bonett_price",
+    "bradley_terry",
+    "cases_needed",
+    "confidence_sequence",
+    "cost_per_correct",
+    "final_interval",
+    "futility",
+    "holm",
+    "latency_ratio",
+    "mcnemar",
+    "paired_t",
+    "pass_at_k",
+    "pass_hat_k",
+    "sign_flip",
+    "smallest_detectable",
+    "verdict",
+    "verdicts",
+    "wilson",
+]

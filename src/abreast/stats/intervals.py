@@ -1,16 +1,15 @@
-"""Intervals: how far off an estimate may be."""
+"""Intervals at a number of cases that was fixed beforehand: how far off an estimate may be."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
-Numbers = Sequence[float] | npt.NDArray[np.float64]
+from abreast.stats.student import NORMAL, quantile_t, two_sided_t
+from abreast.stats.values import Floats, Numbers, group_index, numbers, share, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +22,14 @@ class Interval:
     level: float = 0.95
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate(Interval):
+    """An interval with the p value of "there is no difference", and the method behind both."""
+
+    p: float = 1.0
+    method: str = ""
+
+
 def wilson(successes: float, n: int, level: float = 0.95) -> Interval:
     """The interval of one proportion.
 
@@ -30,69 +37,56 @@ def wilson(successes: float, n: int, level: float = 0.95) -> Interval:
     >>> round(interval.low, 6), round(interval.high, 6)
     (0.743789, 0.9654)
     """
-    if n < 1 or not 0 <= successes <= n:
-        raise ValueError(f"successes must be between 0 and n, and n at least 1; got {successes} of {n}")
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    share = successes / n
+    whole(n, "n", least=1)
+    if not 0 <= successes <= n:
+        raise ValueError(f"successes must lie between 0 and n, got {successes} of {n}")
+    z = NORMAL.inv_cdf(0.5 + share(level, "level") / 2)
+    found = successes / n
     scale = 1 + z * z / n
-    centre = (share + z * z / (2 * n)) / scale
-    half = z / scale * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Interval(share, max(0.0, centre - half), min(1.0, centre + half), level)
+    centre = (found + z * z / (2 * n)) / scale
+    half = z / scale * math.sqrt(found * (1 - found) / n + z * z / (4 * n * n))
+    low = 0.0 if successes == 0 else max(0.0, centre - half)
+    high = 1.0 if successes == n else min(1.0, centre + half)
+    return Interval(found, low, high, level)
 
 
-def paired_t(differences: Numbers, level: float = 0.95, groups: Sequence[Hashable] | None = None) -> Interval:
+def bonett_price(wins: int, losses: int, n: int, level: float = 0.95) -> Interval:
+    """The interval of the difference of two paired proportions: of n cases B won so many, and lost so many.
+
+    >>> interval = bonett_price(15, 5, 50)
+    >>> round(interval.low, 6), round(interval.high, 6)
+    (0.023422, 0.361194)
+    """
+    wins, losses, n = whole(wins, "wins"), whole(losses, "losses"), whole(n, "n", least=1)
+    if wins + losses > n:
+        raise ValueError(f"wins and losses cannot be more than n, got {wins} + {losses} of {n}")
+    z = NORMAL.inv_cdf(0.5 + share(level, "level") / 2)
+    won, lost = (wins + 1) / (n + 2), (losses + 1) / (n + 2)
+    half = z * math.sqrt((won + lost - (won - lost) ** 2) / (n + 2))
+    return Interval((wins - losses) / n, max(-1.0, won - lost - half), min(1.0, won - lost + half), level)
+
+
+def paired_t(differences: Numbers, level: float = 0.95, groups: Sequence[Hashable] | None = None) -> Estimate:
     """The interval of a mean difference; with groups, by the clustered standard error (CR1, G − 1 degrees).
 
     >>> interval = paired_t([0.2, 0.1, 0.4, 0.3, 0.0, 0.2])
-    >>> round(interval.estimate, 3), round(interval.low, 3), round(interval.high, 3)
-    (0.2, 0.052, 0.348)
+    >>> round(interval.estimate, 3), round(interval.low, 3), round(interval.high, 3), round(interval.p, 4)
+    (0.2, 0.052, 0.348, 0.018)
     """
-    values = np.asarray(differences, dtype=float)
-    if len(values) < 2:
-        raise ValueError(f"at least two differences are needed, got {len(values)}")
+    values = numbers(differences, least=2)
     mean = float(values.mean())
+    error, degrees = standard_error(values, groups)
+    half = quantile_t(0.5 + share(level, "level") / 2, degrees) * error
+    p = 1.0 if mean == 0 else 0.0 if error == 0 else two_sided_t(mean / error, degrees)
+    return Estimate(mean, mean - half, mean + half, level, p, "paired t" if groups is None else "clustered t")
+
+
+def standard_error(values: Floats, groups: Sequence[Hashable] | None = None) -> tuple[float, int]:
+    """By how much the mean of the values varies, and its degrees of freedom; at least two of them, or two groups."""
     if groups is None:
-        error, degrees = float(values.std(ddof=1)) / math.sqrt(len(values)), len(values) - 1
-    else:
-        error, degrees = _clustered(values - mean, groups)
-    half = quantile_t(0.5 + level / 2, degrees) * error
-    return Interval(mean, mean - half, mean + half, level)
-
-
-def _clustered(residuals: npt.NDArray[np.float64], groups: Sequence[Hashable]) -> tuple[float, int]:
-    numbers: dict[Hashable, int] = {}
-    index = np.array([numbers.setdefault(group, len(numbers)) for group in groups])
-    if len(index) != len(residuals):
-        raise ValueError(f"as many groups as differences are needed, got {len(index)} and {len(residuals)}")
-    if len(numbers) < 2:
-        raise ValueError("at least two groups are needed")
-    sums = np.bincount(index, weights=residuals)
-    count = len(numbers)
-    return math.sqrt(count / (count - 1) * float((sums**2).sum())) / len(residuals), count - 1
-
-
-def quantile_t(probability: float, degrees: int) -> float:
-    """The quantile of Student's t.
-
-    >>> round(quantile_t(0.975, 10), 6), round(quantile_t(0.975, 500), 6)
-    (2.228139, 1.96472)
-    """
-    if degrees >= MANY_DEGREES:
-        return _near_normal(NormalDist().inv_cdf(probability), degrees)
-    from scipy.special import stdtrit  # late: scipy takes a quarter of a second to import
-
-    return float(stdtrit(degrees, probability))
-
-
-MANY_DEGREES = 200  # from here on the expansion below is right to ten digits
-
-
-def _near_normal(z: float, degrees: int) -> float:
-    """The expansion of the t quantile around the normal one (Abramowitz and Stegun 26.7.5)."""
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + sum(term / float(degrees) ** power for power, term in enumerate(terms, 1))
+        return float(values.std(ddof=1)) / math.sqrt(len(values)), len(values) - 1
+    index, count = group_index(groups, len(values))
+    if count < 2:
+        raise ValueError(f"at least two groups are needed, got {count}")
+    sums = np.bincount(index, weights=values - values.mean())
+    return math.sqrt(count / (count - 1) * float((sums**2).sum())) / len(values), count - 1

@@ -1,32 +1,98 @@
-"""How many cases it takes to see an effect, and what effect so many cases can show."""
+"""How many cases it takes to see an effect, what effect so many cases can show, and when to give up."""
 
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from abreast.stats.intervals import standard_error
+from abreast.stats.student import NORMAL
+from abreast.stats.values import UNIT, Floats, Numbers, Scale, share, unit_differences, unit_margin, whole
+
+FUTILE = 0.05  # a smaller chance of a decision is not worth the remaining cases
+FUTILITY_CASES = 30
 
 
-def _z(power: float, alpha: float) -> float:
-    return NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(power)
-
-
-def cases_needed(sd: float, effect: float, power: float = 0.8, alpha: float = 0.05) -> int:
+def cases_needed(sd: float, effect: float, power: float = 0.8, alpha: float = 0.03) -> int:
     """Cases needed to detect a mean difference of `effect` when single differences vary by `sd`.
 
+    `effect` is the smallest difference that you care about, not the one you observed.
+
     >>> cases_needed(0.5, 0.1)
-    197
+    227
     """
-    if effect <= 0:
-        raise ValueError(f"effect must be above 0, got {effect}")
-    return max(2, math.ceil((_z(power, alpha) * sd / effect) ** 2))
+    if not (math.isfinite(effect) and effect > 0):
+        raise ValueError(f"effect must be above 0, got {effect!r}")
+    return max(2, math.ceil((_deviates(power, alpha) * _spread(sd) / effect) ** 2 - 1e-9))
 
 
-def smallest_detectable(sd: float, n: int, power: float = 0.8, alpha: float = 0.05) -> float:
+def smallest_detectable(sd: float, n: int, power: float = 0.8, alpha: float = 0.03) -> float:
     """The smallest mean difference that `n` cases show with this power.
 
-    >>> round(smallest_detectable(0.5, 197), 2)
+    >>> round(smallest_detectable(0.5, 227), 3)
     0.1
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
-    return _z(power, alpha) * sd / math.sqrt(n)
+    return _deviates(power, alpha) * _spread(sd) / math.sqrt(whole(n, "n", least=1))
+
+
+def _deviates(power: float, alpha: float) -> float:
+    return NORMAL.inv_cdf(1 - share(alpha, "alpha") / 2) + NORMAL.inv_cdf(share(power, "power"))
+
+
+def _spread(sd: float) -> float:
+    if not (math.isfinite(sd) and sd >= 0):
+        raise ValueError(f"sd must be at least 0, got {sd!r}")
+    return sd
+
+
+def spread(values: Floats, groups: Sequence[Hashable] | None = None) -> float:
+    """By how much single cases vary as far as it tells how sure their mean is: cases of one group say less."""
+    return standard_error(values, groups)[0] * math.sqrt(len(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Futility:
+    """Whether the remaining cases are worth it: the chance that they bring a decision."""
+
+    stop: bool
+    chance: float
+
+
+def futility(
+    differences: Numbers,
+    planned: int,
+    margin: float = 0.0,
+    groups: Sequence[Hashable] | None = None,
+    alpha: float = 0.03,
+    scale: Scale = UNIT,
+) -> Futility:
+    """Would going on to the planned number of cases decide anything? Advice, not a rule: going on stays valid.
+
+    >>> futility([1] * 40 + [0] * 280 + [-1] * 40, planned=500).stop
+    True
+    >>> futility([1] * 60 + [0] * 280 + [-1] * 40, planned=500).stop
+    False
+    """
+    values = unit_differences(differences, scale)
+    n, planned = len(values), whole(planned, "planned", least=1)
+    if n < 2 or n >= planned or (groups is not None and len(set(groups)) < 2):
+        return Futility(False, 1.0)
+    chance = _chance(values, planned, unit_margin(margin, scale), spread(values, groups), share(alpha, "alpha"))
+    return Futility(n >= max(FUTILITY_CASES, planned / 5) and chance < FUTILE, chance)
+
+
+def _chance(values: Floats, planned: int, margin: float, sd: float, alpha: float) -> float:
+    """That the sum over all planned cases, as foreseen from those there are, lies where it decides."""
+    n, rest, mean = len(values), planned - len(values), float(values.mean())
+    z = NORMAL.inv_cdf(1 - alpha / 2)
+    if sd < 1e-12:
+        if mean or margin:
+            return 1.0
+        centre = room = 0.0
+    else:
+        centre, room = planned * mean / (sd * math.sqrt(planned)), planned * margin / (sd * math.sqrt(planned))
+    error = math.sqrt((rest + rest * rest / n) / planned)
+    above = NORMAL.cdf((centre - (z - room)) / error)
+    below = NORMAL.cdf((-z - centre) / error)
+    return min(1.0, above + below)
