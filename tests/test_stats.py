@@ -1,6 +1,13 @@
-"""The statistics, against scipy and reference values."""
+"""The statistics, against reference values, scipy, literal formulas and properties that must hold for any data."""
 
 from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,44 +15,419 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from abreast.stats import cases_needed, paired_t, smallest_detectable, verdict, wilson
-from abreast.stats.intervals import MANY_DEGREES, quantile_t
+from abreast import stats
+from abreast.stats import (
+    RunningSequence,
+    alphas,
+    bonett_price,
+    bradley_terry,
+    cases_needed,
+    confidence_sequence,
+    cost_per_correct,
+    final_interval,
+    futility,
+    holm,
+    latency_ratio,
+    mcnemar,
+    paired_t,
+    pass_at_k,
+    pass_hat_k,
+    sign_flip,
+    smallest_detectable,
+    verdict,
+    verdicts,
+    wilson,
+)
+from abreast.stats.student import MANY_DEGREES, quantile_t, two_sided_t
+
+quick = settings(max_examples=60, deadline=None, derandomize=True)
+scores = st.lists(st.floats(-1, 1).map(lambda value: round(value, 3)), min_size=2, max_size=80)
+counts = st.tuples(st.integers(0, 60), st.integers(0, 200), st.integers(0, 60)).filter(any)
+
+
+def pairs(wins: int, ties: int, losses: int) -> list[float]:
+    return [1.0] * wins + [0.0] * ties + [-1.0] * losses
+
+
+def close(*expected: float, to: float = 5e-7) -> Any:
+    return pytest.approx(expected, abs=to)
+
+
+# Reference values
+
+
+def test_one_proportion_is_wilsons() -> None:
+    found = wilson(27, 30)
+    assert (found.low, found.high) == close(0.743789, 0.965400)
+    found = wilson(3, 17, 0.9)
+    assert (found.low, found.high) == close(0.072814467, 0.368966978), "statsmodels 0.15: proportion_confint"
+
+
+def test_mcnemar_is_the_reference() -> None:
+    assert (mcnemar(15, 5, exact=True).p, mcnemar(15, 5).p) == close(0.0413895, 0.0266037, to=5e-8)
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(0, 0), (1, 0), (3, 9), (40, 61), (7, 7), (1000, 900), (60_000, 59_500)])
+def test_mcnemar_is_the_binomial_test_without_half_of_what_was_observed(wins: int, losses: int) -> None:
+    n, fewer = wins + losses, min(wins, losses)
+    exact = scipy_stats.binomtest(wins, n).pvalue if n else 1.0
+    assert mcnemar(wins, losses, exact=True).p == pytest.approx(exact, rel=1e-7)
+    here = scipy_stats.binom.pmf(fewer, n, 0.5)
+    assert mcnemar(wins, losses).p == pytest.approx(1.0 if wins == losses else exact - here, rel=1e-7)
+
+
+def test_the_difference_of_paired_proportions_is_bonett_and_prices() -> None:
+    found = bonett_price(15, 5, 50)
+    assert (found.estimate, found.low, found.high) == close(0.2, 0.023422, 0.361194)
+
+
+@pytest.mark.parametrize(
+    ("differences", "low", "high"),
+    [(pairs(30, 58, 12), -0.018120, 0.376391), (pairs(0, 40, 0), -0.124636, 0.124636)],
+)
+def test_the_sequence_is_the_reference(differences: list[float], low: float, high: float) -> None:
+    found = confidence_sequence(differences, 0.05)
+    assert (found.low, found.high) == close(low, high)
+
+
+def test_the_latency_ratio_is_the_reference() -> None:
+    found = latency_ratio([1.2, 0.8, 3.4, 2.2, 10.5, 0.9, 1.7, 4.1], [1.0, 0.9, 2.1, 1.6, 6.3, 0.7, 1.5, 4.6])
+    assert (found.estimate, found.low, found.high) == close(0.821027, 0.660578, 0.996317)
+    assert (found.median_a, found.median_b, found.p95_a, found.p95_b) == close(1.95, 1.55, 10.5, 6.3)
+
+
+def test_p_values_of_several_questions_are_the_reference() -> None:
+    assert holm([0.001, 0.011, 0.02, 0.04, 0.3]) == close(0.005, 0.044, 0.06, 0.08, 0.3)
+    unordered = [0.04, 0.001, 0.3, 0.011, 0.02, 0.02]
+    assert holm(unordered) == close(0.08, 0.006, 0.3, 0.055, 0.08, 0.08), "statsmodels 0.15: multipletests"
+    assert stats.benjamini_hochberg(unordered) == close(0.048, 0.006, 0.3, 0.03, 0.03, 0.03)
+    assert stats.benjamini_hochberg(unordered) == pytest.approx(scipy_stats.false_discovery_control(unordered))
+
+
+def test_pass_at_k_and_pass_hat_k_are_the_reference() -> None:
+    assert pass_at_k(10, 3, 5) == pytest.approx(0.916667, abs=5e-7)
+    assert pass_hat_k(10, 8, 3) == pytest.approx(8 * 7 * 6 / (10 * 9 * 8))
+    assert (pass_at_k(5, 0, 2), pass_at_k(5, 5, 2), pass_at_k(5, 4, 2)) == (0, 1, 1)
+    assert (pass_hat_k(5, 1, 2), pass_hat_k(5, 5, 5)) == (0, 1)
+    assert pass_at_k(1000, 400, 1) == pass_hat_k(1000, 400, 1) == 0.4
+
+
+def test_the_clustered_error_is_statsmodels() -> None:
+    differences = [0.2, 0.5, -0.1, 0.3, 0.3, -0.2, 0.4, 0.0, 0.1, 0.6, -0.3, 0.2]
+    found = paired_t(differences, groups=[0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 5])
+    assert (found.estimate, found.low, found.high, found.p) == close(0.16666667, 0.02630533, 0.307028, 0.02834858)
+
+
+# Against scipy and literal formulas
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 9, 50, 199, MANY_DEGREES, 500, 10_000, 10**6])
 @pytest.mark.parametrize("probability", [0.5, 0.8, 0.975, 0.985, 0.99, 0.9999])
-def test_the_t_quantile_is_scipys(degrees: int, probability: float) -> None:
-    assert quantile_t(probability, degrees) == pytest.approx(
-        scipy_stats.t.ppf(probability, degrees), rel=1e-8, abs=1e-12
-    )
+def test_the_t_distribution_is_scipys(degrees: int, probability: float) -> None:
+    quantile = scipy_stats.t.ppf(probability, degrees)
+    assert quantile_t(probability, degrees) == pytest.approx(quantile, rel=1e-8, abs=1e-12)
+    assert two_sided_t(quantile, degrees) == pytest.approx(2 * (1 - probability), rel=1e-7)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
-@given(st.lists(st.floats(-1, 1), min_size=3, max_size=300))
+@quick
+@given(scores)
 def test_the_paired_interval_is_that_of_a_t_test(differences: list[float]) -> None:
-    values = np.array(differences)
     interval = paired_t(differences)
-    if values.std(ddof=1) < 1e-12:
+    if np.std(differences) < 1e-12:
+        assert interval.high - interval.low < 1e-9
         return
-    low, high = scipy_stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert (interval.low, interval.high) == (pytest.approx(low), pytest.approx(high))
+    expected = scipy_stats.ttest_1samp(differences, 0)
+    low, high = expected.confidence_interval(0.95)
+    assert (interval.low, interval.high, interval.p) == pytest.approx((low, high, expected.pvalue), rel=1e-6, abs=1e-9)
 
 
-def test_groups_of_one_change_nothing_and_groups_of_alike_cases_widen_the_interval() -> None:
-    random = np.random.default_rng(3)
-    values = np.repeat(random.normal(0.1, 0.4, 40), 5)
-    alone = paired_t(values, groups=list(range(len(values))))
-    assert alone.low == pytest.approx(paired_t(values).low)
-    grouped = paired_t(values, groups=[index // 5 for index in range(len(values))])
-    assert grouped.high - grouped.low > 1.8 * (alone.high - alone.low)
+def literal_bound(differences: list[float], alpha: float) -> float:
+    """The lower bound as the formula is written: products, 64 bets, 40 bisections."""
+    low, high, bets = -1.0, 1.0, (np.arange(1, 65) - 0.5) / 64
+    for _ in range(40):
+        m = (low + high) / 2
+        logs = np.log1p(np.multiply.outer(bets, (np.array(differences) - m) / (1 + m))).sum(axis=1)
+        rich = np.logaddexp.reduce(logs) - math.log(64) >= math.log(2 / alpha)
+        low, high = (m, high) if rich else (low, m)
+    return low
 
 
-def test_wilson_is_the_reference() -> None:
-    interval = wilson(27, 30)
-    assert (interval.low, interval.high) == (pytest.approx(0.743789, abs=1e-6), pytest.approx(0.965400, abs=1e-6))
-    for bad in ((-1, 3), (4, 3), (0, 0)):
-        with pytest.raises(ValueError, match="got"):
-            wilson(*bad)
+@quick
+@given(scores, st.sampled_from([0.001, 0.02, 0.05, 0.5]))
+def test_the_sequence_is_its_formula(differences: list[float], alpha: float) -> None:
+    found = confidence_sequence(differences, alpha)
+    mirrored = [-difference for difference in differences]
+    expected = literal_bound(differences, alpha), -literal_bound(mirrored, alpha)
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-9)
+
+
+def test_very_many_distinct_differences_move_a_bound_by_nothing_that_matters() -> None:
+    differences = np.random.default_rng(2).uniform(-1, 1, 6000).tolist()
+    assert confidence_sequence(differences, 0.02).low == pytest.approx(literal_bound(differences, 0.02), abs=1e-7)
+
+
+@quick
+@given(st.lists(st.integers(-20, 20), min_size=1, max_size=9))
+def test_the_sign_flip_test_counts_all_patterns_of_signs(differences: list[int]) -> None:
+    patterns = list(itertools.product((-1, 1), repeat=len(differences)))
+    sums = [sum(sign * size for sign, size in zip(pattern, differences, strict=True)) for pattern in patterns]
+    expected = sum(abs(found) >= abs(sum(differences)) for found in sums) / len(patterns)
+    assert sign_flip([difference / 20 for difference in differences]).p == pytest.approx(expected)
+
+
+def test_drawn_sign_flips_are_close_to_all_of_them_and_repeatable() -> None:
+    differences = np.random.default_rng(5).normal(0.1, 0.3, 40)
+    found = sign_flip(differences)
+    assert found.p == pytest.approx(paired_t(differences).p, abs=0.01)
+    assert found == sign_flip(differences) != sign_flip(differences, seed=1)
+    assert sign_flip(pairs(15, 30, 5)).p == pytest.approx(mcnemar(15, 5, exact=True).p)
+
+
+@pytest.mark.parametrize("n", [6, 9, 20, 60, 101, 400])
+def test_the_latency_interval_is_where_wilcoxons_test_turns(n: int) -> None:
+    random = np.random.default_rng(n)
+    one, other = np.exp(random.normal(0, 1, n)), np.exp(random.normal(-0.2, 1, n))
+    found = latency_ratio(one, other)
+    logs = np.log(other / one)
+    method = "exact" if n <= 60 else "asymptotic"
+
+    def p(ratio: float) -> float:
+        return float(scipy_stats.wilcoxon(logs - math.log(ratio), method=method, correction=True).pvalue)
+
+    for bound, outward in ((found.low, 1 - 1e-9), (found.high, 1 + 1e-9)):
+        assert p(bound * outward) <= 0.0501 <= p(bound / outward**2) + 0.02
+    averages = (logs[:, None] + logs)[np.triu_indices(n)] / 2
+    assert math.log(found.estimate) == pytest.approx(np.median(averages))
+
+
+def test_the_latency_ratio_of_many_cases_needs_no_list_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(8)
+    one, other = np.exp(random.normal(0, 1, 700)), np.exp(random.normal(0.1, 1, 700))
+    listed = latency_ratio(one, other)
+    monkeypatch.setattr("abreast.stats.latency.ALL_PAIRS", 1)
+    counted = latency_ratio(one, other)
+    assert (counted.estimate, counted.low, counted.high) == pytest.approx((listed.estimate, listed.low, listed.high))
+
+
+def test_the_cost_of_a_correct_answer_is_fiellers_and_its_ratio_the_linear_one() -> None:
+    random = np.random.default_rng(4)
+    costs, others = random.gamma(2, 0.01, (2, 80))
+    right, more = (random.random(80) < 0.6).astype(float), (random.random(80) < 0.8).astype(float)
+    found = cost_per_correct(costs, right, others, more)
+    assert found.a.estimate == pytest.approx(costs.sum() / right.sum())
+    for bound in (found.a.low, found.a.high):  # where cost − ratio × correct is just significant
+        assert scipy_stats.ttest_1samp(costs - bound * right, 0).pvalue == pytest.approx(0.05)
+    assert found.ratio is not None
+
+    def log_ratio(weights: Any) -> float:
+        return math.log((others @ weights) / (more @ weights) / ((costs @ weights) / (right @ weights)))
+
+    pulls = [(log_ratio(np.ones(80) + 1e-6 * (np.arange(80) == i)) - log_ratio(np.ones(80))) * 80e6 for i in range(80)]
+    expected = scipy_stats.ttest_1samp(np.array(pulls) + log_ratio(np.ones(80)), 0).confidence_interval()
+    assert (found.ratio.low, found.ratio.high) == pytest.approx(np.exp(expected), rel=1e-4)
+
+
+def test_bradley_and_terrys_strengths_explain_the_wins() -> None:
+    wins = np.array([[0, 8, 9, 2.5], [2, 0, 6, 3], [1, 4, 0, 1], [1.5, 3, 2, 0]])
+    ranking = bradley_terry(wins)
+    assert sum(ranking.strengths) == pytest.approx(1)
+    assert [ranking.strengths[index] for index in ranking.order] == sorted(ranking.strengths, reverse=True)
+    for one in range(4):  # at the maximum of the likelihood everybody wins as often as foreseen
+        foreseen = sum((wins + wins.T)[one, other] * ranking.chance(one, other) for other in range(4) if other != one)
+        assert foreseen == pytest.approx(wins[one].sum())
+    assert bradley_terry([[0, 3], [1, 0]]).chance(0, 1) == pytest.approx(0.75)
+    assert bradley_terry([[0, 1e6, 0], [1, 0, 1e6], [1, 1, 0]]).order == (0, 1, 2)
+
+
+# What must hold for any data
+
+
+def ends(found: Any) -> tuple[float, float]:
+    return found.low, found.high
+
+
+@quick
+@given(scores)
+def test_swapping_the_arms_mirrors_everything(differences: list[float]) -> None:
+    mirrored = [-difference for difference in differences]
+    for method in (confidence_sequence, final_interval, paired_t):
+        low, high = ends(method(differences))
+        assert ends(method(mirrored)) == pytest.approx((-high, -low), abs=1e-9)
+    opposite = {"better": "worse", "worse": "better"}
+    one, other = verdict(differences), verdict(mirrored)
+    assert other.word == opposite.get(one.word, one.word)
+    assert other.p == pytest.approx(one.p, abs=1e-9)
+    assert sign_flip(differences[:12]).p == pytest.approx(sign_flip(mirrored[:12]).p)
+
+
+@quick
+@given(st.lists(st.tuples(st.floats(0.01, 100), st.floats(0.01, 100)), min_size=1, max_size=40))
+def test_swapping_the_arms_inverts_ratios(cases: list[tuple[float, float]]) -> None:
+    one, other = zip(*cases, strict=True)
+    forth, back = latency_ratio(one, other), latency_ratio(other, one)
+    assert back.estimate == pytest.approx(1 / forth.estimate)
+    assert back.high == pytest.approx(1 / forth.low if forth.low else math.inf)
+    right = [index % 2 for index in range(len(cases))]
+    there, again = cost_per_correct(one, right, other, right), cost_per_correct(other, right, one, right)
+    if there.ratio is None or again.ratio is None:
+        assert there.ratio is again.ratio is None
+    else:
+        assert again.ratio.estimate == pytest.approx(1 / there.ratio.estimate)
+
+
+@quick
+@given(scores, st.randoms())
+def test_one_look_does_not_depend_on_the_order(differences: list[float], random: Any) -> None:
+    shuffled = random.sample(differences, len(differences))
+    assert ends(confidence_sequence(shuffled)) == pytest.approx(ends(confidence_sequence(differences)), abs=1e-9)
+    assert ends(final_interval(shuffled)) == pytest.approx(ends(final_interval(differences)), abs=1e-9)
+
+
+@quick
+@given(counts)
+def test_intervals_of_a_higher_level_hold_those_of_a_lower_one(found: tuple[int, int, int]) -> None:
+    wins, _, losses = found
+    n = sum(found)
+    methods: list[Callable[[float], Any]] = [
+        lambda level: confidence_sequence(pairs(*found), 1 - level),
+        lambda level: bonett_price(wins, losses, n, level),
+        lambda level: wilson(wins, n, level),
+    ]
+    for method in methods:
+        narrow, middle, wide = (method(level) for level in (0.5, 0.95, 0.999))
+        assert wide.low <= middle.low <= narrow.low
+        assert narrow.high <= middle.high <= wide.high
+
+
+@quick
+@given(counts)
+def test_one_more_win_instead_of_a_tie_never_looks_worse(found: tuple[int, int, int]) -> None:
+    wins, ties, losses = found
+    before, after = pairs(wins, ties + 1, losses), pairs(wins + 1, ties, losses)
+    assert confidence_sequence(after).low >= confidence_sequence(before).low
+    assert confidence_sequence(after).high >= confidence_sequence(before).high - 1e-12
+    assert wilson(wins + 1, sum(found) + 1).low >= wilson(wins, sum(found) + 1).low
+    if wins >= losses:
+        assert mcnemar(wins + 1, losses).p <= mcnemar(wins, losses).p
+
+
+@quick
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_adjusted_p_values_are_larger_and_keep_their_order(ps: list[float]) -> None:
+    for adjust in (holm, stats.benjamini_hochberg):
+        adjusted = adjust(ps)
+        assert all(p - 1e-15 <= found <= 1 for p, found in zip(ps, adjusted, strict=True))
+        order = np.argsort(ps, kind="stable")
+        assert (np.diff(np.array(adjusted)[order]) >= -1e-15).all()
+    assert all(bh <= h + 1e-15 for bh, h in zip(stats.benjamini_hochberg(ps), holm(ps), strict=True))
+
+
+@quick
+@given(scores, st.sampled_from([(0.0, 5.0), (1.0, 10.0), (-2.0, -1.5)]))
+def test_scores_of_another_range_are_the_same_on_another_scale(
+    differences: list[float], scale: tuple[float, float]
+) -> None:
+    width = scale[1] - scale[0]
+    stretched = [difference * width for difference in differences]
+    one, other = verdict(differences, margin=0.05), verdict(stretched, margin=0.05 * width, scale=scale)
+    assert (other.word, other.reason, other.needed) == (one.word, one.reason, one.needed)
+    assert one.interval is not None
+    assert other.interval is not None
+    assert ends(other.interval) == pytest.approx([end * width for end in ends(one.interval)], abs=1e-9)
+    look, wide = confidence_sequence(differences), confidence_sequence(stretched, scale=scale)
+    assert ends(wide) == pytest.approx([end * width for end in ends(look)], abs=1e-9)
+
+
+@quick
+@given(scores, st.integers(1, 15))
+def test_a_running_sequence_keeps_the_narrowest_bounds_of_all_looks(differences: list[float], every: int) -> None:
+    sequence, low, high, p = RunningSequence(alpha=0.05), -1.0, 1.0, 1.0
+    for start in range(0, len(differences), every):
+        running = sequence.observe(differences[start : start + every])
+        look = confidence_sequence(differences[: start + every])
+        low, high, p = max(low, look.low), min(high, look.high), min(p, look.p)
+        assert (*ends(running), running.p) == pytest.approx((low, high, p), abs=1e-9)
+        assert running.n == look.n
+        assert running.estimate == pytest.approx(look.estimate)
+
+
+@quick
+@given(scores, st.lists(st.integers(1, 6), min_size=80, max_size=80), st.integers(1, 7))
+def test_a_running_sequence_takes_in_whole_groups_however_the_batches_cut_them(
+    differences: list[float], sizes: list[int], every: int
+) -> None:
+    groups = np.repeat(np.arange(len(sizes)), sizes)[: len(differences)].tolist()
+    sequence = RunningSequence(alpha=0.05)
+    for start in range(0, len(differences), every):
+        sequence.observe(differences[start : start + every], groups[start : start + every])
+    last = sequence.finish()
+    assert last.n == len(set(groups))
+    one = confidence_sequence(differences, groups=groups)
+    assert last.low >= one.low - 1e-9
+    assert last.high <= one.high + 1e-9
+
+
+def test_a_group_that_comes_back_is_refused() -> None:
+    sequence = RunningSequence()
+    sequence.observe([0, 0, 1], ["a", "b", "b"])
+    with pytest.raises(ValueError, match="'a' came back"):
+        sequence.observe([1], ["a"])
+    with pytest.raises(ValueError, match="with every batch, or with none"):
+        sequence.observe([1])
+
+
+# The verdict
+
+
+def test_a_verdict_has_five_words() -> None:
+    assert verdict(pairs(40, 140, 20)).word == "better"
+    assert verdict(pairs(20, 140, 40)).word == "worse"
+    assert verdict(pairs(20, 960, 20), margin=0.03).word == "equivalent"
+    assert verdict(pairs(25, 155, 20), margin=0.05).word == "not worse"
+    assert verdict(pairs(25, 155, 20)).word == "inconclusive"
+    assert [verdict(pairs(*found), margin=0.03).settled for found in ((40, 140, 20), (20, 960, 20))] == [True, True]
+    assert not verdict(pairs(25, 155, 20), margin=0.05).settled, "it may yet turn out better"
+
+
+def test_at_the_planned_number_of_cases_both_intervals_count() -> None:
+    differences = pairs(40, 140, 20)
+    found = verdict(differences, planned=200)
+    look, final = confidence_sequence(differences, 0.02), final_interval(differences, 0.97)
+    assert found.interval == stats.Interval(0.1, max(look.low, final.low), min(look.high, final.high), 0.95)
+    assert found.p == final.p == mcnemar(40, 20).p
+    before = verdict(differences, planned=201)
+    assert (before.word, before.final, before.p) == ("inconclusive", None, look.p)
+    assert before.interval == stats.Interval(0.1, look.low, look.high, 0.95)
+
+
+def test_with_fewer_than_sixty_planned_cases_the_verdict_comes_at_the_end() -> None:
+    differences = pairs(30, 25, 4)
+    found = verdict(differences, planned=59)
+    assert (found.word, alphas(59)) == ("better", (0.0, 0.05))
+    assert found.interval == stats.Interval(26 / 59, *ends(bonett_price(30, 4, 59)), 0.95)
+    early = verdict(differences[:40], planned=59)
+    assert (early.word, early.settled) == ("inconclusive", False)
+    assert early.reason.startswith("40 of 59 planned cases are there")
+    assert verdict(differences[:40], planned=60).word == "better"
+
+
+def test_cases_beyond_the_planned_ones_feed_the_sequence_alone() -> None:
+    first, further = pairs(10, 81, 9), pairs(60, 40, 0)
+    found = verdict(first + further, planned=100)
+    assert found.final == final_interval(first, 0.97)
+    assert (found.word, found.cases) == ("better", 200)
+
+
+def test_bounds_seen_on_the_way_stay() -> None:
+    sequence = RunningSequence(alpha=0.02)
+    seen = sequence.observe(pairs(30, 30, 5))
+    assert seen.low > 0
+    after = sequence.observe(pairs(0, 0, 20))
+    differences = pairs(30, 30, 5) + pairs(0, 0, 20)
+    assert verdict(differences, planned=300).word == "inconclusive"
+    assert verdict(differences, planned=300, seen=after).word == "better"
+    with pytest.raises(ValueError, match=r"observed at level 0\.98, this verdict needs 0\.99"):
+        verdict(differences, planned=300, seen=after, comparisons=2)
 
 
 def test_a_verdict_needs_ten_cases_that_differ() -> None:
@@ -53,15 +435,9 @@ def test_a_verdict_needs_ten_cases_that_differ() -> None:
     assert "too few informative cases: 9 of 109" in verdict([1.0] * 9 + [0.0] * 100).reason
     assert verdict([1.0] * 10 + [0.0] * 100).word == "better"
     assert verdict([-1.0] * 10 + [0.0] * 100).word == "worse"
-    assert verdict([]).word == "inconclusive"
-
-
-def test_verdicts_on_no_difference_are_wrong_in_about_one_of_twenty_at_most() -> None:
-    random = np.random.default_rng(11)
-    wrong = sum(
-        verdict(random.choice([-1.0, 0.0, 1.0], 100, p=[0.2, 0.6, 0.2])).word != "inconclusive" for _ in range(2000)
-    )
-    assert wrong / 2000 < 0.065
+    alike = verdict([0.0] * 400, margin=0.05)
+    assert alike.word == "inconclusive"
+    assert alike.reason.endswith("still, the whole interval lies inside the margin")
 
 
 def test_few_groups_decide_nothing() -> None:
@@ -71,6 +447,219 @@ def test_few_groups_decide_nothing() -> None:
     assert "too few groups: 2" in found.reason
 
 
+def test_groups_of_one_change_nothing_and_groups_of_alike_cases_widen_the_interval() -> None:
+    values = np.repeat(np.random.default_rng(3).uniform(-0.7, 1, 40), 5)
+    alone = paired_t(values, groups=list(range(len(values))))
+    assert alone.low == pytest.approx(paired_t(values).low)
+    of_five = [index // 5 for index in range(len(values))]
+    grouped = paired_t(values, groups=of_five)
+    assert grouped.high - grouped.low > 1.8 * (alone.high - alone.low)
+    found, single = verdict(values, groups=of_five), verdict(values)
+    assert found.look is not None
+    assert ends(found.look) == pytest.approx(ends(confidence_sequence(values[::5], 0.02)))
+    assert found.look.n == 40
+    assert found.final == final_interval(values, 0.97, of_five)
+    assert found.needed is not None
+    assert single.needed is not None
+    assert found.needed > 3 * single.needed
+
+
+def test_several_variants_share_the_chance_of_error_in_holms_order() -> None:
+    strong, fair, none = pairs(30, 166, 4), pairs(24, 166, 10), pairs(10, 181, 9)
+    found = verdicts({"none": none, "strong": strong, "fair": fair})
+    assert {name: result.word for name, result in found.items()} == {
+        "none": "inconclusive",
+        "strong": "better",
+        "fair": "inconclusive",
+    }
+    looks, finals = {0.02 / 3}, {"strong": 0.03 / 3, "fair": 0.03 / 2, "none": 0.03 / 2}
+    for name, result in found.items():
+        assert result.look is not None
+        assert result.final is not None
+        assert {round(1 - result.look.level, 12)} == {round(look, 12) for look in looks}
+        assert 1 - result.final.level == pytest.approx(finals[name])
+    assert verdicts({"fair": fair})["fair"] == verdict(fair)
+    assert verdict(fair).word == "better", "alone it would have been"
+    assert verdicts({"fair": fair, "copy": fair}, planned={"fair": 300, "copy": 200})["fair"].final is None
+
+
+def test_a_verdict_says_how_many_cases_are_still_needed() -> None:
+    differences = pairs(20, 70, 14)
+    found = verdict(differences, planned=104)
+    spread = float(np.std(differences, ddof=1))
+    assert (found.effect, found.needed) == (0.1, cases_needed(spread, 0.1))
+    assert found.still_needed == cases_needed(spread, 0.1) - 104
+    assert verdict(differences, margin=0.05).needed == cases_needed(spread, 0.05)
+    assert verdict(differences, effect=0.5).still_needed == 0
+    assert verdict(pairs(2, 48, 0)).needed == 250, "until ten of them can be expected to differ"
+    assert verdict([0.0] * 50).needed is None
+
+
+def test_where_t_alone_decides_the_sign_flip_test_is_asked() -> None:
+    nearly_alike = [0.8 + 0.001 * step for step in range(11)]
+    doubtful = verdict([*nearly_alike[:9], -nearly_alike[9], -nearly_alike[10]])
+    assert (doubtful.word, doubtful.caution) == ("better", "the sign-flip test does not confirm it: p = 0.065")
+    clear = verdict([*nearly_alike[:10], -nearly_alike[10]])
+    assert (clear.word, clear.caution) == ("better", "")
+
+
+# Edges
+
+
+def test_all_ties() -> None:
+    ties = [0.0] * 30
+    look = confidence_sequence(ties)
+    assert look.low == -look.high
+    assert (look.p, mcnemar(0, 0).p, sign_flip(ties).p, paired_t(ties).p) == (1, 1, 1, 1)
+    assert ends(paired_t(ties)) == (0, 0)
+    assert final_interval(ties).method == "confidence sequence"
+    assert bonett_price(0, 0, 30).low == -bonett_price(0, 0, 30).high < 0
+    assert verdict(ties).word == "inconclusive"
+
+
+def test_all_wins() -> None:
+    look = confidence_sequence([1.0] * 50)
+    assert (look.high, look.estimate) == (1, 1)
+    assert look.low > 0.79
+    assert mcnemar(50, 0).p == pytest.approx(0.5**50)
+    assert bonett_price(50, 0, 50).high == 1
+    assert ends(wilson(50, 50))[1] == 1
+    assert wilson(0, 50).low == 0
+    assert verdict([1.0] * 50).word == "better"
+    assert confidence_sequence([-1.0] * 50).low == -1
+
+
+def test_one_case() -> None:
+    assert -1 < confidence_sequence([1.0]).low < -0.9
+    assert final_interval([0.5]).method == "confidence sequence"
+    found = verdict([1.0])
+    assert (found.word, found.needed, found.cases) == ("inconclusive", None, 1)
+    assert ends(latency_ratio([1.0], [2.0])) == (0, math.inf)
+    alone = cost_per_correct([1.0], [1.0], [2.0], [1.0])
+    assert alone.ratio == stats.Interval(2.0, 0.0, math.inf)
+    assert (sign_flip([0.3]).p, mcnemar(1, 0).p) == (1, 0.5)
+
+
+def test_no_case_is_no_verdict() -> None:
+    found = verdict([], planned=100)
+    assert (found.word, found.interval, found.reason) == ("inconclusive", None, "no case is compared")
+
+
+def test_differences_that_are_all_alike_are_not_certainty() -> None:
+    found = final_interval([0.2] * 40)
+    assert found.method == "confidence sequence"
+    assert found.low < 0.15
+    assert verdict([0.2] * 40).word == "better"
+    assert verdict([0.02] * 40).word == "inconclusive"
+
+
+def test_nothing_correct_costs_infinitely_much() -> None:
+    none, some = cost_per_correct([1, 1], [0, 0], [1, 1], [1, 0]), cost_per_correct([1, 1], [1, 0], [1, 1], [0, 0])
+    assert (none.a.estimate, none.ratio) == (math.inf, stats.Interval(0.0, 0.0, math.inf))
+    assert (some.b.estimate, some.ratio) == (math.inf, stats.Interval(math.inf, 0.0, math.inf))
+    assert cost_per_correct([1], [0], [1], [0]).ratio is None
+    assert cost_per_correct([0, 0], [1, 1], [0, 0], [1, 1]).ratio is None, "free against free"
+    rare = cost_per_correct([1.0] * 30, [1.0] + [0.0] * 29, [1.0] * 30, [1.0] * 30)
+    assert (rare.a.high, rare.b.high) == (math.inf, 1), "with one of thirty it may be that none is correct"
+    assert 0 < rare.a.low < 30
+
+
+def test_a_contender_that_never_lost_has_no_strength() -> None:
+    with pytest.raises(ValueError, match="contender 1 never won against 0"):
+        bradley_terry([[0, 3], [0, 0]])
+    assert bradley_terry([[0, 3.5], [0.5, 0]]).chance(0, 1) == pytest.approx(0.875)
+
+
 def test_needed_cases_and_the_smallest_effect_are_inverse() -> None:
     needed = cases_needed(0.5, 0.1)
     assert smallest_detectable(0.5, needed) <= 0.1 < smallest_detectable(0.5, needed - 2)
+    deviates = scipy_stats.norm.ppf(0.985) + scipy_stats.norm.ppf(0.8)
+    assert needed == math.ceil((deviates * 0.5 / 0.1) ** 2) == 227
+    assert cases_needed(0.0, 0.1) == 2
+
+
+def test_futility_is_the_chance_that_the_rest_decides() -> None:
+    differences, planned = pairs(14, 72, 14), 500
+    spread, rest, n = float(np.std(differences, ddof=1)), 400, 100
+    foreseen = scipy_stats.norm(0, spread * math.sqrt(rest + rest**2 / n))
+    expected = 2 * foreseen.sf(scipy_stats.norm.ppf(0.985) * spread * math.sqrt(planned))
+    assert futility(differences, planned).chance == pytest.approx(expected)
+    assert not futility(differences, planned).stop
+    assert futility(pairs(50, 300, 50), planned).stop
+    assert not futility(pairs(50, 300, 50), planned, margin=0.1).stop, "it may come out as not worse"
+    assert not futility(pairs(5, 15, 5), 30).stop, "too early to say"
+    assert not futility([0.0] * 60, 300).stop
+    assert futility([0.0] * 250, 300).stop
+    assert futility([0.2] * 60, 300).chance == 1
+
+
+BAD: list[tuple[Callable[[], Any], str]] = [
+    (lambda: wilson(-1, 3), "successes must lie between 0 and n, got -1 of 3"),
+    (lambda: wilson(4, 3), "got 4 of 3"),
+    (lambda: wilson(0, 0), "n must be a whole number of at least 1, got 0"),
+    (lambda: wilson(1, 2, level=1.0), "level must lie between 0 and 1, got 1.0"),
+    (lambda: mcnemar(-1, 3), "wins must be a whole number of at least 0, got -1"),
+    (lambda: mcnemar(1, 0.5), "losses must be a whole number"),  # type: ignore[arg-type]
+    (lambda: bonett_price(3, 3, 5), r"3 \+ 3 of 5"),
+    (lambda: paired_t([]), "differences: at least 2 needed, got none"),
+    (lambda: paired_t([1.0, math.nan]), "finite numbers, got nan at index 1"),
+    (lambda: paired_t([1.0, 0.5], groups=[1]), "as many groups as differences are needed, got 1 and 2"),
+    (lambda: paired_t([1.0, 0.5], groups=[1, 1]), "at least two groups are needed, got 1"),
+    (lambda: paired_t([1.0, 0.5], level=95), "level must lie between 0 and 1, got 95"),
+    (lambda: sign_flip([]), "at least 1 needed, got none"),
+    (lambda: confidence_sequence([]), "at least 1 needed, got none"),
+    (lambda: confidence_sequence(["a"]), "must be numbers"),  # type: ignore[list-item]
+    (lambda: confidence_sequence([[0.1]]), "flat list"),  # type: ignore[list-item]
+    (lambda: confidence_sequence([0.5, 3.0]), r"lie within ±1, got 3 at index 1; .* scale=\(low, high\)"),
+    (lambda: confidence_sequence([0.5], scale=(1, 1)), "low < high"),
+    (lambda: confidence_sequence([0.5], alpha=1.0), "alpha must be"),
+    (lambda: confidence_sequence([0.5], margin=-0.1), "margin must be"),
+    (lambda: final_interval([2.0]), "lie within"),
+    (lambda: verdict([2.0]), "lie within"),
+    (lambda: verdict([0.5], planned=0), "planned must be a whole number of at least 1, got 0"),
+    (lambda: verdict([0.5], 0.95), "planned must be a whole number"),  # type: ignore[arg-type]
+    (lambda: verdict([0.5], margin=1.5), "margin must be at least 0 and less than 1, got 1.5"),
+    (lambda: verdict([0.5], groups=["a", "b"]), "as many groups"),
+    (lambda: verdicts({}), "at least one variant"),
+    (lambda: futility([0.5, 0.1], planned=-3), "planned"),
+    (lambda: holm([0.5, 1.5]), "between 0 and 1"),
+    (lambda: stats.benjamini_hochberg([]), "at least 1 needed"),
+    (lambda: pass_at_k(3, 4, 1), "cannot be more than n"),
+    (lambda: pass_hat_k(3, 2, 0), "k must be a whole number of at least 1"),
+    (lambda: latency_ratio([1.0], [1.0, 2.0]), "same cases, got 1 and 2"),
+    (lambda: latency_ratio([0.0], [1.0]), "above 0, got 0.0"),
+    (lambda: cost_per_correct([1], [1], [1, 2], [1, 0]), "same cases, got 1 and 2"),
+    (lambda: cost_per_correct([1], [1, 0], [1], [1]), "a cost and a score for each case, got 1 and 2"),
+    (lambda: cost_per_correct([-1], [1], [1], [1]), "at least 0, got -1"),
+    (lambda: cost_per_correct([1], [2], [1], [1]), r"in \[0, 1\]"),
+    (lambda: cases_needed(0.5, 0.0), "effect must be above 0, got 0.0"),
+    (lambda: cases_needed(-0.5, 0.1), "sd must be at least 0"),
+    (lambda: smallest_detectable(0.5, 0), "n must be a whole number"),
+    (lambda: bradley_terry([[0, 1]]), "square table"),
+    (lambda: bradley_terry([[1, 1], [1, 0]]), "diagonal"),
+    (lambda: bradley_terry([[0, -1], [1, 0]]), "at least 0"),
+    (lambda: RunningSequence(alpha=-0.1), "alpha must be"),
+    (lambda: alphas(0), "planned"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_input_is_refused_in_plain_words(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_lists_tuples_and_arrays_are_all_welcome() -> None:
+    differences = pairs(20, 30, 5)
+    for given_as in (differences, tuple(differences), np.array(differences), np.array(differences, dtype=np.int8)):
+        assert verdict(given_as) == verdict(differences)
+
+
+def test_the_common_path_does_not_load_scipy() -> None:
+    code = (
+        "import sys; from abreast import stats; "
+        "stats.verdict([1, 0, 0, -1, 1] * 20, groups=None); stats.verdict([0.5, 0.2, -0.1] * 100); "
+        "stats.RunningSequence().observe([0.1]); stats.wilson(3, 4); stats.latency_ratio([1] * 9, [2] * 9); "
+        "sys.exit('scipy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
