@@ -6,6 +6,7 @@ import itertools
 import math
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -600,6 +601,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: wilson(1, 2, level=1.0), "level must lie between 0 and 1, got 1.0"),
     (lambda: mcnemar(-1, 3), "wins must be a whole number of at least 0, got -1"),
     (lambda: mcnemar(1, 0.5), "losses must be a whole number"),  # type: ignore[arg-type]
+    (lambda: mcnemar("1", 2), "wins must be a whole number of at least 0, got '1'"),  # type: ignore[arg-type]
     (lambda: bonett_price(3, 3, 5), r"3 \+ 3 of 5"),
     (lambda: paired_t([]), "differences: at least 2 needed, got none"),
     (lambda: paired_t([1.0, math.nan]), "finite numbers, got nan at index 1"),
@@ -653,6 +655,14 @@ def test_lists_tuples_and_arrays_are_all_welcome() -> None:
     differences = pairs(20, 30, 5)
     for given_as in (differences, tuple(differences), np.array(differences), np.array(differences, dtype=np.int8)):
         assert verdict(given_as) == verdict(differences)
+
+
+def test_a_look_at_a_hundred_thousand_cases_takes_milliseconds() -> None:
+    differences = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], 100_000)
+    confidence_sequence(differences[:10])
+    began = time.process_time()
+    confidence_sequence(differences, 0.02)
+    assert time.process_time() - began < 0.1, "3 ms, on a machine that does nothing else"
 
 
 def test_the_common_path_does_not_load_scipy() -> None:

@@ -202,9 +202,9 @@ def test_futility_saves_cases_where_there_is_no_difference_and_costs_little_wher
 def test_verdicts_on_no_difference_are_wrong_in_about_one_of_twenty_at_most() -> None:
     random = np.random.default_rng(11)
     for n in (40, 100):
-        outcomes = random.choice([-1.0, 0.0, 1.0], (1000, n), p=[0.2, 0.6, 0.2])
+        outcomes = random.choice([-1.0, 0.0, 1.0], (700, n), p=[0.2, 0.6, 0.2])
         assert np.mean([verdict(row).word != "inconclusive" for row in outcomes]) < 0.06
-    scores = np.clip(random.normal(0, 0.3, (600, 80)), -1, 1)
+    scores = np.clip(random.normal(0, 0.3, (400, 80)), -1, 1)
     assert np.mean([verdict(row).word != "inconclusive" for row in scores]) < 0.07
 
 

@@ -56,7 +56,8 @@ def width(scale: Scale) -> float:
 
 def whole(value: float, name: str, least: int = 0) -> int:
     """A count."""
-    if isinstance(value, bool) or not math.isfinite(value) or int(value) != value or value < least:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or int(value) != value or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return int(value)
 
