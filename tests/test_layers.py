@@ -11,7 +11,7 @@ SOURCE = Path(abreast.__file__).parent
 
 LAYERS = [
     ["model", "errors", "headers", "digest"],
-    ["python_source", "own_modules", "object_content", "code_digest", "python_reference"],
+    ["code"],
     ["stats"],
     ["store"],
     ["targets", "scorers"],

@@ -35,10 +35,12 @@ import pydantic
 import pytest
 
 import abreast
-from abreast import Case, Experiment, Variant, code_digest, python_source
-from abreast.code_digest import source_digest
+from abreast import Case, Experiment, Variant
+from abreast.code import digest as code_digest
+from abreast.code import source as python_source
+from abreast.code.digest import source_digest
+from abreast.code.reference import load_function
 from abreast.errors import BadInput
-from abreast.python_reference import load_function
 from conftest import Folder
 
 
@@ -717,7 +719,7 @@ SOURCE = Path(abreast.__file__).parents[1]
 def run_script(path: Path, script: str, seed: str = "0", python: str = sys.executable, **environment: str) -> str:
     file = path / "script.py"
     file.write_text(
-        textwrap.dedent(script) + "\nfrom abreast.code_digest import source_digest\nprint(source_digest(f))\n"
+        textwrap.dedent(script) + "\nfrom abreast.code.digest import source_digest\nprint(source_digest(f))\n"
     )
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1", **environment}
     environment["PYTHONPATH"] = f"{environment.get('PYTHONPATH', '')}{os.pathsep}{SOURCE}"

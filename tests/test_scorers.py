@@ -20,11 +20,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abreast import python_reference, scorers
-from abreast.code_digest import source_digest
+from abreast import scorers
+from abreast.code import reference
+from abreast.code.digest import source_digest
+from abreast.code.reference import load_function
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
-from abreast.python_reference import load_function
 from abreast.scorers import KINDS, Scorer, build
 from abreast.scorers.folding import folded
 from abreast.scorers.negation import Phrases
@@ -48,7 +49,7 @@ def test_the_examples_in_the_docstrings_run(name: str) -> None:
 
 
 def test_the_examples_of_python_references_run() -> None:
-    assert doctest.testmod(python_reference).failed == 0
+    assert doctest.testmod(reference).failed == 0
 
 
 # Building
@@ -807,7 +808,7 @@ def test_a_reference_reaches_into_classes_and_the_working_folder(
 
 def digest_in_script(tmp_path: Path, script: str) -> str:
     path = tmp_path / "script.py"
-    body = textwrap.dedent(script) + "\nfrom abreast.code_digest import source_digest\nprint(source_digest(f))\n"
+    body = textwrap.dedent(script) + "\nfrom abreast.code.digest import source_digest\nprint(source_digest(f))\n"
     path.write_text(body)
     return subprocess.run(
         [sys.executable, path], capture_output=True, text=True, check=True, cwd=tmp_path

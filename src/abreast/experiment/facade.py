@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.analyse import analyse
+from abreast.code.reference import add_to_path
 from abreast.errors import BadInput, suggestion
 from abreast.experiment.options import Options, Result
 from abreast.experiment.prepared import Prepared
@@ -20,7 +21,6 @@ from abreast.experiment.stored import reopened
 from abreast.model import Variant
 from abreast.plan import Plan, variant_digest
 from abreast.preflight import Finding
-from abreast.python_reference import add_to_path
 from abreast.spec import Limits, Selection, Spec, load_cases, load_spec, validated
 from abreast.spec.scorers import build_scorers, check_expected, primary_column
 from abreast.spec.values import shown_path

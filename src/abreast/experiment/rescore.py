@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from abreast.code.reference import add_to_path
 from abreast.errors import BadInput
 from abreast.execute.scoring import scored, unscored
-from abreast.python_reference import add_to_path
 from abreast.spec import Spec, load_spec, validated
 from abreast.spec.scorers import build_scorers, primary_column
 from abreast.store import Store

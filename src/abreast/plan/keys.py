@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from abreast.code_digest import source_digest
+from abreast.code.digest import source_digest
 from abreast.digest import compose
 from abreast.model import Variant
 from abreast.plan.plan import Plan

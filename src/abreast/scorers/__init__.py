@@ -46,7 +46,7 @@ def build(kind: str | Callable[..., Any], settings: Mapping[str, Any] | None = N
     if not isinstance(kind, str):
         return _from_function(kind, getattr(kind, "__name__", type(kind).__name__), given)
     if kind.startswith("python:"):
-        from abreast.python_reference import load_function
+        from abreast.code.reference import load_function
 
         return _from_function(load_function(kind), kind, given)
     if kind in _FAMILIES:

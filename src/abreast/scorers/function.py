@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from abreast.code_digest import source_digest
+from abreast.code.digest import source_digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
 from abreast.scorers.base import Mark, Settings, is_column, short

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from abreast.code_digest import source_digest
+from abreast.code.digest import source_digest
+from abreast.code.reference import load_function
 from abreast.digest import compose
 from abreast.errors import BadInput, Crashed, NoAnswer, suggestion
 from abreast.model import Answer, Executor, Request, Trial, Usage
-from abreast.python_reference import load_function
 from abreast.targets.base import Place, Sees, Workers
 from abreast.targets.request import Renderer
 

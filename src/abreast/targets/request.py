@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from abreast.code_digest import source_digest
+from abreast.code.digest import source_digest
+from abreast.code.reference import load_function
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, Crashed
 from abreast.model import Case, Request, Trial
-from abreast.python_reference import load_function
 
 if TYPE_CHECKING:
     import jinja2

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from abreast.errors import BadInput
-from abreast.object_content import (
+from abreast.code.content import (
     ACCESSORS,
     BUILTIN,
     CODE,
@@ -34,8 +33,9 @@ from abreast.object_content import (
     is_service,
     qualified_name,
 )
-from abreast.own_modules import Home, Modules, home, is_standard, project_of
-from abreast.python_source import Definition, code_parts, names_in
+from abreast.code.modules import Home, Modules, home, is_standard, project_of
+from abreast.code.source import Definition, code_parts, names_in
+from abreast.errors import BadInput
 
 
 def source_digest(function: Any, versioned: bool = False) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from abreast.code.modules import is_own_file
 from abreast.errors import BadInput, suggestion
-from abreast.own_modules import is_own_file
 
 _PREFIX = "python:"
 _LONGEST_HINT = 300

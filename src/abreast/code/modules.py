@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from abreast.python_source import Definition, Import, Source, is_compiled_from, read
+from abreast.code.source import Definition, Import, Source, is_compiled_from, read
 
 Home = Literal["script", "user", "foreign"]
 SCRIPTS = ("__main__", "__mp_main__")

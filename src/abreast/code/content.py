@@ -14,8 +14,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import PurePath
 from typing import Any
 
+from abreast.code.modules import home, is_standard
 from abreast.digest import digest
-from abreast.own_modules import home, is_standard
 
 Piece = str | tuple[str, Any]
 """A text, or a value under a name, which is made of something in turn."""
