@@ -132,7 +132,7 @@ def overhead() -> bool:
         "10,000 instant trials, durable: CPU a trial",
         f"{each:.3f} ms ({ours.cpu / 10_000 * 1000:.3f} with start-up; {ratio:.1f} × bare)",
         "≤ 0.2 ms",
-        ours.cpu / 10_000 * 1000 <= 0.2,
+        each <= 0.2,  # imports and start-up are no trial's: they are shown beside it
     )
 
 

@@ -32,43 +32,54 @@ class Listeners(Listener):
     """Several, as one. One that breaks (a closed pipe, a full disk) hears no more: it must not end a run."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
-        self._all = tuple(listeners)
+        self._all: list[Listener] = []
+        for listener in listeners:
+            self._all += listener._all if isinstance(listener, Listeners) else [listener]
+        self._sort()
+
+    def _sort(self) -> None:
+        """Who listens to what: most listen to little, and this is asked for every trial."""
+        self._started, self._retried, self._finished, self._stored, self._event = (
+            [each for each in self._all if getattr(type(each), name) is not getattr(Listener, name)]
+            for name in ("started", "retried", "finished", "stored", "event")
+        )
 
     def started(self, job: Job, in_flight: int) -> None:
-        for listener in self._all:
+        for listener in self._started:
             try:
                 listener.started(job, in_flight)
             except Exception as error:  # noqa: BLE001 - said to those that still listen
                 self._leave_out(listener, error)
 
     def retried(self, job: Job, failure: Failure, delay: float) -> None:
-        for listener in self._all:
+        for listener in self._retried:
             try:
                 listener.retried(job, failure, delay)
             except Exception as error:  # noqa: BLE001
                 self._leave_out(listener, error)
 
     def finished(self, job: Job, outcome: Outcome) -> None:
-        for listener in self._all:
+        for listener in self._finished:
             try:
                 listener.finished(job, outcome)
             except Exception as error:  # noqa: BLE001
                 self._leave_out(listener, error)
 
     def stored(self, jobs: Sequence[Job]) -> None:
-        for listener in self._all:
+        for listener in self._stored:
             try:
                 listener.stored(jobs)
             except Exception as error:  # noqa: BLE001
                 self._leave_out(listener, error)
 
     def event(self, kind: str, **detail: Any) -> None:
-        for listener in self._all:
+        for listener in self._event:
             try:
                 listener.event(kind, **detail)
             except Exception as error:  # noqa: BLE001
                 self._leave_out(listener, error)
 
     def _leave_out(self, broken: Listener, error: Exception) -> None:
-        self._all = tuple(listener for listener in self._all if listener is not broken)
+        self._all = [listener for listener in self._all if listener is not broken]
+        self._sort()
         self.event("warning", message=f"{type(broken).__name__} broke and is left out ({error})")

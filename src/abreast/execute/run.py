@@ -221,7 +221,9 @@ class Execution:
         return Ending(scheduler.stopped, scheduler.why, scheduler.fix, stored[0], in_flight, error)
 
     def _spent(self) -> list[Spent]:
-        """What this run has taken before, its warm-ups included."""
+        """What this run has taken before, its warm-ups included; a look at every trial, so only where a limit asks."""
+        if not self.limits.count_what_is_spent:
+            return []
         found = []
         warmups = warmup_costs(self.store, self.held.run_id)
         for variant, row in zip(self.plan.variants, self.store.spent(self.held.run_id, len(self.targets)), strict=True):

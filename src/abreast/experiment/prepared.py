@@ -51,8 +51,9 @@ class Prepared:
         self.exists = store.exists()
         self.continues = self._unfinished_run()
         self.reuses = self._reusable()
+        self._marked: object = None  # the state of the run when it was looked at
         if self.continues:
-            mark_done(plan, store, store.run(self.continues)["run_id"], not options.retry_failed)
+            self._mark_done(store.run(self.continues)["run_id"])
         self.done_before = int(plan.done.sum())
         self.simulated = any(target.simulated for target in targets)
         self.estimate = self._estimate()
@@ -68,12 +69,13 @@ class Prepared:
     def _estimate(self) -> Estimate:
         left = ~self.plan.done
         left[[reuse.position for reuse in self.reuses]] = False
-        earlier = history(self.store, [target.name for target in self.targets]) if self.exists else History()
+        names = [target.name for target in self.targets]
+        earlier = history(self.store, names, self.plan.digests) if self.exists else History()
         return estimate(self.plan, left, self.targets, self.spec.limits, earlier)
 
     def _spent(self) -> float:
         """Dollars that the run which goes on has spent before."""
-        if not self.continues:
+        if not self.continues or self.spec.limits.budget_usd is None:  # nobody asks
             return 0.0
         run_id = self.store.run(self.continues)["run_id"]
         warmups = warmup_costs(self.store, run_id).values()
@@ -175,8 +177,15 @@ class Prepared:
         if self.options.retry_failed or self._reuses_retried():
             self.store.note_retried_failures(held)
         self.store.close()
-        mark_done(self.plan, self.store, held.run_id, not self.options.retry_failed)
+        self._mark_done(held.run_id)
         return held
+
+    def _mark_done(self, run_id: int) -> None:
+        """What the run has. Looked at again once it is ours, but only if somebody wrote in between."""
+        state = self.store.rows("SELECT COUNT(*), MAX(seq) FROM trials WHERE run_id = ?", (run_id,))
+        if state != self._marked:
+            mark_done(self.plan, self.store, run_id, not self.options.retry_failed)
+            self._marked = state
 
     def _reuses_retried(self) -> bool:
         return bool(self.reuses) and self.store.sources_retried([reuse.run_id for reuse in self.reuses])

@@ -49,7 +49,7 @@ class Expects:
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 Whole = Annotated[StrictInt, Field(ge=1, le=1_000_000), Expects("a whole number of at least 1")]
@@ -211,6 +211,12 @@ class Limits(TargetLimits):
     targets: Annotated[dict[str, TargetLimits], Expects("a mapping of targets to limits")] = Field(
         default_factory=dict, description="The same for one target, by its name"
     )
+
+    @property
+    def count_what_is_spent(self) -> bool:
+        """Whether one of them needs to know what the run took before."""
+        every = (self, *self.targets.values())
+        return any(own.budget_usd or own.budget_tokens or own.tokens_per_minute for own in every)
 
     def of(self, target: str) -> TargetLimits:
         """What holds for one target: its own where given, else the general ones."""
