@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections import deque
 from typing import Any
 
+import psutil
+
+from abreast.store import open_store
 from benchmarks import measure, server
+from benchmarks.runner import write_cases
 
 RETRIES = 50
 
@@ -134,4 +140,42 @@ def declared_rate() -> bool:
     )
 
 
-ALL = (capacity_20, capacity_50, capacity_that_dips, one_refusal, a_stalled_target, declared_rate)
+HUNGRY = """\
+import time
+
+def predict(case):
+    block = bytearray(1_000_000_000)
+    for page in range(0, len(block), 4096):
+        block[page] = 1
+    time.sleep(0.5)
+    return "yes"
+"""
+HUNGRY_SPEC = """\
+cases: cases.jsonl
+target: python:hungry:predict
+variants: {one: {}, two: {}}
+scorers: [exact]
+limits: {parallel: 40}
+"""
+
+
+def hungry() -> bool:
+    """40 trials of 1 GB, all of them allowed at once: the machine keeps some memory, and all of them finish."""
+    with measure.folder() as path:
+        (path / "hungry.py").write_text(HUNGRY)
+        (path / "spec.yaml").write_text(HUNGRY_SPEC)
+        write_cases(path / "cases.jsonl", 20)
+        lowest = total = psutil.virtual_memory().total
+        command = [sys.executable, "-m", "abreast", "run", "spec.yaml", "--quiet"]
+        process = subprocess.Popen(command, cwd=path, stdout=subprocess.DEVNULL)
+        while process.poll() is None:
+            lowest = min(lowest, psutil.virtual_memory().available)
+            time.sleep(0.05)
+        with open_store(path / "results.db") as store:
+            ((finished, most),) = store.rows("SELECT SUM(status = 'ok'), MAX(in_flight) FROM trials")
+    figure = f"{finished} finish, {most} at once at most, {lowest / 1e9:.1f} GB of {total / 1e9:.0f} left at least"
+    reached = finished == 40 and lowest > total / 40
+    return measure.line("40 trials of 1 GB, 40 allowed at once", figure, "40, > 2.5 % left", reached)
+
+
+ALL = (hungry, capacity_20, capacity_50, capacity_that_dips, one_refusal, a_stalled_target, declared_rate)
