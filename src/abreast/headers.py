@@ -11,6 +11,7 @@ Pure but for the clock, which is needed where a moment is named. Whatever stands
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import time
@@ -65,13 +66,11 @@ def _announced(found: dict[str, str], kind: str, now: float) -> Allowance | None
 def _lowered(headers: Any) -> dict[str, str]:
     """The headers of whatever library, by lower-case name; what is no header is left out."""
     found: dict[str, str] = {}
-    try:
+    with contextlib.suppress(Exception):  # of a user's own making: what was read until then counts
         for name, value in _pairs(headers):
             key, text = _text(name), _text(value)
             if key is not None and text is not None:
                 found.setdefault(key.lower(), text)
-    except Exception:  # noqa: BLE001 - headers of a user's own making
-        pass
     return found
 
 

@@ -112,6 +112,45 @@ class LeftRunning(Listener):
             self._tell("warning", message=f"{what}; executor: process ends such calls")
 
 
+class Reports:
+    """What the thread of the writer reports, brought to the loop: rows are safe, or the store has failed."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        scheduler: Scheduler,
+        engine: LocalEngine,
+        listener: Listener,
+        scores: bool,
+    ) -> None:
+        self._loop, self._scheduler, self._engine = loop, scheduler, engine
+        self._listener, self._scores = listener, scores
+        self.scoring: Scoring
+        self.stored = 0
+
+    def committed(self, jobs: list[Any]) -> None:
+        self._loop.call_soon_threadsafe(self._are_safe, jobs)
+
+    def failed(self, error: StoreError) -> None:
+        self._loop.call_soon_threadsafe(self._has_failed, error)
+
+    def _are_safe(self, jobs: list[Job]) -> None:
+        self.stored += len(jobs)
+        for job in jobs:
+            if self._scores and job.outcome is not None and job.outcome.answer is not None:
+                self.scoring.put(job.trial.position, job.trial.case, job.outcome.answer)
+            job.outcome = None
+        self._scheduler.stored(jobs)
+
+    def _has_failed(self, error: StoreError) -> None:
+        self._scheduler.store_failed = True
+        self._listener.event("store_failed", message=error.message)
+        self._scheduler.stop("store")
+        self.scoring.abandon(self._loop)
+        if isinstance(error, LeaseLost):
+            self._engine.cancel()
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """Everything one execution needs."""
@@ -145,57 +184,17 @@ class Execution:
             self.waits_for_quota,
         )
         limits = assemble(self.limits, self.targets, around)
-        scheduler = Scheduler(
-            self.plan,
-            engine,
-            records,
-            limits,
-            retry,
-            listener,
-            loop.time,
-        )
+        scheduler = Scheduler(self.plan, engine, records, limits, retry, listener, loop.time)
         warm_up = WarmUp(
-            self.plan,
-            self.targets,
-            engine,
-            limits,
-            retry,
-            listener.event,
-            lambda: scheduler.stopped is not None,
-            loop.time,
+            self.plan, self.targets, engine, limits, retry, listener.event, lambda: bool(scheduler.stopped), loop.time
         )
-        stored: list[int] = [0]
-
-        def committed(jobs: list[Any]) -> None:
-            loop.call_soon_threadsafe(stored_on_loop, jobs)
-
-        def stored_on_loop(jobs: list[Job]) -> None:
-            stored[0] += len(jobs)
-            for job in jobs:
-                if self.scorers and job.outcome is not None and job.outcome.answer is not None:
-                    scoring.put(job.trial.position, job.trial.case, job.outcome.answer)
-                job.outcome = None
-            scheduler.stored(jobs)
-
-        def failed(error: StoreError) -> None:
-            loop.call_soon_threadsafe(store_failed, error)
-
-        def store_failed(error: StoreError) -> None:
-            scheduler.store_failed = True
-            self.listener.event("store_failed", message=error.message)
-            scheduler.stop("store")
-            scoring.abandon(loop)
-            if isinstance(error, LeaseLost):
-                engine.cancel()
-
-        writer = Writer(self.store.journal, self.held, committed, failed)
+        reports = Reports(loop, scheduler, engine, self.listener, bool(self.scorers))
+        writer = Writer(self.store.journal, self.held, reports.committed, reports.failed)
         records.writer = writer
-        scoring = Scoring(self.scorers, writer, self.unscored)
+        reports.scoring = Scoring(self.scorers, writer, self.unscored)
         error: StoreError | None = None
-        with marked(self.held.mark), self._interruptible(scheduler, engine, scoring), self._followed():
-            if self.limits.run_timeout is not None:
-                told = f"{self.limits.run_timeout:g} s are over"
-                loop.call_later(self.limits.run_timeout, scheduler.stop, "run_timeout", told, "")
+        with marked(self.held.mark), self._interruptible(scheduler, engine, reports.scoring), self._followed():
+            self._end_in_time(scheduler)
             sampling = asyncio.create_task(_sample(limits, scheduler, loop))
             try:
                 cold = await warm_up.run()
@@ -205,12 +204,11 @@ class Execution:
             finally:
                 in_flight = InFlight(asked_in_flight(self.limits, self.targets), flying.mean, flying.most)
                 if flying.most:
-                    listener.event(
-                        "in_flight", asked=in_flight.asked, mean=round(in_flight.mean, 2), most=in_flight.most
-                    )
+                    mean = round(in_flight.mean, 2)
+                    listener.event("in_flight", asked=in_flight.asked, mean=mean, most=in_flight.most)
                 sampling.cancel()
                 await engine.close()
-                await asyncio.to_thread(scoring.finish)
+                await asyncio.to_thread(reports.scoring.finish)
                 try:
                     await asyncio.to_thread(writer.close)
                 except StoreError as caught:
@@ -218,7 +216,13 @@ class Execution:
                 await asyncio.sleep(0)  # the last acknowledgements
                 for limit in limits:
                     limit.close()
-        return Ending(scheduler.stopped, scheduler.why, scheduler.fix, stored[0], in_flight, error)
+        return Ending(scheduler.stopped, scheduler.why, scheduler.fix, reports.stored, in_flight, error)
+
+    def _end_in_time(self, scheduler: Scheduler) -> None:
+        seconds = self.limits.run_timeout
+        if seconds is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(seconds, scheduler.stop, "run_timeout", f"{seconds:g} s are over", "")
 
     def _spent(self) -> list[Spent]:
         """What this run has taken before, its warm-ups included; a look at every trial, so only where a limit asks."""
