@@ -424,7 +424,8 @@ def test_a_store_is_known_by_its_header_whatever_it_is_called(folder: Folder) ->
 def made_older(path: Path) -> None:
     """The same file as the first format had it."""
     connection = apsw.Connection(str(path))
-    connection.execute("DROP VIEW metrics; DROP VIEW predictions; ALTER TABLE trials DROP COLUMN error_detail")
+    connection.execute("DROP VIEW metrics; DROP VIEW predictions")
+    connection.execute("ALTER TABLE trials DROP COLUMN error_detail; ALTER TABLE trials DROP COLUMN block")
     connection.execute("CREATE VIEW predictions AS SELECT 1 AS one; CREATE VIEW metrics AS SELECT 1 AS one")
     connection.execute("PRAGMA user_version=1")
     connection.close()

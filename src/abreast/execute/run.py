@@ -65,7 +65,7 @@ class Records:
         digest = cases.digest(job.case)
         together = [
             ("payloads", rows.payload_row(run_id, job.trial.position, job.prompt, outcome.answer)),
-            ("trials", rows.trial_row(run_id, job.trial, job.variant, digest, outcome, job.timing)),
+            ("trials", rows.trial_row(run_id, job.trial, job.variant, job.block, digest, outcome, job.timing)),
         ]
         if job.case not in self._written:  # with the first trial of it: a case without one may be cleaned away
             self._written.add(job.case)

@@ -96,5 +96,6 @@ def _matches(
             position = plan.position(case, repeat, variant)
             source = known.get((seen, repeat, occurrence))
             if source is not None and not plan.done[position]:
-                matches.append(Reuse(position, plan.cases.digest(case), variant, repeat, occurrence, *source))
+                digest, block = plan.cases.digest(case), plan.block(case, repeat)
+                matches.append(Reuse(position, digest, variant, repeat, occurrence, block, *source))
     return matches

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +77,14 @@ class Plan:
         case = int(self._order[block // self.repeats])
         first = self.position(case, block % self.repeats, 0)
         return [first + variant for variant in block_order(self.seed, block, len(self.variants))]
+
+    def block(self, case: int, repeat: int) -> int:
+        """Which block this one is in the order of starts."""
+        return int(self._turns[case]) * self.repeats + repeat
+
+    @cached_property
+    def _turns(self) -> npt.NDArray[np.int64]:
+        return np.argsort(self._order)
 
     def open_blocks(self) -> npt.NDArray[np.int64]:
         """The blocks with a trial that is not done, in the order they start."""

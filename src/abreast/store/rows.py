@@ -101,7 +101,10 @@ class Timing:
     in_flight: int = 0
 
 
-def trial_row(run_id: int, trial: Trial, variant: int, case_digest: str, outcome: Outcome, timing: Timing) -> Row:
+def trial_row(
+    run_id: int, trial: Trial, variant: int, block: int, case_digest: str, outcome: Outcome, timing: Timing
+) -> Row:
+    """`block` is the place of its block in the order of starts."""
     answer, failure = outcome.answer, outcome.failure
     usage = answer.usage if answer is not None else None
     return (
@@ -132,6 +135,7 @@ def trial_row(run_id: int, trial: Trial, variant: int, case_digest: str, outcome
         timing.first_started_at,
         outcome.finished_at,
         storable(failure.detail) if failure and failure.detail else None,
+        block,
     )
 
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-VERSION = 2
+VERSION = 3
 MOST_COLUMNS = 1_900  # generated ones: SQLite allows 2,000 in a result
 MOST_RETURNED = 1_000  # of them keys of returned dicts; further ones stay in the JSON of their row
 LONGEST_NAME = 200
@@ -90,6 +90,7 @@ TABLES: dict[str, dict[str, str]] = {
         "started_at": "DOUBLE",
         "finished_at": "DOUBLE",
         "error_detail": "TEXT",
+        "block": "BIGINT",
     },
     "payloads": {
         "run_id": "BIGINT",
@@ -204,6 +205,8 @@ def upgrades(version: int) -> Iterable[str]:
     """The statements that bring the tables of an older SQLite store up to date; the views are made anew after them."""
     if version < 2:
         yield "ALTER TABLE trials ADD COLUMN error_detail TEXT"
+    if version < 3:
+        yield "ALTER TABLE trials ADD COLUMN block BIGINT"
 
 
 # A resume goes on counting the attempts of a trial where its earlier execution ended.

@@ -66,6 +66,7 @@ class Reuse(NamedTuple):
     variant: int
     repeat: int
     occurrence: int
+    block: int
     run_id: int
     source: int
     failed: bool = False
@@ -475,7 +476,7 @@ def _adopt(connection: apsw.Connection, run_id: int, reuses: Sequence[Reuse]) ->
     names = ", ".join(Reuse._fields)
     connection.execute(f"CREATE TEMP TABLE reuse ({names})")
     connection.executemany(f"INSERT INTO reuse ({names}) VALUES ({', '.join('?' * len(Reuse._fields))})", reuses)
-    own = {name: f"u.{name}" for name in ("position", "case_digest", "variant", "repeat", "occurrence")}
+    own = {name: f"u.{name}" for name in ("position", "case_digest", "variant", "repeat", "occurrence", "block")}
     own |= {"run_id": str(run_id), "reused_from": "r.run"}
     for table in ("trials", "payloads", "scores"):
         columns = list(schema.TABLES[table])
