@@ -8,7 +8,7 @@ from abreast.stats.multiple import benjamini_hochberg, holm
 from abreast.stats.power import Futility, cases_needed, futility, smallest_detectable
 from abreast.stats.ranking import Ranking, bradley_terry
 from abreast.stats.repeats import pass_at_k, pass_hat_k
-from abreast.stats.sequence import Look, RunningSequence, confidence_sequence
+from abreast.stats.sequence import Look, RunningSequence, confidence_sequence, looks, watched
 from abreast.stats.significance import PValue, mcnemar, sign_flip
 from abreast.stats.verdict import Verdict, alphas, verdict, verdicts
 
@@ -34,6 +34,7 @@ __all__ = [
     "futility",
     "holm",
     "latency_ratio",
+    "looks",
     "mcnemar",
     "paired_t",
     "pass_at_k",
@@ -42,5 +43,6 @@ __all__ = [
     "smallest_detectable",
     "verdict",
     "verdicts",
+    "watched",
     "wilson",
 ]

@@ -14,14 +14,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from abreast.stats.intervals import Estimate
-from abreast.stats.values import UNIT, Floats, Numbers, Scale, group_index, group_means, unit_differences, unit_margin
+from abreast.stats.values import (
+    UNIT,
+    Floats,
+    Numbers,
+    Scale,
+    group_index,
+    group_means,
+    unit_differences,
+    unit_margin,
+    whole,
+)
 from abreast.stats.values import width as width_of
 
 BETS = (np.arange(64) + 0.5) / 64
 KEPT = 1 - BETS
-CELLS = 4096  # more distinct values than that are put on a grid
+CELLS = 1024  # more distinct values than that are put on a grid
 LARGEST = math.log(1e12)  # bounds are sought no closer than this to −1
 STEPS = 60
+LOOK = 10  # cases from one look to the next, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,48 @@ def confidence_sequence(
     sequence = RunningSequence(alpha, margin, scale)
     sequence.add(values)
     return sequence.look()
+
+
+def looks(cases: int) -> list[int]:
+    """After how many cases a run is looked at: each 10, later each twentieth more; the last look is at all of them.
+
+    Whoever keeps to it sees the same afterwards, from the stored rows, as during the run.
+
+    >>> looks(25), looks(500)[-4:]
+    ([10, 20, 25], [448, 470, 493, 500])
+    """
+    found, at = [], LOOK
+    while at < whole(cases, "cases"):
+        found.append(at)
+        at += max(LOOK, at // 20)
+    return [*found, cases] if cases else found
+
+
+def watched(
+    differences: Numbers,
+    alpha: float = 0.02,
+    margin: float | None = None,
+    groups: Sequence[Hashable] | None = None,
+    *,
+    ended: bool = True,
+    scale: Scale = UNIT,
+) -> list[Look]:
+    """What `looks` at these differences, in the order of their starts, would have seen on the way.
+
+    With groups, say with `ended` whether the last one is complete.
+
+    >>> [round(look.low, 2) for look in watched([1, 0, 1, 1, 1, 0, 0, 1, 1, 1] * 3)]
+    [-0.12, 0.19, 0.32]
+    """
+    sequence, values = RunningSequence(alpha, margin, scale), unit_differences(differences, scale, least=0)
+    found, before = [], 0
+    for at in looks(len(values)):
+        batch = values[before:at] * width_of(scale)
+        found.append(sequence.observe(batch, None if groups is None else groups[before:at]))
+        before = at
+    if groups is not None and ended and found:
+        found[-1] = sequence.finish()
+    return found
 
 
 class RunningSequence:
@@ -149,7 +202,7 @@ class RunningSequence:
 def _on_grid(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """Very many distinct values, each shared out between its neighbours on a grid so that its mean stays.
 
-    The logarithm is concave, so this makes gamblers a little poorer: bounds stay valid, and move by about 1e-8.
+    The logarithm is concave, so this makes gamblers a little poorer: bounds stay valid, and move by about 1e-7.
     """
     if len(values) <= CELLS:
         return values, counts

@@ -69,6 +69,12 @@ class _Question:
     given_effect: float | None
     given_seen: Look | None
     scale: Scale
+    dropped: int = 0
+
+    @property
+    def awaited(self) -> int:
+        """Differences that there are at the end."""
+        return max(0, self.planned - self.dropped)
 
     @property
     def margin(self) -> float:
@@ -103,14 +109,15 @@ def verdict(
     comparisons: int = 1,
     effect: float | None = None,
     seen: Look | None = None,
+    dropped: int = 0,
     scale: Scale = UNIT,
 ) -> Verdict:
     """Is B better than A, worse, equivalent within the margin, not worse than by the margin, or is it not known?
 
     A difference per case, B − A, repeats averaged, in the order in which cases were started. `planned` is the number
-    of cases decided on beforehand (all of these, if not given). `seen` is the last look of a `RunningSequence` that
-    watched the run. With further variants against the same baseline say how many `comparisons` there are, or use
-    `verdicts`.
+    of cases decided on beforehand (all of these, if not given), of which `dropped` cannot be compared. `seen` is the
+    last look of a `RunningSequence` that watched the run. With further variants against the same baseline say how many
+    `comparisons` there are, or use `verdicts`.
 
     >>> verdict([1.0] * 20 + [0.0] * 30 + [-1.0] * 4).word
     'better'
@@ -125,7 +132,8 @@ def verdict(
     'too few informative cases: 2 of 3 differ, at least 10 are needed'
     """
     values = unit_differences(differences, scale, least=0)
-    question = _Question(values, groups, _planned(planned, "", len(values)), margin, effect, seen, scale)
+    number = _planned(planned, "", len(values) + dropped)
+    question = _Question(values, groups, number, margin, effect, seen, scale, whole(dropped, "dropped"))
     return _answer(question, *alphas(question.planned, comparisons))
 
 
@@ -137,6 +145,7 @@ def verdicts(
     *,
     effect: float | None = None,
     seen: Mapping[str, Look] | None = None,
+    dropped: Mapping[str, int] | None = None,
     scale: Scale = UNIT,
 ) -> dict[str, Verdict]:
     """Several variants, each against the baseline: together wrong in one of twenty at most.
@@ -150,11 +159,12 @@ def verdicts(
     """
     if not differences:
         raise ValueError("at least one variant is needed, got none")
-    groups, seen, questions = groups or {}, seen or {}, {}
+    groups, seen, dropped, questions = groups or {}, seen or {}, dropped or {}, {}
     for name, given in differences.items():
         values = unit_differences(given, scale, least=0)
-        number = _planned(planned, name, len(values))
-        questions[name] = _Question(values, groups.get(name), number, margin, effect, seen.get(name), scale)
+        lost = whole(dropped.get(name, 0), "dropped")
+        number = _planned(planned, name, len(values) + lost)
+        questions[name] = _Question(values, groups.get(name), number, margin, effect, seen.get(name), scale, lost)
     steps = _holm_steps(
         [final.p if (final := _final(question, AT_THE_END)) else 1.0 for question in questions.values()],
         [alphas(question.planned)[1] for question in questions.values()],
@@ -214,10 +224,10 @@ def _answer(question: _Question, looking: float, at_the_end: float) -> Verdict:
 
 def _final(question: _Question, at_the_end: float) -> Estimate | None:
     """The interval at the planned number of cases, of those that came first; None before they are there."""
-    planned, groups = question.planned, question.groups
-    if not len(question.values) or len(question.values) < planned:
+    awaited, groups = question.awaited, question.groups
+    if not len(question.values) or len(question.values) < awaited:
         return None
-    return final_interval(question.values[:planned], 1 - at_the_end, None if groups is None else groups[:planned])
+    return final_interval(question.values[:awaited], 1 - at_the_end, None if groups is None else groups[:awaited])
 
 
 def _look(question: _Question, alpha: float) -> Look:
@@ -250,7 +260,7 @@ def _no_verdict(question: _Question, interval: Interval, looking: float, final: 
         return f"too few groups: {len(set(groups))}, at least {GROUPS} are needed"
     if final is None and not looking:
         return (
-            f"{len(values)} of {question.planned} planned cases are there: with fewer than {SEQUENTIAL_CASES} planned "
+            f"{len(values)} of {question.awaited} planned cases are there: with fewer than {SEQUENTIAL_CASES} planned "
             "the verdict comes at the end"
         )
     return ""
@@ -271,7 +281,7 @@ def _caution(question: _Question, word: Word, look: Look, final: Estimate | None
     by_t_alone = final is not None and final.method == "paired t" and look.low <= 0 <= look.high
     if word not in ("better", "worse") or not by_t_alone or question.planned > CROSS_CHECKED:
         return ""
-    check = sign_flip(question.values[: question.planned])
+    check = sign_flip(question.values[: question.awaited])
     return f"the sign-flip test does not confirm it: p = {check.p:.3f}" if check.p > at_the_end else ""
 
 
