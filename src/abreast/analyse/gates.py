@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from abreast.analyse.run import Analysis
+from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.variants import VariantSummary
 from abreast.errors import BadInput, suggestion
 
@@ -76,22 +76,26 @@ def check(gate: Gate, variants: list[str]) -> None:
         raise BadInput(f'--fail-if "{gate.text}": no variant {gate.variant}{suggestion(gate.variant, variants)}')
 
 
-def failures(gates: list[Gate], analysis: Analysis) -> list[str]:
-    """A sentence for each requirement that is not met. What cannot be known is not met either."""
-    return [sentence for gate in gates for sentence in _failures(gate, analysis)]
-
-
-def _failures(gate: Gate, analysis: Analysis) -> list[str]:
-    if not gate.measure and not analysis.comparisons:
-        return [f"{gate.text}: there is nothing to compare {analysis.run['baseline']} with"]
-    if not gate.measure:
-        return [
-            f"{item.variant} is worse than {item.baseline}"
-            for item in analysis.comparisons
-            if item.verdict.word == "worse"
-        ]
+def failures(gates: Sequence[Gate], analysis: Analysis) -> list[str]:
+    """A sentence for each requirement that a run does not meet. What cannot be known is not met either."""
     sides = {summary.name: summary for summary in analysis.variants}
-    baseline = analysis.run["baseline"]
+    return unmet(gates, analysis.comparisons, sides, analysis.run["baseline"])
+
+
+def unmet(
+    gates: Sequence[Gate], comparisons: Sequence[Comparison], sides: Mapping[str, VariantSummary], baseline: str
+) -> list[str]:
+    """The same of any contenders against a baseline."""
+    return [sentence for gate in gates for sentence in _unmet(gate, comparisons, sides, baseline)]
+
+
+def _unmet(
+    gate: Gate, comparisons: Sequence[Comparison], sides: Mapping[str, VariantSummary], baseline: str
+) -> list[str]:
+    if not gate.measure and not comparisons:
+        return [f"{gate.text}: there is nothing to compare {baseline} with"]
+    if not gate.measure:
+        return [f"{item.variant} is worse than {item.baseline}" for item in comparisons if item.verdict.word == "worse"]
     check(gate, list(sides))
     asked = [gate.variant] if gate.variant else [name for name in sides if name != baseline] or [baseline]
     if gate.relative:
@@ -106,7 +110,7 @@ def _failures(gate: Gate, analysis: Analysis) -> list[str]:
     return found
 
 
-def _changes(gate: Gate, sides: dict[str, VariantSummary], asked: list[str], baseline: str) -> list[str]:
+def _changes(gate: Gate, sides: Mapping[str, VariantSummary], asked: list[str], baseline: str) -> list[str]:
     found, measure = [], MEASURES[gate.measure]
     before = measure(sides[baseline])
     for name in asked:

@@ -23,7 +23,7 @@ class Side:
     cost_usd: Floats  # of all answers, reused ones too; of failures, what an answer costs if it is not known
 
 
-def side(rows: Rows, variant: int, score: Floats, at: Ints | None = None, cases: int = 0, repeats: int = 0) -> Side:
+def side_of(rows: Rows, variant: int, score: Floats, at: Ints | None = None, cases: int = 0, repeats: int = 0) -> Side:
     """A contender of a run. `at` gives the cases other numbers, of which there are `cases`, −1 for none."""
     mine = rows.variant == variant
     place = rows.case if at is None else at[rows.case]

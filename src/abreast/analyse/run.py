@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse.paired import Pairs, pair, side
+from abreast.analyse.paired import Pairs, pair, side_of
 from abreast.analyse.rows import Floats, Rows
 from abreast.analyse.segments import Segment, adjusted, segments_of
 from abreast.analyse.variants import VariantSummary, summarise
@@ -121,7 +121,7 @@ def compared(
     rows: Rows, metric: str, score: Floats, questions: Sequence[tuple[int, int]], margin: float
 ) -> tuple[Comparison, ...]:
     """Contenders of one run, each (baseline, variant) by their indexes; together they are wrong in one of twenty."""
-    sides = {index: side(rows, index, score) for index in {index for question in questions for index in question}}
+    sides = {index: side_of(rows, index, score) for index in {index for question in questions for index in question}}
     counted, planned = rows.counted, rows.planned_cases
     paired = {question: pair(sides[question[0]], sides[question[1]], counted) for question in questions}
     alpha, _ = alphas(max(1, planned), max(1, len(questions)))
@@ -131,8 +131,8 @@ def compared(
         found = rows.groups(pairs.cases)
         looks[question] = watched(pairs.differences, alpha or DRAWN, margin or None, found, ended=ended)
         if found is not None:
-            groups[_key(question)] = found
-    words = verdicts_of(paired, looks if alpha else {}, groups, max(1, planned), margin)
+            groups[question] = found
+    words = verdicts_of(paired, looks if alpha else {}, groups, dict.fromkeys(paired, planned), margin)
     waiting = int(rows.complete.sum()) - len(counted)
     return tuple(
         Comparison(
@@ -144,7 +144,7 @@ def compared(
             max(0, planned - len(counted) - waiting),
             waiting,
             len(pairs.cases) * rows.repeats,
-            largest(pairs, [rows.cases[case].id for case in _order(pairs)]),
+            largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
             pairs,
             tuple(looks[question]),
         )
@@ -155,8 +155,8 @@ def compared(
 def verdicts_of(
     paired: Mapping[tuple[int, int], Pairs],
     looks: Mapping[tuple[int, int], Sequence[Look]],
-    groups: Mapping[str, Sequence[str]],
-    planned: int,
+    groups: Mapping[tuple[int, int], Sequence[str]],
+    planned: Mapping[tuple[int, int], int],
     margin: float,
 ) -> dict[tuple[int, int], Verdict]:
     """The verdict on each question, in Holm's order."""
@@ -164,9 +164,9 @@ def verdicts_of(
         return {}
     found = verdicts(
         {_key(question): pairs.differences for question, pairs in paired.items()},
-        planned,
+        {_key(question): max(1, number) for question, number in planned.items()},
         margin,
-        groups,
+        {_key(question): found for question, found in groups.items()},
         seen={_key(question): seen[-1] for question, seen in looks.items() if seen},
         dropped={_key(question): pairs.dropped for question, pairs in paired.items()},
     )
@@ -177,7 +177,7 @@ def _key(question: tuple[int, int]) -> str:
     return f"{question[0]}:{question[1]}"
 
 
-def _order(pairs: Pairs) -> list[int]:
+def largest_cases(pairs: Pairs) -> list[int]:
     """The cases that differ most."""
     return [int(pairs.cases[at]) for at in _largest(pairs)]
 

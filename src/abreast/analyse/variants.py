@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abreast.analyse.paired import Side, side
+from abreast.analyse.paired import Side, side_of
 from abreast.analyse.rows import TOKENS, Bools, Floats, Ints, Rows
 from abreast.stats import Interval, cost_per_correct, paired_t, pass_at_k, pass_hat_k, wilson
 from abreast.stats.values import ROUNDING
@@ -72,7 +72,7 @@ def summarise(rows: Rows, variant: int) -> VariantSummary:
     cost = rows.cost_usd[new]
     scores = {rows.primary: rows.score} if rows.primary else {}  # also if all failed, so that there is none
     means = {name: _mean_score(rows, mine, score) for name, score in {**scores, **rows.scores}.items()}
-    own = side(rows, variant, rows.score)
+    own = side_of(rows, variant, rows.score)
     return VariantSummary(
         rows.variants[variant],
         int(mine.sum()),

@@ -18,6 +18,7 @@ COMMANDS = {
     "check": "preflight only: nothing is executed",
     "resume": "go on where a run stopped",
     "report": "the report of a run",
+    "compare": "runs against each other, paired by case",
     "rescore": "new or changed scorers on stored answers; nothing is run again",
     "aa": "self-test: the baseline against itself must find nothing",
     "runs": "the runs in a store",

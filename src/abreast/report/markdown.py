@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from abreast.analyse import Analysis, Comparison
 from abreast.report.objects import provenance
-from abreast.report.sentence import aside, points, verdict_lines
+from abreast.report.sentence import aside, points, verdict_lines, whose
 from abreast.report.terminal import (
     dollars,
     errors_in_words,
@@ -29,7 +29,7 @@ def text(analysis: Analysis) -> str:
         parts.append("**DEBUG run of a few cases: not a result**")
     first, *rest = [safe(line) for line in verdict_lines(analysis)]
     parts += [f"**{first}**", *rest]
-    parts += [safe(f"{item.variant}: {told}") for item in analysis.comparisons if (told := aside(item))]
+    parts += [safe(f"{whose(analysis, item)}{told}") for item in analysis.comparisons if (told := aside(item))]
     if analysis.ranking is not None:
         parts.append(safe(ranking_line(analysis)))
     parts.append(_variants(analysis))

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment, VariantSummary
-from abreast.report.sentence import verdict_lines
-from abreast.stats import Interval
+from abreast.report.sentence import trusted, verdict_lines
+from abreast.stats import Interval, holm
 
 SCHEMA = "abreast.report/1"
 
@@ -34,8 +34,7 @@ def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
         "baseline": run["baseline"],
         "margin": analysis.margin or None,
         "summary": verdict_lines(analysis),
-        "verdicts": [verdict(item, True) for item in analysis.comparisons]
-        + [verdict(item, False) for item in analysis.further],
+        "verdicts": _verdicts(analysis),
         "variants": {summary.name: variant(summary) for summary in analysis.variants},
         "segments": [segment(item) for item in analysis.segments],
         "provenance": provenance(analysis),
@@ -50,12 +49,23 @@ def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
     return found
 
 
+def _verdicts(analysis: Analysis) -> list[dict[str, Any]]:
+    """By the primary score, then by the others; those by one score have their p values adjusted together."""
+    rows = [verdict(item, True) for item in analysis.comparisons]
+    rows += [verdict(item, False) for item in analysis.further]
+    for metric in dict.fromkeys(row["metric"] for row in rows):
+        mine = [row for row in rows if row["metric"] == metric]
+        for row, p in zip(mine, holm([1.0 if row["p"] is None else row["p"] for row in mine]), strict=True):
+            row["p_adjusted"] = None if row["p"] is None else p
+    return rows
+
+
 def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
     """One variant against the baseline by one score. An interval that the verdict does not trust (`reason` says why) is
     not given."""
     result, pairs = item.verdict, item.pairs
     interval = result.interval
-    trusted = interval if interval is not None and not result.reason else None
+    sure = trusted(result)
     cost = pairs.cost
     return {
         "metric": item.metric,
@@ -66,8 +76,8 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "reason": result.reason or None,
         "caution": result.caution or None,
         "effect": number(interval.estimate) if interval else None,
-        "interval": ends(trusted),
-        "level": trusted.level if trusted else None,
+        "interval": ends(sure),
+        "level": sure.level if sure else None,
         "p": result.p if item.cases else None,
         "wins": result.wins,
         "losses": result.losses,

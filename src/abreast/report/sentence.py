@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment
+from abreast.stats import Interval, Verdict
 
 SIMULATED = "SIMULATED · no model was called"
 
@@ -76,11 +77,17 @@ def sentence(comparison: Comparison) -> str:
     interval = result.interval
     if interval is not None:
         text += f": {points(interval.estimate)} points"
-        if not result.reason:
-            text += f" ({interval.level * 100:.4g} % interval {points(interval.low)} … {points(interval.high)})"
+    if (sure := trusted(result)) is not None:
+        text += f" ({sure.level * 100:.4g} % interval {points(sure.low)} … {points(sure.high)})"
     count = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
     decided = f", decided after {comparison.cases:,} of {comparison.planned:,}" if _early(comparison) else ""
     return f"{text}; {count} in {many(comparison.cases, 'case')}{decided}"
+
+
+def trusted(result: Verdict) -> Interval | None:
+    """The interval, if it can be trusted: where the cases are too few for a verdict, only the sequence can be."""
+    by_sequence = result.final is not None and result.final.method == "confidence sequence"
+    return result.interval if not result.reason or by_sequence else None
 
 
 def _early(comparison: Comparison) -> bool:
@@ -104,6 +111,14 @@ def advice(comparison: Comparison) -> list[str]:
             )
     lines += [line for line in (_cases_left_out(comparison), bounds(comparison), _repeats_left_out(comparison)) if line]
     return lines
+
+
+def whose(analysis: Analysis, comparison: Comparison) -> str:
+    """Which comparison a line is about, as its beginning; empty if there is but one."""
+    if len(analysis.comparisons) < 2:
+        return ""
+    several = len({item.baseline for item in analysis.comparisons}) > 1
+    return f"{comparison.variant} against {comparison.baseline}: " if several else f"{comparison.variant}: "
 
 
 def aside(comparison: Comparison) -> str:

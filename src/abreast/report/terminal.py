@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from abreast.analyse import Analysis, Comparison, Repeats, VariantSummary
-from abreast.report.sentence import aside, many, verdict_lines, where_it_helps
+from abreast.report.sentence import aside, many, verdict_lines, where_it_helps, whose
 
 _COLOURS = {"better": "bold green", "worse": "bold red", "inconclusive": "bold yellow", "SIMULATED": "bold magenta"}
 
@@ -30,8 +30,7 @@ def render(analysis: Analysis, where: str = "") -> RenderableType:
         parts.insert(0, _indented(Text("DEBUG run of a few cases: not a result", style="bold magenta")))
     for comparison in analysis.comparisons:
         if told := aside(comparison):
-            whose = f"{comparison.variant}: " if len(analysis.comparisons) > 1 else ""
-            parts.append(_indented(Text(whose + told)))
+            parts.append(_indented(Text(whose(analysis, comparison) + told)))
     if analysis.ranking is not None:
         parts.append(_indented(Text(ranking_line(analysis))))
     parts += [Text(""), _Variants(analysis), Text("")]
@@ -57,13 +56,16 @@ def _where_to_look(analysis: Analysis, comparison: Comparison, where: str) -> li
         item for item in analysis.segments if (item.variant, item.baseline) == (comparison.variant, comparison.baseline)
     ]
     if mine:
-        parts.append(_indented(Text(f"where    {where_it_helps(mine)}  (exploratory)")))
+        parts.append(_indented(Text(f"where    {whose(analysis, comparison)}{where_it_helps(mine)} (exploratory)")))
     if comparison.differences:
         cases = ", ".join(
             f"{item.case_id} ({item.baseline:.2g} → {item.variant:.2g})" for item in comparison.differences[:3]
         )
         show = f"abreast show {analysis.run['run']} {shlex.quote(comparison.differences[0].case_id)}{where}"
-        parts += [_indented(Text(f"look at  {cases}")), Text(f"           {show}", no_wrap=True, overflow="ignore")]
+        parts += [
+            _indented(Text(f"look at  {whose(analysis, comparison)}{cases}")),
+            Text(f"           {show}", no_wrap=True, overflow="ignore"),
+        ]
     return parts
 
 
@@ -186,6 +188,8 @@ def seconds(value: float | None) -> str:
     """`18.2 s`, `42 ms`."""
     if value is None:
         return "–"
+    if value < 0.0005:
+        return "<1 ms"
     return f"{value * 1000:.0f} ms" if value < 0.995 else f"{value:.1f} s"
 
 

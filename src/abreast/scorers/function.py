@@ -14,7 +14,7 @@ from typing import Any
 from abreast.code.digest import source_digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import Mark, Settings, is_column, short
+from abreast.scorers.base import Mark, Settings, is_column, is_number, short
 
 NAMES = ("case", "answer", "text", "expected", "input", "value")
 
@@ -24,7 +24,8 @@ class Function:
     function with other parameters is called with the case and the answer.
 
     It returns True or False, a number in [0, 1], a `Score`, or a mapping of names to numbers; for more than one
-    number, `columns` lists their names. It may be async. If it raises, the score is empty and says why.
+    number, `columns` lists their names. Numbers of another range, such as 1 to 5 stars, are rescaled to [0, 1] if
+    `range` says which. It may be async. If it raises, the score is empty and says why.
 
     >>> from abreast.scorers import build
     >>> def brief(text): return len(text) < 10
@@ -41,6 +42,9 @@ class Function:
         name = settings.name(_column_name(function))
         expects = "a list of different names in lowercase letters, digits and underscores"
         self._keys: list[str] = settings.take("columns", [], _is_columns, expects)
+        self._range: tuple[float, float] = tuple(
+            settings.take("range", (0, 1), _is_range, "two numbers, the lower first")
+        )
         self.columns: tuple[str, ...] = tuple(f"{name}_{key}" for key in self._keys) or (name,)
         self.version = settings.version(self.revision, source_digest(function))
 
@@ -55,7 +59,7 @@ class Function:
             return self._from_mapping(result)
         if len(self.columns) > 1:
             return self._all((None, f"gave {short(result)}, not a mapping with {', '.join(self._keys)}"))
-        return self._all(_mark(result))
+        return self._all(_mark(result, self._range))
 
     def _call(self, case: Case, answer: Answer) -> Any:
         offered = dict(zip(NAMES, (case, answer, answer.text, case.expected, case.input, answer.value), strict=True))
@@ -78,14 +82,14 @@ class Function:
         if others and not self._keys:
             return self._all((None, f"gave several numbers; declare them: columns: [{', '.join(map(str, others))}]"))
         why += f"{'; ' if why else ''}not declared in columns: {', '.join(others)}" if others else ""
-        marks = (_mark(result[key]) if key in result else (None, f'gave no "{key}"') for key in keys)
+        marks = (_mark(result[key], self._range) if key in result else (None, f'gave no "{key}"') for key in keys)
         return tuple(Score(column, value, own or why) for column, (value, own) in zip(self.columns, marks, strict=True))
 
 
-def _mark(result: Any) -> Mark:
-    """The value if it is one; never clamped, for a score of 7 hides a mistake."""
+def _mark(result: Any, scale: tuple[float, float]) -> Mark:
+    """The value if it is one, as a share of the range; never clamped, for a score of 7 hides a mistake."""
     if isinstance(result, Score):
-        value, why = _mark(result.value)
+        value, why = _mark(result.value, scale)
         return value, "; ".join(part for part in (why if value is None else "", result.explanation) if part)
     if result is None:
         return None, "gave no score"
@@ -93,8 +97,19 @@ def _mark(result: Any) -> Mark:
     number: Any = item() if callable(item) else result  # a number of numpy
     if not isinstance(number, int | float | Fraction | Decimal):
         return None, f"gave {short(result)}, which is no number"
-    value = float(number) if -1 <= number <= 1 else math.nan
-    return (value, "") if 0 <= value <= 1 else (None, f"gave {short(result)}, which is not between 0 and 1")
+    low, high = scale
+    if isinstance(number, bool):
+        return float(number), ""
+    if not low <= number <= high:
+        return None, f"gave {short(result)}, which is not between {low:g} and {high:g}"
+    value = (float(number) - low) / (high - low)
+    return value, "" if (low, high) == (0, 1) else f"{float(number):g} on a scale from {low:g} to {high:g}"
+
+
+def _is_range(value: Any) -> bool:
+    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(is_number, value)):
+        return False
+    return bool(math.isfinite(value[0]) and math.isfinite(value[1]) and value[0] < value[1])
 
 
 def _waited_for(result: Awaitable[Any]) -> Any:

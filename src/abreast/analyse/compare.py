@@ -1,0 +1,296 @@
+"""Runs against each other: paired by case id and input, what cannot be paired is listed, never dropped in silence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from abreast.analyse.paired import Side, pair, side_of
+from abreast.analyse.rows import Bools, Ints, Rows
+from abreast.analyse.run import Comparison, largest, largest_cases, verdicts_of
+from abreast.analyse.variants import VariantSummary, summarise
+from abreast.errors import BadInput, suggestion
+from abreast.store import Store
+
+REGRESSION = {
+    "worse": "regression",
+    "better": "improvement",
+    "equivalent": "no regression",
+    "not worse": "no regression",
+    "inconclusive": "not known",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One variant of one run."""
+
+    run: str
+    variant: str
+    simulated: bool
+    summary: VariantSummary = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return f"{self.run}:{self.variant}"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Which cases two runs have in common."""
+
+    only_first: tuple[str, ...]  # case ids
+    only_second: tuple[str, ...]
+    changed: tuple[str, ...]  # the same id with another input
+    unfinished: tuple[str, ...]  # in both, and not yet complete in one
+    shared: int  # answers that are one and the same in both, reused: they tell nothing and are set aside
+
+
+@dataclass(frozen=True, slots=True)
+class AcrossRuns:
+    """One contender of a later run against one of the first."""
+
+    first: Contender
+    second: Contender
+    comparison: Comparison
+    match: Match
+    changes: tuple[str, ...]  # what else is different between the two
+
+    @property
+    def simulated(self) -> bool:
+        return self.first.simulated or self.second.simulated
+
+    @property
+    def word(self) -> str:
+        return REGRESSION[self.comparison.verdict.word]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    rows: Rows
+    variant: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    first: _Named
+    second: _Named
+    metric: str
+
+
+def compare(stores: Sequence[Store], names: Sequence[str], variant: str | None, margin: float) -> list[AcrossRuns]:
+    """Compare each run with the first: the variants they have in common, or those that RUN:VARIANT names."""
+    if len(names) < 2:
+        raise BadInput("two runs are needed to compare", "abreast runs lists them")
+    read: dict[str, Rows] = {}
+    sides = [_named(stores, name, variant, read) for name in names]
+    questions = [question for later in sides[1:] for question in _questions(sides[0], later)]
+    return _answers(questions, margin)
+
+
+def _named(stores: Sequence[Store], name: str, variant: str | None, read: dict[str, Rows]) -> list[_Named]:
+    """The contenders that one word of the command line means."""
+    run, colon, chosen = name.partition(":")
+    rows = read[run] = read.get(run) or Rows(_holding(stores, run), run)
+    wanted = chosen if colon else variant
+    if wanted is None:
+        return [_Named(rows, index) for index in range(len(rows.variants))]
+    if wanted not in rows.variants:
+        hint = suggestion(wanted, rows.variants)
+        raise BadInput(f"{rows.meta['run']}: no variant {wanted}{hint}", f"it has {', '.join(rows.variants)}")
+    return [_Named(rows, rows.variants.index(wanted))]
+
+
+def _holding(stores: Sequence[Store], run: str) -> Store:
+    """The store that has this run; the error of the first if none has."""
+    first: Exception | None = None
+    for store in stores:
+        try:
+            store.run(run)
+            return store
+        except BadInput as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _questions(first: list[_Named], later: list[_Named]) -> list[_Question]:
+    before = {side.rows.variants[side.variant]: side for side in first}
+    pairs = [(before[name], side) for side in later if (name := side.rows.variants[side.variant]) in before]
+    if not pairs and len(first) == len(later) == 1:
+        pairs = [(first[0], later[0])]
+    one, other = first[0].rows, later[0].rows
+    if not pairs:
+        raise BadInput(
+            f"{one.meta['run']} and {other.meta['run']} have no variant in common",
+            f"name them: abreast compare {one.meta['run']}:{one.variants[0]} {other.meta['run']}:{other.variants[0]}",
+        )
+    metric = one.primary
+    if metric is None or (metric not in other.scores and other.primary != metric):
+        what = f"has no score {metric}" if metric else "cannot be compared: the first run has no scorer"
+        raise BadInput(
+            f"{other.meta['run']} {what}", f"give both the same: abreast rescore {other.meta['run']} --scorer {metric}"
+        )
+    return [_Question(*sides, metric) for sides in pairs]
+
+
+def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
+    """All verdicts, taken together in Holm's order."""
+    matched = [_matched(question) for question in questions]
+    paired = {(0, at): pair(one, other, np.arange(len(one.score))) for at, (one, other, *_) in enumerate(matched)}
+    groups = {}
+    for at, question in enumerate(questions):
+        found = question.first.rows.groups(matched[at][3][paired[0, at].cases])
+        if found is not None:
+            groups[0, at] = found
+    planned = {key: len(pairs.cases) + pairs.dropped for key, pairs in paired.items()}
+    words = verdicts_of(paired, {}, groups, planned, margin)
+    answers = []
+    for at, question in enumerate(questions):
+        pairs, (_, _, match, cases) = paired[0, at], matched[at]
+        first, second = (_contender(side) for side in (question.first, question.second))
+        facts = question.first.rows.cases
+        ids = [facts[int(cases[case])].id for case in largest_cases(pairs)]
+        comparison = Comparison(
+            question.metric,
+            second.name,
+            first.name,
+            words[0, at],
+            len(cases),
+            0,
+            0,
+            len(pairs.cases) * min(question.first.rows.repeats, question.second.rows.repeats),
+            largest(pairs, ids),
+            replace(pairs, cases=cases[pairs.cases]),
+            (),
+        )
+        answers.append(AcrossRuns(first, second, comparison, match, _changes(question)))
+    return answers
+
+
+def _contender(side: _Named) -> Contender:
+    rows = side.rows
+    simulated = bool(rows.meta["simulated"])
+    return Contender(rows.meta["run"], rows.variants[side.variant], simulated, summarise(rows, side.variant))
+
+
+def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:
+    """Both sides with one numbering of the cases they have in common; the cases by their index in the first run."""
+    one, other = question.first.rows, question.second.rows
+    here, there = ({(case.id, case.input_digest): index for index, case in rows.cases.items()} for rows in (one, other))
+    common = sorted(here.keys() & there.keys(), key=lambda key: here[key])
+    counted = [set(rows.counted.tolist()) for rows in (one, other)]
+    ready = [key for key in common if here[key] in counted[0] and there[key] in counted[1]]
+    ids = {key[0] for key in here} & {key[0] for key in there}
+    changed = sorted(ids - {key[0] for key in common})
+    repeats = min(one.repeats, other.repeats)
+    sides = [
+        _numbered(side, [index[key] for key in ready], repeats, question.metric)
+        for side, index in ((question.first, here), (question.second, there))
+    ]
+    shared = _shared(question, [(here[key], there[key]) for key in ready], repeats)
+    sides = [replace(side, score=np.where(shared, np.nan, side.score)) for side in sides]
+    kept = ~np.logical_and.reduce(shared, axis=1)  # a case of nothing else says nothing
+    match = Match(
+        tuple(case_id for case_id, _ in sorted(here.keys() - there.keys()) if case_id not in ids),
+        tuple(case_id for case_id, _ in sorted(there.keys() - here.keys()) if case_id not in ids),
+        tuple(changed),
+        tuple(key[0] for key in common if key not in set(ready)),
+        int(shared.sum()),
+    )
+    one_side, other_side = (_only(side, kept) for side in sides)
+    return one_side, other_side, match, np.array([here[key] for key in ready], dtype=np.int64)[kept]
+
+
+def _numbered(named: _Named, cases: list[int], repeats: int, metric: str) -> Side:
+    rows = named.rows
+    at = np.full(rows.planned_cases, -1, dtype=np.int64)
+    at[cases] = np.arange(len(cases))
+    score = rows.scores.get(metric, rows.score)
+    found = side_of(rows, named.variant, score, at, len(cases), rows.repeats)
+    return _only(found, np.ones(len(cases), dtype=bool), repeats)
+
+
+def _only(found: Side, kept: Bools, repeats: int | None = None) -> Side:
+    parts = (found.score, found.present, found.failed, found.skipped, found.service_s, found.cost_usd)
+    return Side(*(part[kept][:, :repeats] for part in parts))  # type: ignore[arg-type]
+
+
+def _shared(question: _Question, cases: list[tuple[int, int]], repeats: int) -> Bools:
+    """Which answers are one and the same in both runs: made once, by the same contender, and reused."""
+    found = np.zeros((len(cases), repeats), dtype=bool)
+    one, other = question.first, question.second
+    if _variant(one)["digest"] != _variant(other)["digest"]:
+        return found
+    origins = [_origins(side) for side in (one, other)]
+    for place, (here, there) in enumerate(cases):
+        for repeat in range(repeats):
+            origin = origins[0].get((here, repeat))
+            found[place, repeat] = origin is not None and origin == origins[1].get((there, repeat))
+    return found
+
+
+def _origins(side: _Named) -> dict[tuple[int, int], str]:
+    """The run that made each answer, by case and repeat."""
+    rows = side.rows
+    told = rows.store.each(
+        "SELECT position, repeat, COALESCE(reused_from, ?) FROM trials WHERE run_id = ? AND variant = ?",
+        (rows.meta["run"], rows.run_id, side.variant),
+    )
+    return {(position // rows.per_case, repeat): origin for position, repeat, origin in told}
+
+
+def _variant(side: _Named) -> dict[str, Any]:
+    rows = side.rows
+    (found,) = rows.store.dicts(
+        "SELECT name, target, params, digest FROM variants WHERE run_id = ? AND variant = ?",
+        (rows.run_id, side.variant),
+    )
+    return found
+
+
+def _changes(question: _Question) -> tuple[str, ...]:
+    """What is not the same in both runs, besides the answers."""
+    one, other = question.first, question.second
+    found = []
+    before, after = (_variant(side) for side in (one, other))
+    settings = [{"target": each["target"], **json.loads(each["params"])} for each in (before, after)]
+    for key in sorted(settings[0].keys() | settings[1].keys()):
+        values = [setting.get(key) for setting in settings]
+        if values[0] != values[1]:
+            found.append(f"{key}: {values[0]} → {values[1]}")
+    if before["digest"] != after["digest"] and not found:
+        found.append("the code of the target")
+    found += _changed("models", *(_models(each) for each in (one, other)))
+    found += _changed("scorer versions", *(_versions(each, question.metric) for each in (one, other)))
+    found += _changed("commit", *(_commit(each) for each in (one, other)))
+    return tuple(found)
+
+
+def _changed(what: str, before: str, after: str) -> list[str]:
+    return [f"{what}: {before} → {after}"] if before != after else []
+
+
+def _commit(side: _Named) -> str:
+    found = json.loads(side.rows.meta["provenance"])
+    return str(found.get("commit"))[:12] + (" with uncommitted changes" if found.get("dirty") else "")
+
+
+def _models(side: _Named) -> str:
+    told = side.rows.store.rows(
+        "SELECT DISTINCT model FROM trials WHERE run_id = ? AND variant = ? AND model IS NOT NULL ORDER BY model",
+        (side.rows.run_id, side.variant),
+    )
+    return ", ".join(str(row[0]) for row in told) or "none told"
+
+
+def _versions(side: _Named, metric: str) -> str:
+    told = side.rows.store.rows(
+        "SELECT DISTINCT version FROM scores WHERE run_id = ? AND name = ? ORDER BY version",
+        (side.rows.run_id, metric),
+    )
+    return ", ".join(str(row[0]) for row in told)

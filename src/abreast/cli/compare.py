@@ -1,0 +1,63 @@
+"""`abreast compare`: runs against each other, paired by case."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+
+from abreast.cli import stores, tables
+from abreast.errors import BadInput
+
+FORMATS = ("terminal", "markdown", "json", "junit")
+EPILOG = """The first run is the one the others are compared with, variant by variant of the same name.
+RUN:VARIANT names one, so that two of different names can be compared:
+  abreast compare brave-otter-4821:short quiet-heron-0217:brief"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("runs", metavar="RUN", nargs="+", help="two or more; the first is the baseline")
+    add("--variant", metavar="NAME", help="only this variant")
+    add("--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters, such as 0.05")
+    add("--format", choices=FORMATS, default="terminal")
+    add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "cost > +10%%", ...')
+    add(
+        "--store",
+        metavar="S",
+        action="append",
+        default=[],
+        help="where the runs are; repeatable, each is looked for in all",
+    )
+    tables.argument(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    from abreast.analyse import gates
+    from abreast.analyse.compare import compare
+    from abreast.cli.running import tell_unmet
+    from abreast.report import across
+
+    if not 0 <= args.margin <= 1:
+        raise BadInput(f"--margin {args.margin:g}: must lie between 0 and 1", "5 points are 0.05")
+    required = [gates.read(text) for text in args.fail_if]
+    with contextlib.ExitStack() as stack:
+        found = [stack.enter_context(stores.find_store(each)) for each in args.store or [None]]
+        items = compare(found, args.runs, args.variant, args.margin)
+    unmet = []
+    for item in items:
+        sides = {item.first.name: item.first.summary, item.second.name: item.second.summary}
+        unmet += gates.unmet(required, [item.comparison], sides, item.first.name)
+    if args.json:
+        tables.show([across.as_objects(items)], True, "")
+    elif args.format == "json":
+        print(json.dumps(across.as_objects(items), ensure_ascii=False, allow_nan=False, indent=1))
+    elif args.format == "markdown":
+        sys.stdout.write(across.as_markdown(items))
+    elif args.format == "junit":
+        sys.stdout.write(across.as_junit(items, unmet))
+    else:
+        for line in across.text(items):
+            print(tables.printable(line))
+    return tell_unmet(unmet)

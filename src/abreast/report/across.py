@@ -1,0 +1,115 @@
+"""What `abreast compare` says: the same sentences as of one run, and which cases could not be paired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from abreast.analyse.compare import AcrossRuns
+from abreast.report import markdown, objects
+from abreast.report.junit import clean, finished
+from abreast.report.sentence import SIMULATED, advice, aside, many, sentence
+
+SCHEMA = "abreast.compare/1"
+LISTED = 20  # ids of cases in a sentence; all of them are in the JSON
+NOT_INTERLEAVED = "the runs were not interleaved: whatever else changed in between counts as well"
+
+
+def lines(item: AcrossRuns) -> list[str]:
+    """The verdict on one contender of a later run, and what stands beside it."""
+    comparison, match = item.comparison, item.match
+    if not comparison.cases and match.shared:
+        first = f"{item.second.name} against {item.first.name}: nothing to compare"
+        said = [f"not known: {first}; all {many(match.shared, 'answer')} are the same ones, reused"]
+    else:
+        said = [f"{item.word}: {sentence(comparison).partition(': ')[2]}", *advice(comparison)]
+        said += [told for told in (aside(comparison),) if told]
+        if match.shared:
+            said.append(f"{many(match.shared, 'answer')} set aside: the same ones in both runs, reused")
+    reasons = (
+        (f"only in {item.first.run}", match.only_first),
+        (f"only in {item.second.run}", match.only_second),
+        ("another input under the same id", match.changed),
+        ("not complete in one of them", match.unfinished),
+    )
+    said += [f"not paired, {why}: {_listed(ids)}" for why, ids in reasons if ids]
+    if item.changes:
+        said.append(f"changed: {'; '.join(item.changes)}")
+    return said
+
+
+def _listed(ids: Sequence[str]) -> str:
+    """`c1, c2 (2 cases)`, with the rest counted if they are many."""
+    more = f", … {len(ids) - LISTED:,} more" if len(ids) > LISTED else ""
+    return f"{', '.join(ids[:LISTED])}{more} ({many(len(ids), 'case')})"
+
+
+def text(items: Sequence[AcrossRuns]) -> list[str]:
+    """Everything, a line each; what belongs to a verdict stands indented under it."""
+    said = [SIMULATED] if any(item.simulated for item in items) else []
+    for item in items:
+        first, *rest = lines(item)
+        said += [first, *(f"  {line}" for line in rest)]
+    return said + _cautions(items)
+
+
+def _cautions(items: Sequence[AcrossRuns]) -> list[str]:
+    return [NOT_INTERLEAVED] if any(item.first.run != item.second.run for item in items) else []
+
+
+def as_markdown(items: Sequence[AcrossRuns]) -> str:
+    parts = [f"**{SIMULATED}**"] if any(item.simulated for item in items) else []
+    for item in items:
+        first, *rest = [markdown.safe(line) for line in lines(item)]
+        parts += [f"**{first}**", "\n".join(f"- {line}" for line in rest)]
+        rows = [(each.case_id, f"{each.baseline:.3g}", f"{each.variant:.3g}") for each in item.comparison.differences]
+        if rows:
+            parts.append(markdown.table(("case", item.first.name, item.second.name), rows))
+    return "\n\n".join(part for part in [*parts, *map(markdown.safe, _cautions(items))] if part) + "\n"
+
+
+def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "simulated": any(item.simulated for item in items),
+        "verdicts": [
+            {
+                **objects.verdict(item.comparison, True),
+                "regression": item.word,
+                "variant": item.second.variant,
+                "run": item.second.run,
+                "baseline": item.first.variant,
+                "baseline_run": item.first.run,
+                "unmatched": {item.first.run: item.match.only_first, item.second.run: item.match.only_second},
+                "changed_inputs": item.match.changed,
+                "unfinished": item.match.unfinished,
+                "shared_answers": item.match.shared,
+                "changes": item.changes,
+                "before": objects.variant(item.first.summary),
+                "after": objects.variant(item.second.summary),
+            }
+            for item in items
+        ],
+    }
+
+
+def as_junit(items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
+    """A test for each contender, which fails on a regression, and one for each requirement that is not met."""
+    root = ElementTree.Element("testsuites", name="compare")
+    suite = ElementTree.SubElement(root, "testsuite", name="compare")
+    for item in items:
+        test = ElementTree.SubElement(
+            suite,
+            "testcase",
+            classname="compare",
+            name=clean(f"{item.second.name} against {item.first.name}"),
+            time="0",
+        )
+        if item.word == "regression":
+            ElementTree.SubElement(test, "failure", message=clean(lines(item)[0]), type="regression")
+        ElementTree.SubElement(test, "system-out").text = clean("\n".join(lines(item)))
+    for told in unmet:
+        test = ElementTree.SubElement(suite, "testcase", classname="compare", name=clean(told.split(":")[0]), time="0")
+        ElementTree.SubElement(test, "failure", message=clean(told), type="requirement")
+    return finished(root)

@@ -1,0 +1,67 @@
+"""Experiments whose every answer is written down beforehand, so that a test can say what the analysis must find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from conftest import Done, Folder
+
+TARGET = """\
+import collections
+from abreast import Answer, Usage
+from abreast.errors import Skipped, Transient
+
+asked = collections.Counter()
+
+def answer(case, side):
+    word = case.input[side][asked[case.id, side] % len(case.input[side])]
+    asked[case.id, side] += 1
+    if word == "crash":
+        raise ValueError("broken")
+    if word == "network":
+        raise Transient("the line is down")
+    if word == "skip":
+        raise Skipped("does not apply")
+    cost = case.input.get("cost", {}).get(side)
+    basis = "unknown" if cost is None else "reported"
+    return Answer(word, usage=Usage(100, 10, 50, 5), cost_usd=cost, cost_basis=basis)
+"""
+
+
+def scripted(
+    folder: Folder,
+    cases: Sequence[Mapping[str, Any]],
+    *words: str,
+    repeats: int = 1,
+    variants: Sequence[str] = ("a", "b"),
+    more: str = "",
+    name: str = "spec.yaml",
+) -> Done:
+    """Run cases that say what each variant answers, a list with a word for each repeat; `yes` is right."""
+    lines = [
+        {
+            "id": case.get("id", f"c{number}"),
+            "input": {**{side: case[side] for side in variants}, "cost": case.get("cost", {}), "n": number},
+            "expected": "yes",
+            "tags": case.get("tags", {}),
+            **({"group": case["group"]} if "group" in case else {}),
+        }
+        for number, case in enumerate(cases)
+    ]
+    folder.write("cases.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    folder.write("scripted_target.py", TARGET)
+    sides = ", ".join(f"{side}: {{side: {side}}}" for side in variants)
+    folder.write(
+        name,
+        f"name: scripted\ncases: cases.jsonl\ntarget: python:scripted_target:answer\nrepeats: {repeats}\n"
+        f"variants: {{{sides}}}\nscorers: [exact]\nlimits: {{retries: 0}}\n{more}",
+    )
+    return folder.abreast("run", name, "--quiet", *words)
+
+
+def pairs(wins: int, losses: int, ties: int = 0, **extra: Any) -> list[dict[str, Any]]:
+    """Cases that b wins, loses, or ties."""
+    found = [("no", "yes")] * wins + [("yes", "no")] * losses + [("yes", "yes")] * ties
+    return [{"a": [one], "b": [other], **extra} for one, other in found]

@@ -1,0 +1,241 @@
+"""What the analysis of a run finds, against answers that are known beforehand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from abreast.analyse import analyse
+from abreast.stats import benjamini_hochberg, bonett_price, final_interval, holm, latency_ratio, pass_at_k, pass_hat_k
+from abreast.store import open_store
+from conftest import Folder
+from scripted import pairs, scripted
+
+
+def report(folder: Folder, *words: str) -> dict[str, Any]:
+    done = folder.abreast("report", "--format", "json", *words)
+    found: dict[str, Any] = done.json
+    return found
+
+
+def test_the_case_is_the_unit_and_repeats_are_averaged(folder: Folder) -> None:
+    cases = [{"a": ["yes", "no"], "b": ["yes", "yes"]}] * 6 + [{"a": ["no", "no"], "b": ["yes", "no"]}] * 6
+    scripted(folder, cases, repeats=2)
+    (found,) = report(folder)["verdicts"]
+    assert (found["cases"], found["wins"], found["effect"]) == (12, 12, 0.5)
+
+
+def test_repeats_say_how_often_one_of_them_and_all_of_them_succeed(folder: Folder) -> None:
+    a = [["yes", "no", "no"], ["yes", "yes", "yes"], ["no", "no", "no"], ["yes", "yes", "no"]]
+    scripted(folder, [{"a": row, "b": ["yes", "yes", "yes"]} for row in a], repeats=3)
+    found = report(folder)["variants"]
+    right = [row.count("yes") for row in a]
+    for k in (1, 2, 3):
+        assert found["a"]["pass_at_k"][str(k)] == pytest.approx(np.mean([pass_at_k(3, each, k) for each in right]))
+        assert found["a"]["pass_hat_k"][str(k)] == pytest.approx(np.mean([pass_hat_k(3, each, k) for each in right]))
+    assert (found["a"]["consistent"], found["b"]["consistent"]) == (0.5, 1.0)
+    assert "pass@3 75.0%, pass^3 25.0%, 50% consistent" in folder.abreast("report").out
+
+
+def test_several_variants_are_held_to_holms_order(folder: Folder) -> None:
+    """b alone would be better at p = .0266; beside one that is not, its p counts twice and the interval is wider."""
+    cases = [
+        {
+            "a": ["no"] if n < 15 else ["yes"],
+            "b": ["no"] if 15 <= n < 20 else ["yes"],
+            "c": ["no"] if n % 2 else ["yes"],
+        }
+        for n in range(50)
+    ]
+    scripted(folder, cases, variants=("a", "b", "c"))
+    found = {row["variant"]: row for row in report(folder)["verdicts"]}
+    assert found["b"]["p"] == pytest.approx(0.0266037, abs=1e-7)
+    assert [found[name]["p_adjusted"] for name in "bc"] == holm([found[name]["p"] for name in "bc"])
+    wide = bonett_price(15, 5, 50, level=0.975)
+    assert found["b"]["interval"] == pytest.approx([wide.low, wide.high])
+    assert found["b"]["verdict"] == "inconclusive"
+    scripted(folder, cases, "--variant", "a", "--variant", "b", variants=("a", "b", "c"))
+    (alone,) = report(folder)["verdicts"]
+    assert (alone["verdict"], alone["level"]) == ("better", 0.95)
+
+
+def test_all_pairs_are_compared_on_request_and_ranked(folder: Folder) -> None:
+    cases = [{"a": ["yes"], "b": ["no"] if n < 20 else ["yes"], "c": ["no"] if n < 35 else ["yes"]} for n in range(40)]
+    cases += [{"a": ["no"], "b": ["yes"], "c": ["yes"]}] * 2
+    scripted(folder, cases, variants=("a", "b", "c"))
+    assert len(report(folder)["verdicts"]) == 2
+    found = report(folder, "--all-pairs")
+    assert [(row["variant"], row["baseline"]) for row in found["verdicts"]] == [("b", "a"), ("c", "a"), ("c", "b")]
+    assert {row["verdict"] for row in found["verdicts"]} == {"worse"}
+    assert [row["variant"] for row in found["ranking"]] == ["a", "b", "c"]
+    assert "ranking by wins (Bradley–Terry): a (" in folder.abreast("report", "--all-pairs").out
+
+
+def test_segments_by_every_tag_are_exploratory_and_adjusted_together(folder: Folder) -> None:
+    cases = pairs(14, 0, 6, tags={"kind": "easy", "size": "s"}) + pairs(3, 4, 13, tags={"kind": "hard", "size": "l"})
+    cases += pairs(2, 0, 2, tags={"kind": "rare"}) + pairs(0, 0, 2)
+    scripted(folder, cases)
+    found = report(folder)["segments"]
+    assert [(row["tag"], row["value"]) for row in found] == [
+        ("kind", "easy"),
+        ("kind", "hard"),
+        ("size", "l"),
+        ("size", "s"),
+    ], "none of fewer than ten cases"
+    easy = found[0]
+    assert (easy["wins"], easy["losses"], easy["ties"], easy["cases"]) == (14, 0, 6, 20)
+    expected = final_interval([1] * 14 + [0] * 6, 0.95)
+    assert easy["interval"] == pytest.approx([expected.low, expected.high])
+    assert [row["q"] for row in found] == pytest.approx(benjamini_hochberg([row["p"] for row in found]))
+    assert [row["verdict"] for row in found] == ["better", "inconclusive", "inconclusive", "better"]
+    assert all(row["exploratory"] for row in found)
+    said = folder.abreast("report").out
+    assert "where    kind=easy +70.0 (n 20) · size=s +70.0 (n 20)" in said
+    assert "(exploratory)" in said
+
+
+def test_pairs_that_infrastructure_broke_are_dropped_on_both_sides_and_bounded(folder: Folder) -> None:
+    cases = [*pairs(12, 2, 4), {"a": ["yes"], "b": ["network"]}, {"a": ["network"], "b": ["no"]}]
+    cases += [{"a": ["skip"], "b": ["yes"]}, {"a": ["network"], "b": ["network"]}]
+    assert scripted(folder, cases).code == 3
+    (found,) = report(folder)["verdicts"]
+    assert found["dropped"] == {"failed": 3, "unscored": 0, "skipped": 1}
+    assert (found["cases"], found["dropped_cases"], found["planned_cases"]) == (18, 4, 22)
+    assert found["bounds"] == pytest.approx([(10 - 1 - 1 - 1) / 21, (10 + 0 + 0 + 1) / 21])
+    said = folder.abreast("report").out
+    assert "4 of 22 cases are not compared: 3 failed by infrastructure, 1 skipped" in said
+    assert "with those 3 counted at worst +33.3 points, at best +52.4" in said
+
+
+def test_a_failure_of_the_variants_own_scores_nothing_and_is_no_cheap_answer(folder: Folder) -> None:
+    cost = {"a": 0.02, "b": 0.01}
+    cases = [{"a": ["yes"], "b": ["crash"], "cost": cost}] * 10 + [{"a": ["yes"], "b": ["yes"], "cost": cost}] * 10
+    scripted(folder, cases)
+    found = report(folder)
+    assert found["variants"]["b"]["errors"] == {"crash": 10}
+    assert found["variants"]["b"]["errors_by_blame"] == {"variant": 10}
+    assert found["verdicts"][0]["effect"] == -0.5
+    assert found["variants"]["a"]["cost_per_correct"] == pytest.approx(0.02)
+    assert found["variants"]["b"]["cost_per_correct"] == pytest.approx(0.02), "twenty paid, ten correct"
+    assert found["verdicts"][0]["cost_per_correct_ratio"]["estimate"] == pytest.approx(1.0)
+
+
+def test_nothing_correct_has_no_finite_price(folder: Folder) -> None:
+    cases = [{"a": ["yes"], "b": ["no"], "cost": {"a": 0.02, "b": 0.01}}] * 12
+    scripted(folder, cases)
+    assert report(folder)["variants"]["b"]["cost_per_correct"] is None
+    assert "∞" in folder.abreast("report").out
+
+
+def test_tokens_are_told_by_class_and_times_apart(folder: Folder) -> None:
+    scripted(folder, pairs(5, 5, 2))
+    found = report(folder)["variants"]["b"]
+    assert found["tokens"] == {"input": 1200, "output": 120, "cache_read": 600, "cache_write": 60}
+    for part in ("latency_s", "queue_s", "backoff_s"):
+        assert list(found[part]) == ["p50", "p90", "p95", "p99"]
+        values = list(found[part].values())
+        assert values == sorted(values)
+    rows = folder.sql("select service_s from predictions where variant = 'b' order by service_s")
+    assert found["latency_s"]["p90"] == rows[10]["service_s"], "the nearest rank"
+    assert "1.2 k in / 600 cached / 60 written / 120 out" in folder.abreast("report").out
+
+
+def test_latency_is_compared_case_by_case(folder: Folder) -> None:
+    scripted(folder, pairs(5, 5, 2))
+    (found,) = report(folder)["verdicts"]
+    rows = folder.sql("select variant, service_s from predictions order by case_id, variant")
+    one, other = ([row["service_s"] for row in rows if row["variant"] == name] for name in "ab")
+    expected = latency_ratio(one, other)
+    assert found["latency_ratio"]["estimate"] == pytest.approx(expected.estimate)
+    assert found["latency_ratio"]["interval"] == pytest.approx([expected.low, expected.high])
+
+
+def test_reused_answers_add_no_latency_and_no_cost(folder: Folder) -> None:
+    cases = [{"a": ["yes"], "b": ["yes"], "cost": {"a": 0.02, "b": 0.01}}] * 12
+    scripted(folder, cases)
+    assert folder.command("run", "spec.yaml", "--quiet").code == 0
+    found = report(folder)
+    assert found["reused_trials"] == 24
+    assert found["variants"]["a"]["cost_usd"] is None
+    assert found["variants"]["a"]["latency_s"] == {"p50": None, "p90": None, "p95": None, "p99": None}
+    assert found["verdicts"][0]["latency_ratio"] is None
+    assert found["variants"]["a"]["cost_per_correct"] == pytest.approx(0.02), (
+        "what an answer cost is known all the same"
+    )
+
+
+def test_every_score_has_a_verdict_of_its_own(folder: Folder) -> None:
+    folder.write("more.py", "def brief(text): return len(text) < 3\n")
+    scripted(folder, pairs(14, 2, 4))
+    folder.abreast("rescore", "--scorer", "exact", "--scorer", "python:more:brief")
+    found = report(folder)
+    assert [(row["metric"], row["primary"]) for row in found["verdicts"]] == [("exact", True), ("brief", False)]
+    assert found["verdicts"][1]["effect"] == -found["verdicts"][0]["effect"], "no is brief, yes is not"
+    assert set(found["variants"]["a"]["scores"]) == {"exact", "brief"}
+
+
+def test_a_score_on_another_declared_range_is_rescaled(folder: Folder) -> None:
+    folder.write("stars.py", "def stars(text): return 5 if text == 'yes' else 2\n")
+    scripted(folder, pairs(12, 0, 8))
+    spec = (folder.path / "spec.yaml").read_text()
+    folder.write("spec.yaml", spec.replace("[exact]", "[{'python:stars:stars': {range: [1, 5]}}]"))
+    assert folder.abreast("run", "spec.yaml", "--quiet").code == 0
+    found = report(folder)
+    assert found["metric"] == "stars"
+    assert found["variants"]["b"]["scores"]["stars"]["mean"] == 1.0
+    assert found["verdicts"][0]["effect"] == pytest.approx(12 / 20 * 3 / 4)
+    folder.write("spec.yaml", spec.replace("[exact]", "[{'python:stars:stars': {range: [5, 1]}}]"))
+    assert "range must be two numbers, the lower first, got [5, 1]" in folder.abreast("run", "spec.yaml").err
+
+
+def test_only_what_is_complete_without_a_gap_in_the_order_of_starts_is_counted(folder: Folder) -> None:
+    scripted(folder, pairs(40, 10, 30))
+    store = folder.path / "results.db"
+    with open_store(store) as opened:
+        rows = analyse(opened, "latest").rows
+        order = rows.counted.tolist()
+    assert len(order) == 80
+    gone = order[50] * 2 + 1
+    folder.abreast("sql", "--write", "results.db", f"delete from trials where position = {gone}")
+    folder.abreast("sql", "--write", "results.db", "update runs set status = 'incomplete', reason = 'killed'")
+    found = report(folder)
+    (verdict,) = found["verdicts"]
+    assert (verdict["cases"], verdict["waiting_cases"], verdict["not_run_cases"]) == (50, 29, 1)
+    assert found["status"] == "incomplete"
+    said = folder.abreast("report").out
+    assert "1 not run yet, 29 finished before an earlier one" in said
+    assert "1 of 160 trials was not run: killed" in said
+
+
+def test_groups_are_one_piece_of_evidence(folder: Folder) -> None:
+    cases = [{**case, "group": f"g{number // 8}"} for number, case in enumerate(pairs(40, 8, 16))]
+    scripted(folder, cases)
+    (grouped,) = report(folder)["verdicts"]
+    scripted(folder, pairs(40, 8, 16))
+    (apart,) = report(folder)["verdicts"]
+    assert apart["verdict"] == "better"
+    assert grouped["interval"][1] - grouped["interval"][0] > 1.3 * (apart["interval"][1] - apart["interval"][0])
+
+
+def test_a_run_of_one_variant_or_without_a_scorer_has_a_report_without_verdict(folder: Folder) -> None:
+    scripted(folder, pairs(5, 5), "--variant", "b")
+    found = report(folder)
+    assert (found["verdicts"], found["segments"]) == ([], [])
+    assert found["variants"]["b"]["scores"]["exact"]["mean"] == 0.5
+    spec = (folder.path / "spec.yaml").read_text()
+    folder.write("spec.yaml", spec.replace("scorers: [exact]\n", ""))
+    assert folder.abreast("run", "spec.yaml", "--quiet").code == 0
+    found = report(folder)
+    assert (found["verdicts"], found["metric"]) == ([], None)
+    assert found["variants"]["b"]["scores"] == {}
+
+
+def test_if_all_failed_there_is_no_score_and_no_price(folder: Folder) -> None:
+    scripted(folder, [{"a": ["network"], "b": ["network"]}] * 3)
+    found = report(folder)
+    assert found["variants"]["a"]["scores"] == {}
+    assert found["verdicts"][0]["verdict"] == "inconclusive"
+    assert found["verdicts"][0]["effect"] is None
+    assert "no case was answered by both" in folder.abreast("report").out

@@ -1,0 +1,171 @@
+"""Runs against each other: what is paired, what is listed, and what counts as a regression."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from conftest import Done, Folder
+from scripted import pairs, scripted
+
+
+def names(folder: Folder, store: str = "results.db") -> list[str]:
+    return [row["run"] for row in folder.abreast("runs", "--json", "--store", store).json]
+
+
+def compared(done: Done) -> dict[str, Any]:
+    (found,) = done.json
+    (verdict,) = found["verdicts"]
+    return dict(verdict)
+
+
+def two_runs(folder: Folder, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
+    """The same variant b on both, its answers changed in between as a new model would."""
+    scripted(folder, before)
+    scripted(folder, after, "--fresh")
+    return names(folder)
+
+
+def answers(*words: str) -> list[dict[str, Any]]:
+    return [{"a": ["yes"], "b": [word]} for word in words]
+
+
+@pytest.fixture
+def regressed(folder: Folder) -> Folder:
+    """Two runs of forty cases; in the second, b loses 14 answers and gains 2."""
+    folder.write("answers.json", json.dumps({f"c{n}": "yes" if n < 30 else "no" for n in range(40)}))
+    folder.write(
+        "canned.py",
+        "import json, pathlib\n"
+        "def answer(case, side):\n"
+        "    known = json.loads(pathlib.Path('answers.json').read_text())\n"
+        "    return known[case.id] if side == 'b' else 'yes'\n",
+    )
+    folder.cases(40)
+    folder.write(
+        "spec.yaml",
+        "name: canned\ncases: cases.jsonl\ntarget: python:canned:answer\n"
+        "variants: {a: {side: a}, b: {side: b}}\nscorers: [exact]\n",
+    )
+    assert folder.command("run", "spec.yaml", "--quiet").code == 0
+    changed = {f"c{n}": "no" if n < 14 or n >= 32 else "yes" for n in range(40)}
+    folder.write("answers.json", json.dumps(changed))
+    assert folder.command("run", "spec.yaml", "--quiet", "--fresh").code == 0
+    return folder
+
+
+def test_a_regression_is_told_in_words_and_numbers(regressed: Folder) -> None:
+    first, second = names(regressed)
+    done = regressed.abreast("compare", first, second, "--variant", "b")
+    assert done.code == 0
+    assert f"regression: {second}:b against {first}:b: −30.0 points (95 % interval" in done.out
+    assert "2 wins, 14 losses, 24 ties in 40 cases" in done.out
+    assert "the runs were not interleaved" in done.out
+    found = compared(regressed.abreast("compare", first, second, "--variant", "b", "--json"))
+    assert (found["regression"], found["verdict"], found["effect"]) == ("regression", "worse", -0.3)
+    assert (found["wins"], found["losses"], found["ties"]) == (2, 14, 24)
+    back = compared(regressed.abreast("compare", second, first, "--variant", "b", "--json"))
+    assert (back["regression"], back["effect"]) == ("improvement", 0.3)
+    both = regressed.abreast("compare", first, second, "--json").json[0]["verdicts"]
+    assert [(row["variant"], row["regression"]) for row in both] == [("a", "not known"), ("b", "regression")]
+
+
+def test_requirements_fail_a_build(regressed: Folder) -> None:
+    first, second = names(regressed)
+    done = regressed.abreast("compare", first, second, "--fail-if", "worse")
+    assert done.code == 1
+    assert f"failed: {second}:b is worse than {first}:b" in done.err
+    assert regressed.abreast("compare", second, first, "--fail-if", "worse").code == 0
+    done = regressed.abreast("compare", first, second, "--variant", "b", "--fail-if", "score < -10%")
+    assert done.code == 1
+    assert "-40.0% against" in done.err
+    assert regressed.abreast("compare", first, second, "--fail-if", "nonsense").code == 2
+
+
+def test_junit_fails_where_it_is_a_regression(regressed: Folder) -> None:
+    first, second = names(regressed)
+    root = ElementTree.fromstring(regressed.abreast("compare", first, second, "--format", "junit").out)
+    assert (root.get("tests"), root.get("failures")) == ("2", "1")
+    (failed,) = [test for test in root.iter("testcase") if test.find("failure") is not None]
+    assert failed.get("name") == f"{second}:b against {first}:b"
+
+
+def test_markdown_lists_the_cases_that_changed(regressed: Folder) -> None:
+    first, second = names(regressed)
+    said = regressed.abreast("compare", first, second, "--variant", "b", "--format", "markdown").out
+    assert f"| case | {first}:b | {second}:b |" in said
+    assert "| c0 | 1 | 0 |" in said
+
+
+def test_cases_that_cannot_be_paired_are_listed(folder: Folder) -> None:
+    before = pairs(12, 3, 5)
+    after = [{**case, "id": f"c{number}"} for number, case in enumerate(pairs(3, 12, 5))]
+    after[0] = {"a": ["no", "new"], "b": ["yes"], "id": "c0"}
+    after[1]["id"] = "other"
+    first, second = two_runs(folder, before, after)
+    done = folder.abreast("compare", first, second, "--variant", "b")
+    assert "(1 case)" in done.out
+    assert f"not paired, only in {first}: c1 (1 case)" in done.out
+    assert f"not paired, only in {second}: other (1 case)" in done.out
+    assert "not paired, another input under the same id: c0" in done.out
+    found = compared(folder.abreast("compare", first, second, "--variant", "b", "--json"))
+    assert found["unmatched"] == {first: ["c1"], second: ["other"]}
+    assert "c0" in found["changed_inputs"]
+
+
+def test_answers_that_both_runs_share_are_counted_and_set_aside(folder: Folder) -> None:
+    folder.cases(30)
+    spec = "name: s\ncases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 0.5}}\nscorers: [exact]\n"
+    folder.write("spec.yaml", spec)
+    folder.abreast("run", "spec.yaml")
+    folder.cases(50)
+    folder.abreast("run", "spec.yaml")
+    first, second = names(folder)
+    said = folder.abreast("compare", first, second).out
+    assert "nothing to compare; all 30 answers are the same ones, reused" in said
+    assert "SIMULATED" in said
+    folder.write("spec.yaml", spec + "seed: 7\n")
+    folder.abreast("run", "spec.yaml", "--fresh")
+    third = names(folder)[2]
+    found = compared(folder.abreast("compare", second, third, "--json"))
+    assert (found["cases"], found["shared_answers"]) == (50, 0)
+
+
+def test_runs_of_two_stores_are_found_where_they_are(folder: Folder) -> None:
+    scripted(folder, pairs(5, 2, 5), "--store", "one.db")
+    scripted(folder, pairs(5, 2, 5), "--store", "two.db", "--fresh")
+    (first,), (second,) = names(folder, "one.db"), names(folder, "two.db")
+    words = ["compare", first, second, "--variant", "b", "--json"]
+    assert compared(folder.abreast(*words, "--store", "one.db", "--store", "two.db"))["ties"] == 12
+    done = folder.abreast(*words, "--store", "one.db")
+    assert done.code == 2
+    assert f'no run "{second}"' in done.err
+
+
+def test_contenders_of_any_name_can_be_compared(folder: Folder) -> None:
+    scripted(folder, pairs(14, 2, 4))
+    (run,) = names(folder)
+    found = compared(folder.abreast("compare", f"{run}:a", f"{run}:b", "--json"))
+    assert (found["variant"], found["baseline"], found["verdict"], found["wins"]) == ("b", "a", "better", 14)
+    said = folder.abreast("compare", f"{run}:a", f"{run}:b").out
+    assert "not interleaved" not in said
+    assert "changed: side: a → b" in said
+
+
+def test_what_cannot_be_compared_is_said(folder: Folder) -> None:
+    scripted(folder, pairs(5, 5, 2), "--variant", "a")
+    scripted(folder, pairs(5, 5, 2), "--variant", "b")
+    first, second = names(folder)
+    assert "two runs are needed" in folder.abreast("compare", first).err
+    assert f"{second}:b against {first}:a" in folder.abreast("compare", first, second).out, "the only ones there are"
+    scripted(folder, [{"a": ["yes"], "b": ["no"], "c": ["no"]}] * 12, variants=("c", "a"))
+    third = names(folder)[2]
+    done = folder.abreast("compare", second, third)
+    assert done.code == 2
+    assert f"{second} and {third} have no variant in common" in done.err
+    assert f"abreast compare {second}:b {third}:c" in done.err
+    assert f"{first}: no variant x" in folder.abreast("compare", f"{first}:x", second).err
+    assert "--margin 7: must lie between 0 and 1" in folder.abreast("compare", first, second, "--margin", "7").err
