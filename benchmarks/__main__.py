@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import limits, runner
+from benchmarks import limits, reports, runner
 
-GROUPS = {"runner": runner.ALL, "limits": limits.ALL}
+GROUPS = {"runner": runner.ALL, "limits": limits.ALL, "reports": reports.ALL}
 
 
 def main(chosen: list[str]) -> int:

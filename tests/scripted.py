@@ -9,15 +9,15 @@ from typing import Any
 from conftest import Done, Folder
 
 TARGET = """\
-import collections
+import collections, os
 from abreast import Answer, Usage
 from abreast.errors import Skipped, Transient
 
-asked = collections.Counter()
-
 def answer(case, side):
-    word = case.input[side][asked[case.id, side] % len(case.input[side])]
-    asked[case.id, side] += 1
+    asked = vars(collections).setdefault("_asked_in_tests", collections.Counter())  # no part of this code's digest
+    key = os.getcwd(), case.input["n"], side
+    word = case.input[side][asked[key] % len(case.input[side])]
+    asked[key] += 1
     if word == "crash":
         raise ValueError("broken")
     if word == "network":

@@ -79,7 +79,7 @@ class Rows:
         self.own_failure: Bools = self.error & (self.blame == "variant")
         self.skipped: Bools = self.status == "skipped"
         self.present: Bools = self.status != "cancelled"
-        self.scores = self._scores()
+        self.scores = self._scores() if self.primary else {}
         nothing = np.full(len(self.position), np.nan)
         self.score: Floats = self.scores.get(self.primary or "", self._judged(nothing))
         self._block: Ints = column["block"]
