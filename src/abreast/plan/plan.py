@@ -91,6 +91,12 @@ class Plan:
         missing = (~self.done).reshape(len(self.cases), self.repeats, len(self.variants))
         return np.flatnonzero(np.logical_or.reduce(missing, axis=2)[self._order].ravel())
 
+    def missing_in(self, blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """How many trials of each of these blocks, named by their turn, are not done."""
+        turns, repeats = np.divmod(blocks, self.repeats)
+        missing = (~self.done).reshape(-1, len(self.variants))
+        return np.asarray(missing[self._order[turns] * self.repeats + repeats].sum(axis=1))
+
     def missing(self) -> int:
         return len(self) - int(self.done.sum())
 
