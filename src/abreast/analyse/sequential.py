@@ -71,7 +71,7 @@ class UntilDecided:
     def _go_on(self) -> None:
         """Through the cases that are complete without a gap, until it is decided."""
         while self.decision is None and self._complete < self._planned and not self._left[self._complete]:
-            case = self._plan.parts(self._plan.dispatch(self._complete * self._plan.repeats)[0])[0]
+            case = self._plan.case(self._complete * self._plan.repeats)
             first, self._complete = case * self._per_case, self._complete + 1
             scores = self._scores[first : first + self._per_case]
             group = None if self._groups is None else self._groups[case]
@@ -154,25 +154,24 @@ class _Comparison:
         """At exactly the numbers of `looks`, so that the report sees the same from the rows."""
         values = np.array(self._differences)
         groups = self._groups.tolist() if self._groups else None
-        batch = None if groups is None else groups[self._seen :]
-        seen = self._sequence.observe(values[self._seen :], batch)
+        look = self._sequence.observe(values[self._seen :], None if groups is None else groups[self._seen :])
         self._seen = len(values)
         if groups is not None:  # the last one may not be complete
             groups = groups[: groups.index(groups[-1])]
             values = values[: len(groups)]
-        if not len(values):
-            return
-        self.verdict = verdict(
-            values,
-            self._planned,
-            self._margin,
-            groups,
-            comparisons=self._comparisons,
-            seen=seen,
-            dropped=self._dropped,
-        )
-        awaited, at_the_end = max(1, self._planned - self._dropped), alphas(self._planned)[1]
-        self.futility = futility(values, awaited, self._margin, groups, at_the_end)
+        if look.low > 0 or look.high < 0 or look.equivalent:
+            self.verdict = verdict(
+                values,
+                self._planned,
+                self._margin,
+                groups,
+                comparisons=self._comparisons,
+                seen=look,
+                dropped=self._dropped,
+            )
+        if len(values) and not self.settled:
+            awaited, at_the_end = max(1, self._planned - self._dropped), alphas(self._planned)[1]
+            self.futility = futility(values, awaited, self._margin, groups, at_the_end)
 
     def sentence(self) -> str:
         word = self.verdict.word if self.verdict else "inconclusive"

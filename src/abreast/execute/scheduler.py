@@ -25,7 +25,8 @@ from abreast.plan import Plan
 
 WINDOW = 5_000  # no variant starts a block more than this many past the stored prefix
 AHEAD = 32  # jobs that wait in a lane, besides as many as are in flight
-LEAD = 32  # blocks that one variant may start before the others, where a decision may make them needless
+FEW = 50  # cases past that prefix, or a tenth of all, where a decision may make them needless
+LEAD = 32  # blocks that one variant may start before the others in such a run
 HOLD_S = 0.005  # for each in flight: who took longer keeps the place until the row is safe, which costs under 2 %
 
 
@@ -255,7 +256,8 @@ class Scheduler:
         if self.stopped is not None:
             return
         plan, done = self._plan, self._plan.done
-        end = min(len(self._blocks), self._prefix + WINDOW)
+        window = WINDOW if self._behind is None else self._few_blocks()
+        end = min(len(self._blocks), self._prefix + window)
         while self._cursor < end and min(map(len, self._lanes)) < AHEAD + self.in_flight:
             block = int(self._blocks[self._cursor])
             self._cursor += 1
@@ -295,6 +297,14 @@ class Scheduler:
                 return max(0.0, earliest)
             self._dispatch(chosen, now)
             self._refill(now)
+
+    def _few_blocks(self) -> int:
+        """A trial that waits for its next attempt holds back the decision, and should not let all others be paid for.
+
+        What is asked for is in flight all the same.
+        """
+        few = max(FEW, len(self._plan.cases) // 10) * self._plan.repeats
+        return min(WINDOW, few + 2 * self.in_flight)
 
     def _last_block_in_step(self) -> float:
         """No variant runs ahead of the slowest by more: what is begun has to be finished."""

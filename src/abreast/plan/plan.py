@@ -74,9 +74,12 @@ class Plan:
 
     def dispatch(self, block: int) -> list[int]:
         """The positions of the block that is the so-manieth to start, in the order its variants start."""
-        case = int(self._order[block // self.repeats])
-        first = self.position(case, block % self.repeats, 0)
+        first = self.position(self.case(block), block % self.repeats, 0)
         return [first + variant for variant in block_order(self.seed, block, len(self.variants))]
+
+    def case(self, block: int) -> int:
+        """The case of the block that is the so-manieth to start."""
+        return int(self._order[block // self.repeats])
 
     def block(self, case: int, repeat: int) -> int:
         """Which block this one is in the order of starts."""
