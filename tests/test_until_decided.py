@@ -416,7 +416,7 @@ def test_a_slow_scorer_is_waited_for_so_that_nothing_needless_starts(folder: Fol
 def test_resume_goes_on_to_the_planned_number(folder: Folder) -> None:
     path = spec(folder, 150, CLEAR, until_decided=True)
     name = stopped(folder, folder.abreast("run", path))["run"]
-    assert "every run is complete" in folder.abreast("resume").err, "only by its name"
+    assert f"abreast resume {name} goes on with the one that stopped early" in folder.abreast("resume").err
     done = folder.abreast("resume", name)
     assert done.code == 0, done.err
     found = the_run(folder)
@@ -467,6 +467,19 @@ def test_a_killed_run_goes_on_and_still_stops_early(folder: Folder, store: str) 
     assert found["status"] == "stopped_early"
     counts = folder.sql("select count(*) as n from predictions group by case_id", store)
     assert {row["n"] for row in counts} == {2}, "what the killed process began is finished too"
+
+
+def test_a_case_that_was_begun_is_finished_although_it_is_decided_before_anything_starts(folder: Folder) -> None:
+    """As after a kill between the decision and the last row."""
+    variants = {name: {**params, "latency": 0.005} for name, params in CLEAR.items()}
+    path = spec(folder, 300, variants, limits={"parallel": 8})
+    first = stopped(folder, folder.abreast("run", path, "--until-decided"))
+    last = "position = (select position from trials order by block desc limit 1)"
+    assert folder.abreast("sql", "--write", "results.db", f"delete from trials where {last}").code == 0
+    done = folder.abreast("resume", first["run"], "--until-decided", "--json")
+    again = stopped(folder, done)
+    assert done.json[0]["executed"] == 1
+    assert (again["trials"], again["reason"]) == (first["trials"], first["reason"])
 
 
 def test_in_python(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ class UntilDecided:
         """The final score of a trial, 0 for a failure of the variant's own, None if it cannot be compared."""
         if self._scores[position] != _UNKNOWN or not self._decides:
             return self.decision
-        self._scores[position] = _INCOMPARABLE if value is None or not math.isfinite(value) else value
+        self._scores[position] = value if value is not None and 0 <= value <= 1 else _INCOMPARABLE
         turn = self._plan.block(position // self._per_case, 0) // self._plan.repeats
         self._left[turn] -= 1
         if turn == self._complete and not self._left[turn]:

@@ -138,6 +138,7 @@ class Scheduler:
             lane.extend(kept)
         for block in left_out:
             del self._open[block]
+        self._advance()
         needed = np.isin(ahead // plan.repeats, begun)
         self._blocks = np.concatenate([refilled, ahead[needed]])
         saved = sum(fresh[block] for block in left_out) + int(plan.missing_in(ahead[~needed]).sum())
@@ -240,6 +241,9 @@ class Scheduler:
         self._open[block] -= 1
         if not self._open[block]:
             del self._open[block]
+        self._advance()
+
+    def _advance(self) -> None:
         while self._prefix < self._cursor and int(self._blocks[self._prefix]) not in self._open:
             self._prefix += 1
 

@@ -120,7 +120,12 @@ def spec_of(run: Mapping[str, Any]) -> tuple[Spec, Path, Path | None, dict[str, 
 
 
 def _last_incomplete(store: Store) -> dict[str, Any]:
-    incomplete = [run for run in store.runs() if run["status"] in ("incomplete", "running")]
+    runs = store.runs()
+    incomplete = [run for run in runs if run["status"] in ("incomplete", "running")]
     if incomplete:
         return incomplete[-1]
+    early = [run["run"] for run in runs if run["status"] == "stopped_early"]
+    if early:
+        fix = f"abreast resume {early[-1]} goes on with the one that stopped early"
+        raise BadInput(f"{store.path}: every run is complete, or stopped early", fix)
     raise BadInput(f"{store.path}: every run is complete", "abreast run SPEC starts a new one")
