@@ -103,7 +103,7 @@ def test_the_verdict_comes_first_and_the_report_is_where_it_says(simulated: Fold
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_a_report_of_the_same_run_is_replaced_and_no_other_file_ever(simulated: Folder) -> None:
+def test_no_file_is_ever_overwritten_by_a_report(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml", "--output", "out")
     report = simulated.path / "out" / "report.html"
     assert simulated.abreast("report", "--format", "html", "--output", "out").out.strip() == "out/report.html"
@@ -139,20 +139,21 @@ def test_progress_goes_to_standard_error_and_json_alone_to_standard_output(simul
 
 
 def check_summary(found: dict[str, Any]) -> None:
-    (comparison,) = found["comparisons"]
-    told = re.search(r"better: better against plain: \+(\S+) points", found["verdict"])
+    (verdict,) = found["verdicts"]
+    told = re.search(r"better: better against plain: \+(\S+) points", found["summary"][1])
     assert told
-    assert (comparison["word"], comparison["score"]) == ("better", "exact")
-    assert comparison["difference"] == pytest.approx(float(told[1]) / 100, abs=5e-4)
-    assert 0 < comparison["low"] < comparison["difference"] < comparison["high"] < 1
-    assert comparison["wins"] + comparison["ties"] + comparison["losses"] == comparison["cases"] == 40
-    assert set(comparison["not_compared"].values()) == {0}
-    assert comparison["latency_p50"].keys() == {"variant", "baseline"}
-    plain, better = found["variants"]
-    assert (plain["variant"], plain["baseline"], better["baseline"]) == ("plain", True, False)
-    assert better["score"] - plain["score"] == pytest.approx(comparison["difference"])
-    assert plain["low"] < plain["score"] < plain["high"]
-    assert (plain["errors"], plain["cost_usd"]) == ([], None)
+    assert (verdict["verdict"], verdict["metric"], verdict["primary"]) == ("better", "exact", True)
+    assert verdict["effect"] == pytest.approx(float(told[1]) / 100, abs=5e-4)
+    low, high = verdict["interval"]
+    assert 0 < low < verdict["effect"] < high < 1
+    assert verdict["wins"] + verdict["ties"] + verdict["losses"] == verdict["cases"] == 40
+    assert (verdict["dropped_cases"], verdict["not_run_cases"], verdict["waiting_cases"]) == (0, 0, 0)
+    plain, better = found["variants"]["plain"], found["variants"]["better"]
+    assert found["baseline"] == "plain"
+    means = [side["scores"]["exact"]["mean"] for side in (plain, better)]
+    assert means[1] - means[0] == pytest.approx(verdict["effect"])
+    assert plain["scores"]["exact"]["interval"][0] < means[0] < plain["scores"]["exact"]["interval"][1]
+    assert (plain["errors"], plain["cost_usd"]) == ({}, None)
 
 
 def test_run_report_and_rescore_tell_programs_the_verdict_in_numbers(simulated: Folder) -> None:
@@ -166,9 +167,9 @@ def test_what_no_interval_can_be_trusted_for_has_none(folder: Folder) -> None:
     folder.cases(3)
     folder.write("spec.yaml", "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {}, b: {}}\nscorers: [exact]\n")
     (found,) = folder.abreast("run", "spec.yaml", "--json").json
-    (comparison,) = found["comparisons"]
-    assert (comparison["word"], comparison["low"], comparison["high"]) == ("inconclusive", None, None)
-    assert "too few" in comparison["reason"]
+    (verdict,) = found["verdicts"]
+    assert (verdict["verdict"], verdict["interval"]) == ("inconclusive", None)
+    assert "too few" in verdict["reason"]
 
 
 def test_quiet_says_only_the_verdict(simulated: Folder) -> None:
@@ -365,7 +366,7 @@ def test_cases_that_are_not_compared_are_counted_beside_the_verdict(moody: Folde
     said = moody.abreast("report").out
     assert "2 of 12 cases are not compared: 1 failed by infrastructure, 1 skipped" in said
     (found,) = moody.abreast("report", "--json").json
-    assert found["comparisons"][0]["not_compared"] == {"failed": 1, "unscored": 0, "skipped": 1, "not_run": 0}
+    assert found["verdicts"][0]["dropped"] == {"failed": 1, "unscored": 0, "skipped": 1}
     page = next(moody.path.glob("runs/*/report.html")).read_text()
     assert "2 of 12 cases are not compared" in page
 
@@ -684,7 +685,7 @@ def test_nothing_is_cut_or_wrapped_in_a_narrow_terminal(folder: Folder, width: i
     table = table[: next(at for at, line in enumerate(table) if "look at" in line)]
     assert max(map(len, table)) <= width
     text = "\n".join(table)
-    for piece in ("% … ", "with_units", "160", "$0.", " ms", "tokens in / out", "2.8 k / 347"):
+    for piece in ("% … ", "with_units", "160", "$0.", " ms", "tokens", "2.8 k in / 347 out"):
         assert piece in text
     assert "…" not in text.replace("% … ", "")
     (command,) = [line.strip() for line in lines if "abreast show" in line]
@@ -745,16 +746,21 @@ def grouped(folder: Folder, groups: bool) -> dict[str, Any]:
 def test_cases_of_one_group_make_no_interval_narrower_and_need_more_cases(folder: Folder) -> None:
     apart = grouped(folder, groups=False)
     together = grouped(folder, groups=True)
-    for one, other in zip(apart["variants"], together["variants"], strict=True):
-        assert one["score"] == other["score"]
-        assert other["high"] - other["low"] > 1.5 * (one["high"] - one["low"])
-    (one,), (other,) = apart["comparisons"], together["comparisons"]
-    assert other["high"] - other["low"] > 1.5 * (one["high"] - one["low"])
-    needed = "cases_to_detect_10_points"
-    assert other[needed] / one[needed] == pytest.approx(((8 / 7) * 5) / (40 / 39), rel=0.01), (
+    for name in apart["variants"]:
+        one, other = (found["variants"][name]["scores"]["exact"] for found in (apart, together))
+        assert one["mean"] == other["mean"]
+        assert width(other) > 1.5 * width(one)
+    (one,), (other,) = apart["verdicts"], together["verdicts"]
+    assert width(other) > 1.5 * width(one)
+    assert other["cases_needed"] / one["cases_needed"] == pytest.approx(((8 / 7) * 5) / (40 / 39), rel=0.01), (
         "five cases say what one does"
     )
-    assert f"you need about {other[needed]:,} cases; this run compares 40" in together["verdict"]
+    assert f"you need about {other['cases_needed']:,} cases; this run compares 40" in "\n".join(together["summary"])
+
+
+def width(found: dict[str, Any]) -> float:
+    low, high = found["interval"]
+    return float(high - low)
 
 
 def test_a_result_shows_itself_in_one_line(folder: Folder) -> None:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from abreast.analyse.run import Analysis, VariantSummary
+from abreast.analyse.run import Analysis
+from abreast.analyse.variants import VariantSummary
 from abreast.errors import BadInput, suggestion
 
 HELP = 'write worse, "score < 0.8", "score[variant] < 0.8", "cost_usd > 5", "latency_p95 > +10%" or "errors > 2%"'

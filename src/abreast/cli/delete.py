@@ -19,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from abreast.execute import orphans
-    from abreast.report import html
+    from abreast.report import folder
     from abreast.report.sentence import many
 
     words = list(args.words)
@@ -43,7 +43,7 @@ def main(args: argparse.Namespace) -> int:
         store.close()
         print(f"deleted {names}: {many(removed, 'trial')}")
         for run in chosen:
-            _tell(html.remove(store, run["run"]))
+            _tell(folder.remove(store, run["run"]))
         store.materialise()
     return 0
 

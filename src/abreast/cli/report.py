@@ -3,40 +3,53 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput
 
+EPILOG = """formats:
+  terminal, markdown, json, csv, junit   go to standard output, or with --output DIR to a file in it
+  html, svg, png, all                    go to files in runs/RUN beside the store, or in DIR
+Several, separated by commas, go to files. A file that is there already is never overwritten."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
-    parser.add_argument("--format", choices=("terminal", "html"), default="terminal")
-    parser.add_argument("--output", metavar="DIR", help="where the file goes, instead of runs/RUN beside the store")
-    parser.add_argument(
-        "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...'
-    )
+    add = parser.add_argument
+    add("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
+    add("--format", metavar="F", action="append", default=[], help="of the report (see below); repeatable")
+    add("--output", metavar="DIR", help="where files go, instead of runs/RUN beside the store")
+    add("--all-pairs", action="store_true", help="compare each variant with each, not only with the baseline")
+    add("--no-trials", action="store_true", help="leave the trials out of the JSON report")
+    add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
     stores.argument(parser)
     tables.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.analyse import analyse
-    from abreast.cli.running import unmet
-    from abreast.report import html, objects
+    from abreast.analyse import analyse, gates
+    from abreast.cli.running import tell_unmet
+    from abreast.report import folder, formats, objects
     from abreast.report.terminal import render
 
+    forms, required = formats.named(args.format), [gates.read(text) for text in args.fail_if]
     with stores.find_store(args.store) as store:
-        analysis = analyse(store, args.run)
-        if args.format == "html":
-            folder = Path(args.output) if args.output else html.home(store, analysis.run["run"])
-            try:
-                print(html.write(analysis, store, folder))
-            except OSError as error:
-                raise BadInput(f"{folder}: the report cannot be written there ({error.strerror})") from None
-        elif args.json:
-            tables.show([objects.summary(analysis)], True, "")
-        else:
+        analysis = analyse(store, args.run, args.all_pairs)
+        unmet = gates.failures(required, analysis)
+        asked = formats.Asked(analysis, not args.no_trials, unmet)
+        if args.json:
+            tables.show([objects.report(analysis, trials=False)], True, "")
+        elif forms in ([], ["terminal"]) and not args.output:
             tables.console().print(render(analysis, stores.option(store)), crop=False)
             print(f"  run      {analysis.run['run']} ({analysis.run['experiment']}, {analysis.run['status']})")
-    return unmet(analysis, args.fail_if)
+        elif len(forms) == 1 and forms[0] in formats.TEXTS and forms[0] != "html" and not args.output:
+            sys.stdout.write(formats.text(asked, forms[0]))
+        else:
+            place = Path(args.output) if args.output else folder.home(store, analysis.run["run"])
+            try:
+                for path in formats.write(asked, forms or ["html"], place):
+                    print(stores.shown(path))
+            except OSError as error:
+                raise BadInput(f"{place}: the report cannot be written there ({error.strerror})") from None
+    return tell_unmet(unmet)

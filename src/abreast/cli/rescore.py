@@ -26,7 +26,7 @@ def main(args: argparse.Namespace) -> int:
     with stores.find_store(args.store) as store:
         run, count = rescore(store, args.run, Path(args.spec) if args.spec else None, args.scorer)
         if args.json:
-            tables.show([{**objects.summary(analyse(store, run)), "scored": count}], True, "")
+            tables.show([{**objects.report(analyse(store, run), trials=False), "scored": count}], True, "")
             return 0
         told = f"scored {many(count, 'answer')}" if count else "every answer has these scores already"
         print(f"{run}: {told}; nothing was run again")

@@ -59,6 +59,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--events", metavar="FILE", help="everything that happens, as JSON lines")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
     add("--output", metavar="DIR", help="where the report goes, instead of runs/RUN beside the store")
+    add(
+        "--format",
+        metavar="F",
+        action="append",
+        default=[],
+        help="of the report: html (default), json, ..., all; repeatable",
+    )
     add("--json", action="store_true", help="the result as a list with one object on standard output")
 
 

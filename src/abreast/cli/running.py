@@ -22,7 +22,7 @@ from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
 from abreast.preflight import cost
-from abreast.report.objects import summary
+from abreast.report import objects
 from abreast.report.sentence import SIMULATED
 from abreast.report.terminal import in_flight_line
 from abreast.store import open_store
@@ -33,7 +33,10 @@ _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Options | None = None) -> int:
     """Preflight, execute, verdict, report."""
+    from abreast.report import formats
+
     required = [gates.read(text) for text in args.fail_if]
+    formats.named(args.format)  # refused now, not after the run
     with contextlib.closing(experiment.prepare(options_of(args, started))) as prepared:
         for gate in required:
             gates.check(gate, [variant.name for variant in prepared.plan.variants])
@@ -128,17 +131,10 @@ def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[tuple[L
 
 def conclude(result: Result, args: argparse.Namespace) -> int:
     """The verdict, the report, and how it ended."""
-    from abreast.report import html
     from abreast.report.terminal import render
 
-    report: Path | None = None
-    with open_store(result.store) as store:
-        try:
-            report = html.write(
-                result.analysis, store, Path(args.output) if args.output else html.home(store, result.run)
-            )
-        except OSError as error:
-            say(f"warning: the report could not be written ({error})")
+    unmet = gates.failures([gates.read(text) for text in args.fail_if], result.analysis)
+    report = _write_reports(result.analysis, args, unmet)
     if args.json:
         tables.show([summary_of(result, report)], True, "")
     else:
@@ -148,15 +144,26 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
         lines = [f"  report   {stores.shown(report)}"] if report else []
         for line in (*lines, f"  rows     {_sql_hint(result)}"):
             console.print(Text(line), soft_wrap=True)  # not cut, so that it can be copied
-    return ending(result) or unmet(result.analysis, args.fail_if)
+    return ending(result) or tell_unmet(unmet)
 
 
-def unmet(analysis: Analysis, texts: list[str]) -> int:
+def _write_reports(analysis: Analysis, args: argparse.Namespace, unmet: list[str]) -> Path | None:
+    """The page, and what --format asks for besides; where the first of them is."""
+    from abreast.report import folder, formats
+
+    place = Path(args.output) if args.output else folder.home(analysis.rows.store, analysis.run["run"])
+    try:
+        return formats.write(formats.Asked(analysis, unmet=unmet), formats.named(args.format) or ["html"], place)[0]
+    except OSError as error:
+        say(f"warning: the report could not be written ({error})")
+        return None
+
+
+def tell_unmet(sentences: list[str]) -> int:
     """1 and a line for each requirement that is not met."""
-    found = gates.failures([gates.read(text) for text in texts], analysis)
-    for sentence in found:
+    for sentence in sentences:
         say(f"failed: {sentence}")
-    return 1 if found else 0
+    return 1 if sentences else 0
 
 
 def ending(result: Result) -> int:
@@ -216,7 +223,7 @@ def _more(result: Result) -> str:
 def summary_of(result: Result, report: Path | None) -> dict[str, Any]:
     """What the report says, and how this execution came to it."""
     return {
-        **summary(result.analysis),
+        **objects.report(result.analysis, trials=False),
         "executed": result.executed,
         "reused": result.reused,
         "done_before": result.done_before,

@@ -1,1 +1,1 @@
-"""Reports: one file per format."""
+"""Reports: one file per format, and the folder they live in."""

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-import os
 import time
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -21,59 +17,8 @@ from abreast.store import Store
 ANSWER_LIMIT = 2_000  # characters of an answer shown
 
 
-def home(store: Store, run: str) -> Path:
-    """The folder of a run's report: `runs/RUN` beside the store."""
-    return store.path.parent / "runs" / run
-
-
-def write(analysis: Analysis, store: Store, folder: Path) -> Path:
-    """Write the report and say where. An earlier report of the same run is replaced, any other file is left alone."""
-    path, run = folder / "report.html", analysis.run["run"]
-    number = 1
-    while path.exists() and not is_report_of(run, path):
-        number += 1
-        path = folder / f"report-{number}.html"
-    text = page(analysis, store)
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_text(text + _signature(run, text), encoding="utf-8", newline="\n")
-    unfinished.replace(path)
-    return path
-
-
-def is_report_of(run: str, path: Path) -> bool:
-    """Whether this file is a report of the run exactly as it was written."""
-    try:
-        head, mark, tail = path.read_bytes().decode("utf-8").rpartition("<!-- abreast ")
-    except (OSError, UnicodeDecodeError):
-        return False
-    return mark + tail == _signature(run, head)
-
-
-def _signature(run: str, text: str) -> str:
-    return f"<!-- abreast {run} {hashlib.sha256(text.encode()).hexdigest()[:32]} -->\n"
-
-
-def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
-    """Remove the folder of a run's report, and say which; if something else lies in it, leave it, and say what.
-
-    None if there is no such folder.
-    """
-    folder = home(store, run)
-    if Path(run).name != run or folder.is_symlink() or not folder.is_dir():
-        return None
-    inside = sorted(folder.iterdir())
-    foreign = [path.name for path in inside if path.is_symlink() or not path.is_file() or not is_report_of(run, path)]
-    if not foreign:
-        for path in inside:
-            path.unlink()
-        folder.rmdir()
-        with contextlib.suppress(OSError):  # other runs have reports
-            folder.parent.rmdir()
-    return folder, foreign
-
-
-def page(analysis: Analysis, store: Store) -> str:
+def page(analysis: Analysis) -> str:
+    store = analysis.rows.store
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters.update(points=points, seconds=seconds, count=count, many=many)
     source = resources.files("abreast.report").joinpath("page.html.j2").read_text(encoding="utf-8")

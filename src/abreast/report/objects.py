@@ -1,85 +1,210 @@
-"""The report for programs: the analysis as plain objects, for `--json`. What is not known is None."""
+"""The report for programs: one JSON object whose form is a contract (docs/report.md). What is not known is null."""
 
 from __future__ import annotations
 
+import json
+import math
+import time
+from collections.abc import Iterator
 from typing import Any
 
-from abreast.analyse import Analysis, Comparison, VariantSummary
+from abreast.analyse import Analysis, Comparison, Segment, VariantSummary
 from abreast.report.sentence import verdict_lines
+from abreast.stats import Interval
+
+SCHEMA = "abreast.report/1"
 
 
-def summary(analysis: Analysis) -> dict[str, Any]:
-    """A run: the verdict in words, then a row for each comparison and for each variant."""
+def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
+    """The whole report of a run; `trials` adds a row for each of them, in plan order."""
     run = analysis.run
-    return {
+    found = {
+        "schema": SCHEMA,
         "run": run["run"],
         "experiment": run["experiment"],
-        "status": run["status"],
-        "reason": run["reason"],
-        "debug": bool(run["debug"]),
         "simulated": analysis.simulated,
-        "planned": analysis.planned,
-        "stored": analysis.stored,
-        "score": analysis.score_name,
-        "verdict": "\n".join(verdict_lines(analysis)),
-        "comparisons": [_comparison(analysis, item) for item in analysis.comparisons],
-        "variants": [_variant(item, run["baseline"]) for item in analysis.variants],
+        "debug": bool(run["debug"]),
+        "status": run["status"] if run["status"] in ("complete", "stopped_early") else "incomplete",
+        "reason": run["reason"],
+        "label": run["label"],
+        "planned_trials": analysis.planned,
+        "executed_trials": analysis.stored,
+        "reused_trials": sum(summary.reused for summary in analysis.variants),
+        "metric": analysis.score_name,
+        "baseline": run["baseline"],
+        "margin": analysis.margin or None,
+        "summary": verdict_lines(analysis),
+        "verdicts": [verdict(item, True) for item in analysis.comparisons]
+        + [verdict(item, False) for item in analysis.further],
+        "variants": {summary.name: variant(summary) for summary in analysis.variants},
+        "segments": [segment(item) for item in analysis.segments],
+        "provenance": provenance(analysis),
+        "config": {key: value for key, value in analysis.rows.spec.items() if key not in ("origin_digest", "origin")},
     }
+    if analysis.ranking is not None:
+        names = [analysis.variants[index].name for index in analysis.ranking.order]
+        strengths = [analysis.ranking.strengths[index] for index in analysis.ranking.order]
+        found["ranking"] = [{"variant": name, "strength": value} for name, value in zip(names, strengths, strict=True)]
+    if trials:
+        found["trials"] = list(trials_of(analysis))
+    return found
 
 
-def _comparison(analysis: Analysis, item: Comparison) -> dict[str, Any]:
-    """An interval that the verdict does not trust (`reason` says why) is not given."""
-    sides = {side.name: side for side in analysis.variants}
-    variant, baseline = sides[item.variant], sides[item.baseline]
-    result, interval = item.verdict, item.verdict.interval
-    trusted = interval if not result.reason else None
+def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
+    """One variant against the baseline by one score. An interval that the verdict does not trust (`reason` says why) is
+    not given."""
+    result, pairs = item.verdict, item.pairs
+    interval = result.interval
+    trusted = interval if interval is not None and not result.reason else None
+    cost = pairs.cost
     return {
+        "metric": item.metric,
+        "primary": primary,
         "variant": item.variant,
         "baseline": item.baseline,
-        "word": result.word,
+        "verdict": result.word,
         "reason": result.reason or None,
-        "score": analysis.score_name,
-        "difference": interval.estimate if interval else None,
-        "low": trusted.low if trusted else None,
-        "high": trusted.high if trusted else None,
+        "caution": result.caution or None,
+        "effect": number(interval.estimate) if interval else None,
+        "interval": ends(trusted),
         "level": trusted.level if trusted else None,
+        "p": result.p if item.cases else None,
         "wins": result.wins,
-        "ties": result.ties,
         "losses": result.losses,
+        "ties": result.ties,
         "cases": item.cases,
         "planned_cases": item.planned,
-        "not_compared": {
-            "failed": item.failed,
-            "unscored": item.unscored,
-            "skipped": item.skipped,
-            "not_run": item.not_run,
-        },
-        "repeats_left_out": item.repeats_left_out,
-        "cases_to_detect_10_points": item.needed,
-        "cost_usd": {"variant": variant.cost_usd, "baseline": baseline.cost_usd},
-        "latency_p50": {"variant": variant.latency_p50, "baseline": baseline.latency_p50},
+        "dropped_cases": pairs.dropped,
+        "dropped": {"failed": pairs.failed, "unscored": pairs.unscored, "skipped": pairs.skipped},
+        "not_run_cases": item.not_run,
+        "waiting_cases": item.waiting,
+        "repeats_left_out": pairs.repeats_left_out,
+        "bounds": list(pairs.bounds) if pairs.bounds else None,
+        "cases_needed": result.needed,
+        "effect_to_detect": result.effect,
+        "latency_ratio": _ratio(pairs.latency),
+        "cost_per_correct_ratio": _ratio(cost.ratio if cost else None),
     }
 
 
-def _variant(item: VariantSummary, baseline: str) -> dict[str, Any]:
-    score = item.score
+def segment(item: Segment) -> dict[str, Any]:
+    """The cases of one value of one tag, with what a verdict has; `q` is p after all segments were looked at."""
     return {
-        "variant": item.name,
-        "baseline": item.name == baseline,
-        "score": score.estimate if score else None,
-        "low": score.low if score else None,
-        "high": score.high if score else None,
-        "trials": item.trials,
-        "ok": item.ok,
-        "errors": [
-            {"kind": kind, "blame": blame, "count": count} for (kind, blame), count in sorted(item.errors.items())
-        ],
-        "skipped": item.skipped,
-        "unscored": item.unscored,
-        "reused": item.reused,
-        "cost_usd": item.cost_usd,
-        "latency_p50": item.latency_p50,
-        "latency_p95": item.latency_p95,
-        "input_tokens": item.input_tokens,
-        "output_tokens": item.output_tokens,
+        "tag": item.tag,
+        "value": item.value,
+        "exploratory": True,
+        "metric": item.metric,
+        "variant": item.variant,
+        "baseline": item.baseline,
+        "verdict": item.word,
+        "effect": item.estimate.estimate,
+        "interval": ends(item.estimate),
+        "level": item.estimate.level,
+        "p": item.estimate.p,
+        "q": item.q,
+        "wins": item.wins,
+        "losses": item.losses,
+        "ties": item.ties,
+        "cases": item.cases,
+        "dropped_cases": item.dropped,
+        "cases_needed": item.needed,
     }
+
+
+def variant(summary: VariantSummary) -> dict[str, Any]:
+    """One contender. Errors by kind, and whose they are by blame."""
+    kinds: dict[str, int] = {}
+    blames: dict[str, int] = {}
+    for (kind, blame), count in sorted(summary.errors.items()):
+        kinds[kind] = kinds.get(kind, 0) + count
+        blames[blame] = blames.get(blame, 0) + count
+    price, repeats = summary.cost_per_correct, summary.repeats
+    return {
+        "trials": summary.trials,
+        "ok": summary.ok,
+        "errors": kinds,
+        "errors_by_blame": blames,
+        "skipped": summary.skipped,
+        "unscored": summary.unscored,
+        "reused": summary.reused,
+        "scores": {name: {"mean": score.estimate, "interval": ends(score)} for name, score in summary.scores.items()},
+        "cost_usd": summary.cost_usd,
+        "cost_per_correct": number(price.estimate) if price else None,
+        "cost_per_correct_interval": ends(price),
+        "tokens": summary.tokens,
+        "latency_s": _quantiles(summary.latency),
+        "queue_s": _quantiles(summary.queue),
+        "backoff_s": _quantiles(summary.backoff),
+        "pass_at_k": {str(k): value for k, value in repeats.pass_at.items()} if repeats else {},
+        "pass_hat_k": {str(k): value for k, value in repeats.pass_hat.items()} if repeats else {},
+        "consistent": repeats.consistent if repeats else None,
+    }
+
+
+def provenance(analysis: Analysis) -> dict[str, Any]:
+    """Under what circumstances the rows came about."""
+    rows, run = analysis.rows, analysis.run
+    found: dict[str, Any] = json.loads(run["provenance"])
+    models = rows.store.rows(
+        "SELECT DISTINCT v.name, t.model FROM trials t JOIN variants v ON v.run_id = t.run_id "
+        "AND v.variant = t.variant WHERE t.run_id = ? AND t.model IS NOT NULL ORDER BY v.variant, t.model",
+        (rows.run_id,),
+    )
+    by_variant: dict[str, list[str]] = {}
+    for name, model in models:
+        by_variant.setdefault(name, []).append(model)
+    first = ("commit", "dirty", "data_hash", "seed", "python", "packages", "host")
+    return {
+        **{key: found.get(key) for key in first},
+        "models": by_variant,
+        "cli_versions": found.get("cli_versions", {}),
+        "created_at": moment(run["created_at"]),
+        "finished_at": moment(run["finished_at"]),
+        **{key: value for key, value in found.items() if key not in (*first, "cli_versions")},
+    }
+
+
+def trials_of(analysis: Analysis) -> Iterator[dict[str, Any]]:
+    """Each trial in plan order."""
+    rows = analysis.rows
+    names = list(rows.scores)
+    values = [rows.scores[name].tolist() for name in names]
+    ids = {index: case.id for index, case in rows.cases.items()}
+    columns = (rows.case.tolist(), rows.variant.tolist(), rows.repeat.tolist(), rows.status, rows.kind)
+    for at, (case, index, repeat, status, kind) in enumerate(zip(*columns, strict=True)):
+        yield {
+            "case_id": ids[case],
+            "variant": rows.variants[index],
+            "repeat": repeat,
+            "status": status,
+            "error_kind": kind,
+            "scores": {name: number(column[at]) for name, column in zip(names, values, strict=True)},
+        }
+
+
+def number(value: float) -> float | None:
+    """JSON has no infinity, and nothing else that is not a number."""
+    return value if math.isfinite(value) else None
+
+
+def ends(interval: Interval | None) -> list[float | None] | None:
+    return None if interval is None else [number(interval.low), number(interval.high)]
+
+
+def moment(at: float | None) -> str | None:
+    """A time as text that sorts.
+
+    >>> moment(0.0), moment(None)
+    ('1970-01-01T00:00:00Z', None)
+    """
+    return None if at is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+def _ratio(interval: Interval | None) -> dict[str, Any] | None:
+    if interval is None:
+        return None
+    return {"estimate": number(interval.estimate), "interval": ends(interval)}
+
+
+def _quantiles(found: dict[str, float]) -> dict[str, float | None]:
+    return {name: found.get(name) for name in ("p50", "p90", "p95", "p99")}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from abreast.analyse import Analysis, Comparison
+from abreast.analyse import Analysis, Comparison, Segment
 
 SIMULATED = "SIMULATED · no model was called"
 
@@ -48,7 +49,7 @@ def verdict_lines(analysis: Analysis) -> list[str]:
         lines.append("no scorer: answers are stored, nothing is compared")
     elif not analysis.comparisons:
         lines.extend(_single(analysis))
-    for comparison in analysis.comparisons if analysis.score_name is not None else ():
+    for comparison in analysis.comparisons:
         lines.append(sentence(comparison))
         lines.extend(advice(comparison))
     if analysis.retried_failures:
@@ -78,34 +79,72 @@ def sentence(comparison: Comparison) -> str:
         if not result.reason:
             text += f" ({interval.level * 100:.4g} % interval {points(interval.low)} … {points(interval.high)})"
     count = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
-    return f"{text}; {count} in {many(comparison.cases, 'case')}"
+    decided = f", decided after {comparison.cases:,} of {comparison.planned:,}" if _early(comparison) else ""
+    return f"{text}; {count} in {many(comparison.cases, 'case')}{decided}"
+
+
+def _early(comparison: Comparison) -> bool:
+    return comparison.verdict.settled and comparison.not_run + comparison.waiting > 0
 
 
 def advice(comparison: Comparison) -> list[str]:
     """What stands behind the sentence or against it."""
-    lines = []
     result = comparison.verdict
-    if result.reason and comparison.cases:
-        lines.append(result.reason)
-    if result.word == "inconclusive" and comparison.needed and not result.reason:
-        if comparison.needed > comparison.cases:
-            needed = f"to detect 10 points you need about {many(comparison.needed, 'case')}"
+    lines = [result.reason] if result.reason and comparison.cases else []
+    if result.caution:
+        lines.append(result.caution)
+    if result.word == "inconclusive" and result.needed and not result.reason:
+        effect = f"{result.effect * 100:.4g} points"
+        if result.still_needed:
+            needed = f"to detect {effect} you need about {many(result.needed, 'case')}"
             lines.append(f"{needed}; this run compares {comparison.cases:,}")
         else:
             lines.append(
-                f"{many(comparison.cases, 'case')} would show 10 points; a difference is likely smaller than that"
+                f"{many(comparison.cases, 'case')} would show {effect}; a difference is likely smaller than that"
             )
-    lines += [line for line in (_cases_left_out(comparison), _repeats_left_out(comparison)) if line]
+    lines += [line for line in (_cases_left_out(comparison), bounds(comparison), _repeats_left_out(comparison)) if line]
     return lines
+
+
+def aside(comparison: Comparison) -> str:
+    """What else changed: `cost per correct answer −38 % (−52 … −21), median latency ×0.82 (0.74 … 0.91)`."""
+    parts, cost, latency = [], comparison.pairs.cost, comparison.pairs.latency
+    ratio = cost.ratio if cost else None
+    if ratio is not None and math.isfinite(ratio.estimate):
+        ends = "" if math.isinf(ratio.high) else f" ({change(ratio.low)} … {change(ratio.high)})"
+        parts.append(f"cost per correct answer {change(ratio.estimate)} %{ends}")
+    if latency is not None and math.isfinite(latency.high):
+        parts.append(f"latency ×{latency.estimate:.2f} ({latency.low:.2f} … {latency.high:.2f})")
+    return ", ".join(parts)
+
+
+def change(ratio: float) -> str:
+    """A ratio as a change in per cent.
+
+    >>> change(0.62), change(1.1)
+    ('−38', '+10')
+    """
+    return f"{(ratio - 1) * 100:+.0f}".replace("-", "−")
+
+
+def bounds(comparison: Comparison) -> str:
+    """What the cases that failed could change at most."""
+    found = comparison.pairs.bounds
+    if found is None:
+        return ""
+    lost = comparison.pairs.failed + comparison.pairs.unscored
+    what = "that case" if lost == 1 else f"those {lost:,}"
+    return f"with {what} counted at worst {points(found[0])} points, at best {points(found[1])}"
 
 
 def _cases_left_out(comparison: Comparison) -> str:
     """`3 of 100 cases are not compared: 2 failed by infrastructure, 1 skipped`."""
     reasons = {
-        "failed by infrastructure": comparison.failed,
-        "could not be scored": comparison.unscored,
-        "skipped": comparison.skipped,
-        "not run yet": comparison.not_run,
+        "failed by infrastructure": comparison.pairs.failed,
+        "could not be scored": comparison.pairs.unscored,
+        "skipped": comparison.pairs.skipped,
+        "not needed" if _early(comparison) else "not run yet": comparison.not_run,
+        "finished before an earlier one": comparison.waiting,
     }
     told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
     count = comparison.planned - comparison.cases
@@ -114,8 +153,18 @@ def _cases_left_out(comparison: Comparison) -> str:
 
 
 def _repeats_left_out(comparison: Comparison) -> str:
-    left_out = comparison.repeats_left_out
+    left_out = comparison.pairs.repeats_left_out
     if not left_out:
         return ""
     what = f"{left_out:,} of {comparison.repeats:,} repeats of the compared cases"
     return f"{what} {'is' if left_out == 1 else 'are'} left out: one side has no score there"
+
+
+def where_it_helps(segments: Sequence[Segment], shown: int = 4) -> str:
+    """`category=navigate +21.0 (n 47) · category=read +2.0 (n 32, not clear)`: the largest differences first."""
+    largest = sorted(segments, key=lambda item: (item.word == "inconclusive", -abs(item.estimate.estimate)))[:shown]
+    return " · ".join(
+        f"{item.tag}={item.value} {points(item.estimate.estimate)} "
+        f"(n {item.cases:,}{', not clear' if item.word == 'inconclusive' else ''})"
+        for item in largest
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 import tempfile
@@ -26,6 +27,14 @@ def export(store: Store, table: str, run: str | None, form: str, output: str | N
         return _parquet(names, rows, output)
     with _opened(output) as file:
         return _csv(names, rows, file) if form == "csv" else _jsonl(names, rows, file)
+
+
+def as_csv(store: Store, run: str) -> str:
+    """The trials of a run."""
+    file = io.StringIO()
+    names = [row[1] for row in store.rows("PRAGMA table_info(predictions)")]
+    _csv(names, store.each("SELECT * FROM predictions WHERE run = ?", (run,)), file)
+    return file.getvalue()
 
 
 @contextmanager

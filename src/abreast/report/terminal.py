@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import shlex
+from collections.abc import Mapping
 from typing import Literal
 
 from rich.cells import cell_len
@@ -12,8 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from abreast.analyse import Analysis, VariantSummary
-from abreast.report.sentence import many, verdict_lines
+from abreast.analyse import Analysis, Comparison, Repeats, VariantSummary
+from abreast.report.sentence import aside, many, verdict_lines, where_it_helps
 
 _COLOURS = {"better": "bold green", "worse": "bold red", "inconclusive": "bold yellow", "SIMULATED": "bold magenta"}
 
@@ -26,19 +28,51 @@ def render(analysis: Analysis, where: str = "") -> RenderableType:
     parts: list[RenderableType] = [_indented(_verdict_line(line)) for line in verdict_lines(analysis)]
     if analysis.run["debug"]:
         parts.insert(0, _indented(Text("DEBUG run of a few cases: not a result", style="bold magenta")))
-    parts += [Text(""), _Variants(analysis)]
     for comparison in analysis.comparisons:
-        if comparison.differences:
-            cases = ", ".join(
-                f"{item.case_id} ({item.baseline:.2g} → {item.variant:.2g})" for item in comparison.differences[:3]
-            )
-            show = f"abreast show {analysis.run['run']} {shlex.quote(comparison.differences[0].case_id)}{where}"
-            parts += [_indented(Text(f"look at  {cases}")), Text(f"           {show}", no_wrap=True, overflow="ignore")]
-    if analysis.stored < analysis.planned:
-        left, reason = analysis.planned - analysis.stored, analysis.run["reason"] or "unknown"
-        were = "was" if left == 1 else "were"
-        parts.append(_indented(Text(f"{left:,} of {many(analysis.planned, 'trial')} {were} not run: {reason}")))
+        if told := aside(comparison):
+            whose = f"{comparison.variant}: " if len(analysis.comparisons) > 1 else ""
+            parts.append(_indented(Text(whose + told)))
+    if analysis.ranking is not None:
+        parts.append(_indented(Text(ranking_line(analysis))))
+    parts += [Text(""), _Variants(analysis), Text("")]
+    for comparison in analysis.comparisons:
+        parts += _where_to_look(analysis, comparison, where)
+    if left := not_run_line(analysis):
+        parts.append(_indented(Text(left)))
     return Group(*parts)
+
+
+def not_run_line(analysis: Analysis) -> str:
+    """How many trials were not run, and why; empty if none."""
+    left = analysis.planned - analysis.stored
+    if not left:
+        return ""
+    reason = analysis.run["reason"] or "unknown"
+    return f"{left:,} of {many(analysis.planned, 'trial')} {'was' if left == 1 else 'were'} not run: {reason}"
+
+
+def _where_to_look(analysis: Analysis, comparison: Comparison, where: str) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    mine = [
+        item for item in analysis.segments if (item.variant, item.baseline) == (comparison.variant, comparison.baseline)
+    ]
+    if mine:
+        parts.append(_indented(Text(f"where    {where_it_helps(mine)}  (exploratory)")))
+    if comparison.differences:
+        cases = ", ".join(
+            f"{item.case_id} ({item.baseline:.2g} → {item.variant:.2g})" for item in comparison.differences[:3]
+        )
+        show = f"abreast show {analysis.run['run']} {shlex.quote(comparison.differences[0].case_id)}{where}"
+        parts += [_indented(Text(f"look at  {cases}")), Text(f"           {show}", no_wrap=True, overflow="ignore")]
+    return parts
+
+
+def ranking_line(analysis: Analysis) -> str:
+    """`ranking: short (52 %), long (30 %), none (18 %)`: each one's share of the strength of all."""
+    ranking = analysis.ranking
+    assert ranking is not None
+    told = [f"{analysis.variants[index].name} ({ranking.strengths[index]:.0%})" for index in ranking.order]
+    return f"ranking by wins (Bradley–Terry): {', '.join(told)}"
 
 
 def _indented(line: Text) -> Padding:
@@ -55,7 +89,7 @@ class _Variants:
     """The table of variants. What is too wide for the terminal goes on below, and nothing is cut."""
 
     def __init__(self, analysis: Analysis) -> None:
-        titles = ("", "score", "ok", "errors", "cost", "p50", "p95", "tokens in / out")
+        titles = ("", "score", "ok", "errors", "cost", "per correct", "p50", "p95", "tokens", "repeats")
         rows = [_cells(summary) for summary in analysis.variants]
         told = [at for at in range(len(titles)) if at < 3 or any(row[at] not in _NOTHING for row in rows)]
         self._columns = [(titles[at], [row[at] for row in rows]) for at in told]
@@ -87,7 +121,7 @@ def _table(columns: list[_Column]) -> Table:
     return table
 
 
-_NOTHING = ("–", "0 / 0")  # a column of nothing else is left out
+_NOTHING = ("–",)  # a column of nothing else is left out
 
 
 def _cells(summary: VariantSummary) -> tuple[str, ...]:
@@ -99,11 +133,42 @@ def _cells(summary: VariantSummary) -> tuple[str, ...]:
         shown,
         ok,
         errors_in_words(summary),
-        "–" if summary.cost_usd is None else f"${summary.cost_usd:,.2f}",
+        dollars(summary.cost_usd),
+        dollars(summary.cost_per_correct.estimate if summary.cost_per_correct else None),
         seconds(summary.latency_p50),
         seconds(summary.latency_p95),
-        f"{count(summary.input_tokens)} / {count(summary.output_tokens)}",
+        tokens_in_words(summary.tokens),
+        repeats_in_words(summary.repeats),
     )
+
+
+def dollars(value: float | None) -> str:
+    """`$4.12`, `$0.0031`, `∞` if nothing was correct."""
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "∞"
+    return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.2g}"
+
+
+def tokens_in_words(tokens: Mapping[str, int]) -> str:
+    """By class, those that there are.
+
+    >>> tokens_in_words({"input": 700_000, "output": 71_000, "cache_read": 500_000, "cache_write": 0})
+    '700.0 k in / 500.0 k cached / 71.0 k out'
+    """
+    names = {"input": "in", "cache_read": "cached", "cache_write": "written", "output": "out"}
+    return " / ".join(f"{count(tokens[key])} {name}" for key, name in names.items() if tokens.get(key)) or "–"
+
+
+def repeats_in_words(repeats: Repeats | None) -> str:
+    """`pass@3 81.0 %, pass^3 44.0 %, 62 % consistent`."""
+    if repeats is None:
+        return "–"
+    told, most = [], max(repeats.pass_at, default=0)
+    if most:
+        told = [f"pass@{most} {repeats.pass_at[most]:.1%}", f"pass^{most} {repeats.pass_hat[most]:.1%}"]
+    return ", ".join([*told, f"{repeats.consistent:.0%} consistent"])
 
 
 def errors_in_words(summary: VariantSummary) -> str:

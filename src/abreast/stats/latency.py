@@ -87,7 +87,7 @@ def _average_of_rank(values: Floats, rank: int) -> float:
     """By bisection: counting the pairs below a number needs no list of them."""
     low, high = float(values[0]), float(values[-1])
     itself = np.arange(len(values))
-    while high - low > 1e-12 * max(1.0, abs(low), abs(high)):
+    while high - low > 1e-9 * max(1.0, abs(low), abs(high)):
         middle = (low + high) / 2
         partners = np.searchsorted(values, 2 * middle - values, side="right")
         if int(np.maximum(0, partners - itself).sum()) >= rank:

@@ -1,0 +1,152 @@
+"""Two contenders on the same cases: what each case says, and why some say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from abreast.analyse.rows import Bools, Floats, Ints, Rows
+from abreast.stats import CostPerCorrect, LatencyRatio, cost_per_correct, latency_ratio
+from abreast.stats.values import ROUNDING
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One contender: a row for each case, a column for each repeat; nan where there is nothing."""
+
+    score: Floats
+    present: Bools
+    failed: Bools  # not by its own fault
+    skipped: Bools
+    service_s: Floats  # of new answers
+    cost_usd: Floats  # of all answers, reused ones too; of failures, what an answer costs if it is not known
+
+
+def side(rows: Rows, variant: int, score: Floats, at: Ints | None = None, cases: int = 0, repeats: int = 0) -> Side:
+    """A contender of a run. `at` gives the cases other numbers, of which there are `cases`, −1 for none."""
+    mine = rows.variant == variant
+    place = rows.case if at is None else at[rows.case]
+    if at is not None:
+        mine &= place >= 0
+    shape = (cases or rows.planned_cases, repeats or rows.repeats)
+    where = (place[mine], rows.repeat[mine])
+
+    def spread(values: Floats) -> Floats:
+        found = np.full(shape, np.nan)
+        found[where] = values[mine]
+        return found
+
+    def marked(which: Bools) -> Bools:
+        found = np.zeros(shape, dtype=bool)
+        found[where] = which[mine]
+        return found
+
+    timed = rows.ok & ~rows.reused & (rows.service_s > 0)
+    return Side(
+        spread(score),
+        marked(rows.present),
+        marked(rows.error & ~rows.own_failure),
+        marked(rows.skipped),
+        spread(np.where(timed, rows.service_s, np.nan)),
+        spread(_costs(rows, mine)),
+    )
+
+
+def _costs(rows: Rows, mine: Bools) -> Floats:
+    """What each trial cost; a failure whose cost is not known costs what an answer does, or failing would be cheap."""
+    answered = rows.cost_usd[mine & rows.ok]
+    if not len(answered) or np.isnan(answered).any():
+        return np.full(len(rows.position), np.nan)
+    guessed = np.where(rows.own_failure & np.isnan(rows.cost_usd), answered.mean(), rows.cost_usd)
+    return np.asarray(guessed, dtype=float)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The cases that both sides have a score for, in the order of their starts, and how many say nothing and why.
+
+    A case is compared by those of its repeats that both sides have.
+    """
+
+    cases: Ints
+    baseline: Floats  # means over repeats
+    variant: Floats
+    failed: int  # left out because infrastructure failed on one side
+    unscored: int  # because an answer has no score
+    skipped: int
+    repeats_left_out: int  # of the compared cases
+    bounds: tuple[float, float] | None  # of the mean difference, had each side that failed scored 0, or 1
+    latency: LatencyRatio | None
+    cost: CostPerCorrect | None
+
+    @property
+    def differences(self) -> Floats:
+        found = self.variant - self.baseline
+        found[np.abs(found) < ROUNDING] = 0.0  # sums of the same scores in another order
+        return found
+
+    @property
+    def dropped(self) -> int:
+        return self.failed + self.unscored + self.skipped
+
+
+def pair(one: Side, other: Side, cases: Ints) -> Pairs:
+    """Put two sides together, case by case; `one` is the baseline."""
+    scores = one.score[cases], other.score[cases]
+    both = ~np.isnan(scores[0]) & ~np.isnan(scores[1])
+    compared = np.logical_or.reduce(both, axis=1)
+    means = [_mean(np.where(both, score, np.nan)[compared]) for score in scores]
+
+    skipped = np.logical_or.reduce((one.skipped | other.skipped)[cases], axis=1)
+    failed = np.logical_or.reduce((one.failed | other.failed)[cases], axis=1)
+    why_failed, why_skipped = failed & ~compared, skipped & ~(compared | failed)
+    why_unscored = ~(compared | failed | skipped)
+    return Pairs(
+        cases[compared],
+        means[0],
+        means[1],
+        int(why_failed.sum()),
+        int(why_unscored.sum()),
+        int(why_skipped.sum()),
+        int(compared.sum()) * both.shape[1] - int(both.sum()),
+        _bounds(scores, means, ~(compared | why_skipped)),
+        _latency(one.service_s[cases], other.service_s[cases]),
+        _cost(one.cost_usd[cases], other.cost_usd[cases], scores),
+    )
+
+
+def _mean(values: Floats) -> Floats:
+    """Over repeats; nan for a case that has none."""
+    known = ~np.isnan(values)
+    count = known.sum(axis=1)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+
+
+def _bounds(scores: tuple[Floats, Floats], means: list[Floats], lost: Bools) -> tuple[float, float] | None:
+    """What the mean difference could be, had each lost side scored 0, or 1."""
+    if not lost.any():
+        return None
+    baseline, variant = (_mean(score[lost]) for score in scores)
+    low = np.nan_to_num(variant, nan=0.0) - np.nan_to_num(baseline, nan=1.0)
+    high = np.nan_to_num(variant, nan=1.0) - np.nan_to_num(baseline, nan=0.0)
+    known, count = float((means[1] - means[0]).sum()), len(means[0]) + len(low)
+    return (known + float(low.sum())) / count, (known + float(high.sum())) / count
+
+
+def _latency(one: Floats, other: Floats) -> LatencyRatio | None:
+    before, after = _mean(one), _mean(other)
+    both = ~np.isnan(before) & ~np.isnan(after)
+    return latency_ratio(before[both], after[both]) if both.any() else None
+
+
+def _cost(one: Floats, other: Floats, scores: tuple[Floats, Floats]) -> CostPerCorrect | None:
+    """On the cases whose cost and score are known on both sides; a score outside [0, 1] is no share of correct ones."""
+    costs, corrects = (_mean(one), _mean(other)), [_mean(score) for score in scores]
+    known = ~np.isnan(np.array([*costs, *corrects])).any(axis=0)
+    if not known.any() or not any(cost[known].any() for cost in costs):
+        return None
+    (cost_a, cost_b), (right_a, right_b) = (cost[known] for cost in costs), (right[known] for right in corrects)
+    if min(right_a.min(), right_b.min()) < 0 or max(right_a.max(), right_b.max()) > 1:
+        return None
+    return cost_per_correct(cost_a, right_a, cost_b, right_b)

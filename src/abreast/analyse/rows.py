@@ -1,0 +1,199 @@
+"""The rows of a run as columns: what every analysis starts from, and nothing else is ever the source of a figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from abreast.store import Store
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+TOKENS = ("input", "output", "cache_read", "cache_write")
+MOSTLY_OURS = 3  # times as many cases in the store as in the run
+_EMPTY = {int: np.int64, float: float, bool: bool, str: object}
+_KINDS = {
+    "position": int,
+    "variant": int,
+    "repeat": int,
+    "block": int,
+    "case_digest": str,
+    "status": str,
+    "error_kind": str,
+    "error_blame": str,
+    "service_s": float,
+    "queue_s": float,
+    "backoff_s": float,
+    "cost_usd": float,
+    "reused": bool,
+    **{f"{name}_tokens": float for name in TOKENS},
+}
+_SOURCES = {"block": "COALESCE(block, -1)", "reused": "reused_from IS NOT NULL"}
+
+
+class CaseFacts(NamedTuple):
+    """What the analysis knows of a case that has a row."""
+
+    id: str
+    input_digest: str
+    group: str | None
+    tags: Mapping[str, str]  # one object for all cases that have the same
+
+
+class Rows:
+    """A run, column by column, in plan order. A case is known by its index in the plan."""
+
+    def __init__(self, store: Store, run: str) -> None:
+        self.meta = store.run(run)
+        self.store = store
+        self.run_id = int(self.meta["run_id"])
+        self.spec: dict[str, Any] = json.loads(self.meta["spec"])
+        found = store.rows("SELECT name FROM variants WHERE run_id = ? ORDER BY variant", (self.run_id,))
+        self.variants = [str(row[0]) for row in found]
+        self.repeats = int(self.spec.get("repeats", 1))
+        self.planned = int(self.meta["planned_trials"])
+        self.primary: str | None = self.meta["primary_score"]
+        fields = ", ".join(_SOURCES.get(name, name) for name in _KINDS)
+        rows = store.chunks(f"SELECT {fields} FROM trials WHERE run_id = ? ORDER BY position", (self.run_id,))
+        column = dict(zip(_KINDS, columns(rows, list(_KINDS.values())), strict=True))
+        self.position: Ints = column["position"]
+        self.variant: Ints = column["variant"]
+        self.repeat: Ints = column["repeat"]
+        self.status, self.kind, self.blame = column["status"], column["error_kind"], column["error_blame"]
+        self.service_s: Floats = column["service_s"]
+        self.queue_s: Floats = column["queue_s"]
+        self.backoff_s: Floats = column["backoff_s"]
+        self.cost_usd: Floats = column["cost_usd"]
+        self.reused: Bools = column["reused"]
+        self.tokens: dict[str, Floats] = {name: column[f"{name}_tokens"] for name in TOKENS}
+        self.case: Ints = self.position // self.per_case
+        self.ok: Bools = self.status == "ok"
+        self.error: Bools = self.status == "error"
+        self.own_failure: Bools = self.error & (self.blame == "variant")
+        self.skipped: Bools = self.status == "skipped"
+        self.present: Bools = self.status != "cancelled"
+        self.scores = self._scores()
+        nothing = np.full(len(self.position), np.nan)
+        self.score: Floats = self.scores.get(self.primary or "", self._judged(nothing))
+        self._block: Ints = column["block"]
+        self._case_digest = column["case_digest"]
+
+    @property
+    def per_case(self) -> int:
+        return max(1, len(self.variants) * self.repeats)
+
+    @property
+    def planned_cases(self) -> int:
+        return self.planned // self.per_case
+
+    def _scores(self) -> dict[str, Floats]:
+        """A score for each trial by the name of the score, the primary one first."""
+        rows = self.store.chunks("SELECT position, name, value FROM scores WHERE run_id = ?", (self.run_id,))
+        position, name, value = columns(rows, (int, str, float))
+        found = {}
+        for one in sorted(set(name.tolist()), key=lambda each: (each != self.primary, each)):
+            values, mine = np.full(len(self.position), np.nan), name == one
+            values[np.searchsorted(self.position, position[mine])] = value[mine]
+            found[str(one)] = self._judged(values)
+        return found
+
+    def _judged(self, value: Floats) -> Floats:
+        """What a scorer gave, 0 for failures of the variant's own, nan for what cannot be judged."""
+        return np.where(self.ok, value, np.where(self.own_failure, 0.0, np.nan))
+
+    @cached_property
+    def turn(self) -> Ints:
+        """The so-manieth to start, of each case by its index; −1 where there is no row, or none that says it."""
+        found = np.full(self.planned_cases, -1, dtype=np.int64)
+        found[self.case] = np.where(self._block >= 0, self._block // self.repeats, -1)
+        return found
+
+    @cached_property
+    def complete(self) -> Bools:
+        """Which cases have an outcome for every variant and repeat, by their index."""
+        found: Bools = np.bincount(self.case[self.present], minlength=self.planned_cases) == self.per_case
+        return found
+
+    @cached_property
+    def counted(self) -> Ints:
+        """The completed cases without a gap in the order of starts, in that order: what a verdict may look at.
+
+        Slow failures come late; whoever counted what happens to be there would flatter the variant that has them.
+        """
+        complete = np.flatnonzero(self.complete)
+        turns = self.turn[complete]
+        if (turns < 0).any():  # rows of an older abreast
+            return complete
+        order = np.argsort(turns)
+        gaps = np.flatnonzero(turns[order] != np.arange(len(order)))
+        return complete[order[: gaps[0]] if len(gaps) else order]
+
+    @cached_property
+    def cases(self) -> dict[int, CaseFacts]:
+        """The cases that have a row, by their index."""
+        known: dict[str, Mapping[str, str]] = {}
+        facts = {}
+        for chunk in self._of_cases("c.digest, c.id, c.input_digest, c.case_group, c.tags"):
+            for digest, case_id, input_digest, group, tags in chunk:
+                if tags not in known:
+                    known[tags] = json.loads(tags)
+                facts[digest] = CaseFacts(case_id, input_digest, group, known[tags])
+        return {index: facts[digest] for index, digest in self._digests.items()}
+
+    def input_sizes(self) -> dict[int, int]:
+        """How long the input of each case is, in characters of its JSON."""
+        sizes = {digest: size for chunk in self._of_cases("c.digest, LENGTH(c.input)") for digest, size in chunk}
+        return {index: sizes[digest] for index, digest in self._digests.items()}
+
+    @cached_property
+    def _digests(self) -> dict[int, str]:
+        cases, first = np.unique(self.case, return_index=True)
+        return dict(zip(cases.tolist(), self._case_digest[first].tolist(), strict=True))
+
+    def _of_cases(self, fields: str) -> Iterator[list[tuple[Any, ...]]]:
+        """These fields of the cases of this run; of all cases, where there are few others, for that is faster."""
+        ((there,),) = self.store.rows("SELECT COUNT(*) FROM cases")
+        if there <= MOSTLY_OURS * len(self._digests):
+            return self.store.chunks(f"SELECT {fields} FROM cases c")
+        wanted = json.dumps(list(self._digests.values()))
+        return self.store.chunks(f"SELECT {fields} FROM json_each(?) j JOIN cases c ON c.digest = j.value", (wanted,))
+
+    def groups(self, cases: Ints) -> list[str] | None:
+        """The group of each of these cases, its own if it has none; None if no case of the run has one."""
+        if not self.grouped:
+            return None
+        return [self.cases[case].group or f"\0{case}" for case in cases.tolist()]
+
+    @cached_property
+    def grouped(self) -> bool:
+        return self._any_case("case_group IS NOT NULL") and any(case.group is not None for case in self.cases.values())
+
+    @cached_property
+    def tagged(self) -> bool:
+        return self._any_case("tags <> '{}'") and any(case.tags for case in self.cases.values())
+
+    def _any_case(self, condition: str) -> bool:
+        """Whether the store has such a case at all: quickly asked, and mostly it has none."""
+        return bool(self.store.rows(f"SELECT 1 FROM cases WHERE {condition} LIMIT 1"))
+
+
+def columns(chunks: Iterable[list[tuple[Any, ...]]], kinds: Sequence[type]) -> list[npt.NDArray[Any]]:
+    """Rows as arrays, a few at a time. No text is kept twice; a number that is not known is nan, a whole one 0."""
+    known: dict[str | None, str | None] = {}
+    parts: list[list[npt.NDArray[Any]]] = [[np.array([], dtype=_EMPTY[kind])] for kind in kinds]
+    for chunk in chunks:
+        for part, kind, column in zip(parts, kinds, zip(*chunk, strict=True), strict=True):
+            items: Sequence[Any] = column
+            if kind is str:
+                items = [known.setdefault(item, item) for item in column]
+            elif kind is int and None in column:
+                items = [item or 0 for item in column]
+            part.append(np.array(items, dtype=_EMPTY[kind]))
+    return [np.concatenate(part) for part in parts]

@@ -1,0 +1,191 @@
+"""One contender over all its trials: scores, failures, time, tokens, cost, and what its repeats say."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from abreast.analyse.paired import Side, side
+from abreast.analyse.rows import TOKENS, Bools, Floats, Ints, Rows
+from abreast.stats import Interval, cost_per_correct, paired_t, pass_at_k, pass_hat_k, wilson
+from abreast.stats.values import ROUNDING
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+MODES = 8  # kinds of wrong answers told of a variant
+MOST_TRIES = 10  # k of pass@k
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """What several repeats of the same case say; only for scores that are plain yes or no."""
+
+    pass_at: Mapping[int, float]  # the chance that at least one of k tries succeeds
+    pass_hat: Mapping[int, float]  # and that all of them do
+    consistent: float  # the share of cases whose repeats all have the same score
+
+
+@dataclass(frozen=True, slots=True)
+class VariantSummary:
+    """One contender, over all its trials. Reused answers add no time and no cost."""
+
+    name: str
+    trials: int
+    ok: int
+    errors: dict[tuple[str, str], int]  # by kind and blame
+    skipped: int
+    unscored: int
+    reused: int
+    scores: dict[str, Interval]  # the mean of each, the primary one first
+    primary: str | None
+    cost_usd: float | None
+    cost_per_correct: Interval | None
+    latency: dict[str, float]  # service time: p50 … p99
+    queue: dict[str, float]
+    backoff: dict[str, float]
+    tokens: dict[str, int]  # by class; only what the target told
+    repeats: Repeats | None
+
+    @property
+    def score(self) -> Interval | None:
+        return self.scores.get(self.primary) if self.primary else None
+
+    @property
+    def latency_p50(self) -> float | None:
+        return self.latency.get("p50")
+
+    @property
+    def latency_p95(self) -> float | None:
+        return self.latency.get("p95")
+
+
+def summarise(rows: Rows, variant: int) -> VariantSummary:
+    """Everything about one contender."""
+    mine = rows.variant == variant
+    failed = mine & rows.error
+    errors = Counter(zip(rows.kind[failed].tolist(), rows.blame[failed].tolist(), strict=True))
+    new = mine & ~rows.reused
+    answered = new & rows.ok
+    cost = rows.cost_usd[new]
+    scores = {rows.primary: rows.score} if rows.primary else {}  # also if all failed, so that there is none
+    means = {name: _mean_score(rows, mine, score) for name, score in {**scores, **rows.scores}.items()}
+    own = side(rows, variant, rows.score)
+    return VariantSummary(
+        rows.variants[variant],
+        int(mine.sum()),
+        int((mine & rows.ok).sum()),
+        {(str(kind), str(blame)): count for (kind, blame), count in errors.items()},
+        int((mine & rows.skipped).sum()),
+        int(np.isnan(rows.score[mine & rows.ok]).sum()) if rows.primary else 0,
+        int((mine & rows.reused).sum()),
+        {name: mean for name, mean in means.items() if mean is not None},
+        rows.primary,
+        float(np.nansum(cost)) if len(cost) and not np.isnan(cost).all() else None,
+        _cost_per_correct(own),
+        quantiles(rows.service_s[answered]),
+        quantiles(rows.queue_s[answered]),
+        quantiles(rows.backoff_s[answered]),
+        {name: int(np.nansum(found)) for name in TOKENS if not np.isnan(found := rows.tokens[name][new]).all()},
+        _repeats(own),
+    )
+
+
+def quantiles(values: Floats) -> dict[str, float]:
+    """The nearest ranks, as the view `metrics` has them."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return {}
+    found = np.quantile(known, list(QUANTILES.values()), method="inverted_cdf")
+    return dict(zip(QUANTILES, map(float, found), strict=True))
+
+
+def _mean_score(rows: Rows, mine: Bools, score: Floats) -> Interval | None:
+    """The mean score over cases: Wilson for plain yes or no, t over the means of cases otherwise; with groups, t by the
+    clustered error as for a difference. The view `metrics` has the same."""
+    usable = mine & ~np.isnan(score)
+    known = score[usable]
+    if not len(known):
+        return None
+    cases, means = _mean_by(rows.case[usable], known)
+    groups = rows.groups(cases)
+    if groups is None and rows.repeats == 1 and np.isin(known, (0.0, 1.0)).all():
+        return wilson(float(known.sum()), len(known))
+    independent = len(means) if groups is None else len(set(groups))
+    if independent < 2:
+        return Interval(float(means.mean()), 0.0, 1.0)
+    interval = paired_t(means, groups=groups)
+    if interval.high - interval.low < ROUNDING:  # all alike: that is not certainty
+        return wilson(min(1.0, max(0.0, float(means.mean()))) * independent, independent)
+    return Interval(interval.estimate, max(0.0, interval.low), min(1.0, interval.high))
+
+
+def _mean_by(keys: Ints, values: Floats) -> tuple[Ints, Floats]:
+    unique, inverse = np.unique(keys, return_inverse=True)
+    return unique, np.bincount(inverse, weights=values) / np.bincount(inverse)
+
+
+def _cost_per_correct(own: Side) -> Interval | None:
+    """On the trials whose cost and score are known, case by case."""
+    known = ~np.isnan(own.cost_usd) & ~np.isnan(own.score)
+    cases = known.any(axis=1)
+    if not cases.any() or not own.cost_usd[known].any():
+        return None
+    cost = np.where(known, own.cost_usd, 0.0).sum(axis=1)[cases]
+    right = (np.where(known, own.score, 0.0).sum(axis=1) / np.maximum(1, known.sum(axis=1)))[cases]
+    if right.min() < 0 or right.max() > 1:
+        return None
+    cost = cost / known.sum(axis=1)[cases]
+    return cost_per_correct(cost, right, cost, right).a
+
+
+def _repeats(own: Side) -> Repeats | None:
+    """Over the cases that have all repeats, if there is more than one and every score is 0 or 1."""
+    whole = ~np.isnan(own.score).any(axis=1)
+    scores, tries = own.score[whole], own.score.shape[1]
+    if tries < 2 or not len(scores):
+        return None
+    consistent = float((np.ptp(scores, axis=1) < ROUNDING).mean())
+    if not np.isin(scores, (0.0, 1.0)).all():
+        return Repeats({}, {}, consistent)
+    successes = Counter(scores.sum(axis=1).astype(int).tolist())
+
+    def mean(of: object, k: int) -> float:
+        chance = pass_at_k if of == "any" else pass_hat_k
+        return sum(chance(tries, right, k) * number for right, number in successes.items()) / len(scores)
+
+    ks = [k for k in range(1, tries + 1) if k <= MOST_TRIES or k == tries]
+    return Repeats({k: mean("any", k) for k in ks}, {k: mean("all", k) for k in ks}, consistent)
+
+
+_PARTICULAR = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[.*\]|\{.*\}|[-+]?\d[\d.,e+-]*""", re.DOTALL)
+
+
+def failure_modes(rows: Rows) -> dict[str, list[tuple[str, int]]]:
+    """How each contender's trials go wrong, the most frequent first: its errors by kind, and its wrong answers by what
+    the scorer said, without what is particular to one case."""
+    found = {name: Counter[str]() for name in rows.variants}
+    for index, name in enumerate(rows.variants):
+        mine = (rows.variant == index) & rows.error
+        found[name].update(f"error: {kind}" for kind in rows.kind[mine].tolist())
+    told = rows.store.each(
+        "SELECT t.variant, s.explanation, COUNT(*) FROM trials t JOIN scores s ON s.run_id = t.run_id "
+        "AND s.position = t.position AND s.name = ? WHERE t.run_id = ? AND t.status = 'ok' "
+        "AND COALESCE(s.value, 0) < 1 GROUP BY t.variant, s.explanation",
+        (rows.primary, rows.run_id),
+    )
+    for variant, explanation, number in told:
+        found[rows.variants[variant]][_general(explanation or "")] += number
+    return {name: modes.most_common(MODES) for name, modes in found.items()}
+
+
+def _general(explanation: str) -> str:
+    """What an explanation says besides the values of one case.
+
+    >>> _general("read 41.5 (the last number), expected 42"), _general("names no class, expected 'cat'")
+    ('read … (the last number), expected …', 'names no class, expected …')
+    """
+    text = _PARTICULAR.sub("…", explanation[:2_000]).strip()
+    return (text if len(text) <= 120 else text[:119] + "…") or "wrong, without an explanation"

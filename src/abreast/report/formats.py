@@ -1,0 +1,81 @@
+"""Every format a report has: its name, its file, and who writes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from abreast.analyse import Analysis
+from abreast.errors import BadInput, suggestion
+from abreast.report import folder, html, junit, markdown, objects, table
+from abreast.report.charts import drawn, png
+from abreast.report.terminal import as_text
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A report as it was asked for."""
+
+    analysis: Analysis
+    trials: bool = True  # in the JSON report
+    unmet: Sequence[str] = ()  # requirements that are not met
+
+
+TEXTS: dict[str, tuple[str, Callable[[Asked], str]]] = {
+    "terminal": ("report.txt", lambda asked: as_text(asked.analysis)),
+    "markdown": ("report.md", lambda asked: markdown.text(asked.analysis)),
+    "html": ("report.html", lambda asked: html.page(asked.analysis)),
+    "json": ("report.json", lambda asked: as_json(asked.analysis, asked.trials)),
+    "csv": ("trials.csv", lambda asked: table.as_csv(asked.analysis.rows.store, asked.analysis.run["run"])),
+    "junit": ("junit.xml", lambda asked: junit.text(asked.analysis, asked.unmet)),
+}
+PICTURES = ("svg", "png")
+ALL = (*TEXTS, *PICTURES)
+
+
+def named(words: Sequence[str]) -> list[str]:
+    """The formats that were asked for, each once; `all` is all of them but the one for the terminal.
+
+    >>> named(["json,html", "json"])
+    ['json', 'html']
+    """
+    found: list[str] = []
+    for word in (part.strip() for text in words for part in text.split(",")):
+        if word not in (*ALL, "all"):
+            raise BadInput(
+                f"--format {word}: no such format{suggestion(word, [*ALL, 'all'])}", f"write {', '.join(ALL)} or all"
+            )
+        found += _everything() if word == "all" else [word]
+    return list(dict.fromkeys(found))
+
+
+def _everything() -> list[str]:
+    return [form for form in ALL if form != "terminal" and (form != "png" or find_spec("vl_convert"))]
+
+
+def text(asked: Asked, form: str) -> str:
+    """The report in a format that is text."""
+    return TEXTS[form][1](asked)
+
+
+def as_json(analysis: Analysis, trials: bool = True) -> str:
+    return json.dumps(objects.report(analysis, trials), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def write(asked: Asked, forms: Sequence[str], place: Path) -> list[Path]:
+    """Write these formats into a folder; nothing in it is overwritten."""
+    written: list[Path] = []
+    analysis = asked.analysis
+    for form in forms:
+        if form in PICTURES:
+            for chart in drawn(analysis):
+                content = chart.svg.encode() if form == "svg" else png(chart.svg)
+                written.append(folder.keep(place / "charts", f"{chart.name}.{form}", content))
+        else:
+            written.append(folder.keep(place, TEXTS[form][0], text(asked, form).encode()))
+    if place == folder.home(analysis.rows.store, analysis.run["run"]):
+        folder.remember(place, written)
+    return written

@@ -1,0 +1,124 @@
+"""The report as Markdown: for a pull request, a wiki, a notebook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from abreast.analyse import Analysis, Comparison
+from abreast.report.objects import provenance
+from abreast.report.sentence import aside, points, verdict_lines
+from abreast.report.terminal import (
+    dollars,
+    errors_in_words,
+    not_run_line,
+    ranking_line,
+    repeats_in_words,
+    seconds,
+    tokens_in_words,
+)
+
+SEGMENTS = 20
+
+
+def text(analysis: Analysis) -> str:
+    """Verdict, variants, segments, the cases that differ most, and how it was run."""
+    run = analysis.run
+    parts = [f"## {safe(run['experiment'])} · {run['run']}"]
+    if run["debug"]:
+        parts.append("**DEBUG run of a few cases: not a result**")
+    first, *rest = [safe(line) for line in verdict_lines(analysis)]
+    parts += [f"**{first}**", *rest]
+    parts += [safe(f"{item.variant}: {told}") for item in analysis.comparisons if (told := aside(item))]
+    if analysis.ranking is not None:
+        parts.append(safe(ranking_line(analysis)))
+    parts.append(_variants(analysis))
+    if analysis.segments:
+        parts += ["### Where it helps (exploratory)", _segments(analysis)]
+    for item in analysis.comparisons:
+        if item.differences:
+            parts += [f"### Cases that differ most: {safe(item.variant)} against {safe(item.baseline)}", _cases(item)]
+    if left := not_run_line(analysis):
+        parts.append(safe(left))
+    parts += ["### How it was run", _provenance(analysis)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _variants(analysis: Analysis) -> str:
+    titles = ("variant", "score", "ok", "errors", "cost", "cost per correct", "p50", "p95", "tokens", "repeats")
+    rows = []
+    for item in analysis.variants:
+        score = item.score
+        rows.append(
+            (
+                item.name + (" (baseline)" if item.name == analysis.run["baseline"] else ""),
+                "–" if score is None else f"{score.estimate:.1%} ({score.low:.1%} … {score.high:.1%})",
+                f"{item.ok:,}",
+                errors_in_words(item),
+                dollars(item.cost_usd),
+                dollars(item.cost_per_correct.estimate if item.cost_per_correct else None),
+                seconds(item.latency_p50),
+                seconds(item.latency_p95),
+                tokens_in_words(item.tokens),
+                repeats_in_words(item.repeats),
+            )
+        )
+    return table(titles, rows)
+
+
+def _segments(analysis: Analysis) -> str:
+    largest = sorted(analysis.segments, key=lambda item: -abs(item.estimate.estimate))[:SEGMENTS]
+    rows = [
+        (
+            f"{item.tag}={item.value}",
+            item.variant,
+            item.word,
+            points(item.estimate.estimate),
+            f"{points(item.estimate.low)} … {points(item.estimate.high)}",
+            f"{item.q:.3f}",
+            f"{item.cases:,}",
+        )
+        for item in largest
+    ]
+    return table(("segment", "variant", "looks", "points", "95 % interval", "q", "cases"), rows)
+
+
+def _cases(item: Comparison) -> str:
+    rows = [(each.case_id, f"{each.baseline:.3g}", f"{each.variant:.3g}") for each in item.differences]
+    return table(("case", item.baseline, item.variant), rows)
+
+
+def _provenance(analysis: Analysis) -> str:
+    found = provenance(analysis)
+    models = ", ".join(sorted({model for models in found["models"].values() for model in models}))
+    facts = {
+        "commit": (found["commit"] or "none") + (" with uncommitted changes" if found["dirty"] else ""),
+        "data": found["data_hash"],
+        "seed": found["seed"],
+        "models": models or "none told",
+        "Python": found["python"],
+        "packages": ", ".join(f"{name} {version}" for name, version in found["packages"].items()),
+        "started": found["created_at"],
+    }
+    return "\n".join(f"- {name}: {safe(str(value))}" for name, value in facts.items())
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; columns that hold nothing are left out."""
+    held = list(rows)
+    told = [at for at in range(len(titles)) if at == 0 or any(row[at] != "–" for row in held)]
+    lines = [[titles[at] for at in told], ["---"] * len(told), *([row[at] for at in told] for row in held)]
+    return "\n".join(
+        "| " + " | ".join(safe(cell) if line != 1 else cell for cell in cells) + " |"
+        for line, cells in enumerate(lines)
+    )
+
+
+def safe(words: str) -> str:
+    """Text that Markdown takes for nothing but text: names, ids and tags are anybody's.
+
+    >>> safe("a|b <b>*c*\\nd"), safe("wins - losses")
+    ('a\\\\|b &lt;b&gt;\\\\*c\\\\* d', 'wins - losses')
+    """
+    plain = re.sub(r"\s+", " ", words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+    return re.sub(r"([\\`*_\[\]|#!~])", r"\\\1", plain)
