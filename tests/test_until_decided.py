@@ -328,7 +328,7 @@ def test_a_clear_difference_stops_early_and_says_what_it_saved(folder: Folder) -
     assert f" of 300 cases: {saved} trials were not needed (about ${saved * 0.01:.2f} saved)" in done.err
     assert f"abreast resume {found['run']}" in done.err
     assert f"{found['trials']}/{found['trials']}" in done.err, "progress reaches its end"
-    assert " short against long: +" in done.out
+    assert "better: short against long" in done.out
     events = folder.sql("select detail from events where kind = 'decided'")
     (detail,) = [json.loads(event["detail"]) for event in events]
     assert (detail["planned"], detail["saved"], detail["outcome"]) == (300, saved, "decided")
@@ -347,12 +347,28 @@ def test_the_looks_of_the_run_are_seen_again_in_its_rows(folder: Folder) -> None
     assert max(30, looked[0]) == json.loads(event["detail"])["cases"]
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_report_says_what_was_decided_although_further_cases_were_finished(folder: Folder, grouped: bool) -> None:
+    path = spec(folder, 200, {"long": {"accuracy": 0.6}, "short": {"accuracy": 0.8}}, limits={"parallel": 12})
+    groups = [{"group": f"document {n // 2}"} if grouped else {} for n in range(200)]
+    cases = [{"id": f"c{n}", "input": f"question {n}", "expected": "yes", **group} for n, group in enumerate(groups)]
+    folder.write("cases.jsonl", "".join(json.dumps(case) + "\n" for case in cases))
+    decided_ones = 0
+    for seed in range(6):
+        words = ["--until-decided", "--fresh", "--quiet", "--json", "--seed", str(seed)]
+        (found,) = folder.abreast("run", path, *words).json
+        if (found["reason"] or "").startswith("decided"):
+            decided_ones += 1
+            assert f"short is {found['verdicts'][0]['verdict']} than long" in found["reason"]
+    assert decided_ones >= 2
+
+
 def test_json_says_that_it_stopped_early(folder: Folder) -> None:
     done = folder.abreast("run", spec(folder, 200, CLEAR), "--until-decided", "--json")
     (found,) = done.json
     assert found["status"] == "stopped_early"
-    assert found["saved"] == 400 - found["stored"]
-    assert found["comparisons"][0]["word"] == "better"
+    assert found["saved"] == 400 - found["executed_trials"]
+    assert found["verdicts"][0]["verdict"] == "better"
 
 
 def test_without_a_difference_it_gives_up_or_goes_to_the_end(folder: Folder) -> None:
