@@ -11,7 +11,12 @@ from abreast.errors import BadInput
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", nargs="?", help="its name; the last incomplete run if left out")
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        nargs="?",
+        help="its name (one that stopped early has to be named); the last incomplete run if left out",
+    )
     add_options(parser)
 
 

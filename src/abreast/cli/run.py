@@ -35,6 +35,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--case", metavar="ID", action="append", default=[], help="only this case; repeatable")
     add("--tag", metavar="KEY=VALUE", action="append", default=[], help="only cases with this tag; repeatable")
     add("--variant", metavar="NAME", action="append", default=[], help="only this variant; repeatable")
+    add("--until-decided", action="store_true", default=None, help="stop as soon as every comparison is decided")
+    add("--margin", metavar="X", type=float, help="the smallest difference in score that matters, such as 0.05")
+    add("--min-cases", metavar="N", type=int, help="cases to compare before anything is decided early (30)")
     add("--debug", metavar="N", type=int, help="the first N cases (10), in a run marked as debug")
     add("--fresh", action="store_true", help="execute everything anew; reuse nothing")
     add("--retry-failed", action="store_true", help="execute the variants' own failures again; the report says so")
@@ -90,6 +93,9 @@ def options_of(args: argparse.Namespace, started: Options | None = None) -> Opti
         "debug": args.debug,
         "budget_usd": args.budget,
         "on_quota": args.on_quota,
+        "until_decided": args.until_decided,
+        "margin": args.margin,
+        "min_cases": args.min_cases,
         "fresh": args.fresh,
         "retry_failed": args.retry_failed,
         "label": args.label,

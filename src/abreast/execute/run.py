@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from abreast.errors import StoreError
+from abreast.execute.deciding import Deciding, Decision, Stop
 from abreast.execute.estimate import Spent
 from abreast.execute.flying import Flying, InFlight
 from abreast.execute.job import Job
@@ -43,12 +44,14 @@ GRACE_S = 30.0
 class Ending:
     """How an execution ended."""
 
-    stopped: str | None  # the kind of reason why it ended before its plan: interrupted, store, breaker, budget, ...
+    stopped: str | None  # the kind of reason why it ended before its plan: interrupted, store, breaker, decided, ...
     why: str
     fix: str
     executed: int
     in_flight: InFlight
     error: StoreError | None = None
+    decision: Decision | None = None
+    saved: int = 0  # trials that were not needed
 
 
 class Records:
@@ -126,6 +129,7 @@ class Reports:
         self._loop, self._scheduler, self._engine = loop, scheduler, engine
         self._listener, self._scores = listener, scores
         self.scoring: Scoring
+        self.deciding: Deciding | None = None
         self.stored = 0
 
     def committed(self, jobs: list[Any]) -> None:
@@ -136,9 +140,14 @@ class Reports:
 
     def _are_safe(self, jobs: list[Job]) -> None:
         self.stored += len(jobs)
+        deciding = self.deciding
         for job in jobs:
             if self._scores and job.outcome is not None and job.outcome.answer is not None:
                 self.scoring.put(job.trial.position, job.trial.case, job.outcome.answer)
+                if deciding is not None:
+                    deciding.awaits_a_score()
+            elif deciding is not None and job.outcome is not None:
+                deciding.has_no_answer(job.trial.position, job.outcome)
             job.outcome = None
         self._scheduler.stored(jobs)
 
@@ -167,6 +176,7 @@ class Execution:
     goes_on_cold: bool = False  # although a warm-up failed
     grace_s: float = GRACE_S
     interruptible: Callable[[Callable[[], object]], None] | None = None  # is told how, where no signal arrives
+    stop: Stop | None = None  # who looks at results on the way, and may say that they suffice
 
     async def run(self) -> Ending:
         """Execute what is missing, score what is stored, and give everything back."""
@@ -186,12 +196,14 @@ class Execution:
         limits = assemble(self.limits, self.targets, around)
         scheduler = Scheduler(self.plan, engine, records, limits, retry, listener, loop.time)
         warm_up = WarmUp(
-            self.plan, self.targets, engine, limits, retry, listener.event, lambda: bool(scheduler.stopped), loop.time
+            self.plan, self.targets, engine, limits, retry, listener.event, lambda: scheduler.is_idle, loop.time
         )
         reports = Reports(loop, scheduler, engine, self.listener, bool(self.scorers))
         writer = Writer(self.store.journal, self.held, reports.committed, reports.failed)
         records.writer = writer
-        reports.scoring = Scoring(self.scorers, writer, self.unscored)
+        deciding = None if self.stop is None else Deciding(self.stop, scheduler, listener, loop)
+        reports.deciding = deciding
+        reports.scoring = Scoring(self.scorers, writer, self.unscored, deciding)
         error: StoreError | None = None
         with marked(self.held.mark), self._interruptible(scheduler, engine, reports.scoring), self._followed():
             self._end_in_time(scheduler)
@@ -216,7 +228,11 @@ class Execution:
                 await asyncio.sleep(0)  # the last acknowledgements
                 for limit in limits:
                     limit.close()
-        return Ending(scheduler.stopped, scheduler.why, scheduler.fix, reports.stored, in_flight, error)
+        stopped, why, fix = scheduler.stopped, scheduler.why, scheduler.fix
+        decision, saved = (None, 0) if deciding is None else (deciding.decision, deciding.saved)
+        if stopped is None and decision is not None and saved:
+            stopped, why = "decided", decision.reason
+        return Ending(stopped, why, fix, reports.stored, in_flight, error, decision, saved)
 
     def _end_in_time(self, scheduler: Scheduler) -> None:
         seconds = self.limits.run_timeout

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import heapq
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
+
+import numpy as np
 
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
@@ -23,6 +25,8 @@ from abreast.plan import Plan
 
 WINDOW = 5_000  # no variant starts a block more than this many past the stored prefix
 AHEAD = 32  # jobs that wait in a lane, besides as many as are in flight
+FEW = 50  # cases past that prefix, or a tenth of all, where a decision may make them needless
+LEAD = 32  # blocks that one variant may start before the others in such a run
 HOLD_S = 0.005  # for each in flight: who took longer keeps the place until the row is safe, which costs under 2 %
 
 
@@ -96,7 +100,13 @@ class Scheduler:
         self.why = ""  # the same in words
         self.fix = ""
         self.store_failed = False  # then no acknowledgement will come
+        self._behind: Callable[[], bool] | None = None
         self._wake = asyncio.Event()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing more will start."""
+        return self.stopped is not None or self._unstored == 0
 
     # -- from outside ----------------------------------------------------------------------------------------------
 
@@ -106,6 +116,35 @@ class Scheduler:
             self.stopped, self.why, self.fix = kind, message or kind, fix
             self._listener.event("stop", reason=kind, message=message, in_flight=self.in_flight)
         self._wake.set()
+
+    def paced_by(self, behind: Callable[[], bool]) -> None:
+        """Somebody looks at results on the way: while they are behind nothing starts, and variants keep together."""
+        self._behind = behind
+
+    def finish_what_is_begun(self, before: Collection[int] = ()) -> int:
+        """Leave out every case of which no trial was started, here or `before`; how many trials that saves."""
+        plan, fresh = self._plan, Counter(job.block for lane in self._lanes for job in lane if not job.attempt)
+        refilled, ahead = self._blocks[: self._cursor], self._blocks[self._cursor :]
+        known = np.fromiter(fresh, dtype=np.int64, count=len(fresh))
+        untouched = known[np.fromiter(fresh.values(), dtype=np.int64, count=len(fresh)) == plan.missing_in(known)]
+        begun = np.union1d(
+            refilled[~np.isin(refilled, untouched)] // plan.repeats,
+            np.array([plan.block(case, 0) // plan.repeats for case in before], dtype=np.int64),
+        )
+        left_out = {int(block) for block in untouched[~np.isin(untouched // plan.repeats, begun)]}
+        for lane in self._lanes:
+            kept = [job for job in lane if job.block not in left_out]
+            lane.clear()
+            lane.extend(kept)
+        for block in left_out:
+            del self._open[block]
+        self._advance()
+        needed = np.isin(ahead // plan.repeats, begun)
+        self._blocks = np.concatenate([refilled, ahead[needed]])
+        saved = sum(fresh[block] for block in left_out) + int(plan.missing_in(ahead[~needed]).sum())
+        self._unstored -= saved
+        self._wake.set()
+        return saved
 
     def wake(self) -> None:
         """Something outside changed that a limit looks at."""
@@ -202,6 +241,9 @@ class Scheduler:
         self._open[block] -= 1
         if not self._open[block]:
             del self._open[block]
+        self._advance()
+
+    def _advance(self) -> None:
         while self._prefix < self._cursor and int(self._blocks[self._prefix]) not in self._open:
             self._prefix += 1
 
@@ -218,7 +260,8 @@ class Scheduler:
         if self.stopped is not None:
             return
         plan, done = self._plan, self._plan.done
-        end = min(len(self._blocks), self._prefix + WINDOW)
+        window = WINDOW if self._behind is None else self._few_blocks()
+        end = min(len(self._blocks), self._prefix + window)
         while self._cursor < end and min(map(len, self._lanes)) < AHEAD + self.in_flight:
             block = int(self._blocks[self._cursor])
             self._cursor += 1
@@ -240,9 +283,12 @@ class Scheduler:
             earliest = self._backoff[0][0] - now if self._backoff else UNTIL_AN_EVENT
             if self._unsafe and self._unsafe >= self.most_in_flight:
                 return UNTIL_AN_EVENT  # a kill would cost more than twice what is in flight
+            if self._behind is not None and self._behind():
+                return UNTIL_AN_EVENT
+            last = UNTIL_AN_EVENT if self._behind is None else self._last_block_in_step()
             chosen: Job | None = None
             for lane in self._lanes:
-                if not lane or (chosen is not None and lane[0].order > chosen.order):
+                if not lane or (chosen is not None and lane[0].order > chosen.order) or lane[0].block > last:
                     continue
                 wait = self._longest_wait(lane[0], now)
                 if wait == 0.0:
@@ -255,6 +301,18 @@ class Scheduler:
                 return max(0.0, earliest)
             self._dispatch(chosen, now)
             self._refill(now)
+
+    def _few_blocks(self) -> int:
+        """A trial that waits for its next attempt holds back the decision, and should not let all others be paid for.
+
+        What is asked for is in flight all the same.
+        """
+        few = max(FEW, len(self._plan.cases) // 10) * self._plan.repeats
+        return min(WINDOW, few + 2 * self.in_flight)
+
+    def _last_block_in_step(self) -> float:
+        """No variant runs ahead of the slowest by more: what is begun has to be finished."""
+        return min((lane[0].block for lane in self._lanes if lane), default=0) + LEAD
 
     def _stop_if_exhausted(self, now: float) -> None:
         """Nothing is in flight and nothing may start: ask why."""

@@ -9,6 +9,7 @@ import json
 import queue
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from abreast.model import Answer, Case, Score, Usage
 from abreast.scorers.base import Scorer
@@ -20,11 +21,28 @@ PATIENCE_S = 3.0  # for a scorer that is at work when the run is interrupted
 Item = tuple[int, Case, Answer]
 
 
+class Told(Protocol):
+    """Who wants to know one of the scores at once. Called in the thread of the scoring."""
+
+    score: str  # its name
+
+    def scored(self, position: int, value: float | None) -> None: ...
+
+    def caught_up(self) -> None:
+        """Every answer that was stored before has its scores."""
+
+    def ended(self) -> None:
+        """No further score comes."""
+
+
 class Scoring:
     """Takes stored answers, gives score rows to the writer."""
 
-    def __init__(self, scorers: Sequence[Scorer], writer: Writer, earlier: Iterable[Item] = ()) -> None:
+    def __init__(
+        self, scorers: Sequence[Scorer], writer: Writer, earlier: Iterable[Item] = (), told: Told | None = None
+    ) -> None:
         """`earlier` are answers that were stored before, such as those of a run that was killed."""
+        self._told = told
         self._scorers = scorers
         self._earlier = earlier
         self._writer = writer
@@ -52,18 +70,30 @@ class Scoring:
 
     def _work(self) -> None:
         try:
-            for item in itertools.chain(self._earlier, iter(self._items.get, None)):
+            for item in itertools.chain(self._earlier, self._those_that_come()):
                 if self._abandoned:
                     return
                 self._score(*item)
         finally:
+            if self._told is not None:
+                self._told.ended()
             self._over.set()
 
+    def _those_that_come(self) -> Iterator[Item]:
+        if self._told is not None:
+            self._told.caught_up()
+        yield from iter(self._items.get, None)
+
     def _score(self, position: int, case: Case, answer: Answer) -> None:
-        run_id = self._writer.lease.run_id
+        run_id, told, value = self._writer.lease.run_id, self._told, None
         for scorer in self._scorers:
-            for row in score_rows(run_id, position, scorer.version, scored(scorer, case, answer)):
+            scores = scored(scorer, case, answer)
+            for row in score_rows(run_id, position, scorer.version, scores):
                 self._writer.put("scores", row)
+            if told is not None and told.score in scorer.columns:
+                value = next((score.value for score in scores if score.name == told.score), None)
+        if told is not None:
+            told.scored(position, value)
 
 
 def scored(scorer: Scorer, case: Case, answer: Answer) -> Sequence[Score]:

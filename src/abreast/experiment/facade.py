@@ -22,6 +22,7 @@ from abreast.model import Variant
 from abreast.plan import Plan, variant_digest
 from abreast.preflight import Finding
 from abreast.spec import Limits, Selection, Spec, load_cases, load_spec, validated
+from abreast.spec.schema import LEAST_CASES
 from abreast.spec.scorers import build_scorers, check_expected, primary_column
 from abreast.spec.values import shown_path
 from abreast.store import Store, open_store
@@ -59,6 +60,9 @@ class Experiment:
         store: str | Path = "results.db",
         seed: int = 0,
         description: str = "",
+        until_decided: bool = False,
+        margin: float | None = None,
+        min_cases: int = 30,
         base: Path | str = ".",
     ) -> None:
         given: dict[str, Any] = {
@@ -76,6 +80,9 @@ class Experiment:
             "store": str(store),
             "seed": seed,
             "description": description,
+            "until_decided": until_decided,
+            "margin": margin,
+            "min_cases": min_cases,
         }
         self.spec: Spec = validated(given, "Experiment")
         self.base = Path(base)
@@ -232,7 +239,18 @@ def _overridden(spec: Spec, options: Options) -> Spec:
             if value < (key == "repeats"):
                 raise BadInput(f"--{key} {value}: must be a whole number of at least {int(key == 'repeats')}")
             changes[key] = value
+    changes |= _stopping(options)
     return validated({**{key: getattr(spec, key) for key in Spec.model_fields}, **changes}, "options")
+
+
+def _stopping(options: Options) -> dict[str, Any]:
+    margin, least = options.margin, options.min_cases
+    if margin is not None and not 0 < margin < 1:
+        raise BadInput(f"--margin {margin:g}: must be a number above 0 and below 1", "--margin 0.05 is five points")
+    if least is not None and least < LEAST_CASES:
+        raise BadInput(f"--min-cases {least}: must be a whole number of at least {LEAST_CASES}")
+    given = {"until_decided": options.until_decided, "margin": margin, "min_cases": least}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def _selected(variants: tuple[Variant, ...], names: tuple[str, ...]) -> tuple[Variant, ...]:

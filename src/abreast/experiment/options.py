@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.analyse import Analysis
-from abreast.execute import InFlight, Listener
+from abreast.execute import Decision, InFlight, Listener
 from abreast.report.sentence import verdict_lines
 from abreast.store import Store, open_store
 
@@ -31,6 +31,9 @@ class Options:
     retry_failed: bool = False
     budget_usd: float | None = None
     on_quota: str = "wait"
+    until_decided: bool | None = None
+    margin: float | None = None
+    min_cases: int | None = None
     label: str | None = None
     strict: bool = False
     force: bool = False
@@ -53,6 +56,8 @@ class Result:
     fix: str
     in_flight: InFlight
     analysis: Analysis
+    decision: Decision | None = None  # why it stopped early
+    saved: int = 0  # trials that were not needed
 
     def __repr__(self) -> str:
         return f"Result({self.run}, {self.status}: {'; '.join(verdict_lines(self.analysis))})"

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from abreast.analyse import analyse
+from abreast.analyse.sequential import UntilDecided
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
 from abreast.execute import Execution, Listeners, orphans
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
+from abreast.experiment.deciding import until_decided
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan import Plan, find_reusable, mark_done
@@ -122,6 +124,7 @@ class Prepared:
                 self.options.on_quota != "stop",
                 self.options.force,
                 interruptible=self._may_be_interrupted,
+                stop=self._stop(held.run_id),
             ).run()
             if ending.error is not None:
                 raise ending.error
@@ -158,7 +161,16 @@ class Prepared:
             ending.fix,
             ending.in_flight,
             analysis,
+            ending.decision if status == "stopped_early" else None,
+            ending.saved if status == "stopped_early" else 0,
         )
+
+    def _stop(self, run_id: int) -> UntilDecided | None:
+        """Who may end the run early, if that is wanted and there is something to decide."""
+        if not self.spec.until_decided or self.primary is None or len(self.plan.variants) < 2:
+            return None
+        version = next(scorer.version for scorer in self.scorers if self.primary in scorer.columns)
+        return until_decided(self.spec, self.plan, self.baseline, self.primary, version, self.store, run_id)
 
     def _enter(self) -> Lease:
         if self.exists:
@@ -276,17 +288,33 @@ class Prepared:
                     self.store.rows("SELECT name, digest FROM variants WHERE run_id = ?", (rows[0]["run_id"],))
                 )
         limits, provenance = self.spec.limits, self.provenance
-        return Context(self.plan, self.targets, limits, last, digests, provenance, self.estimate, self._spent())
+        return Context(
+            self.plan,
+            self.targets,
+            limits,
+            last,
+            digests,
+            provenance,
+            self.estimate,
+            self._spent(),
+            self.spec.until_decided,
+            self.primary is not None,
+        )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:
         self.store.close()
         final = len(self.store.final_positions(held.run_id))
         why = "the store could not be written for a while" if stopped == "store" else told
+        if final < len(self.plan) and stopped == "decided" and not self._unscored(held):
+            return "stopped_early", told
         if final < len(self.plan):
             return "incomplete", why or f"{len(self.plan) - final} trials failed by infrastructure"
-        if any(True for _ in unscored(self.store, held.run_id, self.scorers)):
+        if self._unscored(held):
             return "incomplete", why or "answers are left that could not be scored"
         return "complete", None
+
+    def _unscored(self, held: Lease) -> bool:
+        return any(True for _ in unscored(self.store, held.run_id, self.scorers))
 
 
 def _incomplete(error: StoreError, run: str, store: Store, planned: int) -> Incomplete:

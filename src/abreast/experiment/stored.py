@@ -23,9 +23,15 @@ def shown_params(variant: Variant) -> dict[str, Any]:
     return {key: reference_of(value) if callable(value) else value for key, value in params.items()}
 
 
+_AS_WRITTEN = {
+    *("name", "description", "repeats", "baseline", "primary", "store"),
+    *("until_decided", "margin", "min_cases"),
+}
+
+
 def stored_spec(spec: Spec, base: Path, origin: Path | None, options: Options) -> dict[str, Any]:
     """The spec as it was executed, so that `resume` needs no file; functions by name."""
-    written = spec.model_dump(mode="python", include={"name", "description", "repeats", "baseline", "primary", "store"})
+    written = spec.model_dump(mode="python", include=_AS_WRITTEN)
     return {
         **written,
         "seed": spec.seed,
@@ -87,11 +93,13 @@ def _written_variants(spec: Spec) -> dict[str, Any] | None:
 
 
 def reopened(store: Store, name: str | None) -> tuple[Spec, Path, Path | None, dict[str, Any]]:
-    """Spec, folder and file of a run that is not complete, and the options it was started with."""
+    """Spec, folder and file of a run that is not complete or stopped early, and the options it was started with."""
     run = store.run(name) if name is not None else _last_incomplete(store)
     if run["status"] == "complete":
         raise BadInput(f"{run['run']} is complete: there is nothing to go on with", f"abreast report {run['run']}")
     spec, base, origin, options = spec_of(run)
+    if run["status"] == "stopped_early":  # who goes on with it wants the cases that were not needed
+        spec = spec.model_copy(update={"until_decided": False})
     if not base.is_dir():
         raise BadInput(f"{run['run']} was started in {base}, which is not there any more")
     return spec, base, origin, {**options, "resume": run["run"]}
@@ -112,7 +120,12 @@ def spec_of(run: Mapping[str, Any]) -> tuple[Spec, Path, Path | None, dict[str, 
 
 
 def _last_incomplete(store: Store) -> dict[str, Any]:
-    incomplete = [run for run in store.runs() if run["status"] in ("incomplete", "running")]
+    runs = store.runs()
+    incomplete = [run for run in runs if run["status"] in ("incomplete", "running")]
     if incomplete:
         return incomplete[-1]
+    early = [run["run"] for run in runs if run["status"] == "stopped_early"]
+    if early:
+        fix = f"abreast resume {early[-1]} goes on with the one that stopped early"
+        raise BadInput(f"{store.path}: every run is complete, or stopped early", fix)
     raise BadInput(f"{store.path}: every run is complete", "abreast run SPEC starts a new one")

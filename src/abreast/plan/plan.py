@@ -74,9 +74,12 @@ class Plan:
 
     def dispatch(self, block: int) -> list[int]:
         """The positions of the block that is the so-manieth to start, in the order its variants start."""
-        case = int(self._order[block // self.repeats])
-        first = self.position(case, block % self.repeats, 0)
+        first = self.position(self.case(block), block % self.repeats, 0)
         return [first + variant for variant in block_order(self.seed, block, len(self.variants))]
+
+    def case(self, block: int) -> int:
+        """The case of the block that is the so-manieth to start."""
+        return int(self._order[block // self.repeats])
 
     def block(self, case: int, repeat: int) -> int:
         """Which block this one is in the order of starts."""
@@ -90,6 +93,12 @@ class Plan:
         """The blocks with a trial that is not done, in the order they start."""
         missing = (~self.done).reshape(len(self.cases), self.repeats, len(self.variants))
         return np.flatnonzero(np.logical_or.reduce(missing, axis=2)[self._order].ravel())
+
+    def missing_in(self, blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """How many trials of each of these blocks, named by their turn, are not done."""
+        turns, repeats = np.divmod(blocks, self.repeats)
+        missing = (~self.done).reshape(-1, len(self.variants))
+        return np.asarray(missing[self._order[turns] * self.repeats + repeats].sum(axis=1))
 
     def missing(self) -> int:
         return len(self) - int(self.done.sum())

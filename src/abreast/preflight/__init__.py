@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abreast.preflight import cost, drift, limits, power, quota, subscription
+from abreast.preflight import cost, drift, limits, power, quota, stopping, subscription
 from abreast.preflight.context import Context
 from abreast.preflight.cost import question
 from abreast.preflight.estimate import Estimate, estimate
@@ -11,7 +11,7 @@ from abreast.preflight.history import History, history
 
 __all__ = ["Context", "Estimate", "Finding", "History", "estimate", "examine", "history", "question"]
 
-_CHECKS = (limits.check, subscription.check, drift.check, power.check, cost.check, quota.check)
+_CHECKS = (limits.check, subscription.check, drift.check, power.check, stopping.check, cost.check, quota.check)
 
 
 def examine(context: Context) -> list[Finding]:

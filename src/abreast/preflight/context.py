@@ -24,3 +24,5 @@ class Context:
     provenance: Mapping[str, Any]
     estimate: Estimate
     spent_usd: float  # by the run that goes on
+    until_decided: bool = False
+    scored: bool = True  # whether there is a scorer

@@ -30,6 +30,7 @@ from abreast.spec.values import At, bad_name, shown
 VARIANT_SETTINGS = ("target", "executor", "version", "warmup")
 DEFAULT_STORE = "results.db"
 MOST_VARIANTS = 10_000
+LEAST_CASES = 10  # before anything may be decided
 
 
 class Misplaced(BadInput):
@@ -279,6 +280,16 @@ class Spec(Strict):
     primary: Annotated[str | None, Expects("the name of a score, as text")] = Field(
         default=None, description="The score that drives the verdict; the first scorer's if left out"
     )
+    margin: Annotated[
+        Annotated[float, Field(gt=0, lt=1, strict=True, allow_inf_nan=False)] | None,
+        Expects("a number above 0 and below 1", "write margin: 0.05 for five points"),
+    ] = Field(default=None, description="The smallest difference in score that you care about, such as 0.05")
+    until_decided: Annotated[bool, Field(strict=True), Expects("true or false")] = Field(
+        default=False, description="Stop as soon as every comparison is decided, or will not be by the cases left"
+    )
+    min_cases: Annotated[
+        StrictInt, Field(ge=LEAST_CASES, le=1_000_000), Expects(f"a whole number of at least {LEAST_CASES}")
+    ] = Field(default=30, description="Cases to compare before anything is decided early")
     limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(default_factory=lambda: Limits())
     store: Annotated[Name, Expects("a file such as results.db")] = DEFAULT_STORE
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63), Expects("a whole number from 0 to 9,223,372,036,854,775,807")] = 0

@@ -66,6 +66,10 @@ class Counts(Listener):
             while len(self._recent) > 2 and now - self._recent[0][0] > RATE_OVER_S:
                 self._recent.popleft()
 
+    def event(self, kind: str, **detail: Any) -> None:
+        if kind == "decided":
+            self.planned -= detail["saved"]  # what is left out will never be done
+
     def rate(self) -> float:
         begin, executed = self._recent[0]
         elapsed = time.monotonic() - begin
@@ -135,6 +139,7 @@ class LiveProgress(Counts):
         return grid
 
     def event(self, kind: str, **detail: Any) -> None:
+        super().event(kind, **detail)
         note = notice(kind, detail)
         if note:
             self._console.print(Text(note))
@@ -158,6 +163,7 @@ class PlainProgress(Counts):
             self._say("  " + self.sentence())
 
     def event(self, kind: str, **detail: Any) -> None:
+        super().event(kind, **detail)
         note = notice(kind, detail)
         if note:
             self._say(note)
@@ -171,7 +177,7 @@ class PlainProgress(Counts):
 
 
 def notice(kind: str, detail: dict[str, Any]) -> str:
-    """What has to be said at once: Ctrl-C was pressed, or something is wrong with the store."""
+    """What has to be said at once: Ctrl-C was pressed, it is decided, or something is wrong with the store."""
     if kind == "warning":
         return f"warning: {detail['message']}"
     if kind == "store_failed":
@@ -183,6 +189,8 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
     if kind == "announced" and detail["seconds"] >= LONG_PAUSE_S:
         what = f"{detail['target']} says its {detail['used_up']} are used up"
         return f"paused: {what}. Going on in {detail['seconds']:.0f} s"
+    if kind == "decided":
+        return str(detail["message"]) + ("; finishing the cases that were begun" if detail["in_flight"] else "")
     if kind != "interrupted":
         return ""
     flying = detail["in_flight"]

@@ -1,0 +1,35 @@
+"""Early stopping of a run: what it has stored already is told first, so that it may decide before anything is paid."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from abreast.analyse.sequential import UntilDecided
+from abreast.plan import Plan
+from abreast.spec import Spec
+from abreast.store import Store
+
+# Scores by an earlier version of the scorer do not count: those answers are about to be scored again.
+_STORED = """
+SELECT t.position, t.status, t.error_blame, s.value, s.position IS NOT NULL, t.reused_from IS NOT NULL
+FROM trials t LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = ? AND s.version = ?
+WHERE t.run_id = ?
+"""
+
+
+def until_decided(
+    spec: Spec, plan: Plan, baseline: str, score: str, version: str, store: Store, run_id: int
+) -> UntilDecided:
+    """Who decides, with everything that the run has stored."""
+    stop = UntilDecided(plan, baseline, score, spec.margin, spec.min_cases)
+    per_case = len(plan.variants) * plan.repeats
+    whole = plan.done.reshape(-1, per_case).all(axis=1)
+    own = np.zeros(len(plan.cases), dtype=np.bool_)
+    for position, status, blame, value, is_scored, is_reused in store.each(_STORED, (score, version, run_id)):
+        if not is_reused:
+            own[position // per_case] = True
+        if not plan.done[position] or (status == "ok" and not is_scored):
+            continue  # it is executed again, or scored in a moment
+        stop.observe(position, 0.0 if status == "error" and blame == "variant" else value)
+    stop.begun = np.flatnonzero(own & ~whole).tolist()
+    return stop

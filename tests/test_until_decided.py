@@ -1,0 +1,557 @@
+"""A run that stops when it is decided: by the rule, without partial cases, and never by luck of who finishes first."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abreast import Experiment
+from abreast.analyse.sequential import UntilDecided
+from abreast.execute import Decision
+from abreast.execute.limits.assembly import Surroundings, assemble
+from abreast.execute.local import LocalEngine
+from abreast.execute.retry import Retry
+from abreast.execute.scheduler import LEAD, Scheduler
+from abreast.model import Case, Variant
+from abreast.plan import Plan
+from abreast.spec import Limits, load_cases
+from abreast.stats import verdict, watched
+from conftest import Done, Folder
+from test_durability import lines, until
+from test_scheduler import Memory, Watch
+from test_scheduler import plan_of as simulated_plan
+from virtual import run
+
+# -- the rule ----------------------------------------------------------------------------------------------------------
+
+
+def plan_of(cases: int, variants: int = 2, repeats: int = 1, groups: Sequence[str | None] | None = None) -> Plan:
+    table = load_cases(
+        [Case(f"c{n}", f"q{n}", "yes", group=groups[n] if groups else None) for n in range(cases)], Path()
+    )
+    contenders = [Variant(f"v{n}", "simulated") for n in range(variants)]
+    return Plan(table, contenders, [variant.name for variant in contenders], repeats, 0)
+
+
+def decided(plan: Plan, scores: Sequence[float | None], order: Sequence[int], **how: Any) -> Decision | None:
+    """What is decided when trials end in this order."""
+    stop = UntilDecided(plan, "v0", "exact", **how)
+    for position in order:
+        stop.observe(position, scores[position])
+    return stop.decision
+
+
+def in_turn(plan: Plan) -> list[int]:
+    return [position for block in range(plan.blocks) for position in plan.dispatch(block)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([2, 3]),
+    st.sampled_from([1, 2]),
+    st.booleans(),
+    st.sampled_from([None, 0.2]),
+    st.floats(0.3, 0.9),
+)
+def test_the_order_in_which_trials_end_does_not_matter(
+    seed: int, variants: int, repeats: int, grouped: bool, margin: float | None, better: float
+) -> None:
+    groups = [f"g{n // 3}" if n % 4 else None for n in range(90)] if grouped else None
+    plan, chance = plan_of(90, variants, repeats, groups), random.Random(seed)
+    scores = [
+        None if chance.random() < 0.05 else float(chance.random() < (better if position % variants else 0.5))
+        for position in range(len(plan))
+    ]
+    shuffled = in_turn(plan)
+    chance.shuffle(shuffled)
+    expected = decided(plan, scores, in_turn(plan), margin=margin)
+    assert decided(plan, scores, shuffled, margin=margin) == expected
+    assert decided(plan, scores, range(len(plan)), margin=margin) == expected
+
+
+def completed(plan: Plan, seconds: Sequence[float], workers: int = 16) -> list[int]:
+    """In which order trials end that are started in their turn by so many workers."""
+    free, ends = [0.0] * workers, []
+    for position in in_turn(plan):
+        end = heapq.heappop(free) + seconds[position]
+        ends.append((end, position))
+        heapq.heappush(free, end)
+    return [position for _, position in sorted(ends)]
+
+
+def test_slow_failures_do_not_make_a_variant_look_better() -> None:
+    """No true difference, but failures of one side take ten times as long: those who finish first are not the rule."""
+    plan, chance = plan_of(200), np.random.default_rng(3)
+    by_turn = by_end = 0
+    for _ in range(150):
+        right = chance.random(len(plan)) < 0.7
+        slow = ~right & (np.arange(len(plan)) % 2 == 1)
+        order = completed(plan, np.where(slow, 10.0, 1.0) * chance.uniform(0.8, 1.2, len(plan)))
+        scores = right.astype(float).tolist()
+        found = decided(plan, scores, order)
+        by_turn += found is not None and found.kind == "decided"
+        ended = {position: at for at, position in enumerate(order)}
+        cases = sorted(range(200), key=lambda case: max(ended[2 * case], ended[2 * case + 1]))
+        differences = [scores[2 * case + 1] - scores[2 * case] for case in cases]
+        by_end += any(look.low > 0 or look.high < 0 for look in watched(differences)[:-1])
+    assert by_end / 150 > 0.09, "what looking at those that are finished would do"
+    assert by_turn / 150 <= 0.05
+
+
+def test_without_a_difference_one_is_found_in_at_most_one_of_twenty_and_many_runs_give_up_early() -> None:
+    planned, number, chance = 300, 400, np.random.default_rng(11)
+    plan = plan_of(planned)
+    turns = [plan.case(block) for block in range(planned)]
+    wrong, futile, cases = 0, 0, 0
+    for _ in range(number):
+        differences = chance.choice([1.0, 0.0, -1.0], planned, p=[0.125, 0.75, 0.125])
+        stop = UntilDecided(plan, "v0", "exact")
+        for case, difference in zip(turns, differences.tolist(), strict=True):
+            stop.observe(2 * case, 0.5 - difference / 2)
+            if stop.observe(2 * case + 1, 0.5 + difference / 2):
+                break
+        decision = stop.decision
+        if decision is None:
+            word = verdict(differences, planned, seen=watched(differences)[-1]).word
+            wrong += word in ("better", "worse")
+        else:
+            wrong += decision.kind == "decided"
+            futile += decision.kind == "futile"
+        cases += decision.cases if decision else planned
+    assert wrong / number <= 0.05
+    assert futile / number > 0.5
+    assert cases / number < 0.75 * planned
+
+
+def test_fewer_than_60_cases_are_never_decided_early() -> None:
+    for cases, early in ((59, False), (60, True)):
+        plan = plan_of(cases)
+        scores = [float(position % 2) for position in range(len(plan))]
+        assert (decided(plan, scores, in_turn(plan)) is not None) == early
+
+
+def test_nothing_is_decided_before_so_many_cases_are_compared() -> None:
+    plan = plan_of(200)
+    scores: list[float | None] = [float(position % 2) for position in range(len(plan))]
+    found = [decided(plan, scores, in_turn(plan), min_cases=least) for least in (10, 30, 77)]
+    assert [one.cases for one in found if one] == [10, 30, 80], "at looks, which are ten cases apart"
+
+
+def test_cases_that_cannot_be_compared_count_for_nothing() -> None:
+    plan = plan_of(200)
+    scores: list[float | None] = [float(position % 2) for position in range(len(plan))]
+    for turn in range(0, 200, 2):  # every second case
+        scores[2 * plan.case(turn)] = None
+    found = decided(plan, scores, in_turn(plan))
+    assert found is not None
+    assert found.cases == 60, "of which 30 are compared"
+
+
+def test_one_trial_that_never_ends_holds_back_everything_after_it() -> None:
+    plan = plan_of(200)
+    scores = [float(position % 2) for position in range(len(plan))]
+    order = in_turn(plan)
+    assert decided(plan, scores, order[:38] + order[39:]) is None
+    assert decided(plan, scores, order) is not None
+
+
+def test_repeats_are_averaged_over_those_that_both_sides_have() -> None:
+    plan = plan_of(100, repeats=2)
+    scores: list[float | None] = [0.0] * len(plan)
+    for case in range(100):
+        scores[plan.position(case, 0, 1)] = 1.0  # a better one
+        scores[plan.position(case, 1, 0)] = 1.0  # the baseline's second is right, and its pair is not there
+        scores[plan.position(case, 1, 1)] = None
+    found = decided(plan, scores, in_turn(plan))
+    assert found is not None
+    assert found.reason == "decided: v1 is better than v0 after 30 of 100 cases"
+
+
+def test_cases_of_one_group_count_once() -> None:
+    groups = [f"g{n // 10}" for n in range(300)]
+    alone, together = plan_of(300), plan_of(300, groups=groups)
+    scores = [float(position % 2) for position in range(600)]
+    one, other = decided(alone, scores, in_turn(alone)), decided(together, scores, in_turn(together))
+    assert one is not None
+    assert other is not None
+    assert (one.cases, other.cases > 90) == (30, True)
+
+
+def test_several_variants_stop_when_each_is_settled_or_not_worth_it() -> None:
+    plan, chance = plan_of(300, variants=3), random.Random(5)
+    alike = [float(chance.random() < 0.5) for _ in range(300)]
+    scores: list[float | None] = []
+    for case in range(300):
+        scores += [alike[case], 1.0 if alike[case] or case % 3 else 0.0, float(chance.random() < 0.5)]
+    found = decided(plan, scores, in_turn(plan))
+    assert found is not None
+    assert found.kind == "futile"
+    assert found.reason.startswith("futile: v1 is better than v0; the chance that the remaining ")
+    assert " cases decide v2 is " in found.reason
+    for case in range(300):
+        scores[3 * case + 2] = 0.0
+    settled = decided(plan, scores, in_turn(plan))
+    assert settled is not None
+    assert settled.reason.startswith("decided: v1 is better than v0, v2 is worse than v0 after ")
+
+
+# -- the scheduler -----------------------------------------------------------------------------------------------------
+
+
+async def _decided_after(
+    plan: Plan, targets: list[Any], limits: Limits, seconds: float, then_stop: bool = False
+) -> tuple[Watch, int, Scheduler]:
+    loop = asyncio.get_running_loop()
+    watch, memory, saved = Watch(), Memory(), [0]
+    engine = LocalEngine(targets, [lambda _length: 1000.0] * len(targets))
+    around = Surroundings(watch.event, lambda *why: scheduler.stop(*why))
+    limit = assemble(limits, targets, around)
+    scheduler = Scheduler(plan, engine, memory, limit, Retry(3, random.Random(1)), watch, loop.time)
+    memory.scheduler = scheduler
+    scheduler.paced_by(lambda: False)
+
+    def decide() -> None:
+        saved[0] = scheduler.finish_what_is_begun()
+        if then_stop:
+            scheduler.stop("test")
+
+    loop.call_later(seconds, decide)
+    await scheduler.run()
+    await engine.close()
+    return watch, saved[0], scheduler
+
+
+def decided_after(plan: Plan, targets: list[Any], seconds: float, then_stop: bool = False, **limits: Any) -> Any:
+    try:
+        return run(_decided_after(plan, targets, Limits(**limits), seconds, then_stop))
+    finally:
+        plan.cases.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 20),
+    st.floats(0.0, 12.0),
+    st.sampled_from([{}, {"network": 0.3}, {"crash": 0.2, "network": 0.1}]),
+)
+def test_after_a_decision_every_begun_case_is_finished_and_no_other_begins(
+    variants: int, repeats: int, parallel: int, seconds: float, errors: dict[str, float]
+) -> None:
+    latency = {"low": 0.2, "high": 2.0}
+    plan, targets = simulated_plan(60, [{"latency": latency, "errors": errors}] * variants, repeats)
+    watch, saved, _ = decided_after(plan, targets, seconds, parallel=parallel, breaker=0)
+    finished: dict[int, int] = {}
+    for job, outcome in watch.finished_jobs:
+        finished[job.case] = finished.get(job.case, 0) + 1
+        assert job.attempt == 4 or outcome.failure is None or outcome.failure.kind == "crash", "retried as ever"
+    assert set(finished.values()) <= {variants * repeats}
+    assert {job.case for job in watch.starts} == set(finished)
+    assert saved + len(watch.finished_jobs) == len(plan)
+
+
+def test_a_stop_after_a_decision_ends_at_once() -> None:
+    plan, targets = simulated_plan(60, [{"latency": 10.0}, {"latency": 10.0}], 2)
+    watch, saved, scheduler = decided_after(plan, targets, 5.0, then_stop=True, parallel=3)
+    assert scheduler.stopped == "test"
+    assert len(watch.finished_jobs) == 3
+    assert saved == 4 * 59 or saved == 4 * 58
+
+
+def test_as_much_is_in_flight_as_is_asked_for() -> None:
+    plan, targets = simulated_plan(400, [{"latency": {"low": 0.5, "high": 5.0}}] * 2, 1)
+    watch, _, _ = decided_after(plan, targets, 1000.0, parallel=300)
+    assert watch.most["all"] == 300
+
+
+def test_a_quick_variant_does_not_run_ahead_of_a_slow_one() -> None:
+    """Or a decision would have to finish all the cases that the quick one has begun."""
+    plan, targets = simulated_plan(500, [{"latency": 0.01}, {"latency": 1.0}], 1)
+    watch, saved, _ = decided_after(plan, targets, 10.0, per_variant=2, parallel=100)
+    assert len({job.case for job in watch.starts}) <= 20 + 2 + LEAD + 2
+    assert saved >= 2 * (500 - 60)
+
+
+# -- through the front door --------------------------------------------------------------------------------------------
+
+
+def spec(folder: Folder, cases: int, variants: dict[str, dict[str, Any]], **more: Any) -> str:
+    extra = more.pop("extra", {})
+    folder.cases(cases, **extra)
+    contenders = {name: {"target": "simulated", **params} for name, params in variants.items()}
+    content = {"name": "stops", "cases": "cases.jsonl", "variants": contenders, "scorers": ["exact"], **more}
+    folder.write("spec.json", json.dumps(content))
+    return "spec.json"
+
+
+CLEAR = {"long": {"accuracy": 0.55, "cost_usd": 0.01}, "short": {"accuracy": 0.9, "cost_usd": 0.01}}
+ALIKE = {"long": {"accuracy": 0.7}, "short": {"accuracy": 0.7}}
+
+
+def the_run(folder: Folder, at: int = -1) -> dict[str, Any]:
+    return dict(folder.abreast("runs", "--json").json[at])
+
+
+def trials_by_case(folder: Folder, name: str) -> set[int]:
+    """How many rows the cases have that have any."""
+    found = folder.sql(f"select count(*) as n from predictions where run = '{name}' group by case_id")
+    return {row["n"] for row in found}
+
+
+def stopped(folder: Folder, done: Done, per_case: int = 2) -> dict[str, Any]:
+    """The run, which stopped early as it should."""
+    assert done.code == 0, done.said
+    found = the_run(folder)
+    assert found["status"] == "stopped_early", found
+    assert trials_by_case(folder, found["run"]) == {per_case}, "no case in part"
+    assert found["trials"] < found["planned"]
+    return found
+
+
+def test_a_clear_difference_stops_early_and_says_what_it_saved(folder: Folder) -> None:
+    done = folder.abreast("run", spec(folder, 300, CLEAR), "--until-decided", "--parallel", "4")
+    found = stopped(folder, done)
+    assert found["reason"].startswith("decided: short is better than long after ")
+    saved = 600 - found["trials"]
+    assert f" of 300 cases: {saved} trials were not needed (about ${saved * 0.01:.2f} saved)" in done.err
+    assert f"abreast resume {found['run']}" in done.err
+    assert f"{found['trials']}/{found['trials']}" in done.err, "progress reaches its end"
+    assert "better: short against long" in done.out
+    events = folder.sql("select detail from events where kind = 'decided'")
+    (detail,) = [json.loads(event["detail"]) for event in events]
+    assert (detail["planned"], detail["saved"], detail["outcome"]) == (300, saved, "decided")
+    for words in (["runs"], ["show"], ["report", "--output", "there"], ["show", "--events"]):
+        assert folder.abreast(*words).code == 0
+
+
+def test_the_looks_of_the_run_are_seen_again_in_its_rows(folder: Folder) -> None:
+    folder.abreast("run", spec(folder, 300, CLEAR, until_decided=True), "--parallel", "8", "--quiet")
+    (event,) = folder.sql("select detail from events where kind = 'decided'")
+    rows = folder.sql(
+        "select t.variant, s.value from trials t join scores s using (run_id, position) order by t.block, t.variant"
+    )
+    differences = [other["value"] - one["value"] for one, other in zip(rows[::2], rows[1::2], strict=True)]
+    looked = [look.n for look in watched(differences) if look.low > 0]
+    assert max(30, looked[0]) == json.loads(event["detail"])["cases"]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_report_says_what_was_decided_although_further_cases_were_finished(folder: Folder, grouped: bool) -> None:
+    path = spec(folder, 200, {"long": {"accuracy": 0.6}, "short": {"accuracy": 0.8}}, limits={"parallel": 12})
+    groups = [{"group": f"document {n // 2}"} if grouped else {} for n in range(200)]
+    cases = [{"id": f"c{n}", "input": f"question {n}", "expected": "yes", **group} for n, group in enumerate(groups)]
+    folder.write("cases.jsonl", "".join(json.dumps(case) + "\n" for case in cases))
+    decided_ones = 0
+    for seed in range(6):
+        words = ["--until-decided", "--fresh", "--quiet", "--json", "--seed", str(seed)]
+        (found,) = folder.abreast("run", path, *words).json
+        if (found["reason"] or "").startswith("decided"):
+            decided_ones += 1
+            assert f"short is {found['verdicts'][0]['verdict']} than long" in found["reason"]
+    assert decided_ones >= 2
+
+
+def test_json_says_that_it_stopped_early(folder: Folder) -> None:
+    done = folder.abreast("run", spec(folder, 200, CLEAR), "--until-decided", "--json")
+    (found,) = done.json
+    assert found["status"] == "stopped_early"
+    assert found["saved"] == 400 - found["executed_trials"]
+    assert found["verdicts"][0]["verdict"] == "better"
+
+
+def test_without_a_difference_it_gives_up_or_goes_to_the_end(folder: Folder) -> None:
+    done = folder.abreast("run", spec(folder, 400, ALIKE), "--until-decided")
+    found = stopped(folder, done)
+    assert found["reason"].startswith("futile: the chance that the remaining ")
+    assert "given up as futile after " in done.err
+    assert "inconclusive: short against long" in done.out
+
+
+def test_a_margin_can_find_them_equivalent(folder: Folder) -> None:
+    done = folder.abreast("run", spec(folder, 600, ALIKE), "--until-decided", "--margin", "0.25")
+    found = stopped(folder, done)
+    assert found["reason"].startswith("decided: short is equivalent to long within ±0.25 after ")
+    assert folder.abreast("show", "--json").json[0]["spec"]["margin"] == 0.25
+
+
+def test_aa_gives_up_and_finds_nothing(folder: Folder) -> None:
+    done = folder.abreast("aa", spec(folder, 400, ALIKE), "--until-decided", "--margin", "0.25")
+    stopped(folder, done)
+
+
+def test_fewer_than_60_cases_go_to_the_end_and_that_is_said_before(folder: Folder) -> None:
+    done = folder.abreast("run", spec(folder, 59, CLEAR), "--until-decided")
+    assert "early stop: 59 cases are fewer than 60: the verdict comes at the end" in done.err
+    assert (done.code, the_run(folder)["status"], the_run(folder)["trials"]) == (0, "complete", 118)
+
+
+def test_repeats_groups_and_three_variants(folder: Folder) -> None:
+    variants = {**CLEAR, "silent": {"accuracy": 0.05}}
+    path = spec(folder, 240, variants, repeats=2, limits={"parallel": 16})
+    cases = [
+        {"id": f"c{n}", "input": f"question {n}", "expected": "yes", "group": f"document {n // 3}"} for n in range(240)
+    ]
+    folder.write("cases.jsonl", "".join(json.dumps(case) + "\n" for case in cases))
+    found = stopped(folder, folder.abreast("run", path, "--until-decided"), per_case=6)
+    assert "short is better than long" in found["reason"]
+    assert "silent is worse than long" in found["reason"]
+
+
+def test_what_is_begun_is_retried_and_finished_in_bad_weather(folder: Folder) -> None:
+    errors = {"errors": {"network": 0.1, "timeout": 0.05}, "latency": 0.001}
+    variants = {name: {**params, **errors} for name, params in CLEAR.items()}
+    path = spec(folder, 300, variants, limits={"parallel": 8, "breaker": 0})
+    found = stopped(folder, folder.abreast("run", path, "--until-decided"))
+    assert found["trials"] < 300, "those that wait for another attempt do not let all others be paid for"
+
+
+def test_a_slow_scorer_is_waited_for_so_that_nothing_needless_starts(folder: Folder) -> None:
+    folder.write(
+        "mine.py",
+        "import time\ndef slow(answer, expected):\n    time.sleep(0.003)\n    return answer.text == expected\n",
+    )
+    path = spec(folder, 400, CLEAR, scorers=["python:mine:slow"], limits={"parallel": 4})
+    found = stopped(folder, folder.abreast("run", path, "--until-decided"))
+    (event,) = folder.sql("select detail from events where kind = 'decided'")
+    assert found["trials"] <= 2 * json.loads(event["detail"])["cases"] + 64 + 4 * 4
+    assert folder.sql("select count(*) as n from scores")[0]["n"] == found["trials"], "all are scored at the end"
+
+
+def test_resume_goes_on_to_the_planned_number(folder: Folder) -> None:
+    path = spec(folder, 150, CLEAR, until_decided=True)
+    name = stopped(folder, folder.abreast("run", path))["run"]
+    assert f"abreast resume {name} goes on with the one that stopped early" in folder.abreast("resume").err
+    done = folder.abreast("resume", name)
+    assert done.code == 0, done.err
+    found = the_run(folder)
+    assert (found["run"], found["status"], found["trials"], found["reason"]) == (name, "complete", 300, None)
+
+
+def test_a_new_run_reuses_and_is_decided_before_anything_is_paid(folder: Folder) -> None:
+    path = spec(folder, 150, CLEAR)
+    first = stopped(folder, folder.abreast("run", path, "--until-decided"))
+    done = folder.abreast("run", path, "--until-decided", "--json")
+    second = stopped(folder, done)
+    assert done.json[0]["executed"] == 0
+    assert second["run"] != first["run"]
+    assert (second["trials"], second["reason"]) == (first["trials"], first["reason"])
+    whole = folder.abreast("run", path, "--json")
+    assert (whole.json[0]["status"], whole.json[0]["executed"]) == ("complete", 300 - first["trials"])
+    again = folder.abreast("run", path, "--until-decided", "--json")
+    assert (again.json[0]["status"], again.json[0]["executed"]) == ("complete", 0), "everything is there"
+
+
+def test_stored_answers_are_scored_anew_before_anything_is_paid(folder: Folder) -> None:
+    folder.write("mine.py", "def right(answer, expected):\n    return answer.text == expected\n")
+    assert folder.abreast("run", spec(folder, 150, CLEAR), "--until-decided").code == 0
+    done = folder.abreast("run", spec(folder, 150, CLEAR, scorers=["python:mine:right"]), "--until-decided", "--json")
+    stopped(folder, done)
+    assert done.json[0]["executed"] == 0
+
+
+def test_a_baseline_that_is_known_costs_nothing_beyond_the_decision(folder: Folder) -> None:
+    only = {"long": CLEAR["long"]}
+    assert folder.abreast("run", spec(folder, 300, only)).code == 0
+    done = folder.abreast("run", spec(folder, 300, CLEAR), "--until-decided", "--parallel", "4", "--json")
+    assert (done.code, done.json[0]["status"]) == (0, "stopped_early")
+    assert done.json[0]["executed"] < 150, "of the other one; what is taken over needs no pair"
+
+
+@pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
+def test_a_killed_run_goes_on_and_still_stops_early(folder: Folder, store: str) -> None:
+    variants = {name: {**params, "latency": 0.02} for name, params in CLEAR.items()}
+    path = spec(folder, 300, variants, store=store, limits={"parallel": 4})
+    process = folder.start("run", path, "--until-decided", "--quiet", "--events", "events.jsonl")
+    until(lambda: sum('"trial_stored"' in line for line in lines(folder.path / "events.jsonl")) >= 21, "rows", process)
+    process.kill()
+    process.communicate()
+    done = folder.abreast("resume", "--store", store)
+    assert done.code == 0, done.err
+    (found,) = folder.abreast("runs", "--json", "--store", store).json
+    assert found["status"] == "stopped_early"
+    counts = folder.sql("select count(*) as n from predictions group by case_id", store)
+    assert {row["n"] for row in counts} == {2}, "what the killed process began is finished too"
+
+
+def test_a_case_that_was_begun_is_finished_although_it_is_decided_before_anything_starts(folder: Folder) -> None:
+    """As after a kill between the decision and the last row."""
+    variants = {name: {**params, "latency": 0.005} for name, params in CLEAR.items()}
+    path = spec(folder, 300, variants, limits={"parallel": 8})
+    first = stopped(folder, folder.abreast("run", path, "--until-decided"))
+    last = "position = (select position from trials order by block desc limit 1)"
+    assert folder.abreast("sql", "--write", "results.db", f"delete from trials where {last}").code == 0
+    done = folder.abreast("resume", first["run"], "--until-decided", "--json")
+    again = stopped(folder, done)
+    assert done.json[0]["executed"] == 1
+    assert (again["trials"], again["reason"]) == (first["trials"], first["reason"])
+
+
+def test_in_python(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.path)
+    experiment = Experiment(
+        cases=[{"id": f"c{n}", "input": f"question {n}", "expected": "yes"} for n in range(200)],
+        variants={"long": {"accuracy": 0.5}, "short": {"accuracy": 0.95}},
+        target="simulated",
+        scorers=["exact"],
+    )
+    result = experiment.run(until_decided=True, margin=0.05)
+    assert (result.status, result.stopped) == ("stopped_early", "decided")
+    assert result.decision is not None
+    assert result.decision.cases < 200
+    assert result.saved == 400 - len(result.rows())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("margin", 2, "margin must be a number above 0 and below 1"),
+        ("margin", 0, "margin must be a number above 0 and below 1"),
+        ("margin", "5 %", "margin must be a number above 0 and below 1"),
+        ("min_cases", 5, "min_cases must be a whole number of at least 10"),
+        ("until_decided", "sometimes", "until_decided must be true or false"),
+    ],
+)
+def test_a_wrong_setting_says_what_to_write(folder: Folder, key: str, value: Any, message: str) -> None:
+    done = folder.abreast("check", spec(folder, 60, CLEAR, **{key: value}))
+    assert done.code == 2
+    assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--margin", "0"], "--margin 0: must be a number above 0 and below 1"),
+        (["--margin", "nan"], "--margin nan: must be a number above 0 and below 1"),
+        (["--min-cases", "3"], "--min-cases 3: must be a whole number of at least 10"),
+    ],
+)
+def test_a_wrong_option_says_so(folder: Folder, words: list[str], message: str) -> None:
+    done = folder.abreast("run", spec(folder, 60, CLEAR), "--until-decided", *words)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_where_nothing_can_be_decided_it_is_refused(folder: Folder) -> None:
+    alone = folder.abreast("run", spec(folder, 60, {"long": CLEAR["long"]}), "--until-decided")
+    assert (alone.code, "one variant: there is nothing to decide" in alone.err) == (4, True)
+    silent = folder.abreast("run", spec(folder, 60, CLEAR, scorers=[]), "--until-decided")
+    assert (silent.code, "no scorer: nothing can be decided" in silent.err) == (4, True)
+
+
+def test_the_option_changes_neither_the_plan_nor_what_is_reused(folder: Folder) -> None:
+    path = spec(folder, 60, ALIKE)
+    assert folder.abreast("run", path).code == 0
+    done = folder.abreast("run", path, "--until-decided", "--margin", "0.1", "--min-cases", "40", "--json")
+    assert (done.json[0]["executed"], done.json[0]["status"]) == (0, "complete")
