@@ -29,6 +29,7 @@ def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
         "label": run["label"],
         "planned_trials": analysis.planned,
         "executed_trials": analysis.stored,
+        "saved_trials": analysis.planned - analysis.stored if run["status"] == "stopped_early" else 0,
         "reused_trials": sum(summary.reused for summary in analysis.variants),
         "metric": analysis.score_name,
         "baseline": run["baseline"],

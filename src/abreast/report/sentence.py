@@ -80,7 +80,8 @@ def sentence(comparison: Comparison) -> str:
     if (sure := trusted(result)) is not None:
         text += f" ({sure.level * 100:.4g} % interval {points(sure.low)} … {points(sure.high)})"
     count = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
-    decided = f", decided after {comparison.cases:,} of {comparison.planned:,}" if _early(comparison) else ""
+    early = comparison.stopped_early and result.settled
+    decided = f", decided after {comparison.cases:,} of {comparison.planned:,}" if early else ""
     return f"{text}; {count} in {many(comparison.cases, 'case')}{decided}"
 
 
@@ -88,10 +89,6 @@ def trusted(result: Verdict) -> Interval | None:
     """The interval, if it can be trusted: where the cases are too few for a verdict, only the sequence can be."""
     by_sequence = result.final is not None and result.final.method == "confidence sequence"
     return result.interval if not result.reason or by_sequence else None
-
-
-def _early(comparison: Comparison) -> bool:
-    return comparison.verdict.settled and comparison.not_run + comparison.waiting > 0
 
 
 def advice(comparison: Comparison) -> list[str]:
@@ -158,7 +155,7 @@ def _cases_left_out(comparison: Comparison) -> str:
         "failed by infrastructure": comparison.pairs.failed,
         "could not be scored": comparison.pairs.unscored,
         "skipped": comparison.pairs.skipped,
-        "not needed" if _early(comparison) else "not run yet": comparison.not_run,
+        "not run, to save them" if comparison.stopped_early else "not run yet": comparison.not_run,
         "finished before an earlier one": comparison.waiting,
     }
     told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
