@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,8 @@ def main(args: argparse.Namespace) -> int:
         notes = len(found.findings) - found.serious
         print(f"{found.run['run']}: {found.serious} serious, {many(notes, 'note')} in {trials}")
     else:
-        print(f"{found.run['run']}: nothing found in {trials}: looked for {', '.join(found.looked_for)}")
+        told = f"{found.run['run']}: nothing found in {trials}: looked for {', '.join(found.looked_for)}"
+        print(textwrap.fill(told, width=100, subsequent_indent="    ", break_long_words=False))
     return int(found.serious > 0)
 
 

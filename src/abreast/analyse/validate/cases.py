@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ from abreast.analyse.validate.finding import MANY, Finding, listed, many, of_cas
 from abreast.analyse.validate.rows import Rows, Variant
 
 PROMPTS_LOOKED_AT = 20_000
+CHARACTERS_LOOKED_AT = 10_000_000
 PROMPT_ENDS = 5_000  # characters of the beginning and of the end of a long prompt
 
 
@@ -72,9 +74,22 @@ def _reads_tags(variant: Variant) -> bool:
     return variant.target.startswith("python:") or "tags" in str(variant.params.get("prompt", ""))
 
 
+def _prompts_to_look_at(rows: Rows) -> float:
+    """As many as can be read in about a second, by the length of some."""
+    spread = max(1, rows.cases // 20)
+    ((length,),) = rows.ask(
+        "SELECT AVG(MIN(length(p.prompt), ?4)) FROM trials t JOIN payloads p ON p.run_id = t.run_id "
+        "AND p.position = t.position WHERE t.run_id = ?1 AND t.repeat = 0 AND (t.position / ?2) % ?3 = 0",
+        rows.per_case,
+        spread,
+        2 * PROMPT_ENDS,
+    )
+    return min(PROMPTS_LOOKED_AT, CHARACTERS_LOOKED_AT / max(1.0, length or 0.0))
+
+
 def leaked_answers(rows: Rows) -> Iterator[Finding]:
     """Prompts that give the expected answer away; `leaks` says when one does."""
-    step = max(1, rows.cases * len(rows.variants) // PROMPTS_LOOKED_AT)
+    step = max(1, math.ceil(rows.cases * len(rows.variants) / _prompts_to_look_at(rows)))
     prompts = rows.store.each(
         "SELECT t.position / ?2, c.id, c.expected, t.variant, CASE WHEN length(p.prompt) > ?4 * 2 "
         "THEN substr(p.prompt, 1, ?4) || char(10) || substr(p.prompt, -?4) ELSE p.prompt END "

@@ -39,7 +39,7 @@ def scores_that_say_nothing(rows: Rows) -> Iterator[Finding]:
             yield Finding(
                 "scores", "serious", message, "scale it in the scorer, then: abreast rescore", "trials", count, ids
             )
-        elif known and low == high and rows.cases >= FEWEST and not (main and own_failures and low > 0):
+        elif known and low == high and rows.cases >= FEWEST and _says_nothing(rows, low, main and own_failures):
             yield Finding(
                 "scores",
                 "serious" if main and high == 0 else "note",
@@ -50,6 +50,11 @@ def scores_that_say_nothing(rows: Rows) -> Iterator[Finding]:
                 known,
                 (),
             )
+
+
+def _says_nothing(rows: Rows, value: float, others_failed: bool) -> bool:
+    """A contender that is alone may be right always; so may those be of whom another failed."""
+    return value == 0 or (len(rows.variants) > 1 and not others_failed)
 
 
 def _missing_scores(name: str, ok: int, why: str | None) -> Finding:
@@ -96,14 +101,15 @@ def _missing_returned(rows: Rows) -> Iterator[Finding]:
         return
     found = rows.ask(
         "SELECT t.variant, j.key, COUNT(*) FROM trials t JOIN payloads p ON p.run_id = t.run_id "
-        "AND p.position = t.position, json_each(p.data) j "
+        "AND p.position = t.position, json_each(CASE WHEN json_valid(p.data, 2) THEN p.data END) j "
         "WHERE t.run_id = ?1 AND t.status = 'ok' AND p.data IS NOT NULL GROUP BY t.variant, j.key"
     )
     for variant, key, count in found:
         ok = rows.arms[variant]["ok"]
         if ok >= FEWEST and MOSTLY * ok <= count < ok:
             number, ids = rows.matching(
-                "t.status = 'ok' AND t.variant = ?2 AND NOT EXISTS (SELECT 1 FROM payloads p, json_each(p.data) j "
+                "t.status = 'ok' AND t.variant = ?2 AND NOT EXISTS (SELECT 1 FROM payloads p, "
+                "json_each(CASE WHEN json_valid(p.data, 2) THEN p.data END) j "
                 "WHERE p.run_id = t.run_id AND p.position = t.position AND j.key = ?3)",
                 variant,
                 key,

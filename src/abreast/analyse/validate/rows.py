@@ -43,7 +43,7 @@ class Variant:
         found = {key for key in keys if self.params.get(key, missing) != other.params.get(key, missing)}
         if self.target != other.target:
             found.add("target")
-        return found or ({"version"} if self.digest != other.digest else set())
+        return found or ({"code"} if self.digest != other.digest else set())
 
 
 class Rows:
