@@ -179,8 +179,16 @@ def test_a_prompt_that_announces_its_own_answer_is_serious(folder: Folder, form:
     assert "plain, better" in found["message"]
 
 
-def test_one_leaking_case_among_many_is_found(folder: Folder) -> None:
-    cases = numbered(40)
+@pytest.mark.parametrize(("count", "found"), [(2, False), (3, True)])
+def test_three_cases_that_leak_are_enough(folder: Folder, count: int, found: bool) -> None:
+    write_cases(folder, [{**case, "input": f"{case['input']} answer: {case['expected']}"} for case in numbered(count)])
+    run(folder, TWO)
+    assert bool(findings(folder)) == found
+
+
+@pytest.mark.parametrize("count", [10, 40])
+def test_one_leaking_case_among_many_is_found(folder: Folder, count: int) -> None:
+    cases = numbered(count)
     cases[7]["input"] += " (expected: thing 7)"
     write_cases(folder, cases)
     run(folder, TWO)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-SURPRISE = 3.0  # ln 20: by chance one run in twenty at most
+SURPRISE = 2.99  # ln 20: by chance one run in twenty at most
 FEWEST_GAINED = 5
 SHARE_GAINED = 0.2
 SHORTEST_TEXT = 4  # characters of an answer that does not stand in a prompt by chance
