@@ -399,7 +399,7 @@ def test_variants_that_answer_alike_although_they_differ_are_serious(folder: Fol
     run(folder, "{cold: {temperature: 0}, warm: {temperature: 1}}", "python:predict:predict")
     found = only(folder, "answers", "serious")
     assert found["ids"] == ["cold", "warm"]
-    assert "differ in temperature and give the same answer in all 9 trials" in found["message"]
+    assert "differ in temperature and give the same answer in all 9 blocks" in found["message"]
 
 
 def test_variants_that_agree_on_the_right_answer_are_no_finding(folder: Folder) -> None:

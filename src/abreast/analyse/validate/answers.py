@@ -83,7 +83,7 @@ def variants_that_answer_alike(rows: Rows) -> Iterator[Finding]:
             "answers",
             "serious" if distinct > 2 else "note",
             f"{one.name} and {other.name} differ in {listed(sorted(differ))} and give the same answer in all "
-            f"{many(compared, 'trial')}, also where it is not simply the right one: does it reach the target?",
+            f"{many(compared, 'block')}, also where it is not simply the right one: does it reach the target?",
             "look at what is sent with abreast logs; if it does reach the target, it has no effect on these cases",
             (one.name, other.name),
         )
