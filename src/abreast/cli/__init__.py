@@ -20,6 +20,7 @@ COMMANDS = {
     "report": "the report of a run",
     "compare": "runs against each other, paired by case",
     "rescore": "new or changed scorers on stored answers; nothing is run again",
+    "validate": "look for what makes a result untrustworthy",
     "aa": "self-test: the baseline against itself must find nothing",
     "runs": "the runs in a store",
     "show": "one run, or one case of it with all answers",

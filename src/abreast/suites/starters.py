@@ -59,19 +59,13 @@ def predict(case, style):
 
 
 def _demo_cases() -> str:
-    chance = random.Random(7)
-    lines = []
+    chance, spare = random.Random(7), random.Random(8)
+    lines, asked = [], set[str]()
     for number in range(1, 161):
-        speed, hours = chance.randint(12, 130), chance.randint(2, 9)
-        kind = chance.choice(("distance", "fuel"))
-        rate = chance.randint(4, 9)
-        distance = speed * hours
-        question = f"A car drives {hours} hours at {speed} km/h."
-        if kind == "distance":
-            question, answer = f"{question} How far does it get?", float(distance)
-        else:
-            question += f" It uses {rate} litres per 100 km. How many litres does it use?"
-            answer = distance * rate / 100
+        kind, question, answer = _demo_question(chance)
+        while question in asked:  # the same question twice would count as two independent cases
+            kind, question, answer = _demo_question(spare)
+        asked.add(question)
         lines.append(
             json.dumps(
                 {
@@ -83,6 +77,19 @@ def _demo_cases() -> str:
             )
         )
     return "\n".join(lines) + "\n"
+
+
+def _demo_question(chance: random.Random) -> tuple[str, str, float]:
+    """Its kind, the question and the answer."""
+    speed, hours = chance.randint(12, 130), chance.randint(2, 9)
+    kind = chance.choice(("distance", "fuel"))
+    rate = chance.randint(4, 9)
+    distance = speed * hours
+    question = f"A car drives {hours} hours at {speed} km/h."
+    if kind == "distance":
+        return kind, f"{question} How far does it get?", float(distance)
+    question += f" It uses {rate} litres per 100 km. How many litres does it use?"
+    return kind, question, distance * rate / 100
 
 
 def _function_cases() -> str:

@@ -41,7 +41,7 @@ _ERRORS: dict[str, type[errors.TrialError]] = {
         errors.Skipped,
     )
 }
-_OWN = (
+OWN = (  # what it is told about its behaviour; other parameters only look like those of a model
     *("accuracy", "latency", "errors", "capacity", "allows", "correlation"),
     *("retry_after", "cost_usd", "output_tokens"),
 )
@@ -251,8 +251,8 @@ class _Checked:
         self.where = where
         self.params = params
         for key in params:
-            near = suggestion(str(key), _OWN)
-            if key not in _OWN and "did you mean" in near:
+            near = suggestion(str(key), OWN)
+            if key not in OWN and "did you mean" in near:
                 raise BadInput(f'{where}: unknown parameter "{key}" of the simulator{near}')
 
     def number(self, key: str, default: float | None) -> float | None:

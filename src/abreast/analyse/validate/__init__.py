@@ -1,0 +1,67 @@
+"""What makes a result untrustworthy: one function per check, each reads the rows of one run and changes nothing.
+
+`serious` is what would have to be explained before anybody believes the result; a `note` is worth knowing. The checks
+count in the database and fetch text only of a bounded sample, so that a run of 100,000 trials takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from abreast.analyse.validate.answers import one_answer_for_all, variants_that_answer_alike
+from abreast.analyse.validate.blocks import unbalanced_blocks
+from abreast.analyse.validate.cases import duplicate_inputs, leaked_answers
+from abreast.analyse.validate.columns import costs, missing_values, scores_that_say_nothing
+from abreast.analyse.validate.finding import Finding
+from abreast.analyse.validate.rows import Rows
+from abreast.analyse.validate.times import clocks, kind_of_run, order
+from abreast.analyse.validate.variants import differences, models
+from abreast.store import Store
+
+__all__ = ["CHECKS", "Finding", "Validation", "validate"]
+
+
+CHECKS: tuple[tuple[Callable[[Rows], Iterator[Finding]], str], ...] = (
+    (duplicate_inputs, "duplicate inputs"),
+    (leaked_answers, "prompts that give the answer away"),
+    (scores_that_say_nothing, "scores that are missing, constant or out of range"),
+    (missing_values, "missing tags, returned values and parameters"),
+    (costs, "unknown costs and tokens"),
+    (one_answer_for_all, "one answer for all cases"),
+    (variants_that_answer_alike, "variants that answer alike"),
+    (unbalanced_blocks, "blocks that cannot be compared"),
+    (differences, "variants that differ in several things or in nothing"),
+    (models, "models that change or do not differ"),
+    (clocks, "impossible times"),
+    (order, "variants asked at different times"),
+    (kind_of_run, "debug runs and retried failures"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What was looked for in how many trials, and what was found, the serious first."""
+
+    run: dict[str, Any]
+    trials: int
+    looked_for: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def serious(self) -> int:
+        return sum(finding.level == "serious" for finding in self.findings)
+
+
+def validate(store: Store, run: str) -> Validation:
+    """Make every check on one run."""
+    rows = Rows(store, store.run(run))
+    found = [finding for check, _ in CHECKS for finding in check(rows)] if rows.trials else [_nothing_stored(rows)]
+    found.sort(key=lambda finding: finding.level == "note")
+    return Validation(rows.run, rows.trials, tuple(what for _, what in CHECKS), tuple(found))
+
+
+def _nothing_stored(rows: Rows) -> Finding:
+    fix = f"abreast resume {rows.run['run']}"
+    return Finding("balance", "serious", "no trial is stored: there is no result yet", fix, "trials", 0, ())

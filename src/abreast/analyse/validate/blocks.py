@@ -1,0 +1,61 @@
+"""Blocks that cannot be compared: one variant has an outcome and another has not."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from abreast.analyse.validate.finding import FEWEST_ALIKE, MANY, SHOWN, Finding, listed, many
+from abreast.analyse.validate.rows import HAS_OUTCOME, INFRASTRUCTURE, Rows
+
+
+def unbalanced_blocks(rows: Rows) -> Iterator[Finding]:
+    """Cases and repeats where one variant has an outcome and another has not, by why it has none."""
+    if all(arm["outcomes"] * len(rows.variants) == rows.run["planned_trials"] for arm in rows.arms):
+        return
+    wide = len(rows.variants)
+    ((blocks,),) = rows.ask(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM trials WHERE run_id = ?1 GROUP BY position / ?2)", wide
+    )
+    found: dict[str, list[int]] = defaultdict(list)
+    for block, why in rows.ask(
+        f"SELECT t.position / ?2 AS block, CASE WHEN SUM({INFRASTRUCTURE}) THEN 'failed' "
+        "WHEN SUM(t.status = 'skipped') THEN 'skipped' ELSE 'missing' END FROM trials t WHERE t.run_id = ?1 "
+        f"GROUP BY block HAVING SUM({HAS_OUTCOME}) BETWEEN 1 AND ?2 - 1 ORDER BY block",
+        wide,
+    ):
+        found[why].append(block)
+    outcomes = listed(f"{arm['name']} {arm['outcomes']:,}" for arm in rows.arms)
+    for why, (told, fix) in _WITHOUT_OUTCOME.items():
+        if found[why]:
+            cases = list(dict.fromkeys(block // rows.repeats for block in found[why]))
+            serious = why != "missing" and len(found[why]) > max(FEWEST_ALIKE - 1, MANY * blocks)
+            yield Finding(
+                "balance",
+                "serious" if serious or (why == "failed" and _uneven(rows)) else "note",
+                f"{many(len(found[why]), 'block')} of {blocks:,} cannot be compared: {told} (outcomes: {outcomes})"
+                + (_failures(rows) if why == "failed" else ""),
+                fix.replace("RUN", rows.run["run"]),
+                "cases",
+                len(cases),
+                rows.case_ids(cases[:SHOWN]),
+            )
+
+
+_WITHOUT_OUTCOME = {
+    "failed": ("infrastructure failed on one side", "abreast resume RUN executes what failed again"),
+    "skipped": ("one side skipped it", "the comparison holds only for cases that no variant skips"),
+    "missing": ("one side was not run yet", "abreast resume RUN runs the rest"),
+}
+
+
+def _uneven(rows: Rows) -> bool:
+    """Whether infrastructure fails one variant much more often than another: the cases that are left are a choice."""
+    failed = [(arm["infrastructure"], arm["trials"]) for arm in rows.arms if arm["trials"]]
+    most, least = max(failed, key=lambda f: f[0] / f[1]), min(failed, key=lambda f: f[0] / f[1])
+    return bool(most[0] - least[0] >= FEWEST_ALIKE and most[0] / most[1] - least[0] / least[1] > MANY)
+
+
+def _failures(rows: Rows) -> str:
+    told = listed(f"{arm['name']} {arm['infrastructure']:,}" for arm in rows.arms)
+    return f"; failures by infrastructure: {told}" + (", much more of one than of another" if _uneven(rows) else "")

@@ -1,0 +1,133 @@
+"""Cases that count twice, contradict each other or give their answer away."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+
+from abreast.analyse.validate import leaks
+from abreast.analyse.validate.finding import MANY, Finding, listed, many, of_cases
+from abreast.analyse.validate.rows import Rows, Variant
+
+PROMPTS_LOOKED_AT = 20_000
+CHARACTERS_LOOKED_AT = 10_000_000
+PROMPT_ENDS = 5_000  # characters of the beginning and of the end of a long prompt
+
+
+def duplicate_inputs(rows: Rows) -> Iterator[Finding]:
+    """Cases with one input: what contradicts itself, and what is counted as independent and is not."""
+    twice = f"SELECT c.input_digest FROM {rows.its_cases} GROUP BY c.input_digest HAVING COUNT(*) > 1"
+    if not rows.ask(f"{twice} LIMIT 1"):
+        return
+    found = rows.ask(
+        f"SELECT c.input_digest, c.tags, c.id, c.expected, c.case_group FROM {rows.its_cases} "
+        f"WHERE c.input_digest IN ({twice}) ORDER BY m.first"
+    )
+    by_tags = any(_reads_tags(variant) for variant in rows.variants)
+    alike: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
+    for input_digest, tags, case, expected, group in found:
+        alike[input_digest, tags if by_tags else ""].append((case, expected, group))
+    contradictory, independent, grouped = list[str](), list[str](), list[str]()
+    surplus = 0
+    for same in alike.values():
+        ids, expected, groups = zip(*same, strict=True)
+        if len(ids) == 1:
+            continue
+        if len(set(expected)) > 1:
+            contradictory += ids
+        elif groups[0] is None or len(set(groups)) > 1:
+            independent += ids
+            surplus += len(ids) - 1
+        else:
+            grouped += ids
+    if contradictory:
+        yield of_cases(
+            "duplicates",
+            "serious",
+            f"{many(len(contradictory), 'case')} share an input with another and expect something else: no answer can "
+            "be right for both",
+            "correct the expected answers, or put what tells these cases apart into their input",
+            contradictory,
+        )
+    if independent:
+        yield of_cases(
+            "duplicates",
+            "serious" if surplus > MANY * rows.cases else "note",
+            f"{many(len(independent), 'case')} share an input with another: they count as independent and are not, so "
+            "the interval is narrower than the data allow",
+            "remove the copies, or give the cases of one input one group",
+            independent,
+        )
+    if grouped:
+        yield of_cases(
+            "duplicates",
+            "note",
+            f"{many(len(grouped), 'case')} of one group share an input: they tell no more than repeats would",
+            "remove the copies and use repeats, unless they are meant",
+            grouped,
+        )
+
+
+def _reads_tags(variant: Variant) -> bool:
+    """Whether cases of one input can be told apart by their tags."""
+    return variant.target.startswith("python:") or "tags" in str(variant.params.get("prompt", ""))
+
+
+def _prompts_to_look_at(rows: Rows) -> float:
+    """As many as can be read in about a second, by the length of some."""
+    spread = max(1, rows.cases // 20)
+    ((length,),) = rows.ask(
+        "SELECT AVG(MIN(length(p.prompt), ?4)) FROM trials t JOIN payloads p ON p.run_id = t.run_id "
+        "AND p.position = t.position WHERE t.run_id = ?1 AND t.repeat = 0 AND (t.position / ?2) % ?3 = 0",
+        rows.per_case,
+        spread,
+        2 * PROMPT_ENDS,
+    )
+    return min(PROMPTS_LOOKED_AT, CHARACTERS_LOOKED_AT / max(1.0, length or 0.0))
+
+
+def leaked_answers(rows: Rows) -> Iterator[Finding]:
+    """Prompts that give the expected answer away; `leaks` says when one does."""
+    step = max(1, math.ceil(rows.cases * len(rows.variants) / _prompts_to_look_at(rows)))
+    prompts = rows.store.each(
+        "SELECT t.position / ?2, c.id, c.expected, t.variant, CASE WHEN length(p.prompt) > ?4 * 2 "
+        "THEN substr(p.prompt, 1, ?4) || char(10) || substr(p.prompt, -?4) ELSE p.prompt END "
+        "FROM trials t JOIN cases c ON c.digest = t.case_digest "
+        "JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
+        "WHERE t.run_id = ?1 AND t.repeat = 0 AND (t.position / ?2) % ?3 = 0 AND c.expected <> 'null' "
+        "AND length(c.expected) < 1000 ORDER BY t.position",
+        (rows.run_id, rows.per_case, step, PROMPT_ENDS),
+    )
+    seen, expected = leaks.look(prompts, len(rows.variants), rows.baseline.index)
+    told = {variant.name: seen[variant.index].gives_away(expected) for variant in rows.variants}
+    told = {name: cases for name, cases in told.items() if cases}
+    if told:
+        yield of_cases(
+            "leaks",
+            "serious",
+            f"prompts of {listed(told)} announce the expected answer, as in `answer: X`",
+            "look at them with abreast logs --case ID, and take the answer out of the input, the template or the "
+            "transform",
+            list(dict.fromkeys(case for cases in told.values() for case in cases)),
+        )
+    if not told:
+        few = list(dict.fromkeys(case for each in seen for case in each.stand_out()))
+        if few:
+            yield of_cases(
+                "leaks",
+                "serious",
+                f"the prompt of {many(len(few), 'case')} contains the expected answer, those of the others do not",
+                "look at them with abreast logs --case ID, and take the answer out of the input",
+                few,
+            )
+    for variant in rows.others:
+        more = seen[variant.index].contains_more()
+        if more and variant.name not in told:
+            yield of_cases(
+                "leaks",
+                "note",
+                f"prompts of {variant.name} contain the expected answer where those of {rows.baseline.name} do not",
+                "right if it is meant to find the answer (retrieval); else its prompt or transform tells it",
+                more,
+            )

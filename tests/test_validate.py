@@ -1,0 +1,633 @@
+"""`abreast validate` finds what makes a result untrustworthy, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from conftest import Folder
+
+Case = dict[str, Any]
+
+ECHO = """
+def answer(case, style="plain", **_):
+    return f"{style} {case.input}"
+"""
+
+
+def write_cases(folder: Folder, cases: list[Case]) -> None:
+    folder.write("cases.jsonl", "".join(json.dumps(case) + "\n" for case in cases))
+
+
+def numbered(count: int, **more: Any) -> list[Case]:
+    return [{"id": f"c{n}", "input": f"question {n}", "expected": f"thing {n}", **more} for n in range(count)]
+
+
+def run(
+    folder: Folder, variants: str, target: str = "simulated", more: str = "", *flags: str, scorer: str = "exact"
+) -> None:
+    spec = f"name: tried\ncases: cases.jsonl\ntarget: {target}\nvariants: {variants}\nscorers: ['{scorer}']\n{more}"
+    folder.write("experiment.yaml", spec)
+    done = folder.abreast("run", "experiment.yaml", "--yes", *flags)
+    assert done.code in (0, 1, 3), done.said
+
+
+def findings(folder: Folder, *words: str) -> list[dict[str, Any]]:
+    done = folder.abreast("validate", "--json", *words)
+    found: list[dict[str, Any]] = done.json
+    assert done.code == int(any(finding["level"] == "serious" for finding in found)), done.said
+    return found
+
+
+def only(folder: Folder, check: str, level: str) -> dict[str, Any]:
+    """The one finding there is."""
+    found = findings(folder)
+    assert [(finding["check"], finding["level"]) for finding in found] == [(check, level)], found
+    return found[0]
+
+
+def change(folder: Folder, query: str) -> None:
+    assert folder.abreast("sql", "--write", "results.db", query).code == 0
+
+
+TWO = "{plain: {accuracy: 0.6}, better: {accuracy: 0.9}}"
+
+
+# -- nothing -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 40])
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_clean_run_has_no_findings_however_small(folder: Folder, count: int, repeats: int) -> None:
+    write_cases(folder, numbered(count))
+    run(folder, TWO, "simulated", f"repeats: {repeats}")
+    assert findings(folder) == []
+    done = folder.abreast("validate")
+    assert done.code == 0
+    said = " ".join(done.out.split())
+    assert f"nothing found in {count * 2 * repeats} trials: looked for duplicate inputs, prompts that" in said
+    assert done.out.startswith("SIMULATED")
+
+
+@pytest.mark.parametrize("kind", ["function", "demo"])
+def test_the_starters_have_no_findings(folder: Folder, kind: str) -> None:
+    assert folder.abreast("init", kind).code == 0
+    assert folder.abreast("run", "experiment.yaml", "--yes").code == 0
+    assert findings(folder) == []
+
+
+def test_the_demo_has_no_findings(folder: Folder) -> None:
+    assert folder.abreast("demo").code == 0
+    assert findings(folder, "--store", "demo/results.db") == []
+
+
+@pytest.mark.parametrize("store", ["results.duckdb", "results.db"])
+def test_every_engine_is_read(folder: Folder, store: str) -> None:
+    write_cases(folder, [{"id": "a", "input": "x", "expected": "1"}, {"id": "b", "input": "x", "expected": "2"}])
+    run(folder, TWO, "simulated", f"store: {store}")
+    assert only(folder, "duplicates", "serious")["ids"] == ["a", "b"]
+
+
+def test_a_run_is_named_or_the_latest(folder: Folder) -> None:
+    write_cases(folder, [{"id": "a", "input": "x", "expected": "1"}, {"id": "b", "input": "x", "expected": "2"}])
+    run(folder, TWO)
+    first = folder.sql("select run from runs")[0]["run"]
+    write_cases(folder, numbered(5))
+    run(folder, TWO)
+    assert findings(folder) == []
+    assert len(findings(folder, first)) == 1
+    done = folder.abreast("validate", "nobody-0000")
+    assert done.code == 2
+    assert "no run" in done.err
+
+
+def test_a_run_without_a_trial_is_no_result(folder: Folder) -> None:
+    write_cases(folder, numbered(5))
+    run(folder, TWO)
+    change(folder, "delete from trials")
+    assert "no trial is stored" in only(folder, "balance", "serious")["message"]
+
+
+# -- cases -------------------------------------------------------------------------------------------------------------
+
+
+def test_one_input_with_two_truths_is_serious(folder: Folder) -> None:
+    write_cases(folder, [*numbered(100), {"id": "twin", "input": "question 7", "expected": "another"}])
+    run(folder, TWO)
+    found = only(folder, "duplicates", "serious")
+    assert found["ids"] == ["c7", "twin"]
+    assert (found["concerns"], found["count"]) == ("cases", 2)
+    assert "no answer can be right for both" in found["message"]
+    done = folder.abreast("validate")
+    assert done.code == 1
+    assert "serious: duplicates: 2 cases share an input" in done.out
+    assert "    cases: c7, twin\n" in done.out
+    assert done.out.endswith("1 serious, 0 notes in 202 trials\n")
+
+
+@pytest.mark.parametrize(("copies", "level"), [(2, "note"), (20, "serious")])
+def test_copies_weigh_as_much_as_they_narrow_the_interval(folder: Folder, copies: int, level: str) -> None:
+    cases = numbered(100)
+    write_cases(folder, cases + [{**case, "id": f"copy of {case['id']}"} for case in cases[:copies]])
+    run(folder, TWO)
+    found = only(folder, "duplicates", level)
+    assert found["count"] == 2 * copies
+    assert found["ids"][:2] == ["c0", "copy of c0"]
+    assert len(found["ids"]) <= 5
+
+
+def test_copies_in_one_group_are_a_note(folder: Folder) -> None:
+    cases = [{**case, "group": case["id"]} for case in numbered(20)]
+    write_cases(folder, cases + [{**case, "id": f"copy of {case['id']}"} for case in cases])
+    run(folder, TWO)
+    assert "of one group" in only(folder, "duplicates", "note")["message"]
+
+
+def test_cases_that_their_tags_tell_apart_are_no_copies(folder: Folder) -> None:
+    both = [
+        {"id": f"{n} {to}", "input": f"word {n}", "expected": f"{to} {n}", "tags": {"to": to}}
+        for n in range(5)
+        for to in "ab"
+    ]
+    write_cases(folder, both)
+    run(folder, "{plain: {prompt: '{{ input }} in {{ tags.to }}'}, better: {prompt: '{{ tags.to }}: {{ input }}'}}")
+    assert [finding for finding in findings(folder) if finding["check"] == "duplicates"] == []
+    run(folder, "{plain: {accuracy: 0.5}, better: {accuracy: 0.9}}")
+    assert only(folder, "duplicates", "serious")["count"] == 10
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Which thing? Answer: {own}",
+        "Which thing is it? The correct answer is {own}. Now say it.",
+        '{{"question": "which?", "expected": "{own}", "more": 3}}',
+        "Which thing? (solution = {own})",
+        "correct_answer: {own}\nquestion: which?",
+        "**Answer:** {own}",
+    ],
+)
+def test_a_prompt_that_announces_its_own_answer_is_serious(folder: Folder, form: str) -> None:
+    write_cases(
+        folder, [{**case, "input": f"{case['id']}: {form.format(own=case['expected'])}"} for case in numbered(30)]
+    )
+    run(folder, TWO)
+    found = only(folder, "leaks", "serious")
+    assert found["count"] == 30
+    assert "plain, better" in found["message"]
+
+
+@pytest.mark.parametrize(("count", "found"), [(2, False), (3, True)])
+def test_three_cases_that_leak_are_enough(folder: Folder, count: int, found: bool) -> None:
+    write_cases(folder, [{**case, "input": f"{case['input']} answer: {case['expected']}"} for case in numbered(count)])
+    run(folder, TWO)
+    assert bool(findings(folder)) == found
+
+
+@pytest.mark.parametrize("count", [10, 40])
+def test_one_leaking_case_among_many_is_found(folder: Folder, count: int) -> None:
+    cases = numbered(count)
+    cases[7]["input"] += " (expected: thing 7)"
+    write_cases(folder, cases)
+    run(folder, TWO)
+    assert only(folder, "leaks", "serious")["ids"] == ["c7"]
+
+
+def test_a_few_cases_that_contain_their_answer_stand_out(folder: Folder) -> None:
+    cases = numbered(12)
+    cases[7]["input"] = "thing 7, remember; which thing is it?"
+    write_cases(folder, cases)
+    run(folder, TWO)
+    found = only(folder, "leaks", "serious")
+    assert (found["ids"], found["count"]) == (["c7"], 1)
+    assert folder.abreast("validate").code == 1
+    for case in cases[:8]:
+        case["input"] = f"{case['expected']}, remember; which thing is it?"
+    write_cases(folder, cases)
+    run(folder, TWO)
+    assert findings(folder) == [], "then finding it in the text is the task"
+
+
+def test_numbers_leak_as_whole_numbers_only(folder: Folder) -> None:
+    def cases(shown: str) -> list[Case]:
+        return [
+            {"id": f"c{n}", "input": f"{n}: answer = {shown.format(n=n * 7)}", "expected": n * 7} for n in range(30)
+        ]
+
+    write_cases(folder, cases("{n}.0"))
+    run(folder, TWO)
+    assert only(folder, "leaks", "serious")["count"] == 30
+    write_cases(folder, cases("{n}99"))
+    run(folder, TWO)
+    assert findings(folder) == []
+
+
+def labelled(count: int, form: str) -> list[Case]:
+    """Cases of two classes, of which the text says something."""
+    kinds = ["positive", "negative"]
+    return [
+        {"id": f"c{n}", "input": form.format(n=n, own=kinds[n % 2]), "expected": kinds[n % 2]} for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        labelled(40, "Film {n}. Is it positive or negative? Answer: positive or negative"),
+        labelled(40, "Example: a great film. Label: positive\nFilm {n}. Label:"),
+        labelled(40, "Good. Answer: positive\nBad. Answer: negative\nFilm {n}. Answer:"),
+        labelled(40, "Film {n}. Answer with one word."),
+        labelled(40, "Film {n} is {own}, they say. What do they say?"),
+        labelled(40, "Film {n}. Student answer: {own}. What did the student say?"),
+        [{"id": f"c{n}", "input": f"Text {n}: Ada {n} lives here. Who?", "expected": f"Ada {n}"} for n in range(40)],
+        [{"id": f"c{n}", "input": f"{n} apples and 4 pears; how many pears?", "expected": 4} for n in range(40)],
+        [{"id": f"c{n}", "input": f"Is {n} even? yes or no", "expected": "yes" if n % 2 else "no"} for n in range(40)],
+    ],
+    ids=["classes listed", "one example", "two examples", "no value", "sentiment", "judging", "extraction", "4", "yes"],
+)
+def test_what_a_task_contains_by_its_nature_is_no_leak(folder: Folder, cases: list[Case]) -> None:
+    write_cases(folder, cases)
+    run(folder, TWO)
+    assert findings(folder) == []
+
+
+def test_a_variant_that_is_told_more_than_the_baseline_is_noted(folder: Folder) -> None:
+    folder.write("told.py", "def told(text):\n    return text + ' Remember thing ' + text.split()[-1] + ' well.'\n")
+    write_cases(folder, numbered(30))
+    run(folder, "{plain: {accuracy: 0.5}, more: {accuracy: 0.9, transform: 'python:told:told'}}")
+    found = only(folder, "leaks", "note")
+    assert "prompts of more contain the expected answer where those of plain do not" in found["message"]
+
+
+def test_a_variant_that_lists_the_classes_is_told_nothing(folder: Folder) -> None:
+    write_cases(folder, labelled(40, "Film {n}"))
+    run(folder, "{plain: {accuracy: 0.5}, listed: {accuracy: 0.9, prompt: '{{ input }}: positive or negative?'}}")
+    assert findings(folder) == []
+
+
+# -- columns -----------------------------------------------------------------------------------------------------------
+
+
+def test_scores_out_of_range_are_serious(folder: Folder) -> None:
+    write_cases(folder, numbered(12))
+    run(folder, TWO)
+    change(folder, "update scores set value = 1.5 where position = 3")
+    change(folder, "update scores set value = 9e999 where position = 4")
+    found = only(folder, "scores", "serious")
+    assert "score_exact lies outside of 0 to 1" in found["message"]
+    assert found["count"] == 2
+    assert found["ids"] == ["c1 · better · repeat 0", "c2 · plain · repeat 0"]
+
+
+def test_a_score_without_any_value_is_serious(folder: Folder) -> None:
+    folder.write("grading.py", "def grade(case, answer):\n    raise ValueError('\\x1b[31mno')\n")
+    write_cases(folder, numbered(3))
+    run(folder, TWO, scorer="python:grading:grade")
+    message = only(folder, "scores", "serious")["message"]
+    assert "score_grade has no value in any trial (crashed: ValueError" in message
+    assert "\x1b" not in folder.abreast("validate").out
+
+
+def test_some_answers_without_a_score_are_counted(folder: Folder) -> None:
+    write_cases(folder, numbered(100))
+    run(folder, TWO)
+    change(folder, "update scores set value = null where position = 3")
+    assert only(folder, "scores", "note")["ids"] == ["c1 · better · repeat 0"]
+    change(folder, "update scores set value = null where position < 40")
+    assert only(folder, "scores", "serious")["count"] == 40
+
+
+@pytest.mark.parametrize(("accuracy", "level"), [(0, "serious"), (1, "note")])
+def test_a_score_that_is_the_same_everywhere_tells_nothing(folder: Folder, accuracy: int, level: str) -> None:
+    write_cases(folder, numbered(12))
+    run(folder, f"{{plain: {{accuracy: {accuracy}}}, better: {{accuracy: {accuracy}, latency: 0.001}}}}")
+    assert f"score_exact is {accuracy} for every answer" in only(folder, "scores", level)["message"]
+
+
+def test_a_tag_that_a_few_lack_is_noted_and_a_rare_one_is_not(folder: Folder) -> None:
+    cases = numbered(20, tags={"level": "hard"})
+    cases[4]["tags"] = {"odd": "yes"}
+    write_cases(folder, cases)
+    run(folder, TWO)
+    found = only(folder, "columns", "note")
+    assert (found["ids"], found["count"]) == (["c4"], 1)
+    assert "lack the tag level" in found["message"]
+
+
+def test_a_returned_value_that_a_few_lack_is_noted(folder: Folder) -> None:
+    folder.write(
+        "predict.py",
+        "def predict(case, style):\n"
+        "    found = {'answer': style + case.input, 'confidence': 0.5, 'words': 3}\n"
+        "    if case.id == 'c4': del found['confidence']\n"
+        "    if case.id != 'c5': del found['words']\n"
+        "    return found\n",
+    )
+    write_cases(folder, numbered(20))
+    run(folder, "{v1: {style: a}, v2: {style: b}}", "python:predict:predict")
+    found = [finding for finding in findings(folder) if finding["check"] == "columns"]
+    assert [finding["ids"] for finding in found] == [["c4 · v1 · repeat 0"], ["c4 · v2 · repeat 0"]]
+    assert "lack confidence" in found[0]["message"]
+
+
+def test_a_parameter_that_one_of_three_leaves_out_is_noted(folder: Folder) -> None:
+    folder.write("predict.py", ECHO)
+    write_cases(folder, numbered(4))
+    run(folder, "{v1: {style: a}, v2: {style: b}, v3: {}}", "python:predict:answer")
+    found = only(folder, "columns", "note")
+    assert found["ids"] == ["v3"]
+    assert "params_style is NULL there" in found["message"]
+
+
+def test_something_switched_on_in_one_variant_is_no_finding(folder: Folder) -> None:
+    folder.write("predict.py", ECHO)
+    write_cases(folder, numbered(4))
+    run(folder, "{without: {style: a}, with: {style: a, tool: {command: search}}}", "python:predict:answer")
+    assert findings(folder) == []
+
+
+PAID = """
+def answer(case, known):
+    number = int(case.id[1:])
+    costs = {"all": True, "some": number % 2 == 0, "none": False}[known]
+    said = {"answer": f"{known} {case.input}" if number % 2 else case.expected}
+    return {**said, "cost_usd": 0.01, "input_tokens": 5, "output_tokens": 5} if costs else said
+"""
+
+
+def test_costs_that_are_known_of_some_answers_only_are_serious(folder: Folder) -> None:
+    folder.write("predict.py", PAID)
+    write_cases(folder, numbered(12))
+    run(folder, "{v1: {known: all}, v2: {known: some}}", "python:predict:answer")
+    found = [(finding["check"], finding["level"], finding["ids"]) for finding in findings(folder)]
+    assert found == [("costs", "serious", ["v2"]), ("costs", "note", ["v2"]), ("costs", "note", ["v2"])]
+
+
+def test_a_variant_without_costs_beside_one_with_them_is_noted(folder: Folder) -> None:
+    folder.write("predict.py", PAID)
+    write_cases(folder, numbered(12))
+    run(folder, "{v1: {known: all}, v2: {known: none}}", "python:predict:answer")
+    found = findings(folder)
+    assert {(finding["check"], finding["level"]) for finding in found} == {("costs", "note")}
+    assert "do not compare them" in found[0]["message"]
+
+
+def test_costs_of_two_bases_are_noted(folder: Folder) -> None:
+    write_cases(folder, numbered(4))
+    run(folder, "{plain: {cost_usd: 0.1}, better: {cost_usd: 0.2}}")
+    assert findings(folder) == []
+    change(folder, "update trials set cost_basis = 'reported' where variant = 1")
+    assert "plain estimated, better reported" in only(folder, "costs", "note")["message"]
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def test_one_answer_to_cases_that_expect_different_ones_is_serious(folder: Folder) -> None:
+    refusal = "'\\x1b[2JI cannot help with that.'"
+    folder.write(
+        "predict.py", f"def predict(case, style):\n    return case.expected if style == 'good' else {refusal}\n"
+    )
+    write_cases(folder, numbered(20))
+    run(folder, "{v1: {style: good}, v2: {style: bad}}", "python:predict:predict")
+    found = only(folder, "answers", "serious")
+    assert "in 20 of 20 cases" in found["message"]
+    said = folder.abreast("validate").out
+    assert "\x1b" not in said
+    assert "I cannot help with that." in said
+
+
+def test_a_variant_that_always_says_the_same_class_is_only_bad(folder: Folder) -> None:
+    folder.write(
+        "predict.py", "def predict(case, style):\n    return case.expected if style == 'good' else 'positive'\n"
+    )
+    write_cases(folder, labelled(30, "Film {n}"))
+    run(folder, "{v1: {style: good}, v2: {style: bad}}", "python:predict:predict")
+    assert findings(folder) == []
+
+
+def test_variants_that_answer_alike_although_they_differ_are_serious(folder: Folder) -> None:
+    folder.write("predict.py", "def predict(case, temperature):\n    return f'about {case.input}, nothing is known'\n")
+    write_cases(folder, numbered(9))
+    run(folder, "{cold: {temperature: 0}, warm: {temperature: 1}}", "python:predict:predict")
+    found = only(folder, "answers", "serious")
+    assert found["ids"] == ["cold", "warm"]
+    assert "differ in temperature and give the same answer in all 9 blocks" in found["message"]
+
+
+def test_variants_that_agree_on_the_right_answer_are_no_finding(folder: Folder) -> None:
+    folder.write(
+        "predict.py", "def predict(case, temperature):\n    return case.expected if case.id != 'c3' else 'no'\n"
+    )
+    write_cases(folder, numbered(30))
+    run(folder, "{cold: {temperature: 0}, warm: {temperature: 1}}", "python:predict:predict")
+    assert findings(folder) == []
+
+
+# -- blocks and variants -----------------------------------------------------------------------------------------------
+
+FAILING = """
+from abreast.errors import Skipped, Unauthenticated
+
+def answer(case, style, failing=0, kind="auth"):
+    if int(case.id[1:]) < failing:
+        raise Skipped("not for me") if kind == "skip" else Unauthenticated("no key")
+    return case.expected if int(case.id[1:]) % 3 else f"{style} {failing} {case.input}"
+"""
+
+
+@pytest.mark.parametrize(("failing", "level"), [(2, "note"), (20, "serious")])
+def test_infrastructure_that_fails_one_arm_is_counted_by_arm(folder: Folder, failing: int, level: str) -> None:
+    folder.write("predict.py", FAILING)
+    write_cases(folder, numbered(50))
+    more = "limits: {retries: 0, breaker: 1000}"
+    run(
+        folder, f"{{v1: {{style: a, failing: 0}}, v2: {{style: a, failing: {failing}}}}}", "python:predict:answer", more
+    )
+    found = only(folder, "balance", level)
+    assert found["count"] == failing
+    assert f"outcomes: v1 50, v2 {50 - failing}" in found["message"]
+    assert f"failures by infrastructure: v1 0, v2 {failing}" in found["message"]
+    assert "abreast resume" in found["fix"]
+
+
+def test_cases_that_one_arm_skips_are_counted(folder: Folder) -> None:
+    folder.write("predict.py", FAILING)
+    write_cases(folder, numbered(50))
+    variants = "{v1: {style: a, kind: skip, failing: 0}, v2: {style: a, kind: skip, failing: 20}}"
+    run(folder, variants, "python:predict:answer")
+    assert "20 blocks of 50 cannot be compared: one side skipped it" in only(folder, "balance", "serious")["message"]
+
+
+def test_trials_that_were_not_run_yet_are_a_note(folder: Folder) -> None:
+    write_cases(folder, numbered(20))
+    run(folder, TWO, "simulated", "repeats: 2")
+    change(folder, "delete from trials where variant = 1 and position < 40")
+    found = only(folder, "balance", "note")
+    assert found["count"] == 10
+    assert "20 blocks of 40 cannot be compared: one side was not run yet" in found["message"]
+
+
+def test_several_differences_at_once_are_noted(folder: Folder) -> None:
+    folder.write("predict.py", ECHO + "\ndef other(case, **_):\n    return case.input\n")
+    write_cases(folder, numbered(4))
+    variants = (
+        "{v1: {style: a, size: 1}, v2: {style: b, size: 2}, v3: {style: c, size: 1}, "
+        "v4: {style: a, size: 2, target: 'python:predict:other'}}"
+    )
+    run(folder, variants, "python:predict:answer")
+    found = only(folder, "differences", "note")
+    assert found["ids"] == ["v2", "v4"]
+    assert "v2: size, style; v4: size, target" in found["message"]
+
+
+def test_a_simulator_told_two_things_is_confounded_unless_they_come_with_one_treatment(folder: Folder) -> None:
+    write_cases(folder, numbered(4))
+    run(folder, "{v1: {accuracy: 0.5, latency: 0}, v2: {accuracy: 0.9, latency: 0.001}}")
+    assert "v2: accuracy, latency" in only(folder, "differences", "note")["message"]
+    run(folder, "{v1: {accuracy: 0.5, prompt: 'x {{ input }}'}, v2: {accuracy: 0.9, prompt: 'y {{ input }}'}}")
+    assert findings(folder) == []
+
+
+def test_a_full_grid_is_not_confounded(folder: Folder) -> None:
+    folder.write("predict.py", ECHO)
+    write_cases(folder, numbered(4))
+    folder.write(
+        "experiment.yaml",
+        "cases: cases.jsonl\ntarget: python:predict:answer\ngrid: {style: [a, b], size: [1, 2]}\nscorers: [exact]\n",
+    )
+    assert folder.abreast("run", "experiment.yaml").code == 0
+    assert findings(folder) == []
+
+
+def test_variants_that_do_not_differ_are_noted_unless_that_is_the_test(folder: Folder) -> None:
+    write_cases(folder, numbered(12))
+    run(folder, "{one: {accuracy: 0.5}, other: {accuracy: 0.5}}")
+    assert only(folder, "differences", "note")["ids"] == ["one", "other"]
+    assert folder.abreast("aa", "experiment.yaml", "--fresh", "--store", "aa.db").code == 0
+    assert findings(folder, "--store", "aa.db") == []
+
+
+MODELS = """
+def answer(case, model, resolved):
+    found = {"one": "m-1", "two": f"m-{int(case.id[1:]) % 2}", "some": None if case.id == "c1" else "m-1"}[resolved]
+    return {"answer": case.expected if case.id > "c2" else model + case.input, "model": found}
+"""
+
+
+@pytest.mark.parametrize(
+    ("variants", "level", "message"),
+    [
+        ("{v1: {model: m, resolved: one}, v2: {model: m, resolved: two}}", "serious", "answered by 2 models: m-0, m-1"),
+        ("{v1: {model: m, resolved: one}, v2: {model: m, resolved: some}}", "note", "1 answer of v2 without a model"),
+        ("{v1: {model: m, resolved: one}, v2: {model: n, resolved: one}}", "serious", "and m-1 answered both"),
+    ],
+)
+def test_models_that_change_are_missing_or_are_one(folder: Folder, variants: str, level: str, message: str) -> None:
+    folder.write("predict.py", MODELS)
+    write_cases(folder, numbered(6))
+    run(folder, variants, "python:predict:answer")
+    assert message in only(folder, "models", level)["message"]
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("update trials set latency_s = -5 where position = 3", "has a negative duration"),
+        ("update trials set queue_s = -5 where position = 3", "has a negative duration"),
+        ("update trials set finished_at = started_at - 20 where position = 3", "finished before it started"),
+        ("update trials set service_s = 500 where position = 3", "took longer than the time between"),
+        (
+            "update trials set started_at = started_at - 7200, latency_s = 7200 where position = 3",
+            "started before the run began",
+        ),
+        (
+            "update trials set finished_at = finished_at + 7200 where seq = (select max(seq) from trials)",
+            "in the future",
+        ),
+    ],
+)
+def test_impossible_times_are_serious(folder: Folder, query: str, message: str) -> None:
+    write_cases(folder, numbered(6))
+    run(folder, TWO)
+    change(folder, query)
+    found = only(folder, "clock", "serious")
+    assert message in found["message"]
+    assert found["count"] == 1
+    if "position" in query:
+        assert found["ids"] == ["c1 · better · repeat 0"]
+
+
+def test_a_clock_that_was_set_back_is_noted(folder: Folder) -> None:
+    write_cases(folder, numbered(6))
+    run(folder, TWO)
+    change(folder, "update runs set created_at = created_at - 9000")
+    last = "seq > (select max(seq) - 3 from trials)"
+    change(folder, f"update trials set started_at = started_at - 300, finished_at = finished_at - 300 where {last}")
+    found = only(folder, "clock", "note")
+    assert found["count"] == 3
+    assert "stored after others" in found["message"]
+
+
+def test_a_long_silence_that_nothing_explains_is_noted(folder: Folder) -> None:
+    write_cases(folder, numbered(6))
+    run(folder, TWO)
+    change(folder, "update runs set created_at = created_at - 9000")
+    first = "seq < (select min(seq) + 4 from trials)"
+    change(folder, f"update trials set started_at = started_at - 7200, finished_at = finished_at - 7200 where {first}")
+    change(folder, "delete from events")
+    assert "nothing was in flight for 120 minutes" in only(folder, "clock", "note")["message"]
+    change(
+        folder, "insert into events (run_id, happened_at, kind) select run_id, created_at + 5000, 'paused' from runs"
+    )
+    assert findings(folder) == []
+
+
+def test_variants_that_were_not_asked_in_turns_are_noted(folder: Folder) -> None:
+    write_cases(folder, numbered(6))
+    run(folder, TWO)
+    change(folder, "update runs set created_at = created_at - 900")
+    change(folder, "update trials set started_at = started_at - 50, finished_at = finished_at - 50 where variant = 0")
+    assert "plain ended before better began" in only(folder, "order", "note")["message"]
+
+
+def test_old_answers_of_one_arm_beside_new_ones_are_noted(folder: Folder) -> None:
+    write_cases(folder, numbered(6))
+    run(folder, TWO)
+    run(folder, "{plain: {accuracy: 0.6}, better: {accuracy: 0.95}}")
+    found = only(folder, "order", "note")
+    assert found["ids"] == ["plain"]
+    assert "plain 6 of 6, better 0 of 6" in found["message"]
+
+
+def test_old_answers_of_all_arms_alike_are_no_finding(folder: Folder) -> None:
+    write_cases(folder, numbered(12))
+    run(folder, TWO, "simulated", "", "--limit", "6")
+    run(folder, TWO)
+    assert {row["n"] for row in folder.sql("select count(reused_from) as n from predictions group by run")} == {0, 12}
+    assert findings(folder) == []
+
+
+def test_a_debug_run_says_so(folder: Folder) -> None:
+    write_cases(folder, numbered(12))
+    run(folder, TWO, "simulated", "", "--debug", "5")
+    assert "a debug run" in only(folder, "run", "note")["message"]
+
+
+def test_what_a_target_says_cannot_move_the_cursor_or_forge_a_finding(folder: Folder) -> None:
+    forged = "\\x1b[2Jm\\nserious: all is well "
+    folder.write(
+        "predict.py",
+        f"def predict(case, style):\n    return {{'answer': style + case.input, 'model': '{forged}' + case.id}}\n",
+    )
+    write_cases(folder, numbered(4))
+    run(folder, "{v1: {style: a}, v2: {style: b}}", "python:predict:predict")
+    assert [finding["check"] for finding in findings(folder)] == ["models", "models"]
+    said = folder.abreast("validate").out
+    assert "\x1b" not in said
+    assert not any(line.startswith("serious") for line in said.splitlines())
