@@ -73,6 +73,15 @@ def test_a_regression_is_told_in_words_and_numbers(regressed: Folder) -> None:
     assert [(row["variant"], row["regression"]) for row in both] == [("a", "not known"), ("b", "regression")]
 
 
+def test_without_names_the_latest_run_is_compared_with_the_previous_one(regressed: Folder) -> None:
+    first, second = names(regressed)
+    assert regressed.abreast("compare").out == regressed.abreast("compare", first, second).out
+    regressed.abreast("delete", first, "--yes")
+    done = regressed.abreast("compare")
+    assert done.code == 2
+    assert "there is only one run in it, so none is previous" in done.err
+
+
 def test_requirements_fail_a_build(regressed: Folder) -> None:
     first, second = names(regressed)
     done = regressed.abreast("compare", first, second, "--fail-if", "worse")

@@ -18,7 +18,7 @@ RUN:VARIANT names one, so that two of different names can be compared:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("runs", metavar="RUN", nargs="+", help="two or more; the first is the baseline")
+    add("runs", metavar="RUN", nargs="*", help="two or more, the first is the baseline; else previous and latest")
     add("--variant", metavar="NAME", help="only this variant")
     add("--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters, such as 0.05")
     add("--format", choices=FORMATS, default="terminal")
@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
     required = [gates.read(text) for text in args.fail_if]
     with contextlib.ExitStack() as stack:
         found = [stack.enter_context(stores.find_store(each)) for each in args.store or [None]]
-        items = compare(found, args.runs, args.variant, args.margin)
+        items = compare(found, args.runs or ["previous", "latest"], args.variant, args.margin)
     unmet = []
     for item in items:
         sides = {item.first.name: item.first.summary, item.second.name: item.second.summary}

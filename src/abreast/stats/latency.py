@@ -84,14 +84,25 @@ def _ordered_averages(values: Floats, ranks: list[int]) -> list[float]:
 
 
 def _average_of_rank(values: Floats, rank: int) -> float:
-    """By bisection: counting the pairs below a number needs no list of them."""
-    low, high = float(values[0]), float(values[-1])
+    """By narrowing down: counting the pairs below a number needs no list of them.
+
+    Every other step goes where a straight line would have the rank, nearly right for many values; the others halve."""
     itself = np.arange(len(values))
+
+    def below(average: float) -> int:
+        partners = np.searchsorted(values, 2 * average - values, side="right")
+        return int(np.maximum(0, partners - itself).sum())
+
+    low, high = float(values[0]), float(values[-1])
+    under, over = 0, len(values) * (len(values) + 1) // 2
+    straight = True
     while high - low > 1e-9 * max(1.0, abs(low), abs(high)):
-        middle = (low + high) / 2
-        partners = np.searchsorted(values, 2 * middle - values, side="right")
-        if int(np.maximum(0, partners - itself).sum()) >= rank:
-            high = middle
+        share = (rank - under) / (over - under) if straight else 0.5
+        middle = low + (high - low) * min(0.99, max(0.01, share))
+        found = below(middle)
+        if found >= rank:
+            high, over = middle, found
         else:
-            low = middle
+            low, under = middle, found
+        straight = not straight
     return high

@@ -170,12 +170,14 @@ class Store:
         return rows
 
     def run(self, name: str) -> dict[str, Any]:
-        """One run by its name; `latest` or the start of a name will do if only one begins so."""
+        """One run by its name; `latest`, `previous`, or the start of a name will do if only one begins so."""
         names = [row[0] for row in self.rows("SELECT run FROM runs ORDER BY run_id")]
         if not names:
             raise BadInput(f"{self.path}: there is no run in it", "abreast run SPEC begins one")
-        if name == "latest":
-            name = names[-1]
+        if name == "previous" and len(names) < 2:
+            raise BadInput(f"{self.path}: there is only one run in it, so none is previous", "abreast runs lists them")
+        if name in ("latest", "previous"):
+            name = names[-1] if name == "latest" else names[-2]
         matching = [known for known in names if known == name] or [known for known in names if known.startswith(name)]
         if len(matching) != 1:
             hint = suggestion(name, names) if not matching else f" (several begin so: {', '.join(matching[:5])})"
