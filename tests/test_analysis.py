@@ -122,6 +122,16 @@ def test_a_failure_of_the_variants_own_scores_nothing_and_is_no_cheap_answer(fol
     assert found["verdicts"][0]["cost_per_correct_ratio"]["estimate"] == pytest.approx(1.0)
 
 
+def test_failures_are_told_by_what_went_wrong(folder: Folder) -> None:
+    scripted(folder, [{"a": ["yes"], "b": ["crash"]}] * 4 + [{"a": ["yes"], "b": [word]} for word in ("no", "maybe")])
+    found = report(folder)["variants"]
+    assert found["a"]["failure_modes"] == []
+    assert found["b"]["failure_modes"] == [
+        {"mode": "error: crash", "trials": 4},
+        {"mode": "read …, expected …", "trials": 2},
+    ]
+
+
 def test_nothing_correct_has_no_finite_price(folder: Folder) -> None:
     cases = [{"a": ["yes"], "b": ["no"], "cost": {"a": 0.02, "b": 0.01}}] * 12
     scripted(folder, cases)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment, VariantSummary
+from abreast.analyse.variants import failure_modes
 from abreast.report.sentence import trusted, verdict_lines
 from abreast.stats import Interval, holm
 
@@ -17,7 +18,7 @@ SCHEMA = "abreast.report/1"
 
 def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
     """The whole report of a run; `trials` adds a row for each of them, in plan order."""
-    run = analysis.run
+    run, modes = analysis.run, failure_modes(analysis.rows)
     found = {
         "schema": SCHEMA,
         "run": run["run"],
@@ -36,7 +37,13 @@ def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
         "margin": analysis.margin or None,
         "summary": verdict_lines(analysis),
         "verdicts": _verdicts(analysis),
-        "variants": {summary.name: variant(summary) for summary in analysis.variants},
+        "variants": {
+            summary.name: {
+                **variant(summary),
+                "failure_modes": [{"mode": mode, "trials": count} for mode, count in modes[summary.name]],
+            }
+            for summary in analysis.variants
+        },
         "segments": [segment(item) for item in analysis.segments],
         "provenance": provenance(analysis),
         "config": {key: value for key, value in analysis.rows.spec.items() if key not in ("origin_digest", "origin")},
