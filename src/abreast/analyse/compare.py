@@ -163,7 +163,7 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
             len(cases),
             0,
             0,
-            False,
+            None,
             len(pairs.cases) * min(question.first.rows.repeats, question.second.rows.repeats),
             largest(pairs, ids),
             replace(pairs, cases=cases[pairs.cases]),

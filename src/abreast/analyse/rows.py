@@ -116,6 +116,16 @@ class Rows:
         return found
 
     @cached_property
+    def stopped_after(self) -> int | None:
+        """The cases after which an early stop was decided on; those begun by then were finished."""
+        if self.meta["status"] != "stopped_early":
+            return None
+        events = self.store.rows(
+            "SELECT detail FROM events WHERE run_id = ? AND kind = 'decided' ORDER BY seq DESC LIMIT 1", (self.run_id,)
+        )
+        return int(json.loads(events[0][0])["cases"]) if events else len(self.counted)
+
+    @cached_property
     def complete(self) -> Bools:
         """Which cases have an outcome for every variant and repeat, by their index."""
         found: Bools = np.bincount(self.case[self.present], minlength=self.planned_cases) == self.per_case

@@ -44,7 +44,7 @@ class Comparison:
     planned: int  # cases
     not_run: int  # cases, not run or not finished
     waiting: int  # cases that are complete and come after one that is not, so that they do not count yet
-    stopped_early: bool  # the cases that were not run are not needed
+    stopped_after: int | None  # cases, if the run was stopped early; those that were not run are not needed
     repeats: int  # of the compared cases, planned
     differences: tuple[CaseDifference, ...]  # the largest first
     pairs: Pairs = field(repr=False)
@@ -144,7 +144,7 @@ def compared(
             planned,
             max(0, planned - len(counted) - waiting),
             waiting,
-            rows.meta["status"] == "stopped_early",
+            rows.stopped_after,
             len(pairs.cases) * rows.repeats,
             largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
             pairs,

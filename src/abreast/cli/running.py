@@ -174,7 +174,7 @@ def ending(result: Result) -> int:
         return 130
     if result.status == "stopped_early":
         say(f"  {_not_needed(result)}")
-        say(f"       all the same: abreast resume {result.run}{_where(result)}")
+        say(f"       to run the rest all the same: abreast resume {result.run}{_where(result)}")
     elif result.status != "complete":
         left = result.planned - stored
         say(f"stopped: {result.analysis.run['reason']}")

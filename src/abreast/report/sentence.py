@@ -80,8 +80,8 @@ def sentence(comparison: Comparison) -> str:
     if (sure := trusted(result)) is not None:
         text += f" ({sure.level * 100:.4g} % interval {points(sure.low)} … {points(sure.high)})"
     count = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
-    early = comparison.stopped_early and result.settled
-    decided = f", decided after {comparison.cases:,} of {comparison.planned:,}" if early else ""
+    after = comparison.stopped_after if result.settled else None
+    decided = f", decided after {after:,} of {comparison.planned:,}" if after is not None else ""
     return f"{text}; {count} in {many(comparison.cases, 'case')}{decided}"
 
 
@@ -155,7 +155,7 @@ def _cases_left_out(comparison: Comparison) -> str:
         "failed by infrastructure": comparison.pairs.failed,
         "could not be scored": comparison.pairs.unscored,
         "skipped": comparison.pairs.skipped,
-        "not run, to save them" if comparison.stopped_early else "not run yet": comparison.not_run,
+        "not run, to save them" if comparison.stopped_after is not None else "not run yet": comparison.not_run,
         "finished before an earlier one": comparison.waiting,
     }
     told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
