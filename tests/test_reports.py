@@ -156,6 +156,18 @@ def test_reports_of_one_run_never_touch_each_other(folder: Folder) -> None:
     assert {path: path.read_bytes() for path in after} == after
 
 
+def test_scoring_anew_makes_a_new_page(folder: Folder) -> None:
+    folder.write("always.py", "def always(text): return 1\n")
+    scripted(folder, pairs(12, 3, 5))
+    (page,) = (folder.path / "runs").rglob("*.html")
+    before = page.read_bytes()
+    spec = (folder.path / "spec.yaml").read_text()
+    folder.write("new.yaml", spec.replace("[exact]", "['python:always:always']"))
+    said = folder.abreast("rescore", "--spec", "new.yaml").out
+    assert f"report   {page.relative_to(folder.path).with_name('report-2.html')}" in said
+    assert page.read_bytes() == before
+
+
 def test_delete_removes_every_format_with_the_run(folder: Folder) -> None:
     scripted(folder, pairs(3, 3, 6))
     folder.abreast("report", "--format", "all")

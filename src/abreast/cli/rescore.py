@@ -18,6 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from abreast.analyse import analyse
+    from abreast.cli.running import write_reports
     from abreast.experiment.rescore import rescore
     from abreast.report import objects
     from abreast.report.sentence import many
@@ -25,11 +26,15 @@ def main(args: argparse.Namespace) -> int:
 
     with stores.find_store(args.store) as store:
         run, count = rescore(store, args.run, Path(args.spec) if args.spec else None, args.scorer)
+        analysis = analyse(store, run)
+        page = write_reports(analysis)
         if args.json:
-            tables.show([{**objects.report(analyse(store, run), trials=False), "scored": count}], True, "")
+            tables.show([{**objects.report(analysis, trials=False), "scored": count}], True, "")
             return 0
         told = f"scored {many(count, 'answer')}" if count else "every answer has these scores already"
         print(f"{run}: {told}; nothing was run again")
         print(f"the verdict uses score_{store.run(run)['primary_score']}")
-        tables.console().print(render(analyse(store, run), stores.option(store)), crop=False)
+        tables.console().print(render(analysis, stores.option(store)), crop=False)
+        if page:
+            print(f"  report   {stores.shown(page)}")
     return 0

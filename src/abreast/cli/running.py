@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
     from abreast.report.terminal import render
 
     unmet = gates.failures([gates.read(text) for text in args.fail_if], result.analysis)
-    report = _write_reports(result.analysis, args, unmet)
+    report = write_reports(result.analysis, args.format, args.output, unmet)
     if args.json:
         tables.show([summary_of(result, report)], True, "")
     else:
@@ -147,13 +147,15 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
     return ending(result) or tell_unmet(unmet)
 
 
-def _write_reports(analysis: Analysis, args: argparse.Namespace, unmet: list[str]) -> Path | None:
-    """The page, and what --format asks for besides; where the first of them is."""
+def write_reports(
+    analysis: Analysis, words: Sequence[str] = (), output: str | None = None, unmet: Sequence[str] = ()
+) -> Path | None:
+    """The page, or what --format asks for; where the first of them is."""
     from abreast.report import folder, formats
 
-    place = Path(args.output) if args.output else folder.home(analysis.rows.store, analysis.run["run"])
+    place = Path(output) if output else folder.home(analysis.rows.store, analysis.run["run"])
     try:
-        return formats.write(formats.Asked(analysis, unmet=unmet), formats.named(args.format) or ["html"], place)[0]
+        return formats.write(formats.Asked(analysis, unmet=unmet), formats.named(words) or ["html"], place)[0]
     except OSError as error:
         say(f"warning: the report could not be written ({error})")
         return None

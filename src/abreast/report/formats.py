@@ -48,12 +48,18 @@ def named(words: Sequence[str]) -> list[str]:
             raise BadInput(
                 f"--format {word}: no such format{suggestion(word, [*ALL, 'all'])}", f"write {', '.join(ALL)} or all"
             )
+        if word == "png" and not _draws_pixels():
+            raise BadInput("--format png needs the package vl-convert-python", 'pip install "abreast[charts]"')
         found += _everything() if word == "all" else [word]
     return list(dict.fromkeys(found))
 
 
 def _everything() -> list[str]:
-    return [form for form in ALL if form != "terminal" and (form != "png" or find_spec("vl_convert"))]
+    return [form for form in ALL if form != "terminal" and (form != "png" or _draws_pixels())]
+
+
+def _draws_pixels() -> bool:
+    return find_spec("vl_convert") is not None
 
 
 def text(asked: Asked, form: str) -> str:
