@@ -339,6 +339,16 @@ def test_a_lost_duckdb_file_is_made_again(folder: Folder) -> None:
     assert folder.sql("select status, score from predictions", "results.duckdb") == [{"status": "ok", "score": 1.0}]
 
 
+def test_a_duckdb_file_gets_every_row_however_many_come_at_once(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abreast.store.duckdb.CHUNK", 7)
+    cases = [{"id": f"c{n}", "input": "?", "expected": "yes"} for n in range(30)]
+    run(folder, "results.duckdb", "yes", cases=cases)
+    for table in ("cases", "trials", "payloads", "scores"):
+        assert folder.sql(f"select count(*) as n from {table}", "results.duckdb") == [{"n": 30}], table
+
+
 def test_both_engines_tell_the_same(folder: Folder) -> None:
     """The same simulated run, every column of both views."""
     folder.cases(30, tags={"level": "easy"})
@@ -357,7 +367,7 @@ def test_both_engines_tell_the_same(folder: Folder) -> None:
     for store in ENGINES:
         assert folder.abreast("run", "both.yaml", "--store", store).code == 0
         rows = folder.sql("select * from predictions order by case_id, variant, repeat", store)
-        numbers = folder.sql("select * from metrics order by variant", store)
+        numbers = folder.sql("select * from metrics order by variant, segment", store)
         told.append((_steady(rows), _steady(numbers)))
     assert told[0] == told[1]
 

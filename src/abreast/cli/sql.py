@@ -7,7 +7,7 @@ import argparse
 from abreast.cli import stores, tables
 from abreast.errors import BadInput
 
-EPILOG = """the views predictions (a row per trial) and metrics (a row per run and variant) have plain columns:
+EPILOG = """the views predictions (a row per trial) and metrics (a row per run, variant and segment) have plain columns:
   abreast sql results.db "select variant, avg(score) from predictions group by variant\""""
 
 

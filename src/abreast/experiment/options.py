@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from abreast.analyse import Analysis
+from abreast.errors import StoreError
 from abreast.execute import Decision, InFlight, Listener
 from abreast.report.sentence import verdict_lines
 from abreast.store import Store, open_store
@@ -71,6 +73,15 @@ class Result:
         """Every trial of this run, in plan order, with the columns of `predictions`."""
         with open_store(self.store) as store:
             return predictions(store, self.run)
+
+    def log(self, values: Mapping[str, Any], variant: str | None = None, segment: str = "all") -> None:
+        """A row of your own in `metrics`: of one variant, or of the run as a whole. It is kept with the run."""
+        with open_store(self.store) as store:
+            store.log_metrics(self.run, variant, segment, values)
+            with suppress(
+                StoreError
+            ):  # somebody has the DuckDB file open: the row is safe, and comes with the next look
+                store.materialise()
 
 
 def predictions(store: Store, run: str) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -209,10 +210,7 @@ def _follow(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, tabl
     cursor = source.execute(
         f"SELECT seq, {', '.join(names)} FROM {table} WHERE seq > ? ORDER BY seq", (marks.get(table, 0),)
     )
-    while True:
-        rows = [row for row, _ in zip(cursor, range(CHUNK), strict=False)]
-        if not rows:
-            return
+    while rows := list(islice(cursor, CHUNK)):
         marks[table] = rows[-1][0]
         _append(connection, table, [row[1:] for row in rows])
 

@@ -9,17 +9,18 @@ Every table has a `seq` that only grows, also when a row is replaced, so that a 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
+
+from abreast.store import metrics
+from abreast.store.dialect import Dialect, json_value, literal, quote
 
 VERSION = 3
 MOST_COLUMNS = 1_900  # generated ones: SQLite allows 2,000 in a result
 MOST_RETURNED = 1_000  # of them keys of returned dicts; further ones stay in the JSON of their row
 LONGEST_NAME = 200
-_KINDS = ("score", "params", "tag", "data")
-
-Dialect = Literal["sqlite", "duckdb"]
+MOST_LOGGED = 1_000  # names that were logged; what comes after them is refused
+_KINDS = ("score", "params", "tag", "data")  # of predictions; `metric` is of metrics
 
 TABLES: dict[str, dict[str, str]] = {
     "runs": {
@@ -129,6 +130,13 @@ TABLES: dict[str, dict[str, str]] = {
         "version": "TEXT",
         "replaced_at": "DOUBLE",
     },
+    "logged_metrics": {
+        "run_id": "BIGINT",
+        "variant": "BIGINT",
+        "segment": "TEXT",
+        "logged_at": "DOUBLE",
+        "data": "TEXT",
+    },
     "events": {"run_id": "BIGINT", "happened_at": "DOUBLE", "kind": "TEXT", "detail": "TEXT"},
     "columns": {"kind": "TEXT", "name": "TEXT", "type": "TEXT"},
     "deletions": {"run_id": "BIGINT", "deleted_at": "DOUBLE"},
@@ -145,7 +153,7 @@ UNIQUE: dict[str, str] = {
 }
 
 # What belongs to one run and goes with it; cases are shared between runs.
-OF_A_RUN = ("variants", "trials", "payloads", "attempts", "scores", "old_scores", "events")
+OF_A_RUN = ("variants", "trials", "payloads", "attempts", "scores", "old_scores", "logged_metrics", "events")
 
 CORE_COLUMNS = [
     "run",
@@ -182,7 +190,7 @@ CORE_COLUMNS = [
 
 
 class Column(NamedTuple):
-    """A generated column: `kind` is where its values stand (params, tag, data, score)."""
+    """A generated column: `kind` is where its values stand (params, tag, data, score, metric)."""
 
     kind: str
     name: str
@@ -191,14 +199,18 @@ class Column(NamedTuple):
 
 def create_tables() -> Iterable[str]:
     """The statements that make an empty SQLite store."""
-    for table, columns in TABLES.items():
-        body = ", ".join(f"{name} {kind}" for name, kind in columns.items() if name != "run_id" or table != "runs")
-        key = "run_id" if table == "runs" else "seq"
-        unique = f", UNIQUE({UNIQUE[table]})" if table in UNIQUE else ""
-        yield f"CREATE TABLE IF NOT EXISTS {table} ({key} INTEGER PRIMARY KEY AUTOINCREMENT, {body}{unique})"
+    for table in TABLES:
+        yield _create_table(table)
     yield "CREATE INDEX IF NOT EXISTS attempts_of_trial ON attempts(run_id, position)"
     yield "CREATE INDEX IF NOT EXISTS events_of_run ON events(run_id)"
     yield "CREATE INDEX IF NOT EXISTS variants_by_digest ON variants(digest)"
+
+
+def _create_table(table: str) -> str:
+    body = ", ".join(f"{name} {kind}" for name, kind in TABLES[table].items() if name != "run_id" or table != "runs")
+    key = "run_id" if table == "runs" else "seq"
+    unique = f", UNIQUE({UNIQUE[table]})" if table in UNIQUE else ""
+    return f"CREATE TABLE IF NOT EXISTS {table} ({key} INTEGER PRIMARY KEY AUTOINCREMENT, {body}{unique})"
 
 
 def upgrades(version: int) -> Iterable[str]:
@@ -207,6 +219,7 @@ def upgrades(version: int) -> Iterable[str]:
         yield "ALTER TABLE trials ADD COLUMN error_detail TEXT"
     if version < 3:
         yield "ALTER TABLE trials ADD COLUMN block BIGINT"
+        yield _create_table("logged_metrics")
 
 
 # A resume goes on counting the attempts of a trial where its earlier execution ended.
@@ -233,38 +246,36 @@ def named(columns: Iterable[Column]) -> list[tuple[str, Column]]:
     """
     taken = set(CORE_COLUMNS)
     found: list[tuple[str, Column]] = []
-    for column in sorted(columns, key=lambda column: (_KINDS.index(column.kind), column.name.swapcase())):
+    known = (column for column in columns if column.kind in _KINDS)
+    for column in sorted(known, key=lambda column: (_KINDS.index(column.kind), column.name.swapcase())):
         name = column.name if column.kind == "data" else f"{column.kind}_{column.name}"
         if len(found) >= MOST_COLUMNS or len(name) > LONGEST_NAME or "\0" in name:
             continue  # it can be read from the JSON of its row
         if column.kind == "data" and (name.lower() in taken or not name.strip()):
             name = f"result_{name}"
-        same, number = name, 1
-        while name.lower() in taken:
-            number += 1
-            name = f"{same}_{number}"
-        taken.add(name.lower())
-        found.append((name, column))
+        found.append((_distinct(name, taken), column))
     return found
 
 
-def quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def named_metrics(columns: Iterable[Column]) -> list[tuple[str, Column]]:
+    """What the columns of `metrics` are called that users logged and abreast does not know.
+
+    >>> [name for name, _ in named_metrics([Column("metric", "Note", "text"), Column("metric", "note", "text")])]
+    ['note', 'Note_2']
+    """
+    taken = set(metrics.COLUMNS)
+    logged = [column for column in columns if column.kind == "metric" and column.name not in metrics.COLUMNS]
+    return [(_distinct(one.name, taken), one) for one in sorted(logged, key=lambda column: column.name.swapcase())]
 
 
-def literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _json_value(dialect: Dialect, source: str, key: str | None, kind: str) -> str:
-    if dialect == "sqlite":
-        path = "$" if key is None else "$." + json.dumps(key, ensure_ascii=False)
-        return f"json_extract({source}, {literal(path)})"
-    # A pointer, not a path: a path takes `*` for all keys, and no quotes.
-    pointer = "$" if key is None else "/" + key.replace("~", "~0").replace("/", "~1")
-    text = f"json_extract_string({source}, {literal(pointer)})"
-    cast = {"integer": "BIGINT", "real": "DOUBLE", "boolean": "BOOLEAN"}.get(kind)
-    return f"TRY_CAST({text} AS {cast})" if cast else text
+def _distinct(name: str, taken: set[str]) -> str:
+    """The name, with a number where SQL could not tell it from one that is taken; taken is then this one too."""
+    same, number = name, 1
+    while name.lower() in taken:
+        number += 1
+        name = f"{same}_{number}"
+    taken.add(name.lower())
+    return name
 
 
 def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
@@ -278,7 +289,7 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
         "score": "CASE WHEN t.status = 'ok' THEN s.value WHEN t.status = 'error' AND t.error_blame = 'variant' "
         "THEN 0.0 END",
         "answer": "p.answer",
-        "expected": _json_value(dialect, "c.expected", None, "text"),
+        "expected": json_value(dialect, "c.expected", None, "text"),
         "simulated": "r.simulated",
         "prompt": "p.prompt",
         "raw_response": "p.raw_response",
@@ -289,7 +300,7 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
     scores: list[str] = []
     for name, column in named(columns):
         if column.kind != "score":
-            value = _json_value(dialect, sources[column.kind], column.name, column.type)
+            value = json_value(dialect, sources[column.kind], column.name, column.type)
         elif dialect == "sqlite":  # not a join: SQLite allows 64 tables in one, and a score nobody asks for is free
             where = f"run_id = t.run_id AND position = t.position AND name = {literal(column.name)}"
             value = f"(SELECT value FROM scores WHERE {where})"
@@ -309,102 +320,13 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
     )
 
 
-def metrics_view(dialect: Dialect) -> str:
-    """A row per run and variant, always derived from the rows. Reused answers add no latency and no cost.
-
-    `score_low` and `score_high` are the interval that reports show: Wilson where every score is 0 or 1, there is one
-    repeat and no case has a group; else t over the means of cases, by groups where there are any.
-    """
-    latency = "CASE WHEN reused_from IS NULL AND status = 'ok' THEN service_s END"
-    percentile = "MIN(CASE WHEN new_latency IS NOT NULL AND rank >= {p} * known THEN new_latency END)"
-    commit, data = (_json_value(dialect, "provenance", key, "text") for key in ("commit", "data_hash"))
-    return f"""
-CREATE VIEW metrics AS
-WITH timed AS (
-  SELECT run, variant, status, score, reused_from, cost_usd, {latency} AS new_latency,
-    COUNT({latency}) OVER (PARTITION BY run, variant) AS known,
-    ROW_NUMBER() OVER (PARTITION BY run, variant ORDER BY ({latency}) IS NULL, {latency}) AS rank
-  FROM predictions
-), {_SPREAD}
-SELECT t.run, t.variant, 'all' AS segment, 'derived' AS source,
-  COUNT(*) AS n_predictions,
-  SUM(CASE WHEN status = 'ok' THEN 1 ELSE 0 END) AS n_successful,
-  SUM(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS n_failed,
-  AVG(score) AS accuracy,
-  MIN(b.centre) AS score_mean,
-  MIN(b.low) AS score_low,
-  MIN(b.high) AS score_high,
-  AVG(new_latency) AS avg_latency,
-  {percentile.format(p="0.5")} AS p50_latency,
-  {percentile.format(p="0.95")} AS p95_latency,
-  AVG(CASE status WHEN 'error' THEN 1.0 WHEN 'ok' THEN 0.0 END) AS error_rate,
-  SUM(CASE WHEN reused_from IS NULL THEN cost_usd END) AS cost_usd,
-  CASE WHEN COUNT(cost_usd) = SUM(CASE WHEN status = 'ok' THEN 1 ELSE 0 END)
-    THEN SUM(cost_usd) / NULLIF(SUM(score), 0) END AS cost_per_correct,
-  MIN(code_commit) AS code_commit,
-  MIN(data_commit) AS data_commit,
-  MIN(label) AS experiment_version
-FROM timed t
-JOIN (SELECT run, {commit} AS code_commit, {data} AS data_commit, label FROM runs) r ON r.run = t.run
-LEFT JOIN bounds b ON b.run = t.run AND b.variant = t.variant
-GROUP BY t.run, t.variant
-"""
-
-
-# From the scores of trials to the interval of their mean: trials, cases, groups, run and variant. The quantile of t is
-# an expansion around the normal one (1.95996), right to four digits from 5 degrees of freedom on.
-_SPREAD = """scored AS (
-  SELECT r.run, v.name AS variant, t.case_digest, c.case_group, t.repeat,
-    CASE WHEN t.status = 'ok' THEN s.value ELSE 0.0 END AS score
-  FROM trials t JOIN runs r ON r.run_id = t.run_id
-  JOIN variants v ON v.run_id = t.run_id AND v.variant = t.variant
-  JOIN cases c ON c.digest = t.case_digest
-  LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = r.primary_score
-  WHERE (t.status = 'ok' AND s.value IS NOT NULL) OR (t.status = 'error' AND t.error_blame = 'variant')
-), by_case AS (
-  SELECT run, variant, case_digest, MIN(case_group) AS case_group, AVG(score) AS score, MAX(repeat) AS repeats,
-    MIN(CASE WHEN score IN (0.0, 1.0) THEN 1 ELSE 0 END) AS plain
-  FROM scored GROUP BY run, variant, case_digest
-), centred AS (
-  SELECT *, AVG(score) OVER (PARTITION BY run, variant) AS centre,
-    COALESCE('g' || case_group, 'c' || case_digest) AS unit
-  FROM by_case
-), by_unit AS (
-  SELECT run, variant, unit, MIN(centre) AS centre, SUM(score - centre) AS residual, COUNT(*) AS cases,
-    MIN(plain) AS plain, MAX(repeats) AS repeats, COUNT(case_group) AS grouped
-  FROM centred GROUP BY run, variant, unit
-), summed AS (
-  SELECT run, variant, MIN(centre) AS centre, CAST(COUNT(*) AS DOUBLE) AS units, COUNT(*) - 1.0 AS degrees,
-    SUM(cases) AS cases, SUM(residual * residual) AS squares,
-    MIN(plain) = 1 AND MAX(repeats) = 0 AND SUM(grouped) = 0 AS is_plain
-  FROM by_unit GROUP BY run, variant
-), spread AS (
-  SELECT run, variant, centre, units,
-    CASE WHEN is_plain THEN 'wilson' WHEN units < 2 THEN 'unknown' WHEN squares < 1e-18 THEN 'wilson' ELSE 't' END
-      AS method,
-    (centre + 1.920729410347062 / units) / (1 + 3.841458820694124 / units) AS middle,
-    1.959963984540054 * sqrt(centre * (1 - centre) / units + 0.960364705173531 / (units * units))
-      / (1 + 3.841458820694124 / units) AS wilson_half,
-    CASE WHEN units > 1 THEN sqrt(units / degrees * squares) / cases * CASE degrees WHEN 1 THEN 12.706205
-      WHEN 2 THEN 4.302653 WHEN 3 THEN 3.182446 WHEN 4 THEN 2.776445 ELSE 1.959963984540054 + 2.372271 / degrees
-      + 2.822499 / (degrees * degrees) + 2.555850 / (degrees * degrees * degrees)
-      + 1.589534 / (degrees * degrees * degrees * degrees) END END AS half
-  FROM summed
-), bounds AS (
-  SELECT run, variant, centre,
-    CASE method WHEN 'unknown' THEN 0.0 WHEN 't' THEN CASE WHEN centre > half THEN centre - half ELSE 0.0 END
-      ELSE middle - wilson_half END AS low,
-    CASE method WHEN 'unknown' THEN 1.0 WHEN 't' THEN CASE WHEN centre + half < 1 THEN centre + half ELSE 1.0 END
-      ELSE middle + wilson_half END AS high
-  FROM spread
-)"""
-
-
 def create_views(dialect: Dialect, columns: Iterable[Column]) -> Iterable[str]:
+    columns = list(columns)
+    generated = [(name, column.name, column.type) for name, column in named_metrics(columns)]
     yield "DROP VIEW IF EXISTS metrics"
     yield "DROP VIEW IF EXISTS predictions"
     yield predictions_view(dialect, columns)
-    yield metrics_view(dialect)
+    yield metrics.metrics_view(dialect, generated, any(column.kind == "tag" for column in columns))
 
 
 def type_of(value: object) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from abreast.errors import BadInput, StoreError, suggestion
-from abreast.store import lease, schema, sqlite
+from abreast.store import lease, logged, schema, sqlite
 from abreast.store.rows import Row, storable, to_json
 from abreast.store.writer import Lease, add_columns
 
@@ -344,6 +344,22 @@ class Store:
             add_columns(connection, [schema.Column("score", column, "real") for column in versions])
         self.close()
 
+    def log_metrics(self, run: str, variant: str | None, segment: str, values: Mapping[str, Any]) -> None:
+        """A row of a user's own in `metrics`, for a variant or for the run as a whole; it stays as long as the run."""
+        data, segment = logged.checked(values), logged.checked_segment(segment)
+        name = self.run(run)["run"]
+        with self.change() as connection:
+            found: list[Any] = connection.execute("SELECT run_id FROM runs WHERE run = ?", (name,)).fetchall()
+            if not found:
+                raise StoreError(f"{name} was deleted a moment ago", f"abreast runs --store {self.path}")
+            run_id = found[0][0]
+            index = None if variant is None else _variant_index(connection, run_id, name, variant)
+            columns = logged.columns_for(data)
+            _refuse_too_many(connection, columns)
+            add_columns(connection, columns)
+            connection.execute(schema.insert("logged_metrics"), (run_id, index, segment, time.time(), to_json(data)))
+        self.close()
+
     def revise(self, held: Lease, primary: str | None, baseline: str, spec: Mapping[str, Any]) -> None:
         """A run goes on under a spec whose scorers, primary or baseline may have changed meanwhile."""
         with self.change() as connection:
@@ -452,6 +468,23 @@ class Store:
 
 def _clean(value: Any) -> Any:
     return storable(value) if isinstance(value, str) else value
+
+
+def _variant_index(connection: apsw.Connection, run_id: int, run: str, variant: str) -> int:
+    rows: list[Any] = connection.execute("SELECT name, variant FROM variants WHERE run_id = ?", (run_id,)).fetchall()
+    known: dict[str, int] = dict(rows)
+    if not isinstance(variant, str) or variant not in known:
+        raise BadInput(f'log: {run} has no variant "{variant}"{suggestion(str(variant), known)}')
+    return known[variant]
+
+
+def _refuse_too_many(connection: apsw.Connection, columns: Sequence[schema.Column]) -> None:
+    known = {str(row[0]) for row in connection.execute("SELECT name FROM columns WHERE kind = 'metric'")}
+    if len(known | {column.name for column in columns}) > schema.MOST_LOGGED:
+        raise BadInput(
+            f"log: metrics would have more than {schema.MOST_LOGGED:,} columns of logged names",
+            "log many values under one name, as a mapping: it is kept as JSON",
+        )
 
 
 def _executed_by(run: str, owner: str) -> StoreError:

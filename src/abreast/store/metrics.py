@@ -1,0 +1,205 @@
+"""The view `metrics`: a row per run, variant and segment, derived from the rows, and the rows that users logged.
+
+`score_low` and `score_high` are the interval that reports show: Wilson where every score is 0 or 1, there is one
+repeat and no case has a group; else t over the means of cases, by groups where there are any.
+
+The steps are: trials, cases, groups, segments. In SQLite a condition on an outer query reaches no further than one
+`GROUP BY` deep, so all steps of one run are one subquery, asked for each run that is wanted (`_per_run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from abreast.store.dialect import Dialect, json_value, literal, quote
+
+# What is derived, and with which type it may be logged.
+NUMBERS = {
+    "n_predictions": "integer",
+    "n_successful": "integer",
+    "n_failed": "integer",
+    "accuracy": "real",
+    "score_mean": "real",
+    "score_low": "real",
+    "score_high": "real",
+    "avg_latency": "real",
+    "p50_latency": "real",
+    "p95_latency": "real",
+    "error_rate": "real",
+    "cost_usd": "real",
+    "cost_per_correct": "real",
+}
+OF_THE_ROW = ("run", "variant", "segment", "source")
+OF_THE_RUN = ("code_commit", "data_commit", "experiment_version")
+COLUMNS = (*OF_THE_ROW, *NUMBERS, *OF_THE_RUN)
+
+Generated = Sequence[tuple[str, str, str]]  # what a column is called, its key in the JSON, its type
+
+
+def metrics_view(dialect: Dialect, generated: Generated, tagged: bool) -> str:
+    """`tagged`: there is a case with tags; `generated`: the columns that users logged and abreast does not know."""
+    derived = _per_run if dialect == "sqlite" else _at_once
+    parts = [derived(False, generated), *([derived(True, generated)] if tagged else []), _logged(dialect, generated)]
+    if dialect == "sqlite":
+        parts.insert(0, _NOTHING.format(nulls=", ".join(["NULL"] * (len(COLUMNS) - 3 + len(generated)))))
+    names = ", ".join([*COLUMNS, *(quote(name) for name, _, _ in generated)])
+    return f"CREATE VIEW metrics ({names}) AS {' UNION ALL '.join(parts)}"
+
+
+# Its first part gives a UNION its collations. With those of plain columns SQLite sees that `segment = 'all'` and
+# `segment <> 'all'` exclude each other, and does not compute what nobody asked for.
+_NOTHING = "SELECT r.run, v.name, v.name, {nulls} FROM runs r JOIN variants v ON v.run_id = r.run_id WHERE 0"
+
+_SCORE = (
+    "CASE WHEN t.status = 'ok' THEN s.value WHEN t.status = 'error' AND t.error_blame = 'variant' THEN 0.0 END AS score"
+)
+_NEW = "t.reused_from IS NULL"  # reused answers add no latency and no cost
+_SUMS = ("trials", "successful", "failed", "score", "scored", "latency", "timed", "cost_usd", "priced")
+
+# By row number, not as the index goes: rows lie in the order they came, and each page is read once.
+_OF_THIS_RUN = "t.seq IN (SELECT seq FROM trials WHERE run_id = r.run_id)"
+
+
+def _steps(dialect: Dialect, tagged: bool) -> str:
+    """`WITH ... measured AS (...)`: a row per variant (and run, unless `r` is one) and segment, with all numbers.
+
+    The square of a unit's residual is summed without knowing the centre first: (S - nc)² = S² - 2c·Sn + c²n², where a
+    unit is a case, or the cases of one group. The quantile of t is an expansion around the normal one (1.95996), right
+    to four digits from 5 degrees of freedom on.
+    """
+    lite = dialect == "sqlite"
+    trial = "variant" if lite else "run_id, variant"
+    key = f"{trial}, segment" if tagged else trial
+    run = "" if lite else "t.run_id, "
+    runs = "" if lite else "JOIN runs r ON r.run_id = t.run_id"
+    case = "c.seq" if lite else "c.digest"
+    which = _OF_THIS_RUN if lite else "TRUE"
+    nulls = ", ".join(["NULL"] * (8 + len(_SUMS)))
+    return f"""WITH graded AS (
+  SELECT {run}t.variant, {case} AS case_key, c.case_group, c.tags, t.repeat, t.status, {_SCORE},
+    CASE WHEN {_NEW} AND t.status = 'ok' THEN t.service_s END AS latency,
+    CASE WHEN {_NEW} THEN t.cost_usd END AS cost_usd
+  FROM trials t {runs} JOIN cases c ON c.digest = t.case_digest
+  LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = r.primary_score
+  WHERE {which}{" AND c.tags <> '{}'" if tagged else ""}
+), by_case AS (
+  SELECT {trial}, MIN(case_group) AS case_group, {"MIN(tags) AS tags, " if tagged else ""}COUNT(*) AS trials,
+    COUNT(CASE WHEN status = 'ok' THEN 1 END) AS successful, COUNT(CASE WHEN status = 'error' THEN 1 END) AS failed,
+    SUM(score) AS score, COUNT(score) AS scored, AVG(score) AS mean,
+    MIN(CASE WHEN score IN (0.0, 1.0) THEN 1 WHEN score IS NOT NULL THEN 0 END) AS plain,
+    MAX(CASE WHEN score IS NOT NULL THEN repeat END) AS repeats,
+    SUM(latency) AS latency, COUNT(latency) AS timed, SUM(cost_usd) AS cost_usd, COUNT(cost_usd) AS priced
+  FROM graded GROUP BY {trial}, case_key
+), by_group AS (
+  SELECT {key}, case_group, {", ".join(f"SUM({name}) AS {name}" for name in _SUMS)},
+    COUNT(mean) AS cases, SUM(mean) AS total, SUM(mean * mean) AS squares, MIN(mean) AS lowest, MAX(mean) AS highest,
+    MIN(plain) AS plain, MAX(repeats) AS repeats
+  FROM {_unpivoted(dialect, "by_case") if tagged else "by_case"} GROUP BY {key}, case_group
+), answered AS (
+  SELECT {run}t.variant, {"c.tags, " if tagged else ""}t.service_s AS latency
+  FROM trials t{" JOIN cases c ON c.digest = t.case_digest" if tagged else ""}
+  WHERE {which} AND {_NEW} AND t.status = 'ok' AND t.service_s IS NOT NULL
+), ranked AS (
+  SELECT {key}, latency, CUME_DIST() OVER (PARTITION BY {key} ORDER BY latency) AS share
+  FROM {_unpivoted(dialect, "answered") if tagged else "answered"}
+), either AS (
+  SELECT *, NULL AS p50, NULL AS p95 FROM by_group UNION ALL
+  SELECT {key}, {nulls}, MIN(latency), MIN(CASE WHEN share >= 0.95 THEN latency END) FROM ranked
+  WHERE share >= 0.5 GROUP BY {key}
+), summed AS (
+  SELECT {key}, {", ".join(f"SUM({name}) AS {name}" for name in _SUMS)}, SUM(cases) AS cases,
+    1.0 * SUM(CASE WHEN case_group IS NULL THEN cases WHEN cases > 0 THEN 1 END) AS units,
+    SUM(CASE WHEN case_group IS NOT NULL THEN cases ELSE 0 END) AS grouped,
+    SUM(total) / NULLIF(SUM(cases), 0) AS centre,
+    SUM(CASE WHEN case_group IS NULL THEN squares ELSE total * total END) AS s_s,
+    SUM(CASE WHEN case_group IS NULL THEN total ELSE total * cases END) AS s_n,
+    SUM(CASE WHEN case_group IS NULL THEN cases ELSE 1.0 * cases * cases END) AS n_n,
+    MIN(CASE WHEN case_group IS NULL THEN lowest WHEN cases > 0 THEN total / cases END) AS lowest,
+    MAX(CASE WHEN case_group IS NULL THEN highest WHEN cases > 0 THEN total / cases END) AS highest,
+    MIN(plain) AS plain, MAX(repeats) AS repeats, MAX(p50) AS p50, MAX(p95) AS p95
+  FROM either GROUP BY {key}
+), spread AS (
+  SELECT *, units - 1 AS degrees,
+    CASE WHEN centre IS NULL THEN NULL WHEN plain = 1 AND repeats = 0 AND grouped = 0 THEN 'wilson'
+      WHEN units < 2 THEN 'unknown' WHEN highest - lowest < 1e-9 THEN 'wilson' ELSE 't' END AS method,
+    s_s - 2 * centre * s_n + centre * centre * n_n AS residuals
+  FROM summed
+), widths AS (
+  SELECT *, (centre + 1.920729410347062 / units) / (1 + 3.841458820694124 / units) AS middle,
+    1.959963984540054 * sqrt(centre * (1 - centre) / units + 0.960364705173531 / (units * units))
+      / (1 + 3.841458820694124 / units) AS wilson_half,
+    CASE WHEN method = 't' AND residuals > 0 THEN sqrt(units / degrees * residuals) / cases * CASE degrees
+      WHEN 1 THEN 12.706205 WHEN 2 THEN 4.302653 WHEN 3 THEN 3.182446 WHEN 4 THEN 2.776445
+      ELSE 1.959963984540054 + 2.372271 / degrees + 2.822499 / (degrees * degrees)
+      + 2.555850 / (degrees * degrees * degrees) + 1.589534 / (degrees * degrees * degrees * degrees) END
+      ELSE 0.0 END AS half
+  FROM spread
+), measured AS (
+  SELECT {key}, trials AS n_predictions, successful AS n_successful, failed AS n_failed,
+    score / NULLIF(scored, 0) AS accuracy, centre AS score_mean,
+    CASE method WHEN 'unknown' THEN 0.0 WHEN 't' THEN CASE WHEN centre > half THEN centre - half ELSE 0.0 END
+      WHEN 'wilson' THEN middle - wilson_half END AS score_low,
+    CASE method WHEN 'unknown' THEN 1.0 WHEN 't' THEN CASE WHEN centre + half < 1 THEN centre + half ELSE 1.0 END
+      WHEN 'wilson' THEN middle + wilson_half END AS score_high,
+    latency / NULLIF(timed, 0) AS avg_latency, p50 AS p50_latency, p95 AS p95_latency,
+    1.0 * failed / NULLIF(successful + failed, 0) AS error_rate, cost_usd,
+    CASE WHEN priced = successful THEN cost_usd / NULLIF(score, 0) END AS cost_per_correct
+  FROM widths
+)"""
+
+
+def _unpivoted(dialect: Dialect, source: str) -> str:
+    """Each row as often as it has tags, with `segment`: `category=navigate`."""
+    if dialect == "sqlite":
+        return f"(SELECT o.*, j.key || '=' || j.value AS segment FROM {source} o CROSS JOIN json_each(o.tags) j)"
+    pointer = "'/' || replace(replace(tag, '~', '~0'), '/', '~1')"
+    return (
+        f"(SELECT *, tag || '=' || json_extract_string(tags, {pointer}) AS segment "
+        f"FROM (SELECT *, unnest(json_keys(tags)) AS tag FROM {source}))"
+    )
+
+
+def _of_the_run(dialect: Dialect) -> list[str]:
+    return [*(json_value(dialect, "r.provenance", key, "text") for key in ("commit", "data_hash")), "r.label"]
+
+
+def _per_run(tagged: bool, generated: Generated) -> str:
+    """For SQLite: the numbers of a run travel as JSON, by segment, because no subquery of its FROM knows the run."""
+    segment = "segment" if tagged else literal("all")
+    packed = f"SELECT json_group_object({segment}, json_array(variant, {', '.join(NUMBERS)}))"
+    columns = ["r.run AS run", "v.name AS variant", "CAST(j.key AS TEXT) AS segment", "'derived' AS source"]
+    columns += [f"json_extract(j.value, '$[{place}]') AS {name}" for place, name in enumerate(NUMBERS, 1)]
+    columns += [f"{value} AS {name}" for name, value in zip(OF_THE_RUN, _of_the_run("sqlite"), strict=True)]
+    if not tagged:
+        columns[2] = "'all' AS segment"
+    found = (
+        f"FROM runs r CROSS JOIN json_each(({_steps('sqlite', tagged)} {packed} FROM measured)) j "
+        "CROSS JOIN variants v ON v.run_id = r.run_id AND v.variant = json_extract(j.value, '$[0]')"
+    )
+    nulls = "".join(", NULL" for _ in generated)
+    if not tagged:
+        return f"SELECT {', '.join(columns)}{nulls} {found}"
+    # DISTINCT changes nothing but that SQLite keeps this subquery apart, and can leave it out (see _NOTHING).
+    return f"SELECT *{nulls} FROM (SELECT DISTINCT {', '.join(columns)} {found}) WHERE segment <> 'all'"
+
+
+def _at_once(tagged: bool, generated: Generated) -> str:
+    """For DuckDB, which sees through it all."""
+    numbers = [f"CAST(m.{name} AS BIGINT)" if kind == "integer" else f"m.{name}" for name, kind in NUMBERS.items()]
+    columns = ["r.run", "v.name", "m.segment" if tagged else "'all'", "'derived'", *numbers, *_of_the_run("duckdb")]
+    return (
+        f"(SELECT {', '.join(columns)}{''.join(', NULL' for _ in generated)} "
+        f"FROM ({_steps('duckdb', tagged)} SELECT * FROM measured) m JOIN runs r ON r.run_id = m.run_id "
+        "JOIN variants v ON v.run_id = m.run_id AND v.variant = m.variant)"
+    )
+
+
+def _logged(dialect: Dialect, generated: Generated) -> str:
+    values = [json_value(dialect, "l.data", name, kind) for name, kind in NUMBERS.items()]
+    for name, value in zip(OF_THE_RUN, _of_the_run(dialect), strict=True):
+        values.append(f"COALESCE({json_value(dialect, 'l.data', name, 'text')}, {value})")
+    values += [json_value(dialect, "l.data", key, kind) for _, key, kind in generated]
+    return (
+        f"SELECT r.run, v.name, l.segment, 'logged', {', '.join(values)} FROM logged_metrics l "
+        "JOIN runs r ON r.run_id = l.run_id LEFT JOIN variants v ON v.run_id = l.run_id AND v.variant = l.variant"
+    )

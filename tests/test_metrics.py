@@ -1,0 +1,459 @@
+"""The view `metrics`: a row per run, variant and segment, always as the rows say, and what users logged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+import duckdb
+import numpy as np
+import pytest
+
+from abreast import Experiment, Result
+from abreast.errors import BadInput
+from abreast.stats import wilson
+from abreast.store import open_store, schema
+from conftest import Folder
+
+ENGINES = ["results.db", "results.duckdb"]
+CONTRACT = [
+    *("run", "variant", "segment", "source", "n_predictions", "n_successful", "n_failed", "accuracy", "score_mean"),
+    *("score_low", "score_high", "avg_latency", "p50_latency", "p95_latency", "error_rate"),
+    *("cost_usd", "cost_per_correct", "code_commit", "data_commit", "experiment_version"),
+]
+
+TAGGED = """\
+name: tagged
+cases: cases.jsonl
+repeats: {repeats}
+variants:
+  plain: {{target: simulated, accuracy: 0.6, cost_usd: 0.01, errors: {{refused: 0.1, crash: 0.1}}}}
+  better: {{target: simulated, accuracy: 0.9, errors: {{skipped: 0.2}}}}
+scorers: [exact, text]
+store: {store}
+"""
+
+
+def tagged(folder: Folder, store: str, repeats: int = 1, count: int = 60) -> None:
+    """A run whose cases have two tags, one tag or none, and some a group."""
+    lines = []
+    for n in range(count):
+        tags = {"category": ("navigate", "edit", "search")[n % 3]} if n % 10 else {}
+        tags |= {"level": "hard"} if n % 4 == 0 else {}
+        group = {"group": f"g{n // 3}"} if n % 3 == 0 and repeats > 1 else {}
+        lines.append({"id": f"c{n}", "input": f"question {n}", "expected": "yes", "tags": tags, **group})
+    folder.write("cases.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    folder.write("tagged.yaml", TAGGED.format(repeats=repeats, store=store))
+    done = folder.abreast("run", "tagged.yaml", "--quiet")
+    assert done.code == 0, done.err
+
+
+def by_hand(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What one gets from the rows of `predictions`."""
+    scores = [row["score"] for row in rows if row["score"] is not None]
+    cases: dict[str, list[float]] = {}
+    for row in rows:
+        if row["score"] is not None:
+            cases.setdefault(row["case_id"], []).append(row["score"])
+    latencies = sorted(row["service_s"] for row in rows if row["status"] == "ok" and row["service_s"] is not None)
+    costs = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
+    good = sum(row["status"] == "ok" for row in rows)
+    bad = sum(row["status"] == "error" for row in rows)
+
+    def rank(share: float) -> float | None:
+        return latencies[math.ceil(share * len(latencies) - 1e-9) - 1] if latencies else None
+
+    return {
+        "n_predictions": len(rows),
+        "n_successful": good,
+        "n_failed": bad,
+        "accuracy": sum(scores) / len(scores) if scores else None,
+        "score_mean": sum(sum(each) / len(each) for each in cases.values()) / len(cases) if cases else None,
+        "avg_latency": sum(latencies) / len(latencies) if latencies else None,
+        "p50_latency": rank(0.5),
+        "p95_latency": rank(0.95),
+        "error_rate": bad / (good + bad) if good + bad else None,
+        "cost_usd": sum(costs) if costs else None,
+        "cost_per_correct": sum(costs) / sum(scores) if costs and len(costs) == good and sum(scores) else None,
+    }
+
+
+def segments_of(folder: Folder, store: str) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in folder.sql("select * from predictions", store):
+        tags = [f"{key[4:]}={value}" for key, value in row.items() if key.startswith("tag_") and value is not None]
+        for segment in ["all", *tags]:
+            found.setdefault((row["run"], row["variant"], segment), []).append(row)
+    return found
+
+
+def check_against_the_rows(folder: Folder, store: str) -> dict[tuple[str, str, str], dict[str, Any]]:
+    wanted = segments_of(folder, store)
+    rows = folder.sql("select * from metrics where source = 'derived'", store)
+    found = {(row["run"], row["variant"], row["segment"]): row for row in rows}
+    assert len(found) == len(rows)
+    assert found.keys() == wanted.keys()
+    for key, trials in wanted.items():
+        for name, value in by_hand(trials).items():
+            same = value if value is None else pytest.approx(value, abs=1e-9)
+            assert found[key][name] == same, (key, name)
+    return found
+
+
+@pytest.mark.parametrize("store", ENGINES)
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_every_tag_has_rows_of_its_own_with_the_numbers_of_its_trials(folder: Folder, store: str, repeats: int) -> None:
+    tagged(folder, store, repeats)
+    found = check_against_the_rows(folder, store)
+    assert {segment for _, _, segment in found} == {
+        *("all", "category=navigate", "category=edit", "category=search", "level=hard")
+    }
+    assert list(next(iter(found.values()))) == CONTRACT
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_the_interval_of_a_segment_is_that_of_its_own_cases(folder: Folder, store: str) -> None:
+    tagged(folder, store)
+    for (_, _, segment), row in check_against_the_rows(folder, store).items():
+        trials = [
+            one["score"]
+            for one in segments_of(folder, store)[row["run"], row["variant"], segment]
+            if one["score"] is not None
+        ]
+        low, high = wilson(sum(trials), len(trials)).low, wilson(sum(trials), len(trials)).high
+        assert (row["score_low"], row["score_high"]) == (pytest.approx(low), pytest.approx(high)), row
+
+
+def rounded(rows: list[dict[str, Any]], without: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """In the order of their columns; the last digit of a sum depends on the order of its terms."""
+    numbers = [
+        {
+            key: round(value, 9) if isinstance(value, float) else value
+            for key, value in row.items()
+            if key not in without
+        }
+        for row in rows
+    ]
+    return sorted(numbers, key=lambda row: [str(value) for value in row.values()])
+
+
+def test_both_engines_have_the_same_segments(folder: Folder) -> None:
+    told = []
+    for store in ENGINES:
+        tagged(folder, store, repeats=3)
+        moving = ("run", "avg_latency", "p50_latency", "p95_latency")
+        told.append(rounded(folder.sql("select * from metrics", store), moving))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_after_a_rescore_the_numbers_are_new_and_logged_rows_stay(folder: Folder, store: str) -> None:
+    lines = [
+        {"id": f"c{n}", "input": "?", "expected": "Yes", "tags": {"half": "first" if n < 5 else "second"}}
+        for n in range(10)
+    ]
+    folder.write("cases.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    folder.write("mine.py", "def answer(case):\n    return 'yes' if case.id < 'c5' else 'no'\n")
+    spec = {
+        "cases": "cases.jsonl",
+        "target": "python:mine:answer",
+        "variants": {"one": {}},
+        "scorers": ["exact"],
+        "store": store,
+    }
+    folder.write("spec.json", json.dumps(spec))
+    assert folder.abreast("run", "spec.json", "--quiet").code == 0
+    with open_store(folder.path / store) as opened:
+        opened.log_metrics("latest", "one", "half=first", {"accuracy": 0.25, "judge": "human"})
+    wanted = "select segment, accuracy from metrics where source = 'derived' order by segment"
+    assert [row["accuracy"] for row in folder.sql(wanted, store)] == [0.0, 0.0, 0.0]
+    folder.write("spec.json", json.dumps({**spec, "scorers": ["text"]}))
+    assert folder.abreast("rescore", "latest", "--store", store).code == 0
+    assert folder.sql(wanted, store) == [
+        {"segment": "all", "accuracy": 0.5},
+        {"segment": "half=first", "accuracy": 1.0},
+        {"segment": "half=second", "accuracy": 0.0},
+    ]
+    check_against_the_rows(folder, store)
+    assert folder.sql("select variant, segment, accuracy, judge from metrics where source = 'logged'", store) == [
+        {"variant": "one", "segment": "half=first", "accuracy": 0.25, "judge": "human"}
+    ]
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_conditions_on_run_variant_and_segment_choose_rows_and_change_none(folder: Folder, store: str) -> None:
+    for repeats in (1, 2):
+        tagged(folder, store, repeats, count=20)
+    rows = folder.sql("select * from metrics", store)
+    assert len({row["run"] for row in rows}) == 2
+    for name in ("run", "variant", "segment"):
+        for value in {row[name] for row in rows}:
+            wanted = [row for row in rows if row[name] == value]
+            found = folder.sql(f"select * from metrics where {name} = '{value}'", store)
+            assert rounded(found) == rounded(wanted)
+    for condition in ("segment <> 'all'", "segment like 'category%'", "segment in ('all', 'level=hard')"):
+        count = len(folder.sql(f"select * from metrics where {condition}", store))
+        assert folder.sql(f"select sum({condition}) as n from (select segment from metrics)", store) == [{"n": count}]
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_any_tag_makes_a_segment_however_odd_and_however_many(folder: Folder, store: str) -> None:
+    tags = {name: f"a {name}" for name in ("größe", "a.b", "a/b", "~t", "it's", "two words", "*", "$", "[0]", "order")}
+    tags |= {f"key{number}": "x" for number in range(600)}
+    lines = [{"id": f"c{n}", "input": "?", "expected": "yes", "tags": {**tags, "own": f"v{n}"}} for n in range(30)]
+    folder.write("cases.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    folder.write("odd.yaml", f"cases: cases.jsonl\nvariants: {{one: {{target: simulated}}}}\nstore: {store}\n")
+    assert folder.abreast("run", "odd.yaml", "--quiet").code == 0
+    start = time.perf_counter()
+    rows = {row["segment"]: row["n_predictions"] for row in folder.sql("select * from metrics", store)}
+    assert time.perf_counter() - start < 20
+    assert len(rows) == 1 + len(tags) + 30
+    assert all(rows[f"{key}={value}"] == 30 for key, value in tags.items())
+    assert rows["own=v7"] == 1
+
+
+def test_any_sqlite_client_reads_the_segments(folder: Folder) -> None:
+    tagged(folder, "results.db")
+    with contextlib.closing(sqlite3.connect(folder.path / "results.db")) as connection:
+        found = connection.execute("select segment, n_predictions from metrics where variant = 'plain'").fetchall()
+    assert dict(found)["level=hard"] == 15
+
+
+# -- what users log ----------------------------------------------------------------------------------------------------
+
+
+def finished(folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch) -> Result:
+    """A run of two variants, from Python."""
+    monkeypatch.chdir(folder.path)
+    return Experiment(
+        cases=[{"id": f"c{n}", "input": "?", "expected": "yes", "tags": {"kind": "a"}} for n in range(4)],
+        variants={"plain": {"accuracy": 0.5}, "better": {"accuracy": 1.0}},
+        target="simulated",
+        scorers=["exact"],
+        store=store,
+        base=folder.path,
+    ).run()
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_what_is_logged_stands_beside_what_is_derived_with_its_types(
+    folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = finished(folder, store, monkeypatch)
+    values = {
+        "accuracy": 0.75,
+        "n_failed": 3,
+        "agreement": 0.5,
+        "raters": 2,
+        "large": 2**62,
+        "blind": True,
+        "comment": "fine",
+        "nothing": None,
+        "unknown": float("nan"),
+        "confusion": {"yes": [1, 2], "no": [float("nan")]},
+        "from_numpy": np.float64(0.25),
+    }
+    result.log(values, variant="better", segment="kind=a")
+    result.log({"agreement": 0.25})
+    result.log({"agreement": 0.25})
+    first, *others = folder.sql("select * from metrics where source = 'logged' order by agreement desc", store)
+    kept = {
+        "accuracy": 0.75,
+        "n_failed": 3,
+        "agreement": 0.5,
+        "raters": 2,
+        "large": 2**62,
+        "comment": "fine",
+        "nothing": None,
+        "unknown": None,
+        "confusion": '{"yes":[1,2],"no":[null]}',
+        "from_numpy": 0.25,
+        "run": result.run,
+        "variant": "better",
+        "segment": "kind=a",
+        "n_successful": None,
+    }
+    assert {key: first[key] for key in kept} == kept
+    assert {key: type(first[key]) for key in kept} == {key: type(value) for key, value in kept.items()}
+    assert bool(first["blind"]) is True
+    assert [(row["variant"], row["segment"], row["agreement"]) for row in others] == [(None, "all", 0.25)] * 2
+    assert list(first)[: len(CONTRACT)] == CONTRACT
+    assert first["data_commit"] is not None
+    derived = folder.sql("select * from metrics where source = 'derived'", store)
+    assert len(derived) == 4
+    assert {row["agreement"] for row in derived} == {None}
+
+
+ODD_NAMES = [
+    "order",
+    "group",
+    "größe",
+    "名前",
+    "two words",
+    "it's",
+    'a "quoted" one',
+    "a.b",
+    "a/b",
+    "~t",
+    "*",
+    "Note",
+    "note",
+]
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_any_name_can_be_logged(folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = finished(folder, store, monkeypatch)
+    result.log({name: f"value of {name}" for name in ODD_NAMES})
+    (row,) = folder.sql("select * from metrics where source = 'logged'", store)
+    for name in ODD_NAMES:
+        assert row["Note_2" if name == "Note" else name] == f"value of {name}"
+    assert len(folder.sql("select * from predictions", store)) == 8
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_a_column_whose_logged_values_change_their_type_holds_them_all(
+    folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = finished(folder, store, monkeypatch)
+    for number, value in enumerate([1, 2.5, "text", None]):
+        result.log({"number": number, "mixed": value})
+    found = folder.sql("select mixed from metrics where source = 'logged' order by number", store)
+    assert [str(row["mixed"]) for row in found] == ["1", "2.5", "text", "None"]
+
+
+def test_what_cannot_be_logged_is_refused_with_what_to_write_instead(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = finished(folder, "results.db", monkeypatch)
+    for values, said in [
+        ({}, "a mapping"),
+        ([1], "a mapping"),
+        ({"": 1}, "not a name"),
+        ({" ": 1}, "not a name"),
+        ({3: 1}, "not a name"),
+        ({"a\0b": 1}, "not a name"),
+        ({"x" * 300: 1}, "300 characters"),
+        ({"segment": "x"}, "segment"),
+        ({"Run": "x"}, "Run"),
+        ({"Accuracy": 1}, '"accuracy"'),
+        ({"accuracy": "high"}, "accuracy must be a number"),
+        ({"accuracy": True}, "accuracy must be a number"),
+        ({"n_failed": 1.5}, "n_failed must be a whole number"),
+        ({"code_commit": 5}, "code_commit must be text"),
+        ({"x": float("inf")}, "x is inf"),
+        ({f"k{number}": 1 for number in range(1001)}, "1,000 columns"),
+    ]:
+        with pytest.raises(BadInput) as caught:
+            result.log(values)  # type: ignore[arg-type]
+        assert said in caught.value.message + caught.value.fix, values
+        assert caught.value.fix
+    for segment in ("", " ", None, "a\0b"):
+        with pytest.raises(BadInput, match="segment"):
+            result.log({"x": 1}, segment=segment)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=r'no variant "beter" \(did you mean "better"'):
+        result.log({"x": 1}, variant="beter")
+    assert folder.sql("select * from logged_metrics") == []
+    assert folder.sql("select * from columns where kind = 'metric'") == []
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_with_its_run_a_logged_row_is_deleted_and_no_other(
+    folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = finished(folder, store, monkeypatch), finished(folder, store, monkeypatch)
+    for result in (one, other):
+        result.log({"x": 1}, variant="plain")
+    wanted = "select run from metrics where source = 'logged' order by run"
+    assert [row["run"] for row in folder.sql(wanted, store)] == sorted([one.run, other.run])
+    assert folder.abreast("delete", "--store", store, one.run).code == 0
+    assert folder.sql(wanted, store) == [{"run": other.run}]
+    assert folder.sql("select count(*) as n from logged_metrics", store) == [{"n": 1}]
+    if store.endswith("duckdb"):
+        with duckdb.connect(str(folder.path / store), read_only=True) as client:
+            assert client.execute("select count(*) from logged_metrics").fetchall() == [(1,)]
+    with pytest.raises(BadInput, match="no run"):
+        one.log({"x": 2})
+
+
+def test_a_logged_row_stays_when_its_run_goes_on(folder: Folder) -> None:
+    folder.cases(6)
+    folder.write(
+        "spec.yaml", "cases: cases.jsonl\nvariants: {one: {target: simulated, cost_usd: 1}}\nscorers: [exact]\n"
+    )
+    assert folder.abreast("run", "spec.yaml", "--quiet", "--budget", "3", "--parallel", "1", "--yes").code == 3
+    with open_store(folder.path / "results.db") as store:
+        store.log_metrics("latest", None, "all", {"note": "halfway"})
+    assert folder.abreast("run", "spec.yaml", "--quiet", "--yes").code == 0
+    assert folder.sql("select segment, note from metrics where source = 'logged'") == [
+        {"segment": "all", "note": "halfway"}
+    ]
+    assert folder.sql("select n_predictions from metrics where source = 'derived'") == [{"n_predictions": 6}]
+
+
+def made_older(path: Path) -> None:
+    """The same file as the second format had it."""
+    connection = apsw.Connection(str(path))
+    connection.execute("DROP VIEW metrics; DROP VIEW predictions; DROP TABLE logged_metrics")
+    connection.execute("ALTER TABLE trials DROP COLUMN block")
+    connection.execute("CREATE VIEW predictions AS SELECT 1 AS one; CREATE VIEW metrics AS SELECT 1 AS one")
+    connection.execute("PRAGMA user_version=2")
+    connection.close()
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_a_store_of_an_older_abreast_gets_segments_and_can_be_logged_into(folder: Folder, store: str) -> None:
+    tagged(folder, store)
+    before = rounded(folder.sql("select * from metrics", store))
+    made_older(folder.path / (store + ".journal" if store.endswith("duckdb") else store))
+    if store.endswith("duckdb"):
+        with duckdb.connect(str(folder.path / store)) as connection:
+            connection.execute("DROP VIEW metrics; DROP VIEW predictions; DROP TABLE logged_metrics")
+    assert rounded(folder.sql("select * from metrics", store)) == before
+    with open_store(folder.path / store) as opened:
+        opened.log_metrics("latest", "plain", "all", {"x": 1})
+    assert folder.sql("select x from metrics where source = 'logged'", store) == [{"x": 1}]
+
+
+def test_as_many_logged_columns_as_may_be_make_a_view_that_can_be_read() -> None:
+    columns = [schema.Column("metric", f"k{number}", "integer") for number in range(schema.MOST_LOGGED)]
+    with contextlib.closing(apsw.Connection(":memory:")) as connection:
+        for statement in [*schema.create_tables(), *schema.create_views("sqlite", columns)]:
+            connection.execute(statement)
+        assert connection.execute("SELECT * FROM metrics").fetchall() == []
+
+
+def test_many_trials_are_summed_quickly_and_what_is_not_asked_for_is_not_summed(folder: Folder) -> None:
+    tagged(folder, "results.db")
+    with contextlib.closing(apsw.Connection(str(folder.path / "results.db"))) as connection:
+        names = ", ".join(name for name in schema.TABLES["trials"] if name != "position")
+        connection.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) INSERT INTO trials "
+            f"(position, {names}) SELECT position + 1000 * i, {names} FROM trials CROSS JOIN n"
+        )
+
+        def steps(condition: str) -> int:
+            """What SQLite does for it, in its own instructions: a measure without a clock."""
+            counted = 0
+
+            def count() -> bool:
+                nonlocal counted
+                counted += 1
+                return False
+
+            connection.set_progress_handler(count, 1000)
+            connection.execute(f"SELECT * FROM metrics {condition}").fetchall()
+            connection.set_progress_handler(None)
+            return counted
+
+        everything = steps("")
+        assert steps("WHERE segment = 'all'") < 0.5 * everything
+        assert steps("WHERE segment = 'level=hard'") < 0.8 * everything
+        assert steps("WHERE run = 'another'") < 0.01 * everything
+        assert everything < 20_000  # 24,120 trials: some five hundred instructions for each
