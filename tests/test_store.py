@@ -511,11 +511,10 @@ def test_the_interval_in_metrics_is_that_of_the_report(
     folder.write("spec.json", json.dumps(spec))
     (told,) = folder.abreast("run", "spec.json", "--quiet", "--json").json
     rows = {row["variant"]: row for row in folder.sql("select * from metrics", store)}
-    for variant in told["variants"]:
-        row = rows[variant["variant"]]
-        assert row["score_mean"] == pytest.approx(variant["score"], abs=1e-9), variant
-        assert row["score_low"] == pytest.approx(variant["low"], abs=2e-4), variant
-        assert row["score_high"] == pytest.approx(variant["high"], abs=2e-4), variant
+    for name, variant in told["variants"].items():
+        row, score = rows[name], variant["scores"]["grade"]
+        assert row["score_mean"] == pytest.approx(score["mean"], abs=1e-9), name
+        assert [row["score_low"], row["score_high"]] == pytest.approx(score["interval"], abs=2e-4), name
 
 
 @pytest.mark.parametrize("store", ENGINES)
