@@ -370,12 +370,16 @@ def test_resume_says_that_an_edited_spec_is_not_what_goes_on(bench: Bench) -> No
     assert not any("three" in call for call in bench.calls)
 
 
-def test_a_resumed_run_has_one_report_of_the_whole(bench: Bench) -> None:
+def test_a_resumed_run_has_a_report_of_the_whole_beside_the_earlier_one(bench: Bench) -> None:
     bench.spec["target"] = "python:mine:fails"
     bench.run()
-    (report,) = bench.folder.path.glob("runs/*/*")
-    assert "1 of 4 cases is not compared: 1 failed by infrastructure" in report.read_text()
+    (report,) = bench.folder.path.glob("runs/*/*.html")
+    before = report.read_text()
+    assert "1 of 4 cases is not compared: 1 failed by infrastructure" in before
     (bench.folder.path / "mended").touch()
-    assert bench.folder.abreast("resume").code == 0
-    assert list(bench.folder.path.glob("runs/*/*")) == [report]
-    assert "not compared" not in report.read_text()
+    done = bench.folder.abreast("resume")
+    assert done.code == 0
+    assert report.read_text() == before
+    whole = report.with_name("report-2.html")
+    assert str(whole.relative_to(bench.folder.path)) in done.out
+    assert "not compared" not in whole.read_text()
