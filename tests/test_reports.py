@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from abreast import Experiment
+from abreast.errors import BadInput
 from conftest import Folder
 from scripted import pairs, scripted
 
@@ -154,6 +156,24 @@ def test_reports_of_one_run_never_touch_each_other(folder: Folder) -> None:
     assert len(list((folder.path / "runs").rglob("*.html"))) == 2, "nothing new, no new file"
     folder.abreast("run", "spec.yaml", "--quiet", "--fresh")
     assert {path: path.read_bytes() for path in after} == after
+
+
+def test_in_python_a_result_and_an_experiment_give_their_report_as_text(folder: Folder) -> None:
+    folder.cases(12)
+    experiment = Experiment(
+        cases="cases.jsonl",
+        variants={"a": {"accuracy": 0.5}, "b": {"accuracy": 1.0}},
+        target="simulated",
+        scorers=["exact"],
+        base=folder.path,
+    )
+    result = experiment.run()
+    found = strictly(result.report("json"))
+    assert (found["run"], len(found["trials"])) == (result.run, 24)
+    assert strictly(experiment.report(format="json")) == found
+    assert "b against a" in result.report()
+    with pytest.raises(BadInput, match='no format jsn \\(did you mean "json"'):
+        result.report("jsn")
 
 
 def test_scoring_anew_makes_a_new_page(folder: Folder) -> None:

@@ -11,7 +11,7 @@ from abreast.model import Failure, Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class InFlight:
+class Flown:
     """How many were asked for (None: to be found out), how many there were on average, and how many at most."""
 
     asked: int | None

@@ -16,7 +16,7 @@ from typing import Any
 from abreast.errors import StoreError
 from abreast.execute.deciding import Deciding, Decision, Stop
 from abreast.execute.estimate import Spent
-from abreast.execute.flying import Flying, InFlight
+from abreast.execute.flying import Flown, Flying
 from abreast.execute.job import Job
 from abreast.execute.limits import Limit
 from abreast.execute.limits.assembly import Surroundings, assemble
@@ -48,7 +48,7 @@ class Ending:
     why: str
     fix: str
     executed: int
-    in_flight: InFlight
+    in_flight: Flown
     error: StoreError | None = None
     decision: Decision | None = None
     saved: int = 0  # trials that were not needed
@@ -214,7 +214,7 @@ class Execution:
                     scheduler.stop("warmup", *cold)
                 await scheduler.run()
             finally:
-                in_flight = InFlight(asked_in_flight(self.limits, self.targets), flying.mean, flying.most)
+                in_flight = Flown(asked_in_flight(self.limits, self.targets), flying.mean, flying.most)
                 if flying.most:
                     mean = round(in_flight.mean, 2)
                     listener.event("in_flight", asked=in_flight.asked, mean=mean, most=in_flight.most)

@@ -135,12 +135,12 @@ class Experiment:
             raise KeyboardInterrupt
         return result
 
-    def report(self, run: str = "latest") -> str:
-        """The terminal report of a stored run, as text."""
-        from abreast.report.terminal import as_text  # late: most runs are read, not printed
+    def report(self, run: str = "latest", format: str = "terminal", all_pairs: bool = False) -> str:
+        """The report of a stored run as text: terminal, markdown, json, csv, junit or html."""
+        from abreast.report import formats  # late: most runs are read, not printed
 
         with open_store(self._store_path(None)) as store:
-            return as_text(analyse(store, run))
+            return formats.text(formats.Asked(analyse(store, run, all_pairs)), format)
 
     def against_itself(self) -> Experiment:
         """The baseline under two names: an experiment that must find nothing."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from abreast.analyse import Analysis
 from abreast.errors import StoreError
-from abreast.execute import Decision, InFlight, Listener
+from abreast.execute import Decision, Flown, Listener
 from abreast.report.sentence import verdict_lines
 from abreast.store import Store, open_store
 
@@ -56,7 +56,7 @@ class Result:
     done_before: int
     stopped: str | None
     fix: str
-    in_flight: InFlight
+    in_flight: Flown
     analysis: Analysis
     decision: Decision | None = None  # why it stopped early
     saved: int = 0  # trials that were not needed
@@ -68,6 +68,12 @@ class Result:
     def verdict(self) -> str:
         """The verdict in words, a line for each variant against the baseline."""
         return "\n".join(verdict_lines(self.analysis))
+
+    def report(self, format: str = "terminal") -> str:
+        """The whole report as text: terminal, markdown, json, csv, junit or html."""
+        from abreast.report import formats
+
+        return formats.text(formats.Asked(self.analysis), format)
 
     def rows(self) -> list[dict[str, Any]]:
         """Every trial of this run, in plan order, with the columns of `predictions`."""

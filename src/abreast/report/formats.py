@@ -64,6 +64,8 @@ def _draws_pixels() -> bool:
 
 def text(asked: Asked, form: str) -> str:
     """The report in a format that is text."""
+    if form not in TEXTS:
+        raise BadInput(f"no format {form}{suggestion(form, TEXTS)}", f"write {', '.join(TEXTS)}")
     return TEXTS[form][1](asked)
 
 
