@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,13 +18,12 @@ from abreast.report.sentence import failure, many
 from abreast.report.visible import visible
 from abreast.stats.values import ROUNDING
 
-ANSWERS = 2_600_000  # bytes of a page for what was asked and answered
+ANSWERS = 3_000_000  # bytes of a page for what was asked and answered
 LINES = 1_300_000  # and for the list of cases
 LISTED = 20  # comparisons whose cases are listed
 TOGETHER = 3  # variants side by side where nothing is compared
 _LINE = 130  # bytes of a line of the list besides its words
 _BATCH = 200  # cases read at once
-_DIFFICULT = 60_000  # steps of a comparison of words, beyond which it is one of lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +262,10 @@ _FIELDS = "SELECT t.position, t.status, t.error_kind, t.error_blame, " + ", ".jo
         "CASE WHEN json_type(c.expected) = 'text' THEN json_extract(c.expected, '$') ELSE c.expected END",
     )
 )
-_SOURCE = (
-    " FROM json_each(?) j JOIN trials t ON t.run_id = ? AND t.position = j.value "
-    "JOIN cases c ON c.digest = t.case_digest LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position"
+_SOURCE = (  # CROSS says in which order SQLite goes, else it reads all trials
+    " FROM json_each(?) j CROSS JOIN trials t ON t.run_id = ? AND t.position = j.value "
+    "CROSS JOIN cases c ON c.digest = t.case_digest "
+    "LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position"
 )
 
 
@@ -394,14 +393,10 @@ _WORD = re.compile(r"\s*\S+")
 
 
 def _diff(one: Answered, other: Answered) -> tuple[tuple[str, str], ...]:
-    """What was taken out and put in, by words, or by lines where that would take long; nothing if they are alike."""
+    """What was taken out and put in, word by word; nothing if they are alike."""
     if not (one.ok and other.ok) or one.text == other.text:
         return ()
-    before, after = _WORD.findall(one.text), _WORD.findall(other.text)
-    there = Counter(after)
-    if sum(there[word] for word in before) > _DIFFICULT:
-        before, after = one.text.splitlines(keepends=True), other.text.splitlines(keepends=True)
-    return tuple(_changes(before, after))
+    return tuple(_changes(_WORD.findall(one.text), _WORD.findall(other.text)))
 
 
 def _changes(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from abreast.report.charts.colours import DARK, LIGHT, rules
 from abreast.report.visible import visible
 
 WIDE, NARROW = 880, 358  # a desk and a telephone
-_HEAD, _MARK = 62, 24  # heights of what a file and a marked picture have above
+_HEAD, _MARK = 62, 32  # heights of what a file and a marked picture have above
 _LETTER = 0.6  # of the font's size, on average
 
 
@@ -140,7 +140,7 @@ class Drawing:
         above = _MARK if mark else 0
         return (
             f'<svg class="chart {look}" viewBox="0 {-above} {number(self.width)} {number(self.height + above)}" '
-            f'role="img" aria-label="{html.escape(visible(alternative))}">{self._marked(mark, -8)}'
+            f'role="img" aria-label="{html.escape(visible(alternative))}">{self._marked(mark, -18)}'
             f"{''.join(self._parts)}</svg>"
         )
 
@@ -159,7 +159,7 @@ class Drawing:
             f"<title>{html.escape(visible(title))}</title><desc>{html.escape(visible(alternative))}</desc>"
             f"<style>{style}</style>"
             f'<rect class="paper" x="{-edge}" y="{-above - edge}" width="100%" height="100%"/>'
-            f"{''.join(head._parts)}{self._marked(mark, -8)}{''.join(self._parts)}</svg>\n"
+            f"{''.join(head._parts)}{self._marked(mark, -18)}{''.join(self._parts)}</svg>\n"
         )
 
     def _marked(self, mark: str, y: float) -> str:
