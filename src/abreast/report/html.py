@@ -15,6 +15,7 @@ from abreast.analyse.variants import failure_modes
 from abreast.report import answers, charts, objects
 from abreast.report.charts.colours import DARK, LIGHT, rules, variables
 from abreast.report.charts.drawing import Picture
+from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
 from abreast.report.sentence import SIMULATED, advice, aside, many, points, sentence, verdict_lines
 from abreast.report.terminal import (
     count,
@@ -30,6 +31,7 @@ from abreast.report.visible import visible
 
 CONFIG = 60_000  # characters of the experiment as it was executed
 EVENTS = 200
+SEGMENTS = 300  # rows
 FEW = 3  # variants that fit side by side
 NOTHING = "–"
 
@@ -63,6 +65,7 @@ def page(analysis: Analysis) -> str:
         repeats=_repeats(analysis),
         ranking=_ranking(analysis),
         further=_further(analysis),
+        segments=_segments(analysis),
         listings=listings,
         missing={listing.title: answers.closed_in_words(listing) for listing in listings},
         unlisted=max(0, len(analysis.comparisons) - answers.LISTED),
@@ -187,6 +190,25 @@ def _further(analysis: Analysis) -> Table | None:
             )
         )
     return table(("score", "", "verdict", "points", "interval", "wins", "losses", "ties", "why"), rows)
+
+
+def _segments(analysis: Analysis) -> Table | None:
+    """Those of all comparisons, where not each has a picture."""
+    if len({(item.variant, item.baseline) for item in analysis.segments}) <= SEGMENT_PICTURES:
+        return None
+    rows = [
+        (
+            f"{item.variant} against {item.baseline}",
+            f"{item.tag}={item.value}",
+            item.word,
+            points(item.estimate.estimate),
+            f"{points(item.estimate.low)} … {points(item.estimate.high)}",
+            f"{item.q:.3f}",
+            f"{item.cases:,}",
+        )
+        for item in sorted(analysis.segments, key=lambda item: item.q)[:SEGMENTS]
+    ]
+    return table(("", "segment", "looks", "points", "95 % interval", "q", "cases"), rows)
 
 
 def _errors(analysis: Analysis) -> Table | None:

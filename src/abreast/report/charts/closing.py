@@ -10,7 +10,7 @@ from abreast.report.charts.forest import LOOKS
 from abreast.report.sentence import many, points
 from abreast.stats import Look
 
-MOST = 12  # pictures
+MOST = 20  # pictures
 _EARLY = 6  # of so many parts the first one is too wide to be drawn in full
 
 

@@ -17,7 +17,7 @@ def pictures(analysis: Analysis) -> list[Picture]:
         return []
     bars = [_bar(item) for item in shown]
     same = len({item.baseline for item in shown}) == 1
-    if same and len(shown) > 1:
+    if same:
         bars = [Bar(item.variant, bar.estimate, bar.ends, bar.look) for item, bar in zip(shown, bars, strict=True)]
     only = shown[0]
     sides = (f"{only.baseline} is better", f"{only.variant} is better" if len(shown) == 1 else "the variant is better")
@@ -31,9 +31,16 @@ def pictures(analysis: Analysis) -> list[Picture]:
             title,
             " ".join(f"{_in_words(item)}." for item in shown) + margin,
             lambda width: forest(bars, sides, analysis.margin, width),
-            f"the shaded band is the margin of ±{analysis.margin * 100:.4g} points" if analysis.margin else "",
+            "; ".join(_notes(analysis)),
         )
     ]
+
+
+def _notes(analysis: Analysis) -> list[str]:
+    found = [f"the shaded band is the margin of ±{analysis.margin * 100:.4g} points"] if analysis.margin else []
+    if len(analysis.comparisons) > MOST:
+        found.append(f"the first {MOST} of {len(analysis.comparisons):,} comparisons")
+    return found
 
 
 def _bar(item: Comparison) -> Bar:

@@ -20,6 +20,10 @@ class Bar:
     note: str = ""
 
     @property
+    def name(self) -> str:
+        return f"{self.label} · {self.note}" if self.note else self.label
+
+    @property
     def told(self) -> str:
         if self.ends is None:
             return f"{points(self.estimate)}, no interval"
@@ -40,15 +44,18 @@ def reach(bars: Sequence[Bar], margin: float = 0.0) -> tuple[float, float]:
 def forest(bars: Sequence[Bar], sides: tuple[str, str], margin: float, width: float) -> Drawing:
     """`sides` says what lies left and right of zero."""
     beside = width > 600 and len(bars) > 1  # names stand beside their bars, or above
-    left, right = (230.0, width - 190.0) if beside else (10.0, width - 10.0)
-    step = 32 if beside else 62
+    left, right = 10.0, width - 10.0
+    if beside:
+        left = min(230.0, 24 + max(wide(bar.name) for bar in bars))
+        right = width - 24 - max(wide(bar.told) for bar in bars)
+    step = 32 if beside else 62 if len(bars) == 1 else 50
     top, bottom = 32.0, 32.0 + len(bars) * step + 4
     drawing = Drawing(width, bottom + 24)
     scale = Scale(*reach(bars, margin), left, right)
     zones = (
         [(top - 6, bottom)]
         if beside
-        else [(top + at * step + 26, top + (at + 1) * step - 2) for at in range(len(bars))]
+        else [(top + at * step + 24, top + (at + 1) * step - 2) for at in range(len(bars))]
     )
     if not beside:
         zones[-1] = (zones[-1][0], bottom)
@@ -62,7 +69,7 @@ def forest(bars: Sequence[Bar], sides: tuple[str, str], margin: float, width: fl
     drawing.line(left, bottom, right, bottom, "grid")
     _sides(drawing, sides, scale(0), width)
     for index, bar in enumerate(bars):
-        _bar(drawing, bar, scale, top + index * step, beside, width)
+        _bar(drawing, bar, scale, top + index * step, beside, width, len(bars) == 1)
     return drawing
 
 
@@ -85,21 +92,20 @@ def _sides(drawing: Drawing, sides: tuple[str, str], zero: float, width: float) 
         drawing.text(width, 16, fitted(right, width / 2 - 8), "soft", "end")
 
 
-def _bar(drawing: Drawing, bar: Bar, scale: Scale, top: float, beside: bool, width: float) -> None:
+def _bar(drawing: Drawing, bar: Bar, scale: Scale, top: float, beside: bool, width: float, only: bool) -> None:
     if beside:
         y = top + 18
-        drawing.text(0, y + 4, fitted(f"{bar.label} · {bar.note}" if bar.note else bar.label, 216))
+        drawing.text(0, y + 4, fitted(bar.name, scale.start - 14))
         drawing.text(width, y + 4, bar.told, "soft", "end")
     else:
-        y = top + 42
-        label = f"{bar.label} · {bar.note}" if bar.note else bar.label
-        drawing.text(0, top + 18, fitted(label, width - wide(bar.told) - 12, 14), "strong")
+        y = top + (42 if only else 36)
+        drawing.text(0, top + 18, fitted(bar.name, width - wide(bar.told) - 12, 14), "strong")
         drawing.text(width, top + 18, bar.told, "soft", "end")
-    thick = 4 if beside else 6
+    thick = 6 if only else 4
     if bar.ends is not None:
         low, high = scale(bar.ends[0]), scale(bar.ends[1])
         drawing.stroke(low, y, high, y, bar.look, thick)
         for end in (low, high):
             drawing.stroke(end, y - thick - 1, end, y + thick + 1, bar.look, 2)
     shape = {"better": 2, "worse": 4}.get(bar.look, 3)
-    drawing.dot(shape, scale(bar.estimate), y, bar.look, 6 if beside else 8, hollow=bar.ends is None)
+    drawing.dot(shape, scale(bar.estimate), y, bar.look, 8 if only else 6, hollow=bar.ends is None)

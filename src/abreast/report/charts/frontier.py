@@ -112,7 +112,7 @@ def _label(
     said = fitted(each.name, width * 0.4)
     span = wide(said)
     start = px + 13 if px + 13 + span < width else px - 13 - span
-    for shift in (0, -16, 16, -32, 32, -48, 48):
+    for shift in (-11, 14, -27, 30, -43, 46, -59, 62):
         at = py + 4 + shift
         clear = all(abs(at - y) >= 15 or start > to or start + span < frm for frm, to, y in taken)
         if clear and 12 <= at <= drawing.height - 50:
