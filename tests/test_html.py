@@ -19,7 +19,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from abreast.analyse import analyse
+from abreast.report import html
 from abreast.report.visible import visible
+from abreast.store import open_store
 from conftest import Folder
 
 MARK = "SIMULATED · no model was called"
@@ -304,7 +307,29 @@ def test_a_run_of_few_trials_says_what_was_not_run_and_a_debug_run_that_it_is_on
     text = (simulated.path / "experiment.yaml").read_text().replace("accuracy: 0.6", "accuracy: 0.6, cost_usd: 0.1")
     simulated.write("experiment.yaml", text)
     assert simulated.abreast("run", "experiment.yaml", "--yes").code == 3
-    assert re.search(r"\d+ of 80 trials were not run: budget", page_of(simulated).said)
+    page = page_of(simulated)
+    assert re.search(r"\d+ of 80 trials were not run: budget", page.said)
+    assert "What the scheduler did" in page.said
+    assert "stop 1×" in page.said
+
+
+def test_a_margin_is_drawn_and_said(told: Folder) -> None:
+    with open_store(told.path / "results.db") as store:
+        page = Page(html.page(analyse(store, "latest", margin=0.05)))
+    assert "the shaded band is the margin of ±5 points" in page.said
+    assert "The margin is 5.0 points." in page.all("svg")[0]["aria-label"]
+    assert any(found.get("class") == "margin" for found in page.all("line"))
+    assert "margin" not in page_of(told).said.split("The experiment as it was executed")[0]
+
+
+def test_repeats_pairs_and_ranking_have_their_place(folder: Folder) -> None:
+    folder.cases(30)
+    variants = ", ".join(f"v{n}: {{target: simulated, accuracy: {0.4 + n / 10}}}" for n in range(4))
+    folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{{variants}}}\nscorers: [exact]\nrepeats: 3\n")
+    assert folder.abreast("run", "spec.yaml").code == 0
+    page = page_of(folder, "--all-pairs")
+    for part in ("v3 against v2", "ranking by wins (Bradley–Terry)", "pass@3", "v0: pass^k", "repeat 1 of 3", "k = 2"):
+        assert part in page.said, part
 
 
 def test_reused_answers_are_told(simulated: Folder) -> None:

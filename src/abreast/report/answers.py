@@ -78,6 +78,10 @@ class Entry:
     above: bool = False  # among those that differ most
 
     @property
+    def scored(self) -> bool:
+        return any(score is not None for score in self.scores)
+
+    @property
     def difference(self) -> float | None:
         if len(self.scores) != 2 or self.scores[0] is None or self.scores[1] is None or self.why:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,7 +52,7 @@ def page(analysis: Analysis) -> str:
     pictures = {
         kind: [_figure(picture, mark) for picture in found] for kind, found in charts.pictures(analysis).items()
     }
-    listings = answers.listings(analysis)
+    listings, events = answers.listings(analysis), _told(analysis)
     return environment.get_template("page.html.j2").render(
         run=analysis.run,
         banner=SIMULATED if analysis.simulated else "",
@@ -72,8 +73,8 @@ def page(analysis: Analysis) -> str:
         errors=_errors(analysis),
         modes=failure_modes(analysis.rows),
         waits=_waits(analysis),
-        facts=_facts(analysis),
-        events=_events(analysis),
+        facts=_facts(analysis, events),
+        events=_events(events),
         config=_config(analysis),
         store=analysis.rows.store.path.name,
         score_name=analysis.score_name,
@@ -96,7 +97,8 @@ def _figure(picture: Picture, mark: str) -> dict[str, Any]:
 
 
 def _score(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.3g}"
+    """`0.5`, `1`, `0.07`; to the point where readers compare."""
+    return NOTHING if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def _verdict(item: Comparison) -> dict[str, Any]:
@@ -236,7 +238,7 @@ def _waits(analysis: Analysis) -> Table | None:
     return table(("variant", "time", "p50", "p90", "p95", "p99"), rows) if rows else None
 
 
-def _facts(analysis: Analysis) -> list[tuple[str, str]]:
+def _facts(analysis: Analysis, events: Sequence[Event]) -> list[tuple[str, str]]:
     """Under what circumstances the rows came about."""
     found, run = objects.provenance(analysis), analysis.run
     commit = (found["commit"] or "none") + (" with uncommitted changes" if found["dirty"] else "")
@@ -249,7 +251,7 @@ def _facts(analysis: Analysis) -> list[tuple[str, str]]:
         "label": run["label"],
         "trials": f"{analysis.stored:,} of {analysis.planned:,} planned are stored",
         "not run": not_run_line(analysis),
-        "in flight": "; ".join(_in_flight(analysis)),
+        "in flight": _in_flight(events),
         "seed": str(run["seed"]),
         "commit": commit,
         "branch": found.get("branch"),
@@ -264,33 +266,30 @@ def _facts(analysis: Analysis) -> list[tuple[str, str]]:
     return [(name, str(told)) for name, told in facts.items() if told]
 
 
-def _in_flight(analysis: Analysis) -> list[str]:
-    return [
-        in_flight_line(told["asked"], told["mean"], told["most"]).removeprefix("in flight: ")
-        for kind, told in _told(analysis)
-        if kind == "in_flight"
-    ]
-
-
-def _told(analysis: Analysis) -> list[tuple[str, dict[str, Any]]]:
-    rows = analysis.rows
-    found = rows.store.rows("SELECT kind, detail FROM events WHERE run_id = ? ORDER BY seq", (rows.run_id,))
-    return [(kind, json.loads(detail)) for kind, detail in found]
-
-
+Event = tuple[float, str, dict[str, Any]]  # when, what kind, in detail
 _QUIET = ("run_started", "run_finished", "in_flight")
 
 
-def _events(analysis: Analysis) -> dict[str, Any]:
-    """What the limits did: how often each, and the first of them one by one."""
-    rows = analysis.rows
-    found = rows.store.rows(
-        "SELECT happened_at, kind, detail FROM events WHERE run_id = ? ORDER BY seq", (rows.run_id,)
+def _told(analysis: Analysis) -> list[Event]:
+    """What the scheduler did, in order."""
+    found = analysis.rows.store.rows(
+        "SELECT happened_at, kind, detail FROM events WHERE run_id = ? ORDER BY seq", (analysis.rows.run_id,)
     )
-    worth = [(at, kind, json.loads(detail)) for at, kind, detail in found if kind not in _QUIET]
-    kinds: dict[str, int] = {}
-    for _, kind, _detail in worth:
-        kinds[kind] = kinds.get(kind, 0) + 1
+    return [(at, kind, json.loads(detail)) for at, kind, detail in found]
+
+
+def _in_flight(events: Sequence[Event]) -> str:
+    """How many trials at once; several times, if the run was resumed."""
+    lines = [
+        in_flight_line(told["asked"], told["mean"], told["most"]) for _, kind, told in events if kind == "in_flight"
+    ]
+    return "; ".join(line.removeprefix("in flight: ") for line in lines)
+
+
+def _events(events: Sequence[Event]) -> dict[str, Any]:
+    """What the limits did: how often each, and the first of them one by one."""
+    worth = [event for event in events if event[1] not in _QUIET]
+    kinds = Counter(kind for _, kind, _ in worth)
     listed = [
         (
             time.strftime("%H:%M:%S", time.gmtime(at)),

@@ -10,7 +10,6 @@ from abreast.analyse import Analysis
 from abreast.analyse.rows import Floats
 from abreast.report.charts.colours import SERIES
 from abreast.report.charts.drawing import Drawing, Picture, Scale, fitted, steps
-from abreast.report.terminal import seconds
 
 MOST = 24  # variants
 _WIDE_RANGE = 30  # from there on in powers of ten
@@ -31,9 +30,7 @@ def pictures(analysis: Analysis) -> list[Picture]:
         Picture(
             "latency",
             "Latency: service time of an answer",
-            ". ".join(
-                f"{name}: half within {seconds(q[0])}, 95 % within {seconds(q[1])}" for name, q in quantiles.items()
-            )
+            ". ".join(f"{name}: half within {_time(q[0])}, 95 % within {_time(q[1])}" for name, q in quantiles.items())
             + ".",
             lambda width: _draw(shown, width),
             "without queueing and back-off; diamond: half of the answers, upright line: 95 %",
@@ -80,7 +77,7 @@ def _draw(shown: list[tuple[int, str, Floats]], width: float) -> Drawing:
         drawing.text(
             18, base - step + (36 if beside else 24), fitted(name, left - 30 if beside else width * 0.5), "strong"
         )
-        told = f"{seconds(_quantiles(values)[0])} · {seconds(_quantiles(values)[1])}"
+        told = f"{_time(_quantiles(values)[0])} · {_time(_quantiles(values)[1])}"
         if beside:
             drawing.text(18, base - 6, told, "note")
         else:
@@ -90,9 +87,9 @@ def _draw(shown: list[tuple[int, str, Floats]], width: float) -> Drawing:
 
 def _ticks(ends: tuple[float, float], powers: bool, most: int) -> list[tuple[float, str]]:
     if not powers:
-        return [(at, seconds(at) if at else "0") for at in steps(*ends, most)]
+        return [(at, _time(at) if at else "0") for at in steps(*ends, most)]
     found = [
-        (math.log10(factor * 10.0**power), seconds(factor * 10.0**power))
+        (math.log10(factor * 10.0**power), _time(factor * 10.0**power))
         for power in range(math.floor(ends[0]), math.ceil(ends[1]) + 1)
         for factor in ((1, 3) if ends[1] - ends[0] < 2 else (1,))
     ]
@@ -104,3 +101,14 @@ def _heights(values: Floats, ends: tuple[float, float], bins: int) -> list[float
     counted, _ = np.histogram(np.clip(values, *ends), bins=bins, range=ends)
     smooth = np.convolve(counted, (0.25, 0.5, 0.25), mode="same") if len(values) > 30 else counted.astype(float)
     return [float(value) for value in smooth / (smooth.max() or 1.0)]
+
+
+def _time(value: float) -> str:
+    """Short, also where answers take no time to speak of.
+
+    >>> _time(0.00004), _time(0.0421), _time(18.24)
+    ('40 µs', '42 ms', '18.2 s')
+    """
+    if value < 0.000_995:
+        return f"{value * 1e6:.0f} µs"
+    return f"{value * 1e3:.0f} ms" if value < 0.995 else f"{value:.1f} s"
