@@ -1,29 +1,20 @@
-"""The cases of a run for its page: what was asked, expected and answered, side by side, as much as fits."""
+"""What was asked, expected and answered in a case, side by side, and never more of it than a page shows."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from markupsafe import escape
 
-from abreast.analyse import Analysis, Comparison, Rows
-from abreast.analyse.paired import Side, side
-from abreast.report.sentence import failure, many
+from abreast.analyse import Rows
+from abreast.report.sentence import failure
 from abreast.report.visible import visible
-from abreast.stats.values import ROUNDING
-
-ANSWERS = 3_000_000  # bytes of a page for what was asked and answered
-LINES = 1_300_000  # and for the list of cases
-LISTED = 20  # comparisons whose cases are listed
-TOGETHER = 3  # variants side by side where nothing is compared
-_LINE = 130  # bytes of a line of the list besides its words
-_BATCH = 200  # cases read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,171 +56,9 @@ class Shown:
         return sum(map(size, told)) + 500 + 25 * len(self.diff)
 
 
-@dataclass(slots=True)
-class Entry:
-    """A line of the list."""
-
-    case: int
-    id: str
-    scores: tuple[float | None, ...]
-    tags: str
-    why: str = ""  # it is not compared
-    shown: Shown | None = None
-    above: bool = False  # among those that differ most
-
-    @property
-    def scored(self) -> bool:
-        return any(score is not None for score in self.scores)
-
-    @property
-    def difference(self) -> float | None:
-        if len(self.scores) != 2 or self.scores[0] is None or self.scores[1] is None or self.why:
-            return None
-        found = self.scores[1] - self.scores[0]
-        return 0.0 if abs(found) < ROUNDING else found
-
-
-@dataclass(slots=True)
-class Group:
-    """Cases that ended alike."""
-
-    word: str
-    entries: list[Entry]
-    count: int = 0  # with those that are not listed
-
-    @property
-    def left_out(self) -> int:
-        return self.count - len(self.entries)
-
-
-@dataclass(slots=True)
-class Listing:
-    """All cases of one comparison, or of a run that compares nothing."""
-
-    title: str
-    names: tuple[str, ...]
-    groups: list[Group] = field(default_factory=list)
-    most: list[Entry] = field(default_factory=list)  # that differ most
-
-    @property
-    def left_out(self) -> int:
-        return sum(group.left_out for group in self.groups)
-
-    @property
-    def closed(self) -> int:
-        """Cases that are listed without their answers."""
-        return sum(1 for group in self.groups for entry in group.entries if not entry.shown and not entry.above)
-
-
 def size(text: str) -> int:
     """How many bytes a text takes on the page."""
     return len(str(escape(visible(text))).encode())
-
-
-def listings(analysis: Analysis) -> list[Listing]:
-    """The cases of each comparison; every one has its share of the page."""
-    reader = _Reader(analysis.rows)
-    compared = analysis.comparisons[:LISTED]
-    if not compared:
-        found = [_alone(analysis)]
-    else:
-        found = [_of_comparison(analysis, item) for item in compared]
-    for listing in found:
-        variants = [analysis.rows.variants.index(name) for name in listing.names]
-        room = _Room(ANSWERS // len(found))
-        reader.fill(listing.most, variants, LARGE, room, with_diff=True)
-        _shorten(analysis.rows, listing, LINES // len(found))
-        for group in listing.groups:
-            reader.fill([entry for entry in group.entries if not entry.above], variants, SMALL, room)
-    return found
-
-
-def _of_comparison(analysis: Analysis, item: Comparison) -> Listing:
-    rows, pairs = analysis.rows, item.pairs
-    one, other = (side(rows, rows.variants.index(name), rows.score) for name in (item.baseline, item.variant))
-    differences = pairs.differences
-    entries = [
-        Entry(case, "", (before, after), "")
-        for case, before, after in zip(
-            pairs.cases.tolist(), pairs.baseline.tolist(), pairs.variant.tolist(), strict=True
-        )
-    ]
-    by_size = np.lexsort((pairs.cases, -np.abs(differences))).tolist()
-    wins = [entries[at] for at in by_size if differences[at] > 0]
-    losses = [entries[at] for at in by_size if differences[at] < 0]
-    ties = [entries[at] for at in np.argsort(pairs.cases).tolist() if differences[at] == 0]
-    there = set(pairs.cases.tolist())
-    rest = [_not_compared(rows, case, one, other) for case in sorted(rows.cases) if case not in there]
-    groups = [("wins", wins), ("losses", losses), ("ties", ties), ("not compared", rest)]
-    most = [entries[at] for at in by_size[: len(item.differences)]]
-    listing = Listing(
-        f"{item.variant} against {item.baseline}",
-        (item.baseline, item.variant),
-        [Group(word, found, len(found)) for word, found in groups if found],
-        [Entry(entry.case, "", entry.scores, "") for entry in most],
-    )
-    for entry in most:
-        entry.above = True
-    _name(rows, listing.most)
-    return listing
-
-
-def _not_compared(rows: Rows, case: int, one: Side, other: Side) -> Entry:
-    scores = tuple(_mean(each.score[case]) for each in (one, other))
-    both = np.concatenate((one.present[case], other.present[case]))
-    if (one.failed[case] | other.failed[case]).any():
-        why = "failed by infrastructure"
-    elif (one.skipped[case] | other.skipped[case]).any():
-        why = "skipped"
-    elif not both.all() or not rows.complete[case]:
-        why = "not finished"
-    else:
-        why = "no score" if None in scores else "finished before an earlier one"
-    return Entry(case, "", scores, "", why)
-
-
-def _alone(analysis: Analysis) -> Listing:
-    """A run that compares nothing: its cases, worst first, if there is a score."""
-    rows = analysis.rows
-    names = tuple(rows.variants[:TOGETHER])
-    sides = [side(rows, index, rows.score) for index in range(len(names))]
-    entries = [Entry(case, "", tuple(_mean(each.score[case]) for each in sides), "") for case in sorted(rows.cases)]
-    groups: dict[str, list[Entry]] = {"wrong": [], "right": [], "no score": []}
-    for entry in entries:
-        known = [score for score in entry.scores if score is not None]
-        groups["no score" if not known else "right" if min(known) >= 1 - ROUNDING else "wrong"].append(entry)
-    if not rows.primary:
-        groups = {"answers": entries}
-    return Listing("", names, [Group(word, found, len(found)) for word, found in groups.items() if found])
-
-
-def _mean(scores: Any) -> float | None:
-    known = scores[~np.isnan(scores)]
-    return float(known.mean()) if len(known) else None
-
-
-def _name(rows: Rows, entries: Iterable[Entry]) -> None:
-    """Ids and tags, shortened where somebody wrote a book."""
-    for entry in entries:
-        facts = rows.cases[entry.case]
-        entry.id = cut(facts.id, 120)
-        entry.tags = cut(", ".join(f"{tag}={value}" for tag, value in list(facts.tags.items())[:20]), 160)
-
-
-def _shorten(rows: Rows, listing: Listing, room: int) -> None:
-    """Leave out of the list what has no room; small groups take what they need, large ones share the rest."""
-    left = len(listing.groups)
-    for group in sorted(listing.groups, key=lambda group: group.count):
-        kept: list[Entry] = []
-        share = room // left
-        for entry in group.entries:
-            _name(rows, [entry])
-            share -= (needed := size(entry.id) + size(entry.tags) + _LINE)
-            if share < 0:
-                break
-            room -= needed
-            kept.append(entry)
-        group.entries, left = kept, left - 1
 
 
 def cut(text: str, most: int) -> str:
@@ -239,21 +68,6 @@ def cut(text: str, most: int) -> str:
     ('short', 'xxx … (2,000 characters in all)')
     """
     return text if len(text) <= most else f"{text[:most]} … ({len(text):,} characters in all)"
-
-
-class _Room:
-    """Bytes that are left."""
-
-    def __init__(self, left: int) -> None:
-        self._left = left
-        self.used_up = False
-
-    def takes(self, needed: int) -> bool:
-        if needed > self._left:
-            self.used_up = True
-            return False
-        self._left -= needed
-        return True
 
 
 # Lengths in bytes, for the text functions of SQLite end at a NUL.
@@ -273,7 +87,7 @@ _SOURCE = (  # CROSS says in which order SQLite goes, else it reads all trials
 )
 
 
-class _Reader:
+class Reader:
     """Reads what was asked and answered, and never more of it than is shown."""
 
     def __init__(self, rows: Rows) -> None:
@@ -290,26 +104,17 @@ class _Reader:
         at = int(np.searchsorted(self._keys, key))
         return int(self._order[at]) if at < len(self._keys) and self._keys[at] == key else None
 
-    def fill(
-        self, entries: Sequence[Entry], variants: Sequence[int], caps: Caps, room: _Room, with_diff: bool = False
-    ) -> None:
-        """Add the answers to these cases, until there is no room."""
-        for begin in range(0, len(entries), _BATCH):
-            if room.used_up:
-                return
-            part = entries[begin : begin + _BATCH]
-            chosen = [self._repeat(entry.case, variants) for entry in part]
-            places = [
-                [self._row(entry.case, index, repeat) for index in variants]
-                for entry, repeat in zip(part, chosen, strict=True)
-            ]
-            texts = self._read([row for found in places for row in found if row is not None], caps)
-            for entry, repeat, found in zip(part, chosen, places, strict=True):
-                shown = self._shown(variants, repeat, found, texts, caps, with_diff)
-                if room.takes(shown.size()):
-                    entry.shown = shown
-                elif not with_diff:
-                    return
+    def read(self, cases: Sequence[int], variants: Sequence[int], caps: Caps, with_diff: bool = False) -> list[Shown]:
+        """These cases with the answers of these variants."""
+        chosen = [self._repeat(case, variants) for case in cases]
+        places = [
+            [self._row(case, index, repeat) for index in variants] for case, repeat in zip(cases, chosen, strict=True)
+        ]
+        texts = self._texts([row for found in places for row in found if row is not None], caps)
+        return [
+            self._shown(variants, repeat, found, texts, caps, with_diff)
+            for repeat, found in zip(chosen, places, strict=True)
+        ]
 
     def _repeat(self, case: int, variants: Sequence[int]) -> int:
         """The repeat that shows the difference of the case best; the first, if they do not differ."""
@@ -325,7 +130,7 @@ class _Reader:
         apart = scores[:, 1] - scores[:, 0]
         return int(np.argmax(apart if apart.sum() >= 0 else -apart))
 
-    def _read(self, rows: Sequence[int], caps: Caps) -> dict[int, dict[str, Any]]:
+    def _texts(self, rows: Sequence[int], caps: Caps) -> dict[int, dict[str, Any]]:
         position = self._rows.position
         ends = (caps.answer * 4, caps.prompt * 4, caps.answer * 4, caps.expected * 4)
         wanted = json.dumps([int(position[row]) for row in rows])
@@ -412,13 +217,3 @@ def _changes(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
             yield "-", "".join(before[from_:to])
         if end > begin:
             yield "+", "".join(after[begin:end])
-
-
-def closed_in_words(listing: Listing) -> str:
-    """What the list does not have."""
-    parts = []
-    if listing.closed:
-        parts.append(f"{many(listing.closed, 'case')} listed without answers, to keep this file small")
-    if listing.left_out:
-        parts.append(f"{many(listing.left_out, 'further case')} not listed")
-    return "; ".join(parts)

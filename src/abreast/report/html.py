@@ -13,7 +13,8 @@ from markupsafe import Markup
 
 from abreast.analyse import Analysis, Comparison
 from abreast.analyse.variants import failure_modes
-from abreast.report import answers, charts, objects
+from abreast.report import charts, listing, objects
+from abreast.report.answers import cut
 from abreast.report.charts.colours import DARK, LIGHT, rules, variables
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
@@ -52,7 +53,7 @@ def page(analysis: Analysis) -> str:
     pictures = {
         kind: [_figure(picture, mark) for picture in found] for kind, found in charts.pictures(analysis).items()
     }
-    listings, events = answers.listings(analysis), _told(analysis)
+    listings, events = listing.listings(analysis), _told(analysis)
     return environment.get_template("page.html.j2").render(
         run=analysis.run,
         banner=SIMULATED if analysis.simulated else "",
@@ -68,8 +69,8 @@ def page(analysis: Analysis) -> str:
         further=_further(analysis),
         segments=_segments(analysis),
         listings=listings,
-        missing={listing.title: answers.closed_in_words(listing) for listing in listings},
-        unlisted=max(0, len(analysis.comparisons) - answers.LISTED),
+        missing={one.title: listing.closed_in_words(one) for one in listings},
+        unlisted=max(0, len(analysis.comparisons) - listing.LISTED),
         errors=_errors(analysis),
         modes=failure_modes(analysis.rows),
         waits=_waits(analysis),
@@ -294,7 +295,7 @@ def _events(events: Sequence[Event]) -> dict[str, Any]:
         (
             time.strftime("%H:%M:%S", time.gmtime(at)),
             kind,
-            answers.cut(", ".join(f"{key} {value}" for key, value in detail.items() if value is not None), 300),
+            cut(", ".join(f"{key} {value}" for key, value in detail.items() if value is not None), 300),
         )
         for at, kind, detail in worth[:EVENTS]
     ]
@@ -308,4 +309,4 @@ def _events(events: Sequence[Event]) -> dict[str, Any]:
 def _config(analysis: Analysis) -> str:
     """The experiment as it was executed."""
     spec = {key: value for key, value in analysis.rows.spec.items() if key not in ("origin", "origin_digest")}
-    return answers.cut(json.dumps(spec, ensure_ascii=False, indent=2), CONFIG)
+    return cut(json.dumps(spec, ensure_ascii=False, indent=2), CONFIG)
