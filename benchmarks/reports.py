@@ -73,7 +73,7 @@ def analyse_large(cases: int) -> dict[str, Any]:
 
 def page_large(cases: int, padding: int) -> dict[str, Any]:
     from abreast.analyse import analyse
-    from abreast.report.html import page
+    from abreast.report.page.html import page
     from abreast.store import open_store
 
     with measure.folder() as path:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from abreast.analyse import Analysis
 from abreast.errors import BadInput, suggestion
-from abreast.report import folder, html, junit, markdown, objects, table
+from abreast.report import folder, junit, markdown, objects, table
 from abreast.report.charts import drawn, png
+from abreast.report.page import html
 from abreast.report.terminal import as_text
 
 

@@ -1,0 +1,60 @@
+"""The pictures of a report, as SVG: one file per picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from abreast.analyse import Analysis
+from abreast.errors import BadInput
+from abreast.report.charts import closing, difference, frontier, latency, outcomes, segments, sizes
+from abreast.report.charts.drawing import Picture
+from abreast.report.sentence import SIMULATED
+
+_KINDS = {
+    "difference": difference,
+    "outcomes": outcomes,
+    "closing": closing,
+    "segments": segments,
+    "frontier": frontier,
+    "latency": latency,
+    "sizes": sizes,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One picture: a file of its own, and the words for those who cannot see it."""
+
+    name: str
+    title: str
+    alternative: str
+    svg: str
+
+
+def mark(analysis: Analysis) -> str:
+    """What every picture of a simulated run says; empty for a real one."""
+    return SIMULATED if analysis.simulated else ""
+
+
+def pictures(analysis: Analysis) -> dict[str, list[Picture]]:
+    """Every picture that this run has data for, by its kind."""
+    return {name: kind.pictures(analysis) for name, kind in _KINDS.items()}
+
+
+def drawn(analysis: Analysis) -> list[Chart]:
+    """The same, each as a file."""
+    whose = f"{analysis.run['experiment']} · {analysis.run['run']}"
+    return [
+        Chart(one.name, one.title, one.alternative, one.file(mark(analysis), whose))
+        for found in pictures(analysis).values()
+        for one in found
+    ]
+
+
+def png(svg: str) -> bytes:
+    """The same picture in pixels."""
+    try:
+        import vl_convert
+    except ImportError:
+        raise BadInput("png needs the package vl-convert-python", 'pip install "abreast[charts]"') from None
+    return bytes(vl_convert.svg_to_png(svg, scale=2))

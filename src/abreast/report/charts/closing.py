@@ -1,0 +1,81 @@
+"""How the interval closed in over the cases, as looks on the way saw it."""
+
+from __future__ import annotations
+
+import math
+
+from abreast.analyse import Analysis, Comparison
+from abreast.report.charts.drawing import Drawing, Picture, Scale, slug, steps
+from abreast.report.charts.forest import LOOKS
+from abreast.report.sentence import many, points
+from abreast.stats import Look
+
+MOST = 20  # pictures
+_EARLY = 6  # of so many parts the first one is too wide to be drawn in full
+
+
+def pictures(analysis: Analysis) -> list[Picture]:
+    """One picture for each comparison that was looked at more than once."""
+    shown = [item for item in analysis.comparisons if len(_looks(item)) > 1][:MOST]
+    return [_picture(analysis, item, number) for number, item in enumerate(shown, 1)]
+
+
+def _looks(item: Comparison) -> list[Look]:
+    return [look for look in item.looks if look.n and math.isfinite(look.estimate)]
+
+
+def _picture(analysis: Analysis, item: Comparison, number: int) -> Picture:
+    looks = _looks(item)
+    last = looks[-1]
+    unit = "groups" if analysis.rows.grouped else "cases"
+    name = f"{item.variant} against {item.baseline}"
+    rows = tuple((f"{look.n:,}", points(look.estimate), points(look.low), points(look.high)) for look in looks)
+    return Picture(
+        f"closing-in-{number}-{slug(item.variant)}".rstrip("-"),
+        f"How the interval closed in: {name}",
+        f"{name}: after {many(looks[0].n, unit[:-1])} the interval went from {points(looks[0].low)} to "
+        f"{points(looks[0].high)} points, after {last.n:,} from {points(last.low)} to {points(last.high)}, "
+        f"around {points(last.estimate)}.",
+        lambda width: _draw(looks, item, analysis.margin, unit, width),
+        "an interval that holds at every look; the mark at the right is the verdict's own",
+        (unit, "points", "low", "high"),
+        rows,
+    )
+
+
+def _draw(looks: list[Look], item: Comparison, margin: float, unit: str, width: float) -> Drawing:
+    found = item.verdict.interval if not item.verdict.reason else None
+    height = 250.0 if width > 600 else 230.0
+    left, right, top, bottom = 46.0, width - 22.0, 10.0, height - 40
+    later = looks[min(len(looks) - 1, max(1, len(looks) // _EARLY)) :]
+    low = min(0.0, -margin * 1.2, *(look.low for look in later))
+    high = max(0.0, margin * 1.2, *(look.high for look in later))
+    air = (high - low) * 0.06
+    drawing = Drawing(width, height)
+    x = Scale(0, looks[-1].n, left, right - 16)
+    y = Scale(max(-1.0, low - air), min(1.0, high + air), bottom, top)
+    if margin:
+        drawing.box(left, y(margin), right - left, y(-margin) - y(margin), "between")
+    for tick in steps(y.low, y.high, 6):
+        drawing.line(left, y(tick), right, y(tick), "grid")
+        drawing.text(left - 8, y(tick) + 4, points(tick).removesuffix(".0") if tick else "0", "soft", "end")
+    drawing.line(left, y(0), right, y(0), "zero")
+    for edge in (-margin, margin) if margin else ():
+        drawing.line(left, y(edge), right, y(edge), "margin")
+    for tick in steps(0, looks[-1].n, 4 if width < 600 else 8):
+        if tick == int(tick):
+            drawing.text(x(tick), bottom + 18, f"{int(tick):,}", "soft", "middle")
+    drawing.text(right, height - 4, f"{unit} compared", "note", "end")
+    drawing.text(0, height - 4, "points", "note")
+    look = LOOKS.get(item.verdict.word, "open")
+    over = [(x(each.n), y(each.high)) for each in looks]
+    under = [(x(each.n), y(each.low)) for each in looks]
+    drawing.path([*over, *reversed(under)], look, True, fill_opacity="0.16")
+    for edge_line in (over, under):
+        drawing.path(edge_line, look, stroke_width="1.5", stroke_dasharray="5 3")
+    drawing.path([(x(each.n), y(each.estimate)) for each in looks], look, stroke_width="2.5")
+    if found is not None:
+        at = right - 5
+        drawing.stroke(at, y(found.low), at, y(found.high), look, 5)
+        drawing.dot({"better": 2, "worse": 4}.get(look, 3), at, y(found.estimate), look, 6)
+    return drawing

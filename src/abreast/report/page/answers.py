@@ -1,0 +1,219 @@
+"""What was asked, expected and answered in a case, side by side, and never more of it than a page shows."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import escape
+
+from abreast.analyse import Rows
+from abreast.report.sentence import failure
+from abreast.report.visible import visible
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """So many characters are shown."""
+
+    answer: int
+    prompt: int
+    expected: int
+
+
+LARGE, SMALL = Caps(4_000, 2_000, 1_000), Caps(1_200, 600, 400)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What one variant was asked and said."""
+
+    name: str
+    text: str
+    ok: bool
+    score: float | None
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One case in full, or as much of it as the caps allow."""
+
+    sides: tuple[Answered, ...]
+    expected: str
+    prompt: str | None  # None if each side has its own
+    repeat: str
+    diff: tuple[tuple[str, str], ...] = ()  # (sign, words): " " both, "-" only the first, "+" only the second
+
+    def size(self) -> int:
+        told = [self.expected, self.prompt or "", *(words for _, words in self.diff)]
+        told += [text for one in self.sides for text in (one.name, one.text, one.prompt if self.prompt is None else "")]
+        return sum(map(size, told)) + 500 + 25 * len(self.diff)
+
+
+def size(text: str) -> int:
+    """How many bytes a text takes on the page."""
+    return len(str(escape(visible(text))).encode())
+
+
+def cut(text: str, most: int) -> str:
+    """A text, or its beginning and how long it is.
+
+    >>> cut("short", 10), cut("x" * 2000, 3)
+    ('short', 'xxx … (2,000 characters in all)')
+    """
+    return text if len(text) <= most else f"{text[:most]} … ({len(text):,} characters in all)"
+
+
+# Lengths in bytes, for the text functions of SQLite end at a NUL.
+_FIELDS = "SELECT t.position, t.status, t.error_kind, t.error_blame, " + ", ".join(
+    f"SUBSTR(CAST({source} AS BLOB), 1, ?), LENGTH(CAST({source} AS BLOB))"
+    for source in (
+        "t.error",
+        "p.prompt",
+        "p.answer",
+        "CASE WHEN json_type(c.expected) = 'text' THEN json_extract(c.expected, '$') ELSE c.expected END",
+    )
+)
+_SOURCE = (  # CROSS says in which order SQLite goes, else it reads all trials
+    " FROM json_each(?) j CROSS JOIN trials t ON t.run_id = ? AND t.position = j.value "
+    "CROSS JOIN cases c ON c.digest = t.case_digest "
+    "LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position"
+)
+
+
+class Reader:
+    """Reads what was asked and answered, and never more of it than is shown."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        keys = self._key(rows.case, rows.variant, rows.repeat)
+        self._order = np.argsort(keys)
+        self._keys = keys[self._order]
+
+    def _key(self, case: Any, variant: Any, repeat: Any) -> Any:
+        return (case * len(self._rows.variants) + variant) * self._rows.repeats + repeat
+
+    def _row(self, case: int, variant: int, repeat: int) -> int | None:
+        key = self._key(case, variant, repeat)
+        at = int(np.searchsorted(self._keys, key))
+        return int(self._order[at]) if at < len(self._keys) and self._keys[at] == key else None
+
+    def read(self, cases: Sequence[int], variants: Sequence[int], caps: Caps, with_diff: bool = False) -> list[Shown]:
+        """These cases with the answers of these variants."""
+        chosen = [self._repeat(case, variants) for case in cases]
+        places = [
+            [self._row(case, index, repeat) for index in variants] for case, repeat in zip(cases, chosen, strict=True)
+        ]
+        texts = self._texts([row for found in places for row in found if row is not None], caps)
+        return [
+            self._shown(variants, repeat, found, texts, caps, with_diff)
+            for repeat, found in zip(chosen, places, strict=True)
+        ]
+
+    def _repeat(self, case: int, variants: Sequence[int]) -> int:
+        """The repeat that shows the difference of the case best; the first, if they do not differ."""
+        if self._rows.repeats == 1:
+            return 0
+        found = []
+        for repeat in range(self._rows.repeats):
+            rows = [self._row(case, index, repeat) for index in variants]
+            found.append([np.nan if row is None else float(self._rows.score[row]) for row in rows])
+        scores = np.nan_to_num(np.array(found), nan=0.0)
+        if scores.shape[1] < 2:
+            return 0
+        apart = scores[:, 1] - scores[:, 0]
+        return int(np.argmax(apart if apart.sum() >= 0 else -apart))
+
+    def _texts(self, rows: Sequence[int], caps: Caps) -> dict[int, dict[str, Any]]:
+        position = self._rows.position
+        ends = (caps.answer * 4, caps.prompt * 4, caps.answer * 4, caps.expected * 4)
+        wanted = json.dumps([int(position[row]) for row in rows])
+        found = self._rows.store.rows(_FIELDS + _SOURCE, (*ends, wanted, self._rows.run_id))
+        at = {int(position[row]): row for row in rows}
+        return {at[one[0]]: _as_texts(one, caps) for one in found}
+
+    def _shown(
+        self,
+        variants: Sequence[int],
+        repeat: int,
+        places: Sequence[int | None],
+        texts: dict[int, dict[str, Any]],
+        caps: Caps,
+        with_diff: bool,
+    ) -> Shown:
+        rows, sides = self._rows, []
+        expected = ""
+        for index, row in zip(variants, places, strict=True):
+            told = texts.get(row) if row is not None else None
+            if row is None or told is None:
+                sides.append(Answered(rows.variants[index], "not run", False, None, ""))
+                continue
+            ok, score = told["status"] == "ok", float(rows.score[row])
+            text = told["answer"] if ok else cut(failure(told), caps.answer)
+            sides.append(Answered(rows.variants[index], text, ok, None if np.isnan(score) else score, told["prompt"]))
+            expected = told["expected"]
+        prompts = {one.prompt for one in sides if one.prompt}
+        return Shown(
+            tuple(sides),
+            expected,
+            next(iter(prompts), "") if len(prompts) < 2 else None,
+            f"repeat {repeat + 1} of {rows.repeats}" if rows.repeats > 1 else "",
+            _diff(*sides) if with_diff and len(sides) == 2 else (),
+        )
+
+
+def _as_texts(row: Sequence[Any], caps: Caps) -> dict[str, Any]:
+    status, kind, blame, *texts = row[1:]
+    error, prompt, answer, expected = (
+        _text(begin, whole, most)
+        for begin, whole, most in zip(
+            texts[::2], texts[1::2], (caps.answer, caps.prompt, caps.answer, caps.expected), strict=True
+        )
+    )
+    return {
+        "status": status,
+        "error_kind": kind,
+        "error_blame": blame,
+        "error": error,
+        "prompt": prompt,
+        "answer": answer,
+        "expected": "" if expected == "null" else expected,
+    }
+
+
+def _text(begin: bytes | None, whole: int | None, most: int) -> str:
+    """The beginning of a text, and how long it is if that is not all of it."""
+    if begin is None:
+        return ""
+    text = begin.decode(errors="replace" if len(begin) == whole else "ignore")
+    if len(begin) == whole and len(text) <= most:
+        return text
+    length = f"{len(text):,} characters" if len(begin) == whole else f"{whole:,} bytes"
+    return f"{text[:most]} … ({length} in all)"
+
+
+_WORD = re.compile(r"\s*\S+")
+
+
+def _diff(one: Answered, other: Answered) -> tuple[tuple[str, str], ...]:
+    """What was taken out and put in, word by word; nothing if they are alike."""
+    if not (one.ok and other.ok) or one.text == other.text:
+        return ()
+    return tuple(_changes(_WORD.findall(one.text), _WORD.findall(other.text)))
+
+
+def _changes(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
+    for kind, from_, to, begin, end in difflib.SequenceMatcher(None, before, after).get_opcodes():
+        if kind == "equal":
+            yield " ", "".join(before[from_:to])
+            continue
+        if to > from_:
+            yield "-", "".join(before[from_:to])
+        if end > begin:
+            yield "+", "".join(after[begin:end])

@@ -1,0 +1,312 @@
+"""The report as one self-contained HTML file: no script, nothing loaded from anywhere, works offline."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from abreast.analyse import Analysis, Comparison
+from abreast.analyse.variants import failure_modes
+from abreast.report import charts, listing, objects
+from abreast.report.charts.colours import DARK, LIGHT, rules, variables
+from abreast.report.charts.drawing import Picture
+from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
+from abreast.report.page.answers import cut
+from abreast.report.sentence import SIMULATED, advice, aside, many, points, sentence, verdict_lines
+from abreast.report.terminal import (
+    count,
+    dollars,
+    errors_in_words,
+    in_flight_line,
+    not_run_line,
+    ranking_line,
+    repeats_in_words,
+    seconds,
+)
+from abreast.report.visible import visible
+
+CONFIG = 60_000  # characters of the experiment as it was executed
+EVENTS = 200
+SEGMENTS = 300  # rows
+FEW = 3  # variants that fit side by side
+NOTHING = "–"
+
+
+def page(analysis: Analysis) -> str:
+    """All of it; the same rows give the same bytes."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("abreast.report.page"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_harmless,
+    )
+    environment.filters.update(points=points, many=many, score=_score)
+    mark = charts.mark(analysis)
+    pictures = {
+        kind: [_figure(picture, mark) for picture in found] for kind, found in charts.pictures(analysis).items()
+    }
+    listings, events = listing.listings(analysis), _told(analysis)
+    return environment.get_template("page.html.j2").render(
+        run=analysis.run,
+        banner=SIMULATED if analysis.simulated else "",
+        style=Markup(_style()),
+        verdicts=[_verdict(item) for item in analysis.comparisons],
+        headline=[line for line in verdict_lines(analysis) if line != SIMULATED],
+        retried=analysis.retried_failures,
+        not_run=not_run_line(analysis),
+        pictures=pictures,
+        variants=_variants(analysis),
+        repeats=_repeats(analysis),
+        ranking=_ranking(analysis),
+        further=_further(analysis),
+        segments=_segments(analysis),
+        listings=listings,
+        missing={one.title: listing.closed_in_words(one) for one in listings},
+        unlisted=max(0, len(analysis.comparisons) - listing.LISTED),
+        errors=_errors(analysis),
+        modes=failure_modes(analysis.rows),
+        waits=_waits(analysis),
+        facts=_facts(analysis, events),
+        events=_events(events),
+        config=_config(analysis),
+        store=analysis.rows.store.path.name,
+        score_name=analysis.score_name,
+    )
+
+
+def _harmless(value: Any) -> Any:
+    """Whatever is put into the page: text of anybody is made visible, and escaped after that."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _style() -> str:
+    light, dark = variables(LIGHT), variables(DARK)
+    themes = f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
+    return themes + rules(None, "svg.chart ")
+
+
+def _figure(picture: Picture, mark: str) -> dict[str, Any]:
+    return {"it": picture, "drawn": Markup(picture.inline(mark))}
+
+
+def _score(value: float | None) -> str:
+    """`0.5`, `1`, `0.07`; to the point where readers compare."""
+    return NOTHING if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _verdict(item: Comparison) -> dict[str, Any]:
+    return {"word": item.verdict.word, "sentence": sentence(item), "advice": advice(item), "aside": aside(item)}
+
+
+Table = dict[str, Any]  # head and rows
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Columns that hold nothing are left out."""
+    told = [at for at in range(len(head)) if at == 0 or any(row[at] != NOTHING for row in rows)]
+    return {"head": [head[at] for at in told], "rows": [[row[at] for at in told] for row in rows], "turned": False}
+
+
+def _variants(analysis: Analysis) -> Table:
+    names = list(dict.fromkeys(name for item in analysis.variants for name in item.scores))
+    titles = ["score" if len(names) == 1 else name for name in names]
+    classes = {"input": "tokens in", "cache_read": "cached", "cache_write": "written", "output": "out"}
+    rows = []
+    for item in analysis.variants:
+        scores = [item.scores.get(name) for name in names]
+        rows.append(
+            [
+                item.name
+                + (" (baseline)" if item.name == analysis.run["baseline"] and len(analysis.variants) > 1 else ""),
+                *(NOTHING if one is None else f"{one.estimate:.1%} ({one.low:.1%} … {one.high:.1%})" for one in scores),
+                f"{item.ok:,}",
+                f"{item.reused:,}" if item.reused else NOTHING,
+                errors_in_words(item),
+                dollars(item.cost_usd),
+                dollars(item.cost_per_correct.estimate if item.cost_per_correct else None),
+                *(seconds(item.latency.get(name)) for name in ("p50", "p90", "p95", "p99")),
+                *(count(item.tokens[name]) if item.tokens.get(name) else NOTHING for name in classes),
+                repeats_in_words(item.repeats),
+            ]
+        )
+    head = ["variant", *titles, "ok", "reused", "errors", "cost", "cost per correct", "p50", "p90", "p95", "p99"]
+    found = table([*head, *classes.values(), "repeats"], rows)
+    return found if len(rows) > FEW else _turned(found)
+
+
+def _turned(found: Table) -> Table:
+    """Rows as columns: what is compared stands side by side."""
+    columns = list(zip(found["head"], *found["rows"], strict=True))
+    return {"head": ["", *columns[0][1:]], "rows": [list(column) for column in columns[1:]], "turned": True}
+
+
+def _repeats(analysis: Analysis) -> Table | None:
+    """pass@k and pass^k for every k."""
+    told = [(item.name, item.repeats) for item in analysis.variants if item.repeats and item.repeats.pass_at]
+    if not told:
+        return None
+    ks = sorted({k for _, repeats in told for k in repeats.pass_at})
+    rows = []
+    for name, repeats in told:
+        for sign, chances in (("@", repeats.pass_at), ("^", repeats.pass_hat)):
+            rows.append([f"{name}: pass{sign}k", *(f"{chances[k]:.1%}" if k in chances else NOTHING for k in ks)])
+    return table(["", *(f"k = {k}" for k in ks)], rows)
+
+
+def _ranking(analysis: Analysis) -> Table | None:
+    ranking = analysis.ranking
+    if ranking is None:
+        return None
+    rows = [
+        (f"{place}. {analysis.variants[index].name}", f"{ranking.strengths[index]:.1%}")
+        for place, index in enumerate(ranking.order, 1)
+    ]
+    return {**table(("variant", "share of strength"), rows), "line": ranking_line(analysis)}
+
+
+def _further(analysis: Analysis) -> Table | None:
+    if not analysis.further:
+        return None
+    rows = []
+    for item in analysis.further:
+        found, interval = item.verdict, item.verdict.interval
+        trusted = interval is not None and not found.reason
+        rows.append(
+            (
+                item.metric,
+                f"{item.variant} against {item.baseline}",
+                found.word,
+                points(interval.estimate) if interval else NOTHING,
+                f"{points(interval.low)} … {points(interval.high)}" if interval and trusted else NOTHING,
+                f"{found.wins:,}",
+                f"{found.losses:,}",
+                f"{found.ties:,}",
+                found.reason or NOTHING,
+            )
+        )
+    return table(("score", "", "verdict", "points", "interval", "wins", "losses", "ties", "why"), rows)
+
+
+def _segments(analysis: Analysis) -> Table | None:
+    """Those of all comparisons, where not each has a picture."""
+    if len({(item.variant, item.baseline) for item in analysis.segments}) <= SEGMENT_PICTURES:
+        return None
+    rows = [
+        (
+            f"{item.variant} against {item.baseline}",
+            f"{item.tag}={item.value}",
+            item.word,
+            points(item.estimate.estimate),
+            f"{points(item.estimate.low)} … {points(item.estimate.high)}",
+            f"{item.q:.3f}",
+            f"{item.cases:,}",
+        )
+        for item in sorted(analysis.segments, key=lambda item: item.q)[:SEGMENTS]
+    ]
+    return table(("", "segment", "looks", "points", "95 % interval", "q", "cases"), rows)
+
+
+def _errors(analysis: Analysis) -> Table | None:
+    """By kind and blame, a column for each variant."""
+    whose = {"variant": "the variant's", "infrastructure": "infrastructure", "unknown": "unclear whose"}
+    found = sorted({key for item in analysis.variants for key in item.errors})
+    rows = [
+        (kind, whose.get(blame, blame), *(f"{item.errors.get((kind, blame), 0):,}" for item in analysis.variants))
+        for kind, blame in found
+    ]
+    for word in ("skipped", "unscored"):
+        if any(getattr(item, word) for item in analysis.variants):
+            rows.append((word, NOTHING, *(f"{getattr(item, word):,}" for item in analysis.variants)))
+    return table(("kind", "whose", *(item.name for item in analysis.variants)), rows) if rows else None
+
+
+def _waits(analysis: Analysis) -> Table | None:
+    """Service, queue and back-off apart."""
+    rows = [
+        (item.name, what, *(seconds(found.get(name)) for name in ("p50", "p90", "p95", "p99")))
+        for item in analysis.variants
+        for what, found in (("service", item.latency), ("queue", item.queue), ("back-off", item.backoff))
+        if found
+    ]
+    return table(("variant", "time", "p50", "p90", "p95", "p99"), rows) if rows else None
+
+
+def _facts(analysis: Analysis, events: Sequence[Event]) -> list[tuple[str, str]]:
+    """Under what circumstances the rows came about."""
+    found, run = objects.provenance(analysis), analysis.run
+    commit = (found["commit"] or "none") + (" with uncommitted changes" if found["dirty"] else "")
+    models = "; ".join(f"{name}: {', '.join(models)}" for name, models in found["models"].items())
+    cores = many(found["cores"], "core") if found.get("cores") else "cores not known"
+    facts = {
+        "started": found["created_at"],
+        "finished": found["finished_at"] or "not yet",
+        "status": run["status"] + (f": {run['reason']}" if run["reason"] else ""),
+        "label": run["label"],
+        "trials": f"{analysis.stored:,} of {analysis.planned:,} planned are stored",
+        "not run": not_run_line(analysis),
+        "in flight": _in_flight(events),
+        "seed": str(run["seed"]),
+        "commit": commit,
+        "branch": found.get("branch"),
+        "data": f"{many(found.get('cases') or 0, 'case')}, hash {found['data_hash']}",
+        "models": models or "none told",
+        "programs": ", ".join(f"{name} {version}" for name, version in found["cli_versions"].items()),
+        "software": ", ".join(
+            [f"Python {found['python']}", *(f"{k} {v}" for k, v in (found["packages"] or {}).items())]
+        ),
+        "machine": f"{found['host']}, {found.get('platform') or 'unknown'}, {cores}",
+    }
+    return [(name, str(told)) for name, told in facts.items() if told]
+
+
+Event = tuple[float, str, dict[str, Any]]  # when, what kind, in detail
+_QUIET = ("run_started", "run_finished", "in_flight")
+
+
+def _told(analysis: Analysis) -> list[Event]:
+    """What the scheduler did, in order."""
+    found = analysis.rows.store.rows(
+        "SELECT happened_at, kind, detail FROM events WHERE run_id = ? ORDER BY seq", (analysis.rows.run_id,)
+    )
+    return [(at, kind, json.loads(detail)) for at, kind, detail in found]
+
+
+def _in_flight(events: Sequence[Event]) -> str:
+    """How many trials at once; several times, if the run was resumed."""
+    lines = [
+        in_flight_line(told["asked"], told["mean"], told["most"]) for _, kind, told in events if kind == "in_flight"
+    ]
+    return "; ".join(line.removeprefix("in flight: ") for line in lines)
+
+
+def _events(events: Sequence[Event]) -> dict[str, Any]:
+    """What the limits did: how often each, and the first of them one by one."""
+    worth = [event for event in events if event[1] not in _QUIET]
+    kinds = Counter(kind for _, kind, _ in worth)
+    listed = [
+        (
+            time.strftime("%H:%M:%S", time.gmtime(at)),
+            kind,
+            cut(", ".join(f"{key} {value}" for key, value in detail.items() if value is not None), 300),
+        )
+        for at, kind, detail in worth[:EVENTS]
+    ]
+    return {
+        "told": ", ".join(f"{kind} {number:,}×" for kind, number in kinds.items()),
+        "left_out": max(0, len(worth) - EVENTS),
+        **table(("UTC", "event", "detail"), listed),
+    }
+
+
+def _config(analysis: Analysis) -> str:
+    """The experiment as it was executed."""
+    spec = {key: value for key, value in analysis.rows.spec.items() if key not in ("origin", "origin_digest")}
+    return cut(json.dumps(spec, ensure_ascii=False, indent=2), CONFIG)

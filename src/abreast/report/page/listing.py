@@ -1,0 +1,224 @@
+"""The cases of a run for its page: all of them in a list, as many as fit with their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from abreast.analyse import Analysis, Comparison, Rows
+from abreast.analyse.paired import Side, side
+from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown, cut, size
+from abreast.report.sentence import many
+from abreast.stats.values import ROUNDING
+
+ANSWERS = 3_000_000  # bytes of a page for what was asked and answered
+LINES = 1_300_000  # and for the list of cases
+LISTED = 20  # comparisons whose cases are listed
+TOGETHER = 3  # variants side by side where nothing is compared
+_LINE = 130  # bytes of a line of the list besides its words
+_BATCH = 200  # cases read at once
+
+
+@dataclass(slots=True)
+class Entry:
+    """A line of the list."""
+
+    case: int
+    id: str
+    scores: tuple[float | None, ...]
+    tags: str
+    why: str = ""  # it is not compared
+    shown: Shown | None = None
+    above: bool = False  # among those that differ most
+
+    @property
+    def scored(self) -> bool:
+        return any(score is not None for score in self.scores)
+
+    @property
+    def difference(self) -> float | None:
+        if len(self.scores) != 2 or self.scores[0] is None or self.scores[1] is None or self.why:
+            return None
+        found = self.scores[1] - self.scores[0]
+        return 0.0 if abs(found) < ROUNDING else found
+
+
+@dataclass(slots=True)
+class Group:
+    """Cases that ended alike."""
+
+    word: str
+    entries: list[Entry]
+    count: int = 0  # with those that are not listed
+
+    @property
+    def left_out(self) -> int:
+        return self.count - len(self.entries)
+
+
+@dataclass(slots=True)
+class Listing:
+    """All cases of one comparison, or of a run that compares nothing."""
+
+    title: str
+    names: tuple[str, ...]
+    groups: list[Group] = field(default_factory=list)
+    most: list[Entry] = field(default_factory=list)  # that differ most
+
+    @property
+    def left_out(self) -> int:
+        return sum(group.left_out for group in self.groups)
+
+    @property
+    def closed(self) -> int:
+        """Cases that are listed without their answers."""
+        return sum(1 for group in self.groups for entry in group.entries if not entry.shown and not entry.above)
+
+
+def listings(analysis: Analysis) -> list[Listing]:
+    """The cases of each comparison; every one has its share of the page."""
+    reader = Reader(analysis.rows)
+    compared = analysis.comparisons[:LISTED]
+    if not compared:
+        found = [_alone(analysis)]
+    else:
+        found = [_of_comparison(analysis, item) for item in compared]
+    for listing in found:
+        variants = [analysis.rows.variants.index(name) for name in listing.names]
+        room = _Room(ANSWERS // len(found))
+        _fill(reader, listing.most, variants, LARGE, room, with_diff=True)
+        _shorten(analysis.rows, listing, LINES // len(found))
+        for group in listing.groups:
+            _fill(reader, [entry for entry in group.entries if not entry.above], variants, SMALL, room)
+    return found
+
+
+def _of_comparison(analysis: Analysis, item: Comparison) -> Listing:
+    rows, pairs = analysis.rows, item.pairs
+    one, other = (side(rows, rows.variants.index(name), rows.score) for name in (item.baseline, item.variant))
+    differences = pairs.differences
+    entries = [
+        Entry(case, "", (before, after), "")
+        for case, before, after in zip(
+            pairs.cases.tolist(), pairs.baseline.tolist(), pairs.variant.tolist(), strict=True
+        )
+    ]
+    by_size = np.lexsort((pairs.cases, -np.abs(differences))).tolist()
+    wins = [entries[at] for at in by_size if differences[at] > 0]
+    losses = [entries[at] for at in by_size if differences[at] < 0]
+    ties = [entries[at] for at in np.argsort(pairs.cases).tolist() if differences[at] == 0]
+    there = set(pairs.cases.tolist())
+    rest = [_not_compared(rows, case, one, other) for case in sorted(rows.cases) if case not in there]
+    groups = [("wins", wins), ("losses", losses), ("ties", ties), ("not compared", rest)]
+    most = [entries[at] for at in by_size[: len(item.differences)]]
+    listing = Listing(
+        f"{item.variant} against {item.baseline}",
+        (item.baseline, item.variant),
+        [Group(word, found, len(found)) for word, found in groups if found],
+        [Entry(entry.case, "", entry.scores, "") for entry in most],
+    )
+    for entry in most:
+        entry.above = True
+    _name(rows, listing.most)
+    return listing
+
+
+def _not_compared(rows: Rows, case: int, one: Side, other: Side) -> Entry:
+    scores = tuple(_mean(each.score[case]) for each in (one, other))
+    both = np.concatenate((one.present[case], other.present[case]))
+    if (one.failed[case] | other.failed[case]).any():
+        why = "failed by infrastructure"
+    elif (one.skipped[case] | other.skipped[case]).any():
+        why = "skipped"
+    elif not both.all() or not rows.complete[case]:
+        why = "not finished"
+    else:
+        why = "no score" if None in scores else "finished before an earlier one"
+    return Entry(case, "", scores, "", why)
+
+
+def _alone(analysis: Analysis) -> Listing:
+    """A run that compares nothing: its cases, worst first, if there is a score."""
+    rows = analysis.rows
+    names = tuple(rows.variants[:TOGETHER])
+    sides = [side(rows, index, rows.score) for index in range(len(names))]
+    entries = [Entry(case, "", tuple(_mean(each.score[case]) for each in sides), "") for case in sorted(rows.cases)]
+    groups: dict[str, list[Entry]] = {"wrong": [], "right": [], "no score": []}
+    for entry in entries:
+        known = [score for score in entry.scores if score is not None]
+        groups["no score" if not known else "right" if min(known) >= 1 - ROUNDING else "wrong"].append(entry)
+    if not rows.primary:
+        groups = {"answers": entries}
+    return Listing("", names, [Group(word, found, len(found)) for word, found in groups.items() if found])
+
+
+def _mean(scores: Any) -> float | None:
+    known = scores[~np.isnan(scores)]
+    return float(known.mean()) if len(known) else None
+
+
+def _name(rows: Rows, entries: Iterable[Entry]) -> None:
+    """Ids and tags, shortened where somebody wrote a book."""
+    for entry in entries:
+        facts = rows.cases[entry.case]
+        entry.id = cut(facts.id, 120)
+        entry.tags = cut(", ".join(f"{tag}={value}" for tag, value in list(facts.tags.items())[:20]), 160)
+
+
+def _shorten(rows: Rows, listing: Listing, room: int) -> None:
+    """Leave out of the list what has no room; small groups take what they need, large ones share the rest."""
+    left = len(listing.groups)
+    for group in sorted(listing.groups, key=lambda group: group.count):
+        kept: list[Entry] = []
+        share = room // left
+        for entry in group.entries:
+            _name(rows, [entry])
+            share -= (needed := size(entry.id) + size(entry.tags) + _LINE)
+            if share < 0:
+                break
+            room -= needed
+            kept.append(entry)
+        group.entries, left = kept, left - 1
+
+
+class _Room:
+    """Bytes that are left."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+        self.used_up = False
+
+    def takes(self, needed: int) -> bool:
+        if needed > self._left:
+            self.used_up = True
+            return False
+        self._left -= needed
+        return True
+
+
+def _fill(
+    reader: Reader, entries: Sequence[Entry], variants: Sequence[int], caps: Caps, room: _Room, with_diff: bool = False
+) -> None:
+    """Add the answers to these cases, until there is no room."""
+    for begin in range(0, len(entries), _BATCH):
+        if room.used_up:
+            return
+        part = entries[begin : begin + _BATCH]
+        found = reader.read([entry.case for entry in part], variants, caps, with_diff)
+        for entry, shown in zip(part, found, strict=True):
+            if not room.takes(shown.size()):
+                return
+            entry.shown = shown
+
+
+def closed_in_words(listing: Listing) -> str:
+    """What the list does not have."""
+    parts = []
+    if listing.closed:
+        parts.append(f"{many(listing.closed, 'case')} listed without answers, to keep this file small")
+    if listing.left_out:
+        parts.append(f"{many(listing.left_out, 'further case')} not listed")
+    return "; ".join(parts)

@@ -1,0 +1,532 @@
+"""The HTML report and its pictures: whole, harmless, small, the same every time, and readable in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from abreast.analyse import analyse
+from abreast.report.page import html
+from abreast.report.visible import visible
+from abreast.store import open_store
+from conftest import Folder
+
+MARK = "SIMULATED · no model was called"
+VOID = {"meta", "br", "link", "img", "hr", "input", "line", "rect", "circle", "path"}
+
+
+class Page(HTMLParser):
+    """What a page holds: its elements in order, and the text inside of each kind."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.source = text
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[tuple[str, str]] = []  # the elements around it, and the text
+        self._open: list[str] = []
+        self.faults: list[str] = []
+        self.feed(text)
+        self.close()
+        self.faults += [f"<{name}> is not closed" for name in self._open]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self._open or self._open.pop() != tag:
+            self.faults.append(f"</{tag}> at {self.getpos()}")
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(("/".join(self._open), data))
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def within(self, tag: str) -> list[str]:
+        return [text for path, text in self.texts if tag in path.split("/")]
+
+    @property
+    def said(self) -> str:
+        return " ".join(" ".join(text for path, text in self.texts if "style" not in path).split())
+
+
+def page_of(folder: Folder, *words: str) -> Page:
+    done = folder.abreast("report", "--format", "html", "--output", "pages", *words)
+    assert done.code == 0, done.err
+    return Page((folder.path / done.out.strip()).read_text(encoding="utf-8"))
+
+
+MODEL = """\
+from abreast import Answer, Usage
+
+def predict(case, level):
+    number = int(case.id[1:])
+    if number == 7 and level:
+        raise ValueError("could not be parsed")
+    right = number % 3 == 0 or (level and number % 5 != 0)
+    text = "yes" if right else f"no, because the answer to {number} is another one"
+    return Answer(text, usage=Usage(100 + number, 20), cost_usd=0.01 * (1 + level), cost_basis="estimated", model="m-1")
+"""
+SPEC = """\
+name: page
+cases: cases.jsonl
+target: python:model:predict
+variants: {plain: {level: 0}, clever: {level: 1}}
+scorers: [exact, contains]
+"""
+
+
+@pytest.fixture
+def told(folder: Folder) -> Folder:
+    """A run of 60 cases with tags, costs, two scores and a failure; no simulation."""
+    lines = [
+        {
+            "id": f"c{n}",
+            "input": "word " * (n + 1),
+            "expected": "yes",
+            "tags": {"kind": "even" if n % 2 == 0 else "odd"},
+        }
+        for n in range(60)
+    ]
+    folder.write("cases.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    folder.write("model.py", MODEL)
+    folder.write("spec.yaml", SPEC)
+    assert folder.abreast("run", "spec.yaml", "--parallel", "4").code == 0
+    return folder
+
+
+def test_the_page_says_the_verdict_first_and_then_what_stands_behind_it(told: Folder) -> None:
+    page = page_of(told)
+    assert not page.faults
+    verdict = next(line for line in told.abreast("report").out.splitlines() if "clever against plain" in line)
+    sentence = " ".join(verdict.split())[:60]
+    order = [
+        sentence,
+        "cost per correct answer",
+        "Difference in score",
+        "Wins, ties and losses",
+        "How the interval closed in",
+        "Variants",
+        "By the other scores",
+        "Where it helps and where it hurts exploratory",
+        "Cases that differ most",
+        "Errors and wrong answers",
+        "Cost and quality",
+        "Latency",
+        "Score against the size of the input",
+        "All cases",
+        "How it was run",
+        "The experiment as it was executed",
+    ]
+    places = [page.said.find(part) for part in order]
+    assert -1 not in places, order[places.index(-1)]
+    assert places == sorted(places)
+    for fact in ("60 cases, hash", "in flight", "1 asked for" if "1 asked for" in page.said else "4 asked for", "seed"):
+        assert fact in page.said
+    assert "m-1" in page.said
+    assert "crash" in page.said
+    assert "the variant's" in page.said
+    assert MARK not in page.said, "a real run"
+
+
+def test_answers_stand_side_by_side_and_their_difference_needs_no_colour(told: Folder) -> None:
+    page = page_of(told)
+    assert "no, because the answer to 14 is another one" in page.said
+    assert page.within("del")
+    assert "yes" in "".join(page.within("ins"))
+    assert "expected" in page.said
+
+
+def test_every_case_is_listed_with_its_answers_in_its_group(told: Folder) -> None:
+    page = page_of(told)
+    listed = re.findall(r"\bc\d+\b", page.said[page.said.index("All cases") :])
+    assert {f"c{n}" for n in range(60)} <= set(listed)
+    assert re.search(r"wins \d+", page.said)
+    assert re.search(r"losses \d+", page.said)
+    assert re.search(r"ties \d+", page.said)
+    assert "listed without answers" not in page.said
+
+
+def test_every_picture_has_words_for_those_who_cannot_see_it(told: Folder) -> None:
+    page = page_of(told)
+    drawn = page.all("svg")
+    assert len(drawn) >= 14, "seven pictures, each for a desk and for a telephone"
+    assert all(picture["role"] == "img" and len(picture["aria-label"]) > 20 for picture in drawn)
+    assert len(page.all("figcaption")) == len(page.all("figure")) == len(drawn) / 2
+
+
+def test_the_page_loads_nothing_and_runs_nothing(told: Folder) -> None:
+    page = page_of(told)
+    assert "http" not in page.source
+    assert not re.search(r"@import|url\(|expression\(|javascript:", page.source)
+    tags = {tag for tag, _ in page.elements}
+    assert not tags & {"script", "link", "iframe", "img", "object", "embed", "base", "form", "a", "image", "use"}
+    assert not [
+        name for _, found in page.elements for name in found if name.startswith("on") or name in ("src", "href")
+    ]
+
+
+def test_the_same_rows_give_the_same_bytes(told: Folder) -> None:
+    first = page_of(told).source
+    again = told.command("report", "--format", "html", "--output", "again").out.strip()
+    assert (told.path / again).read_text(encoding="utf-8") == first
+
+
+EVIL = "<script>alert(1)</script>\"'&amp;\u202egnp.exe\u0000\u001b[31m</pre></svg></style><img src=x onerror=alert(2)>"
+
+NAME = EVIL.replace("\0", "").replace("\x1b", "")  # an id or a name has no character that cannot be seen
+
+
+def test_text_of_anybody_is_shown_and_never_obeyed(folder: Folder) -> None:
+    lines = [
+        {"id": f"{n}{NAME}", "input": f"{EVIL} {n}", "expected": "yes", "tags": {"t<i>": f"{EVIL}{n % 2}"}}
+        for n in range(30)
+    ]
+    folder.write("cases.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    folder.write(
+        "evil.py",
+        f"EVIL = {EVIL!r}\n\ndef predict(case, bad):\n    if bad and case.id.startswith('3'):\n"
+        "        raise ValueError(EVIL)\n"
+        "    return EVIL + chr(0xD800) + str(len(case.id)) if bad else 'yes'\n",
+    )
+    names = {NAME: {"bad": False}, "b</title><b>": {"bad": True}}
+    spec = {
+        "name": "x</title><script>",
+        "cases": "cases.jsonl",
+        "target": "python:evil:predict",
+        "variants": names,
+        "scorers": ["exact"],
+    }
+    folder.write("spec.json", json.dumps(spec))
+    done = folder.abreast("run", "spec.json")
+    assert done.code == 0, done.err
+    page = page_of(folder)
+    assert not page.faults, page.faults[:3]
+    assert {"script", "img", "i"}.isdisjoint(tag for tag, _ in page.elements)
+    assert not [name for _, found in page.elements for name in found if name.startswith("on")]
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.source)
+    assert "‹U+202E›" in page.said
+    assert "<script>alert(1)</script>" in page.said, "as text"
+    assert folder.abreast("report", "--format", "svg", "--output", "drawn").code == 0
+    for path in (folder.path / "drawn" / "charts").iterdir():
+        found = ElementTree.parse(path)
+        assert {"script", "img"}.isdisjoint(element.tag.split("}")[1] for element in found.iter())
+
+
+@pytest.mark.parametrize("code", [*range(0x20), 0x7F, 0x85, 0x200B, 0x200E, 0x202E, 0x2066, 0xFEFF, 0xD800, 0xFFFF])
+def test_what_works_in_secret_is_made_visible(code: int) -> None:
+    text = visible(f"a{chr(code)}b")
+    assert text == f"a{chr(code)}b" if code in (9, 10) else chr(code) not in text
+    assert text.encode()
+    assert len(text) > 2
+
+
+BIG = """\
+def predict(case, level):
+    number = int(case.id.split("-")[0])
+    words = "<b>'&\\" " * (150_000 if number < 3 else 1_000 if number % 2 else 40)
+    return ("yes" if number % 7 or level else "no") + words + str(level)
+"""
+
+
+def test_a_thousand_cases_with_large_answers_fit_five_megabytes(folder: Folder) -> None:
+    lines = [
+        {"id": f"{n}-" + "&" * 150, "input": "<" * 900, "expected": "yes", "tags": {"long": '"' * 300}}
+        for n in range(1_000)
+    ]
+    folder.write("cases.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    folder.write("big.py", BIG)
+    folder.write("spec.yaml", SPEC.replace("model:", "big:").replace("[exact, contains]", "[contains]"))
+    assert folder.abreast("run", "spec.yaml", "--parallel", "4").code == 0
+    page = page_of(folder)
+    assert 1_500_000 < len(page.source.encode()) < 5_000_000
+    assert not page.faults
+    assert re.search(r"[\d,]+ cases listed without answers, to keep this file small", page.said)
+    assert re.search(r"[\d,]+ further cases not listed", page.said)
+    assert "abreast show" in page.said
+    assert "bytes in all" in page.said or "characters in all" in page.said
+
+
+DEGENERATE = {
+    "one variant": "variants: {a: {target: simulated, accuracy: 0.5}}\nscorers: [exact]\n",
+    "no scorer": "variants: {a: {target: simulated}, b: {target: simulated}}\n",
+    "all failed": "variants: {a: {target: simulated, errors: {crash: 1.0}}, b: {target: simulated, errors: "
+    "{refused: 1.0}}}\nscorers: [exact]\n",
+    "infrastructure": "variants: {a: {target: simulated}, b: {target: simulated, errors: {network: 1.0}}}\n"
+    "scorers: [exact]\nlimits: {retries: 0}\n",
+    "all alike": "variants: {a: {target: simulated}, b: {target: simulated}}\nscorers: [exact]\n",
+    "thirty repeats": "variants: {a: {target: simulated, accuracy: 0.5}, b: {target: simulated, accuracy: 0.7}}\n"
+    "scorers: [exact]\nrepeats: 30\n",
+    "three scores": "variants: {a: {target: simulated, accuracy: 0.5}, b: {target: simulated}}\n"
+    "scorers: [exact, contains, text]\n",
+    "other scripts": "variants: {'日本語の長い名前': {target: simulated}, 'اسم': {target: simulated, accuracy: 0.4}}\n"
+    "scorers: [exact]\n",
+    "twenty variants": "variants: {"
+    + ", ".join(f"v{n}: {{target: simulated, accuracy: {0.3 + n / 40}, cost_usd: {n % 4}}}" for n in range(20))
+    + "}\nscorers: [exact]\n",
+}
+
+
+@pytest.mark.parametrize("cases", [2, 40])
+@pytest.mark.parametrize("kind", DEGENERATE)
+def test_a_run_of_any_kind_has_a_page(folder: Folder, kind: str, cases: int) -> None:
+    folder.cases(cases)
+    folder.write("spec.yaml", "cases: cases.jsonl\n" + DEGENERATE[kind])
+    folder.abreast("run", "spec.yaml", "--yes")
+    page = page_of(folder, "--all-pairs")
+    assert not page.faults
+    assert page.said.startswith(("page", "spec", MARK)) or MARK in page.said
+    for word in ("nan", "None", "inf "):
+        assert not re.search(rf"\b{word}\b", page.said.split("The experiment as it was executed")[0]), word
+    assert page.source.count(MARK) >= 1 + len(page.all("svg")), "on the page and on every picture"
+
+
+def test_a_run_of_few_trials_says_what_was_not_run_and_a_debug_run_that_it_is_one(simulated: Folder) -> None:
+    simulated.abreast("run", "experiment.yaml", "--debug")
+    assert "DEBUG run of a few cases: not a result" in page_of(simulated).said
+    simulated.write("experiment.yaml", (simulated.path / "experiment.yaml").read_text() + "limits: {budget_usd: 1}\n")
+    text = (simulated.path / "experiment.yaml").read_text().replace("accuracy: 0.6", "accuracy: 0.6, cost_usd: 0.1")
+    simulated.write("experiment.yaml", text)
+    assert simulated.abreast("run", "experiment.yaml", "--yes").code == 3
+    page = page_of(simulated)
+    assert re.search(r"\d+ of 80 trials were not run: budget", page.said)
+    assert "What the scheduler did" in page.said
+    assert "stop 1×" in page.said
+
+
+def test_a_margin_is_drawn_and_said(told: Folder) -> None:
+    with open_store(told.path / "results.db") as store:
+        page = Page(html.page(analyse(store, "latest", margin=0.05)))
+    assert "the shaded band is the margin of ±5 points" in page.said
+    assert "The margin is 5.0 points." in page.all("svg")[0]["aria-label"]
+    assert any(found.get("class") == "margin" for found in page.all("line"))
+    assert "margin" not in page_of(told).said.split("The experiment as it was executed")[0]
+
+
+def test_repeats_pairs_and_ranking_have_their_place(folder: Folder) -> None:
+    folder.cases(30)
+    variants = ", ".join(f"v{n}: {{target: simulated, accuracy: {0.4 + n / 10}}}" for n in range(4))
+    folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{{variants}}}\nscorers: [exact]\nrepeats: 3\n")
+    assert folder.abreast("run", "spec.yaml").code == 0
+    page = page_of(folder, "--all-pairs")
+    for part in ("v3 against v2", "ranking by wins (Bradley–Terry)", "pass@3", "v0: pass^k", "repeat 1 of 3", "k = 2"):
+        assert part in page.said, part
+
+
+def test_reused_answers_are_told(simulated: Folder) -> None:
+    for _ in range(2):
+        assert simulated.abreast("run", "experiment.yaml").code == 0
+    page = page_of(simulated)
+    assert "reused" in page.said
+    assert "40" in page.said
+
+
+def test_every_picture_is_a_file_of_its_own_that_says_what_it_is(simulated: Folder) -> None:
+    simulated.abreast("run", "experiment.yaml")
+    done = simulated.abreast("report", "--format", "svg,png", "--output", "drawn")
+    assert done.code == 0, done.err
+    paths = [simulated.path / line for line in done.out.split()]
+    drawn = [path for path in paths if path.suffix == ".svg"]
+    assert {path.stem for path in drawn} >= {"difference", "outcomes", "closing-in-1-better"}
+    for path in drawn:
+        text = path.read_text(encoding="utf-8")
+        root = ElementTree.fromstring(text)
+        texts = {element.tag.split("}")[1]: element.text or "" for element in root.iter()}
+        assert texts["title"]
+        assert len(texts["desc"]) > 20
+        assert MARK in [element.text for element in root.iter() if element.tag.endswith("}text")]
+        assert "prefers-color-scheme:dark" in texts["style"]
+        assert text.count("http") == 1, "only the name of the format"
+        assert "var(" not in text
+    pixels = [path for path in paths if path.suffix == ".png"]
+    assert {path.stem for path in pixels} == {path.stem for path in drawn}
+    for path in pixels:
+        assert path.read_bytes().startswith(b"\x89PNG")
+        assert path.stat().st_size > 5_000
+
+
+# A real browser, spoken to through a pipe.
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+_INTO = (
+    "import fcntl, os, sys\n"
+    "here = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 50) for number in sys.argv[1:3]]\n"
+    "for to, number in zip((3, 4), here): os.dup2(number, to)\n"
+    "os.execvp(sys.argv[3], sys.argv[3:])\n"
+)
+
+
+class Browser:
+    """Chromium without a window: opens pages at any width, light or dark, and tells what it thinks of them."""
+
+    def __init__(self, program: str, profile: Path) -> None:
+        answers, its_end = os.pipe()
+        its_ear, commands = os.pipe()
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+        flags += ["--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe"]
+        words = [program, *flags, f"--user-data-dir={profile}", "about:blank"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _INTO, str(its_ear), str(its_end), *words],
+            pass_fds=(its_ear, its_end),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(its_ear)
+        os.close(its_end)
+        self._answers, self._commands = answers, commands
+        self._held, self._number, self._session = b"", 0, ""
+        self._events: list[dict[str, Any]] = []
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for part in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{part}.enable")
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(20)
+        os.close(self._answers)
+        os.close(self._commands)
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._held:
+            ready, _, _ = select.select([self._answers], [], [], 30)
+            got = os.read(self._answers, 1 << 20) if ready else b""
+            assert got, "the browser says nothing"
+            self._held += got
+        message, self._held = self._held.split(b"\0", 1)
+        found: dict[str, Any] = json.loads(message)
+        return found
+
+    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        while (found := self._next()).get("id") != self._number:
+            self._events.append(found)
+        assert "error" not in found, found
+        result: dict[str, Any] = found["result"]
+        return result
+
+    def open(self, path: Path, width: int, scheme: str) -> None:
+        """Load a page, and fold out everything in it."""
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self._events.clear()
+        self.ask("Page.navigate", url=path.as_uri())
+        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+            self._events.append(self._next())
+        self.of_page("document.querySelectorAll('details').forEach(each => { each.open = true })")
+
+    def of_page(self, expression: str) -> Any:
+        return self.ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def complaints(self) -> list[str]:
+        """Errors in the console, and requests beside the one for the page."""
+        self.of_page("0")  # what was under way has arrived
+        found = []
+        requests = [event for event in self._events if event["method"] == "Network.requestWillBeSent"]
+        for event in self._events:
+            told = event.get("params", {})
+            if event["method"] == "Runtime.exceptionThrown":
+                found.append("exception")
+            elif event["method"] == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
+                found.append("console")
+            elif event["method"] == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
+                found.append("log")
+        return found + [event["params"]["request"]["url"] for event in requests[1:]]
+
+    def overflow(self) -> int:
+        """Pixels that the page is wider than its window."""
+        return int(self.of_page("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+    def picture(self) -> bytes:
+        return base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"])
+
+
+@pytest.fixture
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip(f"no {', '.join(NAMES)} on the path")
+    with contextlib.closing(Browser(program, tmp_path_factory.mktemp("profile"))) as found:
+        yield found
+
+
+def test_the_browser_sees_a_page_that_is_wrong(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "wrong.html"
+    page.write_text("<!doctype html><meta name=viewport content='width=device-width'><div style='width:3000px'>x</div>")
+    browser.open(page, 390, "light")
+    assert browser.overflow() > 2_000
+    assert not browser.complaints()
+    for fault in (
+        "<script>throw new Error('x')</script>",
+        "<script>console.error('x')</script>",
+        "<img src=missing.png>",
+    ):
+        page.write_text(f"<!doctype html><title>t</title>{fault}")
+        browser.open(page, 390, "light")
+        assert browser.complaints(), fault
+
+
+def test_the_page_reads_well_in_a_real_browser(browser: Browser, told: Folder) -> None:
+    folder = told
+    done = folder.abreast("report", "--format", "html", "--output", "pages")
+    page = folder.path / done.out.strip()
+    papers = {}
+    for width in (390, 1280):
+        for scheme in ("light", "dark"):
+            browser.open(page, width, scheme)
+            assert browser.overflow() <= 0, (width, scheme)
+            assert browser.complaints() == []
+            papers[scheme] = browser.of_page("getComputedStyle(document.body).backgroundColor")
+            visible_pictures = browser.of_page(
+                "[...document.querySelectorAll('svg')].filter(each => each.getBoundingClientRect().width > 0).length"
+            )
+            assert visible_pictures == browser.of_page("document.querySelectorAll('figure').length")
+            smallest = browser.of_page(
+                "Math.min(...[...document.querySelectorAll('svg text')].map(each => each.getBoundingClientRect())"
+                ".filter(box => box.width > 0).map(box => box.height))"
+            )
+            assert smallest >= 11, "words in pictures can be read"
+    assert papers["light"] != papers["dark"]
+
+
+def test_long_names_without_a_space_do_not_widen_the_page(browser: Browser, folder: Folder) -> None:
+    folder.write(
+        "cases.jsonl",
+        "".join(
+            json.dumps(
+                {"id": f"{n}" + "i" * 180, "input": "x" * 3_000, "expected": "y" * 900, "tags": {"t" * 90: "v" * 90}}
+            )
+            + "\n"
+            for n in range(20)
+        ),
+    )
+    names = ", ".join(f"{'n' * 70}{n}: {{target: simulated, accuracy: {0.4 + n / 10}}}" for n in range(3))
+    folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{{names}}}\nscorers: [exact]\n")
+    assert folder.abreast("run", "spec.yaml").code == 0
+    done = folder.abreast("report", "--format", "html", "--output", "pages", "--all-pairs")
+    for width in (390, 1280):
+        browser.open(folder.path / done.out.strip(), width, "light")
+        assert browser.overflow() <= 0, width
