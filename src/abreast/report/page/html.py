@@ -13,10 +13,11 @@ from markupsafe import Markup
 
 from abreast.analyse import Analysis, Comparison
 from abreast.analyse.variants import failure_modes
-from abreast.report import charts, listing, objects
+from abreast.report import charts, objects
 from abreast.report.charts.colours import DARK, LIGHT, rules, variables
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
+from abreast.report.page import listing
 from abreast.report.page.answers import cut
 from abreast.report.sentence import SIMULATED, advice, aside, many, points, sentence, verdict_lines
 from abreast.report.terminal import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from abreast.analyse import Analysis, Comparison, Rows
-from abreast.analyse.paired import Side, side
+from abreast.analyse.paired import Side, side_of
 from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown, cut, size
 from abreast.report.sentence import many
 from abreast.stats.values import ROUNDING
@@ -98,7 +98,7 @@ def listings(analysis: Analysis) -> list[Listing]:
 
 def _of_comparison(analysis: Analysis, item: Comparison) -> Listing:
     rows, pairs = analysis.rows, item.pairs
-    one, other = (side(rows, rows.variants.index(name), rows.score) for name in (item.baseline, item.variant))
+    one, other = (side_of(rows, rows.variants.index(name), rows.score) for name in (item.baseline, item.variant))
     differences = pairs.differences
     entries = [
         Entry(case, "", (before, after), "")
@@ -144,7 +144,7 @@ def _alone(analysis: Analysis) -> Listing:
     """A run that compares nothing: its cases, worst first, if there is a score."""
     rows = analysis.rows
     names = tuple(rows.variants[:TOGETHER])
-    sides = [side(rows, index, rows.score) for index in range(len(names))]
+    sides = [side_of(rows, index, rows.score) for index in range(len(names))]
     entries = [Entry(case, "", tuple(_mean(each.score[case]) for each in sides), "") for case in sorted(rows.cases)]
     groups: dict[str, list[Entry]] = {"wrong": [], "right": [], "no score": []}
     for entry in entries:
