@@ -226,6 +226,8 @@ def summary_of(result: Result, report: Path | None) -> dict[str, Any]:
     """What the report says, and how this execution came to it."""
     return {
         **objects.report(result.analysis, trials=False),
+        "planned": result.planned,
+        "stored": result.analysis.stored,
         "executed": result.executed,
         "reused": result.reused,
         "done_before": result.done_before,
