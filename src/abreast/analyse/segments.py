@@ -40,10 +40,10 @@ class Segment:
 
     @property
     def word(self) -> str:
-        """What it looks like; a run of its own would have to confirm it."""
-        if self.q > WRONG or not self.estimate.estimate:
+        """What it looks like; a run of its own would have to confirm it. Nothing that the interval does not say."""
+        if self.q > WRONG or self.estimate.low <= 0 <= self.estimate.high:
             return "inconclusive"
-        return "better" if self.estimate.estimate > 0 else "worse"
+        return "better" if self.estimate.low > 0 else "worse"
 
 
 def segments_of(

@@ -75,7 +75,7 @@ def summarise(rows: Rows, variant: int) -> VariantSummary:
     own = side_of(rows, variant, rows.score)
     return VariantSummary(
         rows.variants[variant],
-        int(mine.sum()),
+        int((mine & rows.present).sum()),
         int((mine & rows.ok).sum()),
         {(str(kind), str(blame)): count for (kind, blame), count in errors.items()},
         int((mine & rows.skipped).sum()),
@@ -135,8 +135,6 @@ def _cost_per_correct(own: Side) -> Interval | None:
         return None
     cost = np.where(known, own.cost_usd, 0.0).sum(axis=1)[cases]
     right = (np.where(known, own.score, 0.0).sum(axis=1) / np.maximum(1, known.sum(axis=1)))[cases]
-    if right.min() < 0 or right.max() > 1:
-        return None
     cost = cost / known.sum(axis=1)[cases]
     return cost_per_correct(cost, right, cost, right).a
 

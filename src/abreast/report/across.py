@@ -19,7 +19,7 @@ NOT_INTERLEAVED = "the runs were not interleaved: whatever else changed in betwe
 def lines(item: AcrossRuns) -> list[str]:
     """The verdict on one contender of a later run, and what stands beside it."""
     comparison, match = item.comparison, item.match
-    if not comparison.cases and match.shared:
+    if not comparison.planned and match.shared:
         first = f"{item.second.name} against {item.first.name}: nothing to compare"
         said = [f"not known: {first}; all {many(match.shared, 'answer')} are the same ones, reused"]
     else:
@@ -70,12 +70,13 @@ def as_markdown(items: Sequence[AcrossRuns]) -> str:
 
 
 def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
+    verdicts = objects.adjusted([objects.verdict(item.comparison, True) for item in items])
     return {
         "schema": SCHEMA,
         "simulated": any(item.simulated for item in items),
         "verdicts": [
             {
-                **objects.verdict(item.comparison, True),
+                **verdict,
                 "regression": item.word,
                 "variant": item.second.variant,
                 "run": item.second.run,
@@ -89,7 +90,7 @@ def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
                 "before": objects.variant(item.first.summary),
                 "after": objects.variant(item.second.summary),
             }
-            for item in items
+            for item, verdict in zip(items, verdicts, strict=True)
         ],
     }
 
@@ -110,6 +111,6 @@ def as_junit(items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
             ElementTree.SubElement(test, "failure", message=clean(lines(item)[0]), type="regression")
         ElementTree.SubElement(test, "system-out").text = clean("\n".join(lines(item)))
     for told in unmet:
-        test = ElementTree.SubElement(suite, "testcase", classname="compare", name=clean(told.split(":")[0]), time="0")
+        test = ElementTree.SubElement(suite, "testcase", classname="compare", name=clean(told.split(": ")[0]), time="0")
         ElementTree.SubElement(test, "failure", message=clean(told), type="requirement")
     return finished(root)

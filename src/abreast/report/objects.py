@@ -58,9 +58,13 @@ def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
 
 
 def _verdicts(analysis: Analysis) -> list[dict[str, Any]]:
-    """By the primary score, then by the others; those by one score have their p values adjusted together."""
+    """By the primary score, then by the others."""
     rows = [verdict(item, True) for item in analysis.comparisons]
-    rows += [verdict(item, False) for item in analysis.further]
+    return adjusted(rows + [verdict(item, False) for item in analysis.further])
+
+
+def adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Verdicts with Holm's p value beside each, over all that are by the same score."""
     for metric in dict.fromkeys(row["metric"] for row in rows):
         mine = [row for row in rows if row["metric"] == metric]
         for row, p in zip(mine, holm([1.0 if row["p"] is None else row["p"] for row in mine]), strict=True):

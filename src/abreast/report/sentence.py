@@ -102,7 +102,7 @@ def advice(comparison: Comparison) -> list[str]:
         if result.still_needed:
             needed = f"to detect {effect} you need about {many(result.needed, 'case')}"
             lines.append(f"{needed}; this run compares {comparison.cases:,}")
-        else:
+        elif result.interval is not None and abs(result.interval.estimate) < result.effect:
             lines.append(
                 f"{many(comparison.cases, 'case')} would show {effect}; a difference is likely smaller than that"
             )

@@ -176,7 +176,10 @@ def repeats_in_words(repeats: Repeats | None) -> str:
 def errors_in_words(summary: VariantSummary) -> str:
     """`2 timeout (its), 1 network`."""
     whose = {"variant": " (its)", "infrastructure": "", "unknown": " (unclear whose)"}
-    parts = [f"{number:,} {kind}{whose[blame]}" for (kind, blame), number in sorted(summary.errors.items())]
+    parts = [
+        f"{number:,} {kind}{whose.get(blame, whose['unknown'])}"
+        for (kind, blame), number in sorted(summary.errors.items())
+    ]
     if summary.skipped:
         parts.append(f"{summary.skipped:,} skipped")
     if summary.unscored:
