@@ -308,3 +308,13 @@ def test_a_large_difference_is_not_called_likely_smaller(folder: Folder) -> None
     said = folder.abreast("report").out
     assert "inconclusive: b against a: +100.0 points" in said
     assert "likely smaller" not in said
+
+
+def test_a_cost_that_is_known_in_part_is_told_so_and_meets_no_requirement(folder: Folder) -> None:
+    cases = [{"a": ["yes"], "b": ["yes"], "cost": {"a": 0.5, "b": 0.5} if n % 2 else {"a": 0.5}} for n in range(10)]
+    scripted(folder, cases)
+    found = report(folder)["variants"]["b"]
+    assert (found["cost_usd"], found["unpriced"], found["cost_per_correct"]) == (2.5, 5, None)
+    done = folder.abreast("report", "--fail-if", "cost_usd > 3")
+    assert "$2.50 (5 unknown)" in done.out
+    assert (done.code, "cost_usd of b is not known" in done.err) == (1, True)

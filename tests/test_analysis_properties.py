@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import naive
 from abreast import Answer, Case, Experiment
 from abreast.analyse import Analysis, analyse
+from abreast.analyse.compare import compare
 from abreast.errors import Skipped, Transient
 from abreast.report import formats, objects
 from abreast.stats import cost_per_correct, latency_ratio, pass_at_k, pass_hat_k
@@ -83,7 +84,7 @@ class Shape:
         return Case(f"c{number}", f"question {number}", tags=tags, group=group)
 
 
-def executed(shape: Shape, path: Path) -> None:
+def executed(shape: Shape, path: Path, run: int = 1) -> None:
     """Run it, and take some rows away as if it had been killed."""
     for number in range(shape.cases):
         for index, side in enumerate(shape.variants):
@@ -100,27 +101,28 @@ def executed(shape: Shape, path: Path) -> None:
         limits={"retries": 0, "breaker": 0, "parallel": 3},
         store=path,
     )
-    experiment.run()
+    experiment.run(fresh=True)
     rows = shape.cases * len(shape.variants) * shape.repeats
     gone = [position for position in range(rows) if shape.chance.random() < shape.gaps]
     if gone:
         with open_store(path) as store, store.change() as connection:
             for position in gone:
                 if position % 2:
-                    connection.execute("DELETE FROM trials WHERE position = ?", (position,))
+                    connection.execute("DELETE FROM trials WHERE run_id = ? AND position = ?", (run, position))
                 else:
                     connection.execute(
                         "UPDATE trials SET status = 'cancelled', error_kind = 'cancelled', error_blame = 'unknown' "
-                        "WHERE position = ?",
-                        (position,),
+                        "WHERE run_id = ? AND position = ?",
+                        (run, position),
                     )
 
 
-def read(store: Store, metric: str) -> naive.Run:
+def read(store: Store, metric: str, name: str = "latest") -> naive.Run:
     """The rows, as they lie there."""
-    run = store.run("latest")
+    run = store.run(name)
+    run_id = run["run_id"]
     spec = json.loads(run["spec"])
-    names = [row[0] for row in store.rows("SELECT name FROM variants ORDER BY variant")]
+    names = [row[0] for row in store.rows("SELECT name FROM variants WHERE run_id = ? ORDER BY variant", (run_id,))]
     per_case = len(names) * spec["repeats"]
     found = naive.Run(
         names,
@@ -133,11 +135,17 @@ def read(store: Store, metric: str) -> naive.Run:
         {},
         {},
     )
-    for row in store.dicts("SELECT t.*, c.tags, c.case_group FROM trials t JOIN cases c ON c.digest = t.case_digest"):
+    rows = store.dicts(
+        "SELECT t.*, c.id, c.tags, c.case_group FROM trials t JOIN cases c ON c.digest = t.case_digest "
+        "WHERE t.run_id = ?",
+        (run_id,),
+    )
+    for row in rows:
         case = row["position"] // per_case
         found.trials[case, row["variant"], row["repeat"]] = row
         found.tags[case], found.groups[case] = json.loads(row["tags"]), row["case_group"]
-    for position, value in store.rows("SELECT position, value FROM scores WHERE name = ?", (metric,)):
+    scores = store.rows("SELECT position, value FROM scores WHERE run_id = ? AND name = ?", (run_id, metric))
+    for position, value in scores:
         block, variant = divmod(position, len(names))
         found.scores[block // spec["repeats"], variant, block % spec["repeats"]] = value
     return found
@@ -352,3 +360,53 @@ def test_the_analysis_finds_what_the_rules_say(seed: int, cases: int, variants: 
             check_prices_and_times(store, analysis)
             check_segments(store, analysis)
             check_words(analysis)
+
+
+def check_across(store: Store, names: list[str]) -> None:
+    """Every case of either run is in one place, both ways round, and the differences are those of the rows."""
+    there = {item.second.variant: item for item in compare([store], names, None, 0.0)}
+    back = {item.second.variant: item for item in compare([store], names[::-1], None, 0.0)}
+    runs = [read(store, "points", name) for name in names]
+    ids = [{row["id"]: case for (case, _, _), row in run.trials.items()} for run in runs]
+    counted = [set(naive.counted(run)) for run in runs]
+    assert set(there) == set(back) == set(runs[0].variants) & set(runs[1].variants)
+    for name, item in there.items():
+        expected = []
+        for case_id in set(ids[0]) & set(ids[1]):
+            cases = [known[case_id] for known in ids]
+            if not all(case in done for case, done in zip(cases, counted, strict=True)):
+                assert case_id in item.match.unfinished
+                continue
+            both = []
+            for repeat in range(min(run.repeats for run in runs)):
+                scores = [
+                    run.score((case, run.variants.index(name), repeat)) for run, case in zip(runs, cases, strict=True)
+                ]
+                if None not in scores:
+                    both.append(scores[1] - scores[0])  # type: ignore[operator]
+            if both:
+                expected.append(sum(both) / len(both))
+        match, pairs = item.match, item.comparison.pairs
+        assert sorted(pairs.differences.tolist()) == near(sorted(expected))
+        assert set(match.only_first) == set(ids[0]) - set(ids[1])
+        assert set(match.only_second) == set(ids[1]) - set(ids[0])
+        assert len(pairs.cases) + pairs.dropped + len(match.unfinished) == len(set(ids[0]) & set(ids[1]))
+        one, other = item.comparison.verdict, back[name].comparison.verdict
+        assert {one.word, other.word} in ({"better", "worse"}, {"inconclusive"})
+        assert (one.wins, one.losses, one.ties) == (other.losses, other.wins, other.ties)
+        assert one.p == near(other.p)
+        if one.interval and other.interval:
+            assert (one.interval.low, one.interval.high) == (near(-other.interval.high), near(-other.interval.low))
+
+
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**32), st.lists(st.integers(1, 40), min_size=2, max_size=2), st.data())
+def test_runs_are_compared_as_the_rules_say(seed: int, cases: list[int], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.db"
+        for number, count in enumerate(cases):
+            shape = Shape(seed + number, count, data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3)))
+            shape.group_size *= 1 - number  # where both know groups, those of the first count
+            executed(shape, path, number + 1)
+        with open_store(path) as store:
+            check_across(store, [row["run"] for row in store.runs()])

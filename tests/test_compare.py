@@ -257,3 +257,12 @@ def test_cases_that_failed_are_told_beside_those_that_are_shared(folder: Folder)
     said = folder.abreast("compare", first, second, "--variant", "b").out
     assert "2 of 2 cases are not compared: 2 failed by infrastructure" in said
     assert "5 answers set aside: the same ones in both runs, reused" in said
+
+
+def test_cases_that_a_run_has_not_begun_are_not_said_to_be_missing_from_it(folder: Folder) -> None:
+    first, second = two_runs(folder, pairs(5, 5, 5), pairs(5, 5, 5))
+    folder.abreast("sql", "--write", "results.db", "delete from trials where run_id = 2 and block >= 14")
+    done = folder.abreast("compare", first, second, "--variant", "b")
+    assert f"not paired, only in {first}, or among the 1 case that {second} has not begun: c" in done.out
+    found = compared(folder.abreast("compare", first, second, "--variant", "b", "--json"))
+    assert (found["not_begun"], len(found["unmatched"][first])) == ({first: 0, second: 1}, 1)

@@ -48,6 +48,7 @@ class Match:
     changed: tuple[str, ...]  # the same id with another input
     unfinished: tuple[str, ...]  # in both, and not yet complete in one
     shared: int  # answers that are one and the same in both, reused: they tell nothing and are set aside
+    not_begun: tuple[int, int]  # cases that each run planned and has no row of: whose they are is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,7 @@ def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:
         tuple(changed),
         tuple(key[0] for key in common if not (here[key] in counted[0] and there[key] in counted[1])),
         int(shared.sum()),
+        (one.planned_cases - len(one.cases), other.planned_cases - len(other.cases)),
     )
     one_side, other_side = (_only(side, kept) for side in sides)
     return one_side, other_side, match, np.array([here[key] for key in ready], dtype=np.int64)[kept]

@@ -10,7 +10,8 @@ import numpy as np
 
 from abreast.analyse.paired import Pairs
 from abreast.analyse.rows import CaseFacts, Ints
-from abreast.stats import Estimate, benjamini_hochberg, final_interval, verdict
+from abreast.stats import Estimate, benjamini_hochberg, final_interval
+from abreast.stats.verdict import needed_in_all
 
 LEAST_CASES = 10
 WRONG = 0.05  # the share of found differences that may be none
@@ -67,7 +68,7 @@ def segments_of(
         estimate = final_interval(among, LEVEL, theirs)
         estimate = replace(estimate, low=max(-1.0, estimate.low), high=min(1.0, estimate.high))
         ties, dropped = len(among) - wins - losses, there[tag, value] - len(among)
-        needed = verdict(among, groups=theirs).needed
+        needed = needed_in_all(among, theirs)
         found.append(Segment(metric, variant, baseline, tag, value, estimate, wins, losses, ties, dropped, needed))
     return found
 

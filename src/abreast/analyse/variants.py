@@ -48,6 +48,7 @@ class VariantSummary:
     backoff: dict[str, float]
     tokens: dict[str, int]  # by class; only what the target told
     repeats: Repeats | None
+    unpriced: int = 0  # new answers whose cost is not known, so that `cost_usd` is not all of it
 
     @property
     def score(self) -> Interval | None:
@@ -90,6 +91,7 @@ def summarise(rows: Rows, variant: int) -> VariantSummary:
         quantiles(rows.backoff_s[answered]),
         {name: int(np.nansum(found)) for name in TOKENS if not np.isnan(found := rows.tokens[name][new]).all()},
         _repeats(own),
+        int(np.isnan(rows.cost_usd[answered]).sum()),
     )
 
 

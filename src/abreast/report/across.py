@@ -28,8 +28,8 @@ def lines(item: AcrossRuns) -> list[str]:
         if match.shared:
             said.append(f"{many(match.shared, 'answer')} set aside: the same ones in both runs, reused")
     reasons = (
-        (f"only in {item.first.run}", match.only_first),
-        (f"only in {item.second.run}", match.only_second),
+        (f"only in {item.first.run}{_or_not_begun(item.second.run, match.not_begun[1])}", match.only_first),
+        (f"only in {item.second.run}{_or_not_begun(item.first.run, match.not_begun[0])}", match.only_second),
         ("another input under the same id", match.changed),
         ("not complete in one of them", match.unfinished),
     )
@@ -37,6 +37,11 @@ def lines(item: AcrossRuns) -> list[str]:
     if item.changes:
         said.append(f"changed: {'; '.join(item.changes)}")
     return said
+
+
+def _or_not_begun(run: str, cases: int) -> str:
+    """A run that is not finished may have planned what it has no row of."""
+    return f", or among the {many(cases, 'case')} that {run} has not begun" if cases else ""
 
 
 def _listed(ids: Sequence[str]) -> str:
@@ -83,6 +88,7 @@ def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
                 "baseline": item.first.variant,
                 "baseline_run": item.first.run,
                 "unmatched": {item.first.run: item.match.only_first, item.second.run: item.match.only_second},
+                "not_begun": dict(zip((item.first.run, item.second.run), item.match.not_begun, strict=True)),
                 "changed_inputs": item.match.changed,
                 "unfinished": item.match.unfinished,
                 "shared_answers": item.match.shared,
