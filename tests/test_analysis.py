@@ -249,3 +249,72 @@ def test_if_all_failed_there_is_no_score_and_no_price(folder: Folder) -> None:
     assert found["verdicts"][0]["verdict"] == "inconclusive"
     assert found["verdicts"][0]["effect"] is None
     assert "no case was answered by both" in folder.abreast("report").out
+
+
+def test_scores_of_trials_that_are_not_there_say_nothing_of_others(folder: Folder) -> None:
+    """A run at work may store further trials and their scores between one look at the store and the next."""
+    scripted(folder, pairs(6, 2, 4), "--parallel", "4")
+    before = report(folder)["trials"]
+    gone = [3, 10, 23]
+    for position in gone:
+        folder.abreast("sql", "--write", "results.db", f"delete from trials where position = {position}")
+    assert report(folder)["trials"] == [row for at, row in enumerate(before) if at not in gone]
+    folder.abreast("sql", "--write", "results.db", "delete from trials")
+    assert report(folder)["verdicts"][0]["not_run_cases"] == 12
+
+
+def test_rows_of_an_older_version_do_not_say_when_they_started_and_are_counted_group_by_group(folder: Folder) -> None:
+    scripted(folder, [{**case, "group": f"g{number % 7}"} for number, case in enumerate(pairs(40, 8, 16))])
+    (before,) = report(folder)["verdicts"]
+    folder.abreast("sql", "--write", "results.db", "update trials set block = null")
+    (after,) = report(folder)["verdicts"]
+    assert (after["cases"], after["effect"], after["p"]) == (64, before["effect"], pytest.approx(before["p"]))
+
+
+def test_a_value_that_is_no_score_is_not_compared(folder: Folder) -> None:
+    scripted(folder, pairs(12, 3, 5))
+    folder.abreast("sql", "--write", "results.db", "update scores set value = 7 where position = 1")
+    found = report(folder)
+    assert found["verdicts"][0]["dropped"] == {"failed": 0, "unscored": 1, "skipped": 0}
+    assert found["variants"]["b"]["unscored"] == 1
+
+
+def test_a_failure_of_which_nobody_says_whose_it_is_is_told_so(folder: Folder) -> None:
+    scripted(folder, [{"a": ["yes"], "b": ["network"]}] * 3)
+    folder.abreast("sql", "--write", "results.db", "update trials set error_blame = null")
+    assert "3 network (unclear whose)" in folder.abreast("report").out
+
+
+def test_the_outcomes_of_the_variants_are_those_that_were_executed(folder: Folder) -> None:
+    scripted(folder, [*pairs(6, 2, 4), {"a": ["crash"], "b": ["skip"]}])
+    cancelled = "update trials set status = 'cancelled', error_kind = 'cancelled', error_blame = 'unknown'"
+    folder.abreast("sql", "--write", "results.db", f"{cancelled} where position in (0, 1, 7)")
+    found = report(folder)
+    assert found["executed_trials"] == 23
+    assert [row["trials"] for row in found["variants"].values()] == [12, 11]
+
+
+def test_bounds_take_every_repeat_that_is_lost(folder: Folder) -> None:
+    cases = [{"a": ["yes", "yes"], "b": ["yes", "yes"]}] * 9 + [{"a": ["yes", "network"], "b": ["network", "no"]}]
+    assert scripted(folder, cases, repeats=2).code == 3
+    (found,) = report(folder)["verdicts"]
+    assert found["dropped"]["failed"] == 1
+    assert found["bounds"] == pytest.approx([-1.0 / 10, 0.0 / 10])
+
+
+def test_a_large_difference_is_not_called_likely_smaller(folder: Folder) -> None:
+    """Six groups that all say the same have no spread, and still are few."""
+    scripted(folder, [{**case, "group": f"g{number % 6}"} for number, case in enumerate(pairs(36, 0))])
+    said = folder.abreast("report").out
+    assert "inconclusive: b against a: +100.0 points" in said
+    assert "likely smaller" not in said
+
+
+def test_a_cost_that_is_known_in_part_is_told_so_and_meets_no_requirement(folder: Folder) -> None:
+    cases = [{"a": ["yes"], "b": ["yes"], "cost": {"a": 0.5, "b": 0.5} if n % 2 else {"a": 0.5}} for n in range(10)]
+    scripted(folder, cases)
+    found = report(folder)["variants"]["b"]
+    assert (found["cost_usd"], found["unpriced"], found["cost_per_correct"]) == (2.5, 5, None)
+    done = folder.abreast("report", "--fail-if", "cost_usd > 3")
+    assert "$2.50 (5 unknown)" in done.out
+    assert (done.code, "cost_usd of b is not known" in done.err) == (1, True)

@@ -178,3 +178,91 @@ def test_what_cannot_be_compared_is_said(folder: Folder) -> None:
     assert f"abreast compare {second}:b {third}:c" in done.err
     assert f"{first}: no variant x" in folder.abreast("compare", f"{first}:x", second).err
     assert "--margin 7: must lie between 0 and 1" in folder.abreast("compare", first, second, "--margin", "7").err
+
+
+def test_identical_contenders_do_not_share_their_answers(folder: Folder) -> None:
+    folder.cases(40)
+    variants = "{a: {accuracy: 0.6}, again: {accuracy: 0.6}}"
+    folder.write("spec.yaml", f"cases: cases.jsonl\ntarget: simulated\nvariants: {variants}\nscorers: [exact]\n")
+    for _ in range(2):
+        folder.abreast("run", "spec.yaml", "--quiet")
+    first, second = names(folder)
+    (verdict,) = folder.abreast("report", "--format", "json").json["verdicts"]
+    for one, other in ((first, first), (first, second), (second, second)):
+        found = compared(folder.abreast("compare", f"{one}:a", f"{other}:again", "--json"))
+        assert (found["shared_answers"], found["cases"], found["effect"]) == (0, 40, verdict["effect"])
+        same = compared(folder.abreast("compare", f"{one}:again", f"{other}:again", "--json"))
+        assert (same["shared_answers"], same["cases"]) == (40, 0)
+
+
+def test_an_answer_that_was_passed_on_twice_is_still_the_same_one(folder: Folder) -> None:
+    folder.cases(20)
+    folder.write(
+        "spec.yaml", "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 0.6}}\nscorers: [exact]\n"
+    )
+    for _ in range(2):
+        folder.abreast("run", "spec.yaml", "--quiet")
+    folder.abreast("delete", names(folder)[0], "--yes")
+    folder.abreast("run", "spec.yaml", "--quiet")
+    second, third = names(folder)
+    assert compared(folder.abreast("compare", second, third, "--json"))["shared_answers"] == 20
+
+
+def test_a_requirement_can_name_a_contender(regressed: Folder) -> None:
+    first, second = names(regressed)
+    for name in ("b", f"{second}:b"):
+        done = regressed.abreast("compare", first, second, "--fail-if", f"score[{name}] < 0.6")
+        assert (done.code, f"score of {second}:b is 0.45" in done.err) == (1, True)
+    assert regressed.abreast("compare", first, second, "--fail-if", f"score[{first}:b] < 0.6").code == 0
+    assert regressed.abreast("compare", first, second, "--fail-if", "score[a] < 0.6").code == 0
+    done = regressed.abreast("compare", first, second, "--fail-if", "score[c] < 0.6")
+    assert (done.code, "no variant c" in done.err) == (2, True)
+
+
+def test_what_fails_a_build_is_named_in_junit(regressed: Folder) -> None:
+    first, second = names(regressed)
+    words = ["--fail-if", "worse", "--fail-if", "score[b] < 0.6", "--format", "junit"]
+    root = ElementTree.fromstring(regressed.abreast("compare", first, second, *words).out)
+    told = [test.get("name") for test in root.iter("testcase")][2:]
+    assert told == [f"{second}:b is worse than {first}:b", "score[b] < 0.6"]
+
+
+def test_p_values_of_several_contenders_are_adjusted(regressed: Folder) -> None:
+    first, second = names(regressed)
+    one, other = regressed.abreast("compare", first, second, "--json").json[0]["verdicts"]
+    assert (one["p_adjusted"], other["p_adjusted"]) == (one["p"], 2 * other["p"])
+
+
+def test_groups_count_whichever_run_knows_them(folder: Folder) -> None:
+    plain = pairs(12, 3, 5)
+    scripted(folder, plain)
+    scripted(folder, [{**case, "group": f"g{number // 2}"} for number, case in enumerate(plain)], "--fresh")
+    first, second = names(folder)
+    there = compared(folder.abreast("compare", f"{first}:a", f"{second}:b", "--json"))
+    back = compared(folder.abreast("compare", f"{second}:b", f"{first}:a", "--json"))
+    assert back["interval"] == pytest.approx([-end for end in reversed(there["interval"])])
+    (alone,) = folder.abreast("report", first, "--format", "json").json["verdicts"]
+    assert there["p"] != alone["p"], "by the clustered error"
+
+
+def test_cases_that_failed_are_told_beside_those_that_are_shared(folder: Folder) -> None:
+    cases = [{"a": ["yes"], "b": ["yes"]}] * 5 + [{"a": ["yes"], "b": ["network"]}] * 2
+    for _ in range(2):
+        scripted(folder, cases, "--fresh")
+    first, second = names(folder)
+    for number in range(5):
+        where = f"run_id = 2 and position in ({2 * number}, {2 * number + 1})"
+        folder.abreast("sql", "--write", "results.db", f"update trials set reused_from = '{first}' where {where}")
+    folder.abreast("sql", "--write", "results.db", "update variants set digest = 'same'")
+    said = folder.abreast("compare", first, second, "--variant", "b").out
+    assert "2 of 2 cases are not compared: 2 failed by infrastructure" in said
+    assert "5 answers set aside: the same ones in both runs, reused" in said
+
+
+def test_cases_that_a_run_has_not_begun_are_not_said_to_be_missing_from_it(folder: Folder) -> None:
+    first, second = two_runs(folder, pairs(5, 5, 5), pairs(5, 5, 5))
+    folder.abreast("sql", "--write", "results.db", "delete from trials where run_id = 2 and block >= 14")
+    done = folder.abreast("compare", first, second, "--variant", "b")
+    assert f"not paired, only in {first}, or among the 1 case that {second} has not begun: c" in done.out
+    found = compared(folder.abreast("compare", first, second, "--variant", "b", "--json"))
+    assert (found["not_begun"], len(found["unmatched"][first])) == ({first: 0, second: 1}, 1)

@@ -48,6 +48,7 @@ class Match:
     changed: tuple[str, ...]  # the same id with another input
     unfinished: tuple[str, ...]  # in both, and not yet complete in one
     shared: int  # answers that are one and the same in both, reused: they tell nothing and are set aside
+    not_begun: tuple[int, int]  # cases that each run planned and has no row of: whose they are is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
     paired = {(0, at): pair(one, other, np.arange(len(one.score))) for at, (one, other, *_) in enumerate(matched)}
     groups = {}
     for at, question in enumerate(questions):
-        found = question.first.rows.groups(matched[at][3][paired[0, at].cases])
+        found = _groups(question, matched[at][3][paired[0, at].cases])
         if found is not None:
             groups[0, at] = found
     planned = {key: len(pairs.cases) + pairs.dropped for key, pairs in paired.items()}
@@ -171,6 +172,16 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
         )
         answers.append(AcrossRuns(first, second, comparison, match, _changes(question)))
     return answers
+
+
+def _groups(question: _Question, cases: Ints) -> list[str] | None:
+    """The group of each of these cases of the first run; of the second one, if the first knows no groups."""
+    one, other = question.first.rows, question.second.rows
+    if one.grouped or not other.grouped:
+        return one.groups(cases)
+    there = {(case.id, case.input_digest): index for index, case in other.cases.items()}
+    facts = [one.cases[case] for case in cases.tolist()]
+    return other.groups(np.array([there[case.id, case.input_digest] for case in facts], dtype=np.int64))
 
 
 def _contender(side: _Named) -> Contender:
@@ -200,8 +211,9 @@ def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:
         tuple(case_id for case_id, _ in sorted(here.keys() - there.keys()) if case_id not in ids),
         tuple(case_id for case_id, _ in sorted(there.keys() - here.keys()) if case_id not in ids),
         tuple(changed),
-        tuple(key[0] for key in common if key not in set(ready)),
+        tuple(key[0] for key in common if not (here[key] in counted[0] and there[key] in counted[1])),
         int(shared.sum()),
+        (one.planned_cases - len(one.cases), other.planned_cases - len(other.cases)),
     )
     one_side, other_side = (_only(side, kept) for side in sides)
     return one_side, other_side, match, np.array([here[key] for key in ready], dtype=np.int64)[kept]
@@ -222,7 +234,8 @@ def _only(found: Side, kept: Bools, repeats: int | None = None) -> Side:
 
 
 def _shared(question: _Question, cases: list[tuple[int, int]], repeats: int) -> Bools:
-    """Which answers are one and the same in both runs: made once, by the same contender, and reused."""
+    """Which answers are one and the same in both runs: made once, by the same contender, and reused. Of identical
+    contenders of one run, and of cases that look the same, the occurrence says which."""
     found = np.zeros((len(cases), repeats), dtype=bool)
     one, other = question.first, question.second
     if _variant(one)["digest"] != _variant(other)["digest"]:
@@ -235,14 +248,14 @@ def _shared(question: _Question, cases: list[tuple[int, int]], repeats: int) -> 
     return found
 
 
-def _origins(side: _Named) -> dict[tuple[int, int], str]:
-    """The run that made each answer, by case and repeat."""
+def _origins(side: _Named) -> dict[tuple[int, int], tuple[str, int]]:
+    """The run that made each answer and its occurrence there, by case and repeat."""
     rows = side.rows
     told = rows.store.each(
-        "SELECT position, repeat, COALESCE(reused_from, ?) FROM trials WHERE run_id = ? AND variant = ?",
+        "SELECT position, repeat, COALESCE(reused_from, ?), occurrence FROM trials WHERE run_id = ? AND variant = ?",
         (rows.meta["run"], rows.run_id, side.variant),
     )
-    return {(position // rows.per_case, repeat): origin for position, repeat, origin in told}
+    return {(position // rows.per_case, repeat): tuple(origin) for position, repeat, *origin in told}
 
 
 def _variant(side: _Named) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from abreast.analyse.compare import AcrossRuns
 from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.variants import VariantSummary
 from abreast.errors import BadInput, suggestion
@@ -20,7 +21,7 @@ def _errors(summary: VariantSummary) -> float | None:
 
 MEASURES: dict[str, Callable[[VariantSummary], float | None]] = {
     "score": lambda summary: summary.score.estimate if summary.score else None,
-    "cost_usd": lambda summary: summary.cost_usd,
+    "cost_usd": lambda summary: None if summary.unpriced else summary.cost_usd,
     "latency_p50": lambda summary: summary.latency_p50,
     "latency_p95": lambda summary: summary.latency_p95,
     "errors": _errors,
@@ -87,6 +88,29 @@ def unmet(
 ) -> list[str]:
     """The same of any contenders against a baseline."""
     return [sentence for gate in gates for sentence in _unmet(gate, comparisons, sides, baseline)]
+
+
+def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str]:
+    """The same of runs against runs. `score[RUN:VARIANT]` is about that contender, `score[VARIANT]` about the later
+    one of that name; others are about every contender of a later run."""
+    known = [_contenders(item) for item in items]
+    for gate in gates:
+        check(gate, sorted({name for names in known for name in names}))
+    found: list[str] = []
+    for item, names in zip(items, known, strict=True):
+        sides = {item.first.name: item.first.summary, item.second.name: item.second.summary}
+        mine = [
+            replace(gate, variant=names[gate.variant]) if gate.variant else gate
+            for gate in gates
+            if gate.variant is None or gate.variant in names
+        ]
+        found += unmet(mine, [item.comparison], sides, item.first.name)
+    return list(dict.fromkeys(found))
+
+
+def _contenders(item: AcrossRuns) -> dict[str, str]:
+    """What each of the two may be called, and its full name."""
+    return {name: side.name for side in (item.first, item.second) for name in (side.variant, side.name)}
 
 
 def _unmet(

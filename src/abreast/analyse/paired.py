@@ -76,7 +76,7 @@ class Pairs:
     unscored: int  # because an answer has no score
     skipped: int
     repeats_left_out: int  # of the compared cases
-    bounds: tuple[float, float] | None  # of the mean difference, had each side that failed scored 0, or 1
+    bounds: tuple[float, float] | None  # of the mean difference, had what failed or has no score scored 0, or 1
     latency: LatencyRatio | None
     cost: CostPerCorrect | None
 
@@ -124,12 +124,12 @@ def _mean(values: Floats) -> Floats:
 
 
 def _bounds(scores: tuple[Floats, Floats], means: list[Floats], lost: Bools) -> tuple[float, float] | None:
-    """What the mean difference could be, had each lost side scored 0, or 1."""
+    """What the mean difference could be, had each repeat without a score, of the lost cases, scored 0, or 1."""
     if not lost.any():
         return None
-    baseline, variant = (_mean(score[lost]) for score in scores)
-    low = np.nan_to_num(variant, nan=0.0) - np.nan_to_num(baseline, nan=1.0)
-    high = np.nan_to_num(variant, nan=1.0) - np.nan_to_num(baseline, nan=0.0)
+    baseline, variant = (score[lost] for score in scores)
+    low = (np.nan_to_num(variant, nan=0.0) - np.nan_to_num(baseline, nan=1.0)).mean(axis=1)
+    high = (np.nan_to_num(variant, nan=1.0) - np.nan_to_num(baseline, nan=0.0)).mean(axis=1)
     known, count = float((means[1] - means[0]).sum()), len(means[0]) + len(low)
     return (known + float(low.sum())) / count, (known + float(high.sum())) / count
 
@@ -141,12 +141,11 @@ def _latency(one: Floats, other: Floats) -> LatencyRatio | None:
 
 
 def _cost(one: Floats, other: Floats, scores: tuple[Floats, Floats]) -> CostPerCorrect | None:
-    """On the cases whose cost and score are known on both sides; a score outside [0, 1] is no share of correct ones."""
-    costs, corrects = (_mean(one), _mean(other)), [_mean(score) for score in scores]
-    known = ~np.isnan(np.array([*costs, *corrects])).any(axis=0)
-    if not known.any() or not any(cost[known].any() for cost in costs):
+    """On the cases that have trials of known cost and score on both sides, as each variant's own price is."""
+    known = [~np.isnan(cost) & ~np.isnan(score) for cost, score in zip((one, other), scores, strict=True)]
+    costs = [_mean(np.where(both, cost, np.nan)) for both, cost in zip(known, (one, other), strict=True)]
+    corrects = [_mean(np.where(both, score, np.nan)) for both, score in zip(known, scores, strict=True)]
+    cases = ~np.isnan(np.array(costs)).any(axis=0)
+    if not cases.any() or not any(cost[cases].any() for cost in costs):
         return None
-    (cost_a, cost_b), (right_a, right_b) = (cost[known] for cost in costs), (right[known] for right in corrects)
-    if min(right_a.min(), right_b.min()) < 0 or max(right_a.max(), right_b.max()) > 1:
-        return None
-    return cost_per_correct(cost_a, right_a, cost_b, right_b)
+    return cost_per_correct(costs[0][cases], corrects[0][cases], costs[1][cases], corrects[1][cases])

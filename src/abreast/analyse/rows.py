@@ -97,16 +97,24 @@ class Rows:
         """A score for each trial by the name of the score, the primary one first."""
         rows = self.store.chunks("SELECT position, name, value FROM scores WHERE run_id = ?", (self.run_id,))
         position, name, value = columns(rows, (int, str, float))
+        place = np.searchsorted(self.position, position)
+        known = np.flatnonzero(place < len(self.position))
+        known = known[self.position[place[known]] == position[known]]  # a run at work may have gone on meanwhile
+        place, name, value = place[known], name[known], value[known]
         found = {}
         for one in sorted(set(name.tolist()), key=lambda each: (each != self.primary, each)):
             values, mine = np.full(len(self.position), np.nan), name == one
-            values[np.searchsorted(self.position, position[mine])] = value[mine]
+            values[place[mine]] = value[mine]
             found[str(one)] = self._judged(values)
         return found
 
     def _judged(self, value: Floats) -> Floats:
-        """What a scorer gave, 0 for failures of the variant's own, nan for what cannot be judged."""
-        return np.where(self.ok, value, np.where(self.own_failure, 0.0, np.nan))
+        """What a scorer gave, 0 for failures of the variant's own, nan for what cannot be judged.
+
+        A value outside [0, 1] is a mistake of the scorer, not a score: `UntilDecided` takes it for none either.
+        """
+        usable = np.where((value >= 0) & (value <= 1), value, np.nan)
+        return np.where(self.ok, usable, np.where(self.own_failure, 0.0, np.nan))
 
     @cached_property
     def turn(self) -> Ints:
@@ -140,10 +148,18 @@ class Rows:
         complete = np.flatnonzero(self.complete)
         turns = self.turn[complete]
         if (turns < 0).any():  # rows of an older abreast
-            return complete
+            return self._group_by_group(complete)
         order = np.argsort(turns)
         gaps = np.flatnonzero(turns[order] != np.arange(len(order)))
         return complete[order[: gaps[0]] if len(gaps) else order]
+
+    def _group_by_group(self, cases: Ints) -> Ints:
+        """These cases with those of one group together, as every plan has them."""
+        groups, numbers = self.groups(cases), dict[str, int]()
+        if groups is None:
+            return cases
+        found: Ints = cases[np.argsort([numbers.setdefault(group, len(numbers)) for group in groups], kind="stable")]
+        return found
 
     @cached_property
     def cases(self) -> dict[int, CaseFacts]:

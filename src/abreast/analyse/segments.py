@@ -10,7 +10,8 @@ import numpy as np
 
 from abreast.analyse.paired import Pairs
 from abreast.analyse.rows import CaseFacts, Ints
-from abreast.stats import Estimate, benjamini_hochberg, final_interval, verdict
+from abreast.stats import Estimate, benjamini_hochberg, final_interval
+from abreast.stats.verdict import needed_in_all
 
 LEAST_CASES = 10
 WRONG = 0.05  # the share of found differences that may be none
@@ -40,10 +41,10 @@ class Segment:
 
     @property
     def word(self) -> str:
-        """What it looks like; a run of its own would have to confirm it."""
-        if self.q > WRONG or not self.estimate.estimate:
+        """What it looks like; a run of its own would have to confirm it. Nothing that the interval does not say."""
+        if self.q > WRONG or self.estimate.low <= 0 <= self.estimate.high:
             return "inconclusive"
-        return "better" if self.estimate.estimate > 0 else "worse"
+        return "better" if self.estimate.low > 0 else "worse"
 
 
 def segments_of(
@@ -67,7 +68,7 @@ def segments_of(
         estimate = final_interval(among, LEVEL, theirs)
         estimate = replace(estimate, low=max(-1.0, estimate.low), high=min(1.0, estimate.high))
         ties, dropped = len(among) - wins - losses, there[tag, value] - len(among)
-        needed = verdict(among, groups=theirs).needed
+        needed = needed_in_all(among, theirs)
         found.append(Segment(metric, variant, baseline, tag, value, estimate, wins, losses, ties, dropped, needed))
     return found
 

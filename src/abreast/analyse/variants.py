@@ -48,6 +48,7 @@ class VariantSummary:
     backoff: dict[str, float]
     tokens: dict[str, int]  # by class; only what the target told
     repeats: Repeats | None
+    unpriced: int = 0  # new answers whose cost is not known, so that `cost_usd` is not all of it
 
     @property
     def score(self) -> Interval | None:
@@ -75,7 +76,7 @@ def summarise(rows: Rows, variant: int) -> VariantSummary:
     own = side_of(rows, variant, rows.score)
     return VariantSummary(
         rows.variants[variant],
-        int(mine.sum()),
+        int((mine & rows.present).sum()),
         int((mine & rows.ok).sum()),
         {(str(kind), str(blame)): count for (kind, blame), count in errors.items()},
         int((mine & rows.skipped).sum()),
@@ -90,6 +91,7 @@ def summarise(rows: Rows, variant: int) -> VariantSummary:
         quantiles(rows.backoff_s[answered]),
         {name: int(np.nansum(found)) for name in TOKENS if not np.isnan(found := rows.tokens[name][new]).all()},
         _repeats(own),
+        int(np.isnan(rows.cost_usd[answered]).sum()),
     )
 
 
@@ -135,8 +137,6 @@ def _cost_per_correct(own: Side) -> Interval | None:
         return None
     cost = np.where(known, own.cost_usd, 0.0).sum(axis=1)[cases]
     right = (np.where(known, own.score, 0.0).sum(axis=1) / np.maximum(1, known.sum(axis=1)))[cases]
-    if right.min() < 0 or right.max() > 1:
-        return None
     cost = cost / known.sum(axis=1)[cases]
     return cost_per_correct(cost, right, cost, right).a
 

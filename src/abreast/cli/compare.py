@@ -45,10 +45,7 @@ def main(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         found = [stack.enter_context(stores.find_store(each)) for each in args.store or [None]]
         items = compare(found, args.runs or ["previous", "latest"], args.variant, args.margin)
-    unmet = []
-    for item in items:
-        sides = {item.first.name: item.first.summary, item.second.name: item.second.summary}
-        unmet += gates.unmet(required, [item.comparison], sides, item.first.name)
+    unmet = gates.unmet_across(required, items)
     if args.json:
         tables.show([across.as_objects(items)], True, "")
     elif args.format == "json":

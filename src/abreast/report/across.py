@@ -19,7 +19,7 @@ NOT_INTERLEAVED = "the runs were not interleaved: whatever else changed in betwe
 def lines(item: AcrossRuns) -> list[str]:
     """The verdict on one contender of a later run, and what stands beside it."""
     comparison, match = item.comparison, item.match
-    if not comparison.cases and match.shared:
+    if not comparison.planned and match.shared:
         first = f"{item.second.name} against {item.first.name}: nothing to compare"
         said = [f"not known: {first}; all {many(match.shared, 'answer')} are the same ones, reused"]
     else:
@@ -28,8 +28,8 @@ def lines(item: AcrossRuns) -> list[str]:
         if match.shared:
             said.append(f"{many(match.shared, 'answer')} set aside: the same ones in both runs, reused")
     reasons = (
-        (f"only in {item.first.run}", match.only_first),
-        (f"only in {item.second.run}", match.only_second),
+        (f"only in {item.first.run}{_or_not_begun(item.second.run, match.not_begun[1])}", match.only_first),
+        (f"only in {item.second.run}{_or_not_begun(item.first.run, match.not_begun[0])}", match.only_second),
         ("another input under the same id", match.changed),
         ("not complete in one of them", match.unfinished),
     )
@@ -37,6 +37,11 @@ def lines(item: AcrossRuns) -> list[str]:
     if item.changes:
         said.append(f"changed: {'; '.join(item.changes)}")
     return said
+
+
+def _or_not_begun(run: str, cases: int) -> str:
+    """A run that is not finished may have planned what it has no row of."""
+    return f", or among the {many(cases, 'case')} that {run} has not begun" if cases else ""
 
 
 def _listed(ids: Sequence[str]) -> str:
@@ -70,18 +75,20 @@ def as_markdown(items: Sequence[AcrossRuns]) -> str:
 
 
 def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
+    verdicts = objects.adjusted([objects.verdict(item.comparison, True) for item in items])
     return {
         "schema": SCHEMA,
         "simulated": any(item.simulated for item in items),
         "verdicts": [
             {
-                **objects.verdict(item.comparison, True),
+                **verdict,
                 "regression": item.word,
                 "variant": item.second.variant,
                 "run": item.second.run,
                 "baseline": item.first.variant,
                 "baseline_run": item.first.run,
                 "unmatched": {item.first.run: item.match.only_first, item.second.run: item.match.only_second},
+                "not_begun": dict(zip((item.first.run, item.second.run), item.match.not_begun, strict=True)),
                 "changed_inputs": item.match.changed,
                 "unfinished": item.match.unfinished,
                 "shared_answers": item.match.shared,
@@ -89,7 +96,7 @@ def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
                 "before": objects.variant(item.first.summary),
                 "after": objects.variant(item.second.summary),
             }
-            for item in items
+            for item, verdict in zip(items, verdicts, strict=True)
         ],
     }
 
@@ -110,6 +117,6 @@ def as_junit(items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
             ElementTree.SubElement(test, "failure", message=clean(lines(item)[0]), type="regression")
         ElementTree.SubElement(test, "system-out").text = clean("\n".join(lines(item)))
     for told in unmet:
-        test = ElementTree.SubElement(suite, "testcase", classname="compare", name=clean(told.split(":")[0]), time="0")
+        test = ElementTree.SubElement(suite, "testcase", classname="compare", name=clean(told.split(": ")[0]), time="0")
         ElementTree.SubElement(test, "failure", message=clean(told), type="requirement")
     return finished(root)

@@ -59,7 +59,7 @@ def _verdicts(root: ElementTree.Element, analysis: Analysis, unmet: Sequence[str
         else:
             ElementTree.SubElement(test, "system-out").text = clean(sentence(item))
     for told in unmet:
-        test = ElementTree.SubElement(suite, "testcase", classname=place, name=clean(told.split(":")[0]), time="0")
+        test = ElementTree.SubElement(suite, "testcase", classname=place, name=clean(told.split(": ")[0]), time="0")
         ElementTree.SubElement(test, "failure", message=clean(told), type="requirement")
 
 

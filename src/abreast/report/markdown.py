@@ -9,6 +9,7 @@ from abreast.analyse import Analysis, Comparison
 from abreast.report.objects import provenance
 from abreast.report.sentence import aside, points, verdict_lines, whose
 from abreast.report.terminal import (
+    cost_in_words,
     dollars,
     errors_in_words,
     not_run_line,
@@ -55,7 +56,7 @@ def _variants(analysis: Analysis) -> str:
                 "–" if score is None else f"{score.estimate:.1%} ({score.low:.1%} … {score.high:.1%})",
                 f"{item.ok:,}",
                 errors_in_words(item),
-                dollars(item.cost_usd),
+                cost_in_words(item),
                 dollars(item.cost_per_correct.estimate if item.cost_per_correct else None),
                 seconds(item.latency_p50),
                 seconds(item.latency_p95),

@@ -58,9 +58,13 @@ def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
 
 
 def _verdicts(analysis: Analysis) -> list[dict[str, Any]]:
-    """By the primary score, then by the others; those by one score have their p values adjusted together."""
+    """By the primary score, then by the others."""
     rows = [verdict(item, True) for item in analysis.comparisons]
-    rows += [verdict(item, False) for item in analysis.further]
+    return adjusted(rows + [verdict(item, False) for item in analysis.further])
+
+
+def adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Verdicts with Holm's p value beside each, over all that are by the same score."""
     for metric in dict.fromkeys(row["metric"] for row in rows):
         mine = [row for row in rows if row["metric"] == metric]
         for row, p in zip(mine, holm([1.0 if row["p"] is None else row["p"] for row in mine]), strict=True):
@@ -147,6 +151,7 @@ def variant(summary: VariantSummary) -> dict[str, Any]:
         "reused": summary.reused,
         "scores": {name: {"mean": score.estimate, "interval": ends(score)} for name, score in summary.scores.items()},
         "cost_usd": summary.cost_usd,
+        "unpriced": summary.unpriced,
         "cost_per_correct": number(price.estimate) if price else None,
         "cost_per_correct_interval": ends(price),
         "tokens": summary.tokens,

@@ -8,6 +8,7 @@ from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment
 from abreast.stats import Interval, Verdict
+from abreast.stats.values import ROUNDING
 
 SIMULATED = "SIMULATED · no model was called"
 
@@ -37,10 +38,10 @@ def failure(row: Mapping[str, Any]) -> str:
 def points(value: float) -> str:
     """A difference in points, signed.
 
-    >>> points(0.1237), points(-0.05)
-    ('+12.4', '−5.0')
+    >>> points(0.1237), points(-0.05), points(-1e-17)
+    ('+12.4', '−5.0', '+0.0')
     """
-    return f"{value * 100:+.1f}".replace("-", "−")
+    return f"{value * 100 if abs(value) > ROUNDING else 0.0:+.1f}".replace("-", "−")
 
 
 def verdict_lines(analysis: Analysis) -> list[str]:
@@ -102,7 +103,7 @@ def advice(comparison: Comparison) -> list[str]:
         if result.still_needed:
             needed = f"to detect {effect} you need about {many(result.needed, 'case')}"
             lines.append(f"{needed}; this run compares {comparison.cases:,}")
-        else:
+        elif result.interval is not None and abs(result.interval.estimate) < result.effect:
             lines.append(
                 f"{many(comparison.cases, 'case')} would show {effect}; a difference is likely smaller than that"
             )

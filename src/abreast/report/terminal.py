@@ -135,7 +135,7 @@ def _cells(summary: VariantSummary) -> tuple[str, ...]:
         shown,
         ok,
         errors_in_words(summary),
-        dollars(summary.cost_usd),
+        cost_in_words(summary),
         dollars(summary.cost_per_correct.estimate if summary.cost_per_correct else None),
         seconds(summary.latency_p50),
         seconds(summary.latency_p95),
@@ -151,6 +151,12 @@ def dollars(value: float | None) -> str:
     if math.isinf(value):
         return "∞"
     return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.2g}"
+
+
+def cost_in_words(summary: VariantSummary) -> str:
+    """`$4.12`, and of how many answers it is not known, if some of them say it."""
+    told = dollars(summary.cost_usd)
+    return f"{told} ({summary.unpriced:,} unknown)" if summary.unpriced and summary.cost_usd is not None else told
 
 
 def tokens_in_words(tokens: Mapping[str, int]) -> str:
@@ -176,7 +182,10 @@ def repeats_in_words(repeats: Repeats | None) -> str:
 def errors_in_words(summary: VariantSummary) -> str:
     """`2 timeout (its), 1 network`."""
     whose = {"variant": " (its)", "infrastructure": "", "unknown": " (unclear whose)"}
-    parts = [f"{number:,} {kind}{whose[blame]}" for (kind, blame), number in sorted(summary.errors.items())]
+    parts = [
+        f"{number:,} {kind}{whose.get(blame, whose['unknown'])}"
+        for (kind, blame), number in sorted(summary.errors.items())
+    ]
     if summary.skipped:
         parts.append(f"{summary.skipped:,} skipped")
     if summary.unscored:

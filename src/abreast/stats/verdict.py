@@ -214,7 +214,7 @@ def _answer(question: _Question, looking: float, at_the_end: float) -> Verdict:
         reason,
         question.planned,
         final.p if final else look.p,
-        _needed(question, wins + losses),
+        needed_in_all(values, groups, question.effect),
         question.effect * wide,
         _caution(question, word, look, final, at_the_end),
         _times(look, wide),
@@ -285,13 +285,13 @@ def _caution(question: _Question, word: Word, look: Look, final: Estimate | None
     return f"the sign-flip test does not confirm it: p = {check.p:.3f}" if check.p > at_the_end else ""
 
 
-def _needed(question: _Question, informative: int) -> int | None:
+def needed_in_all(values: Floats, groups: Sequence[Hashable] | None = None, effect: float = EFFECT) -> int | None:
     """Cases to detect the effect, and to have enough that differ; None if these cases cannot tell."""
-    values, groups = question.values, question.groups
+    informative = int(np.count_nonzero(values))
     if not informative or len(values) < 2 or (groups is not None and len(set(groups)) < 2):
         return None
     enough = -(-INFORMATIVE * len(values) // informative)
-    return max(enough, cases_needed(spread(values, groups), question.effect))
+    return max(enough, cases_needed(spread(values, groups), effect))
 
 
 Bounded = TypeVar("Bounded", bound=Interval)

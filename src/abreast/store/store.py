@@ -524,7 +524,7 @@ def _adopt(connection: apsw.Connection, run_id: int, reuses: Sequence[Reuse]) ->
     connection.execute(f"CREATE TEMP TABLE reuse ({names})")
     connection.executemany(f"INSERT INTO reuse ({names}) VALUES ({', '.join('?' * len(Reuse._fields))})", reuses)
     own = {name: f"u.{name}" for name in ("position", "case_digest", "variant", "repeat", "occurrence", "block")}
-    own |= {"run_id": str(run_id), "reused_from": "r.run"}
+    own |= {"run_id": str(run_id), "reused_from": "COALESCE(o.reused_from, r.run)"}  # who made it, not who passed it on
     for table in ("trials", "payloads", "scores"):
         columns = list(schema.TABLES[table])
         chosen = ", ".join(own.get(name, f"o.{name}") for name in columns)

@@ -1,0 +1,412 @@
+"""Random runs of every kind, analysed by the product and by `naive.py`: both must find the same."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections import Counter, defaultdict
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import naive
+from abreast import Answer, Case, Experiment
+from abreast.analyse import Analysis, analyse
+from abreast.analyse.compare import compare
+from abreast.errors import Skipped, Transient
+from abreast.report import formats, objects
+from abreast.stats import cost_per_correct, latency_ratio, pass_at_k, pass_hat_k
+from abreast.store import Store, open_store
+
+_SCRIPT: dict[tuple[str, str], list[tuple[str, float | None]]] = {}  # what is answered, and at what cost
+
+
+def scripted(case: Case, side: str) -> Answer:
+    """The next answer of the script."""
+    word, cost = _SCRIPT[case.id, side].pop()
+    if word == "crash":
+        raise ValueError("broken")
+    if word == "network":
+        raise Transient("the line is down")
+    if word == "skip":
+        raise Skipped("does not apply")
+    return Answer(word, cost_usd=cost, cost_basis="unknown" if cost is None else "reported")
+
+
+def points(text: str) -> float | None:
+    return None if text == "none" else float(text)
+
+
+def brief(text: str) -> float:
+    return 1.0 if len(text) < 4 else 0.25
+
+
+class Shape:
+    """What kind of a run: everything else follows from the seed."""
+
+    def __init__(self, seed: int, cases: int, variants: int, repeats: int) -> None:
+        self.chance = chance = random.Random(seed)
+        self.cases, self.variants, self.repeats = cases, [f"v{n}" for n in range(variants)], repeats
+        self.words = chance.choice(
+            [["0", "1"], ["0", "1"], ["0", "0.25", "0.5", "1"], [f"{n / 13:.4f}" for n in range(13)]]
+        )
+        self.lean = [chance.choice([0.0, 0.0, 0.2, 0.6]) for _ in self.variants]
+        self.trouble = chance.choice(
+            [{}, {}, {"crash": 0.1}, {"network": 0.1, "skip": 0.05, "none": 0.1, "crash": 0.1}]
+        )
+        self.group_size = chance.choice([0, 0, 0, 1, 3, 9])
+        self.margin = chance.choice([None, None, 0.1, 0.4])
+        self.costs = chance.choice(["known", "unknown", "partly"])
+        self.seed = chance.randrange(100)
+        self.gaps = chance.choice([0.0, 0.0, 0.0, 0.01, 0.2])
+        self.several = chance.random() < 0.3
+
+    def word(self, variant: int) -> str:
+        for trouble, share in self.trouble.items():
+            if self.chance.random() < share:
+                return trouble
+        return self.words[-1] if self.chance.random() < self.lean[variant] else self.chance.choice(self.words)
+
+    def cost(self) -> float | None:
+        known = {"known": True, "unknown": False, "partly": self.chance.random() < 0.9}[self.costs]
+        return round(self.chance.random(), 3) if known else None
+
+    def case(self, number: int) -> Case:
+        tags = {"kind": self.chance.choice(["easy", "hard", "ünï"]), "even": str(number % 2 == 0)}
+        if self.chance.random() < 0.3:
+            del tags["kind"]
+        group = f"g{number // self.group_size}" if self.group_size and self.chance.random() < 0.9 else None
+        return Case(f"c{number}", f"question {number}", tags=tags, group=group)
+
+
+def executed(shape: Shape, path: Path, run: int = 1) -> None:
+    """Run it, and take some rows away as if it had been killed."""
+    for number in range(shape.cases):
+        for index, side in enumerate(shape.variants):
+            _SCRIPT[f"c{number}", side] = [(shape.word(index), shape.cost()) for _ in range(shape.repeats)]
+    experiment = Experiment(
+        cases=[shape.case(number) for number in range(shape.cases)],
+        variants={side: {"side": side} for side in shape.variants},
+        target=scripted,
+        baseline=shape.chance.choice(shape.variants),
+        scorers=[points, brief] if shape.several else [points],
+        repeats=shape.repeats,
+        margin=shape.margin,
+        seed=shape.seed,
+        limits={"retries": 0, "breaker": 0, "parallel": 3},
+        store=path,
+    )
+    experiment.run(fresh=True)
+    rows = shape.cases * len(shape.variants) * shape.repeats
+    gone = [position for position in range(rows) if shape.chance.random() < shape.gaps]
+    if gone:
+        with open_store(path) as store, store.change() as connection:
+            for position in gone:
+                if position % 2:
+                    connection.execute("DELETE FROM trials WHERE run_id = ? AND position = ?", (run, position))
+                else:
+                    connection.execute(
+                        "UPDATE trials SET status = 'cancelled', error_kind = 'cancelled', error_blame = 'unknown' "
+                        "WHERE run_id = ? AND position = ?",
+                        (run, position),
+                    )
+
+
+def read(store: Store, metric: str, name: str = "latest") -> naive.Run:
+    """The rows, as they lie there."""
+    run = store.run(name)
+    run_id = run["run_id"]
+    spec = json.loads(run["spec"])
+    names = [row[0] for row in store.rows("SELECT name FROM variants WHERE run_id = ? ORDER BY variant", (run_id,))]
+    per_case = len(names) * spec["repeats"]
+    found = naive.Run(
+        names,
+        spec["repeats"],
+        run["planned_trials"] // per_case,
+        names.index(run["baseline"]),
+        spec.get("margin") or 0.0,
+        {},
+        {},
+        {},
+        {},
+    )
+    rows = store.dicts(
+        "SELECT t.*, c.id, c.tags, c.case_group FROM trials t JOIN cases c ON c.digest = t.case_digest "
+        "WHERE t.run_id = ?",
+        (run_id,),
+    )
+    for row in rows:
+        case = row["position"] // per_case
+        found.trials[case, row["variant"], row["repeat"]] = row
+        found.tags[case], found.groups[case] = json.loads(row["tags"]), row["case_group"]
+    scores = store.rows("SELECT position, value FROM scores WHERE run_id = ? AND name = ?", (run_id, metric))
+    for position, value in scores:
+        block, variant = divmod(position, len(names))
+        found.scores[block // spec["repeats"], variant, block % spec["repeats"]] = value
+    return found
+
+
+def near(value: Any, tolerance: float = 1e-6) -> Any:
+    return pytest.approx(value, abs=tolerance)
+
+
+def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
+    found = json.loads(formats.as_json(analysis))
+    metrics = list(dict.fromkeys(row["metric"] for row in found["verdicts"]))
+    for metric in metrics:
+        run = read(store, metric)
+        others = [index for index in range(len(run.variants)) if index != run.baseline]
+        questions = [(run.baseline, index) for index in others]
+        questions += list(combinations(others, 2)) if all_pairs else []
+        rows = [row for row in found["verdicts"] if row["metric"] == metric]
+        expected = naive.decide(run, questions)
+        assert len(rows) == len(questions)
+        for row, question in zip(rows, questions, strict=True):
+            data, decided = expected[question]
+            assert (row["baseline"], row["variant"]) == tuple(run.variants[index] for index in question)
+            check_counts(row, run, data)
+            if decided is None:
+                assert (row["effect"], row["interval"], row["verdict"]) == (None, None, "inconclusive")
+                continue
+            assert row["effect"] == near(sum(data.differences) / len(data.differences))
+            assert row["p"] == near(decided.p, 1e-5)
+            assert row["verdict"] == decided.word
+            if row["interval"]:
+                assert row["interval"] == [near(decided.low), near(decided.high)]
+                assert row["level"] == near(decided.level)
+        ps = [row["p"] if row["p"] is not None else 1.0 for row in rows]
+        assert [row["p_adjusted"] for row in rows if row["p"] is not None] == [
+            near(p) for p, row in zip(naive.holm(ps), rows, strict=True) if row["p"] is not None
+        ]
+
+
+def check_counts(row: dict[str, Any], run: naive.Run, data: naive.Compared) -> None:
+    """Each planned case is in exactly one place."""
+    assert row["cases"] == len(data.differences) == row["wins"] + row["losses"] + row["ties"]
+    assert row["wins"] == sum(value > 0 for value in data.differences)
+    assert row["losses"] == sum(value < 0 for value in data.differences)
+    assert Counter(row["dropped"]) == data.dropped
+    assert row["dropped_cases"] == sum(data.dropped.values())
+    assert row["waiting_cases"] == naive.complete(run) - len(naive.counted(run))
+    assert row["not_run_cases"] == run.planned_cases - naive.complete(run)
+    places = row["cases"] + row["dropped_cases"] + row["waiting_cases"] + row["not_run_cases"]
+    assert places == row["planned_cases"] == run.planned_cases
+    assert row["repeats_left_out"] == data.repeats_left_out
+    bounds = naive.bounds(data)
+    assert row["bounds"] == (None if bounds is None else [near(end) for end in bounds])
+
+
+def check_variants(store: Store, analysis: Analysis) -> None:
+    run, found = read(store, "points"), objects.report(analysis)
+    assert sum(row["trials"] for row in found["variants"].values()) == found["executed_trials"]
+    for index, name in enumerate(run.variants):
+        row, mine = found["variants"][name], {key: t for key, t in run.trials.items() if key[1] == index}
+        statuses = Counter(trial["status"] for trial in mine.values())
+        assert row["trials"] == len(mine) - statuses["cancelled"]
+        assert row["trials"] == row["ok"] + sum(row["errors"].values()) + row["skipped"]
+        assert sum(row["errors_by_blame"].values()) == sum(row["errors"].values()) == statuses["error"]
+        assert row["unscored"] == sum(t["status"] == "ok" and run.score(key) is None for key, t in mine.items())
+        by_case: defaultdict[int, list[float]] = defaultdict(list)
+        for key in mine:
+            if (score := run.score(key)) is not None:
+                by_case[key[0]].append(score)
+        means = [sum(each) / len(each) for each in by_case.values()]
+        if not means:
+            assert "points" not in row["scores"]
+            continue
+        score = row["scores"]["points"]
+        low, high = score["interval"]
+        assert score["mean"] == near(sum(means) / len(means))
+        assert 0 <= low <= score["mean"] + 1e-9
+        assert score["mean"] - 1e-9 <= high <= 1
+        check_repeats(row, run.repeats, [each for each in by_case.values() if len(each) == run.repeats])
+
+
+def check_repeats(row: dict[str, Any], repeats: int, whole: list[list[float]]) -> None:
+    if repeats == 1 or not whole:
+        assert (row["pass_at_k"], row["consistent"]) == ({}, None)
+        return
+    assert row["consistent"] == near(sum(len(set(each)) == 1 for each in whole) / len(whole))
+    if any(score not in (0, 1) for each in whole for score in each):
+        assert row["pass_at_k"] == row["pass_hat_k"] == {}
+        return
+    for k in range(1, repeats + 1):
+        right = [int(sum(each)) for each in whole]
+        assert row["pass_at_k"][str(k)] == near(sum(pass_at_k(repeats, c, k) for c in right) / len(whole))
+        assert row["pass_hat_k"][str(k)] == near(sum(pass_hat_k(repeats, c, k) for c in right) / len(whole))
+
+
+def mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def check_prices_and_times(store: Store, analysis: Analysis) -> None:
+    run = read(store, "points")
+    answered: defaultdict[int, list[float | None]] = defaultdict(list)
+    for (_, index, _), trial in run.trials.items():
+        if trial["status"] == "ok":
+            answered[index].append(trial["cost_usd"])
+    for item in analysis.comparisons:
+        question = [run.variants.index(name) for name in (item.baseline, item.variant)]
+        times, prices = [], []
+        for case in naive.counted(run):
+            sides, paid = [], []
+            for index in question:
+                rows = [run.trials[case, index, repeat] for repeat in range(run.repeats)]
+                sides.append(mean([row["service_s"] for row in rows if row["status"] == "ok" and row["service_s"] > 0]))
+                costs = answered[index]
+                known = [cost for cost in costs if cost is not None]
+                each = []
+                for repeat, row in enumerate(rows):
+                    score, cost = run.score((case, index, repeat)), row["cost_usd"]
+                    if row["status"] == "error" and row["error_blame"] == "variant" and cost is None and known:
+                        cost = sum(known) / len(known)
+                    if score is not None and cost is not None and len(known) == len(costs):
+                        each.append((cost, score))
+                paid.append([mean([one[at] for one in each]) for at in (0, 1)])
+            if None not in sides:
+                times.append(sides)
+            if all(one is not None for side in paid for one in side):
+                prices.append([*paid[0], *paid[1]])
+        latency, cost = item.pairs.latency, item.pairs.cost
+        assert (latency is None) == (not times)
+        if latency:
+            expected = latency_ratio([one for one, _ in times], [other for _, other in times])  # type: ignore[misc]
+            assert (latency.estimate, latency.n) == (near(expected.estimate), expected.n)
+        assert (cost is None) == (not prices)
+        if cost:
+            wanted = cost_per_correct(*zip(*prices, strict=True))  # type: ignore[arg-type]
+            assert (cost.a.estimate, cost.b.estimate) == (near(wanted.a.estimate), near(wanted.b.estimate))
+            assert (cost.ratio is None) == (wanted.ratio is None)
+
+
+def check_segments(store: Store, analysis: Analysis) -> None:
+    run = read(store, "points")
+    grouped = any(group is not None for group in run.groups.values())
+    expected = []
+    for item in analysis.comparisons:
+        data = naive.compared(run, *(run.variants.index(name) for name in (item.baseline, item.variant)))
+        values = sorted({(tag, value) for case in data.cases for tag, value in run.tags[case].items()})
+        for tag, value in values:
+            among = [(c, d) for c, d in zip(data.cases, data.differences, strict=True) if run.tags[c].get(tag) == value]
+            if not 10 <= len(among) < len(data.cases):
+                continue
+            groups = [run.groups[case] or ("alone", case) for case, _ in among] if grouped else None
+            ends = naive.final([difference for _, difference in among], groups, 0.95)
+            there = sum(run.tags[case].get(tag) == value for case in naive.counted(run))
+            expected.append((item.variant, tag, value, len(among), there - len(among), ends))
+    qs = naive.benjamini_hochberg([ends[2] for *_, ends in expected])
+    assert len(analysis.segments) == len(expected)
+    for found, (variant, tag, value, cases, dropped, (low, high, p)), q in zip(
+        analysis.segments, expected, qs, strict=True
+    ):
+        assert (found.variant, found.tag, found.value, found.cases, found.dropped) == (
+            variant,
+            tag,
+            value,
+            cases,
+            dropped,
+        )
+        assert (found.estimate.low, found.estimate.high) == (near(low), near(high))
+        assert (found.estimate.p, found.q) == (near(p, 1e-5), near(q, 1e-4))
+        if found.word != "inconclusive":
+            assert q <= 0.05 + 1e-4
+            assert low > 0 if found.word == "better" else high < 0
+
+
+def check_words(analysis: Analysis) -> None:
+    """Every format says the same, and nothing that is not a number."""
+    for item in analysis.comparisons:
+        result = item.verdict
+        if result.interval is None:
+            continue
+        assert result.interval.low <= result.interval.high
+        assert (result.interval.low > 0) == (result.word == "better") or result.reason
+        assert (result.interval.high < 0) == (result.word == "worse") or result.reason
+    said = objects.report(analysis, trials=False)["summary"]
+    asked = formats.Asked(analysis)
+    terminal = " ".join(formats.text(asked, "terminal").split())
+    for line in said:
+        assert " ".join(line.split()) in terminal
+    for form in ("markdown", "junit", "csv"):
+        text = formats.text(asked, form)
+        assert "nan" not in text
+        for item in analysis.comparisons:
+            counts = f"{item.verdict.wins} win"
+            assert form == "csv" or not item.cases or counts in text
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.integers(0, 2**32),
+    st.one_of(st.integers(1, 30), st.integers(55, 80)),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_the_analysis_finds_what_the_rules_say(seed: int, cases: int, variants: int, repeats: int, pairs: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.db"
+        executed(Shape(seed, cases, variants, repeats), path)
+        with open_store(path) as store:
+            analysis = analyse(store, "latest", all_pairs=pairs)
+            check_verdicts(store, analysis, pairs)
+            check_variants(store, analysis)
+            check_prices_and_times(store, analysis)
+            check_segments(store, analysis)
+            check_words(analysis)
+
+
+def check_across(store: Store, names: list[str]) -> None:
+    """Every case of either run is in one place, both ways round, and the differences are those of the rows."""
+    there = {item.second.variant: item for item in compare([store], names, None, 0.0)}
+    back = {item.second.variant: item for item in compare([store], names[::-1], None, 0.0)}
+    runs = [read(store, "points", name) for name in names]
+    ids = [{row["id"]: case for (case, _, _), row in run.trials.items()} for run in runs]
+    counted = [set(naive.counted(run)) for run in runs]
+    assert set(there) == set(back) == set(runs[0].variants) & set(runs[1].variants)
+    for name, item in there.items():
+        expected = []
+        for case_id in set(ids[0]) & set(ids[1]):
+            cases = [known[case_id] for known in ids]
+            if not all(case in done for case, done in zip(cases, counted, strict=True)):
+                assert case_id in item.match.unfinished
+                continue
+            both = []
+            for repeat in range(min(run.repeats for run in runs)):
+                scores = [
+                    run.score((case, run.variants.index(name), repeat)) for run, case in zip(runs, cases, strict=True)
+                ]
+                if None not in scores:
+                    both.append(scores[1] - scores[0])  # type: ignore[operator]
+            if both:
+                expected.append(sum(both) / len(both))
+        match, pairs = item.match, item.comparison.pairs
+        assert sorted(pairs.differences.tolist()) == near(sorted(expected))
+        assert set(match.only_first) == set(ids[0]) - set(ids[1])
+        assert set(match.only_second) == set(ids[1]) - set(ids[0])
+        assert len(pairs.cases) + pairs.dropped + len(match.unfinished) == len(set(ids[0]) & set(ids[1]))
+        one, other = item.comparison.verdict, back[name].comparison.verdict
+        assert {one.word, other.word} in ({"better", "worse"}, {"inconclusive"})
+        assert (one.wins, one.losses, one.ties) == (other.losses, other.wins, other.ties)
+        assert one.p == near(other.p)
+        if one.interval and other.interval:
+            assert (one.interval.low, one.interval.high) == (near(-other.interval.high), near(-other.interval.low))
+
+
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**32), st.lists(st.integers(1, 40), min_size=2, max_size=2), st.data())
+def test_runs_are_compared_as_the_rules_say(seed: int, cases: list[int], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.db"
+        for number, count in enumerate(cases):
+            shape = Shape(seed + number, count, data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3)))
+            shape.group_size *= 1 - number  # where both know groups, those of the first count
+            executed(shape, path, number + 1)
+        with open_store(path) as store:
+            check_across(store, [row["run"] for row in store.runs()])
