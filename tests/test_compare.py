@@ -154,6 +154,18 @@ def test_runs_of_two_stores_are_found_where_they_are(folder: Folder) -> None:
     assert f'no run "{second}"' in done.err
 
 
+def test_a_run_that_stopped_when_it_was_decided_is_read_with_care(folder: Folder) -> None:
+    folder.cases(120)
+    folder.write(
+        "spec.yaml",
+        "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 0.2}, b: {accuracy: 0.9}}\nscorers: [exact]\n",
+    )
+    folder.abreast("run", "spec.yaml", "--quiet", "--until-decided")
+    folder.abreast("run", "spec.yaml", "--quiet", "--fresh", "--seed", "9")
+    first, _ = names(folder)
+    assert f"{first} stopped when it was decided: its scores flatter whoever led then" in folder.abreast("compare").out
+
+
 def test_contenders_of_any_name_can_be_compared(folder: Folder) -> None:
     scripted(folder, pairs(14, 2, 4))
     (run,) = names(folder)

@@ -32,6 +32,7 @@ class Contender:
     run: str
     variant: str
     simulated: bool
+    stopped_early: bool
     summary: VariantSummary = field(repr=False)
 
     @property
@@ -186,8 +187,8 @@ def _groups(question: _Question, cases: Ints) -> list[str] | None:
 
 def _contender(side: _Named) -> Contender:
     rows = side.rows
-    simulated = bool(rows.meta["simulated"])
-    return Contender(rows.meta["run"], rows.variants[side.variant], simulated, summarise(rows, side.variant))
+    told = bool(rows.meta["simulated"]), rows.meta["status"] == "stopped_early"
+    return Contender(rows.meta["run"], rows.variants[side.variant], *told, summarise(rows, side.variant))
 
 
 def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:

@@ -60,7 +60,12 @@ def text(items: Sequence[AcrossRuns]) -> list[str]:
 
 
 def _cautions(items: Sequence[AcrossRuns]) -> list[str]:
-    return [NOT_INTERLEAVED] if any(item.first.run != item.second.run for item in items) else []
+    """What every comparison of runs must be read with."""
+    said = [NOT_INTERLEAVED] if any(item.first.run != item.second.run for item in items) else []
+    early = sorted({side.run for item in items for side in (item.first, item.second) if side.stopped_early})
+    if early:
+        said.append(f"{', '.join(early)} stopped when it was decided: its scores flatter whoever led then")
+    return said
 
 
 def as_markdown(items: Sequence[AcrossRuns]) -> str:

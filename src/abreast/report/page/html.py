@@ -21,6 +21,7 @@ from abreast.report.page import listing
 from abreast.report.page.answers import cut
 from abreast.report.sentence import SIMULATED, advice, aside, many, points, sentence, verdict_lines
 from abreast.report.terminal import (
+    cost_in_words,
     count,
     dollars,
     errors_in_words,
@@ -131,7 +132,7 @@ def _variants(analysis: Analysis) -> Table:
                 f"{item.ok:,}",
                 f"{item.reused:,}" if item.reused else NOTHING,
                 errors_in_words(item),
-                dollars(item.cost_usd),
+                cost_in_words(item),
                 dollars(item.cost_per_correct.estimate if item.cost_per_correct else None),
                 *(seconds(item.latency.get(name)) for name in ("p50", "p90", "p95", "p99")),
                 *(count(item.tokens[name]) if item.tokens.get(name) else NOTHING for name in classes),
