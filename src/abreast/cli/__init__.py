@@ -23,6 +23,8 @@ COMMANDS = {
     "validate": "look for what makes a result untrustworthy",
     "aa": "self-test: the baseline against itself must find nothing",
     "runs": "the runs in a store",
+    "tag": "give a run a label, such as a version",
+    "history": "an experiment over its labelled runs, with a verdict from each to the next",
     "show": "one run, or one case of it with all answers",
     "logs": "prompts, answers, errors and attempts of single trials",
     "sql": "ask the store in its own SQL",

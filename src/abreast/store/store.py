@@ -442,6 +442,12 @@ class Store:
             )
         return count
 
+    def label(self, run: str, label: str | None) -> None:
+        """Name what a run measured, such as a version; None takes the label away."""
+        with self.change() as connection:
+            connection.execute("UPDATE runs SET label = ? WHERE run = ?", (_clean(label), run))
+        self.materialise()
+
     def delete(self, runs: Sequence[str]) -> int:
         """Remove runs with everything that is theirs, and cases nothing refers to any more."""
         with self.change() as connection:

@@ -1,0 +1,52 @@
+"""`abreast tag`: give a run a label, such as the version of what was measured."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+
+from abreast.cli import stores
+from abreast.errors import BadInput
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="its name; latest and previous will do")
+    parser.add_argument("label", metavar="LABEL", nargs="?", help="such as e1.2.0; left out, the present one is shown")
+    parser.add_argument("--remove", action="store_true", help="take the label away")
+    parser.add_argument("--git", action="store_true", help="tag the run's commit in git with the label too")
+    stores.argument(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    if args.remove and args.label:
+        raise BadInput("tag: --remove takes no label", f"abreast tag {args.run} --remove")
+    if args.git and not args.label:
+        raise BadInput("tag: --git needs a label", f"abreast tag {args.run} e1.2.0 --git")
+    with stores.find_store(args.store) as store:
+        run = store.run(args.run)
+        if args.label or args.remove:
+            if args.git:
+                _tag_commit(run, args.label)
+            store.label(run["run"], args.label)
+        label = store.run(run["run"])["label"]
+    print(f"{run['run']}: {label or 'no label'}")
+    return 0
+
+
+def _tag_commit(run: dict[str, object], label: str) -> None:
+    stored, base = json.loads(str(run["provenance"])), json.loads(str(run["spec"]))["base"]
+    commit = stored.get("commit")
+    if not commit:
+        raise BadInput(f"{run['run']}: its folder was no git repository, so there is no commit to tag")
+    if stored.get("dirty"):
+        raise BadInput(
+            f"{run['run']}: files differed from the commit, so that is not what was measured",
+            "commit first, then run again",
+        )
+    done = subprocess.run(
+        ["git", "tag", label, commit], cwd=Path(base), capture_output=True, text=True, check=False, timeout=30
+    )
+    if done.returncode:
+        raise BadInput(f"git tag {label}: {done.stderr.strip()}")
