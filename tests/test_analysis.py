@@ -70,7 +70,7 @@ def test_all_pairs_are_compared_on_request_and_ranked(folder: Folder) -> None:
     assert [(row["variant"], row["baseline"]) for row in found["verdicts"]] == [("b", "a"), ("c", "a"), ("c", "b")]
     assert {row["verdict"] for row in found["verdicts"]} == {"worse"}
     assert [row["variant"] for row in found["ranking"]] == ["a", "b", "c"]
-    assert "ranking by wins (Bradley–Terry): a (" in folder.abreast("report", "--all-pairs").out
+    assert "strengths of 100 % in all): a (" in folder.abreast("report", "--all-pairs").out
 
 
 def test_segments_by_every_tag_are_exploratory_and_adjusted_together(folder: Folder) -> None:
@@ -128,7 +128,7 @@ def test_failures_are_told_by_what_went_wrong(folder: Folder) -> None:
     assert found["a"]["failure_modes"] == []
     assert found["b"]["failure_modes"] == [
         {"mode": "error: crash", "trials": 4},
-        {"mode": "read …, expected …", "trials": 2},
+        {"mode": "wrong: read …, expected …", "trials": 2},
     ]
 
 

@@ -125,6 +125,26 @@ def test_cases_that_cannot_be_paired_are_listed(folder: Folder) -> None:
     assert "c0" in found["changed_inputs"]
 
 
+def test_cases_with_another_expected_answer_are_listed_and_not_compared(folder: Folder) -> None:
+    scripted(folder, pairs(12, 3, 15))
+    cases = (folder.path / "cases.jsonl").read_text()
+    folder.write("cases.jsonl", cases.replace('"expected": "yes"', '"expected": "no"', 4))
+    folder.abreast("run", "spec.yaml", "--quiet", "--fresh")
+    found = compared(folder.abreast("compare", "--variant", "b", "--json"))
+    assert (found["regression"], found["cases"], found["losses"]) == ("not known", 26, 0)
+    assert found["changed_expected"] == ["c0", "c1", "c2", "c3"]
+    said = folder.abreast("compare", "--variant", "b").out
+    assert "not paired, another expected answer to the same input: c0, c1, c2, c3 (4 cases)" in said
+
+
+def test_latest_is_of_one_store(folder: Folder) -> None:
+    for name in ("one.db", "two.db"):
+        scripted(folder, pairs(5, 2, 5), "--store", name)
+    done = folder.abreast("compare", "latest", "previous", "--store", "one.db", "--store", "two.db")
+    assert done.code == 2
+    assert "latest: of which store?" in done.err
+
+
 def test_answers_that_both_runs_share_are_counted_and_set_aside(folder: Folder) -> None:
     folder.cases(30)
     spec = "name: s\ncases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 0.5}}\nscorers: [exact]\n"

@@ -50,7 +50,10 @@ scorers: [exact]
         ("cost_usd > 0.3", "cost_usd of bad is 0.4"),
         ("cost > +10%", "cost_usd of bad is 0.4, +100.0% against good"),
         ("score < -5%", "score of bad is 0, -100.0% against good"),
-        ("errors >= 0%", "errors of bad is 0"),
+        ("errors >= 0%", "errors of bad is 0.0%"),
+        ("not better", "failed: not better: bad against good is worse"),
+        ("score_exact < 0.8", "score_exact of bad is 0"),
+        ("score_other < 0.8", "score_other of bad is not known"),
     ],
 )
 def test_a_requirement_that_is_not_met_is_exit_1_and_a_sentence(compared: Folder, requirement: str, told: str) -> None:
@@ -61,7 +64,8 @@ def test_a_requirement_that_is_not_met_is_exit_1_and_a_sentence(compared: Folder
 
 
 @pytest.mark.parametrize(
-    "requirement", ["score[good] < 0.8", "cost_usd > 5", "errors > 2%", "cost > +100%", "latency_p95 > 100"]
+    "requirement",
+    ["score[good] < 0.8", "cost_usd > 5", "errors > 2%", "cost > +100%", "latency_p95 > 100", "inconclusive"],
 )
 def test_a_requirement_that_is_met_is_exit_0(compared: Folder, requirement: str) -> None:
     assert compared.abreast("report", "--fail-if", requirement).code == 0

@@ -328,7 +328,7 @@ def test_repeats_pairs_and_ranking_have_their_place(folder: Folder) -> None:
     folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{{variants}}}\nscorers: [exact]\nrepeats: 3\n")
     assert folder.abreast("run", "spec.yaml").code == 0
     page = page_of(folder, "--all-pairs")
-    for part in ("v3 against v2", "ranking by wins (Bradley–Terry)", "pass@3", "v0: pass^k", "repeat 1 of 3", "k = 2"):
+    for part in ("v3 against v2", "ranking by wins (Bradley–Terry", "pass@3", "v0: pass^k", "repeat 1 of 3", "k = 2"):
         assert part in page.said, part
 
 

@@ -470,6 +470,15 @@ def test_trials_that_were_not_run_yet_are_a_note(folder: Folder) -> None:
     assert "20 blocks of 40 cannot be compared: one side was not run yet" in found["message"]
 
 
+def test_a_variant_that_hardly_answers_is_no_contender(folder: Folder) -> None:
+    write_cases(folder, numbered(20))
+    run(folder, "{v1: {accuracy: 0.9}, v2: {accuracy: 0.8, errors: {crash: 1.0}}}")
+    found = next(row for row in findings(folder) if row["check"] == "failures")
+    assert (found["level"], found["ids"]) == ("serious", ["v2"])
+    assert "v2 gave no answer at all: 20 of 20 trials by its own fault" in found["message"]
+    assert folder.abreast("validate").code == 1
+
+
 def test_several_differences_at_once_are_noted(folder: Folder) -> None:
     folder.write("predict.py", ECHO + "\ndef other(case, **_):\n    return case.input\n")
     write_cases(folder, numbered(4))

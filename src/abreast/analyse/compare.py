@@ -47,6 +47,7 @@ class Match:
     only_first: tuple[str, ...]  # case ids
     only_second: tuple[str, ...]
     changed: tuple[str, ...]  # the same id with another input
+    other_truth: tuple[str, ...]  # the same id and input with another expected answer
     unfinished: tuple[str, ...]  # in both, and not yet complete in one
     shared: int  # answers that are one and the same in both, reused: they tell nothing and are set aside
     not_begun: tuple[int, int]  # cases that each run planned and has no row of: whose they are is not known
@@ -109,6 +110,8 @@ def _named(stores: Sequence[Store], name: str, variant: str | None, read: dict[s
 
 def _holding(stores: Sequence[Store], run: str) -> Store:
     """The store that has this run; the error of the first if none has."""
+    if len(stores) > 1 and run in ("latest", "previous"):
+        raise BadInput(f"{run}: of which store?", "with several stores name the runs: abreast runs --store S")
     first: Exception | None = None
     for store in stores:
         try:
@@ -162,6 +165,7 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
             second.name,
             first.name,
             words[0, at],
+            margin,
             len(cases),
             0,
             0,
@@ -197,7 +201,9 @@ def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:
     here, there = ({(case.id, case.input_digest): index for index, case in rows.cases.items()} for rows in (one, other))
     common = sorted(here.keys() & there.keys(), key=lambda key: here[key])
     counted = [set(rows.counted.tolist()) for rows in (one, other)]
-    ready = [key for key in common if here[key] in counted[0] and there[key] in counted[1]]
+    finished = [key for key in common if here[key] in counted[0] and there[key] in counted[1]]
+    truths = one.expected(), other.expected()
+    ready = [key for key in finished if truths[0][here[key]] == truths[1][there[key]]]
     ids = {key[0] for key in here} & {key[0] for key in there}
     changed = sorted(ids - {key[0] for key in common})
     repeats = min(one.repeats, other.repeats)
@@ -212,6 +218,7 @@ def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:
         tuple(case_id for case_id, _ in sorted(here.keys() - there.keys()) if case_id not in ids),
         tuple(case_id for case_id, _ in sorted(there.keys() - here.keys()) if case_id not in ids),
         tuple(changed),
+        tuple(key[0] for key in finished if truths[0][here[key]] != truths[1][there[key]]),
         tuple(key[0] for key in common if not (here[key] in counted[0] and there[key] in counted[1])),
         int(shared.sum()),
         (one.planned_cases - len(one.cases), other.planned_cases - len(other.cases)),

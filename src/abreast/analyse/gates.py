@@ -11,7 +11,11 @@ from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.variants import VariantSummary
 from abreast.errors import BadInput, suggestion
 
-HELP = 'write worse, "score < 0.8", "score[variant] < 0.8", "cost_usd > 5", "latency_p95 > +10%" or "errors > 2%"'
+WORDS = ("worse", "not better", "inconclusive")
+HELP = (
+    'write worse, "not better", inconclusive, "score < 0.8", "score[variant] < 0.8", "score_NAME < 0.8", '
+    '"cost_usd > 5", "latency_p95 > +10%" or "errors > 2%"'
+)
 
 
 def _errors(summary: VariantSummary) -> float | None:
@@ -55,13 +59,13 @@ def read(text: str) -> Gate:
     (0.02, 'short')
     """
     text = text.strip()
-    if text == "worse":
+    if text in WORDS:
         return Gate(text)
     found = _FORM.fullmatch(text)
     if found is None:
         raise BadInput(f'--fail-if "{text}": not understood', HELP)
     measure = _ALIASES.get(found["measure"].lower(), found["measure"].lower())
-    if measure not in MEASURES:
+    if measure not in MEASURES and not measure.startswith("score_"):
         known = [*MEASURES, *_ALIASES]
         raise BadInput(f'--fail-if "{text}": no measure {measure}{suggestion(measure, known)}', HELP)
     relative = found["number"][0] in "+-"
@@ -119,23 +123,43 @@ def _unmet(
     if not gate.measure and not comparisons:
         return [f"{gate.text}: there is nothing to compare {baseline} with"]
     if not gate.measure:
-        return [f"{item.variant} is worse than {item.baseline}" for item in comparisons if item.verdict.word == "worse"]
+        return [_told(gate, item) for item in comparisons if _is(gate.text, item.verdict.word)]
     check(gate, list(sides))
     asked = [gate.variant] if gate.variant else [name for name in sides if name != baseline] or [baseline]
     if gate.relative:
         return _changes(gate, sides, asked, baseline)
     found = []
     for name in asked:
-        value = MEASURES[gate.measure](sides[name])
+        value = _measure(gate)(sides[name])
         if value is None:
             found.append(f"{gate.text}: {gate.measure} of {name} is not known")
         elif _holds(value, gate):
-            found.append(f"{gate.text}: {gate.measure} of {name} is {value:.4g}")
+            shown = f"{value:.1%}" if gate.measure == "errors" else f"{value:.4g}"
+            found.append(f"{gate.text}: {gate.measure} of {name} is {shown}")
     return found
 
 
+def _is(wanted: str, word: str) -> bool:
+    """Whether a verdict is what a requirement forbids."""
+    return word != "better" if wanted == "not better" else word == wanted
+
+
+def _told(gate: Gate, item: Comparison) -> str:
+    if gate.text == "worse":
+        return f"{item.variant} is worse than {item.baseline}"
+    return f"{gate.text}: {item.variant} against {item.baseline} is {item.verdict.word}"
+
+
+def _measure(gate: Gate) -> Callable[[VariantSummary], float | None]:
+    """How a summary tells it; `score_NAME` is the mean of that score."""
+    name = gate.measure.removeprefix("score_")
+    if gate.measure in MEASURES:
+        return MEASURES[gate.measure]
+    return lambda summary: summary.scores[name].estimate if name in summary.scores else None
+
+
 def _changes(gate: Gate, sides: Mapping[str, VariantSummary], asked: list[str], baseline: str) -> list[str]:
-    found, measure = [], MEASURES[gate.measure]
+    found, measure = [], _measure(gate)
     before = measure(sides[baseline])
     for name in asked:
         if name == baseline:

@@ -178,6 +178,11 @@ class Rows:
         sizes = {digest: size for chunk in self._of_cases("c.digest, LENGTH(c.input)") for digest, size in chunk}
         return {index: sizes[digest] for index, digest in self._digests.items()}
 
+    def expected(self) -> dict[int, str]:
+        """The expected answer of each case, as JSON."""
+        found = {digest: text for chunk in self._of_cases("c.digest, c.expected") for digest, text in chunk}
+        return {index: found[digest] for index, digest in self._digests.items()}
+
     @cached_property
     def _digests(self) -> dict[int, str]:
         cases, first = np.unique(self.case, return_index=True)

@@ -41,6 +41,7 @@ class Comparison:
     variant: str
     baseline: str
     verdict: Verdict
+    margin: float  # the smallest difference that matters; 0 if none was given
     planned: int  # cases
     not_run: int  # cases, not run or not finished
     waiting: int  # cases that are complete and come after one that is not, so that they do not count yet
@@ -141,6 +142,7 @@ def compared(
             rows.variants[question[1]],
             rows.variants[question[0]],
             words[question],
+            margin,
             planned,
             max(0, planned - len(counted) - waiting),
             waiting,

@@ -177,7 +177,7 @@ def failure_modes(rows: Rows) -> dict[str, list[tuple[str, int]]]:
         (rows.primary, rows.run_id),
     )
     for variant, explanation, number in told:
-        found[rows.variants[variant]][_general(explanation or "")] += number
+        found[rows.variants[variant]][f"wrong: {_general(explanation or '')}"] += number
     return {name: modes.most_common(MODES) for name, modes in found.items()}
 
 
@@ -188,4 +188,4 @@ def _general(explanation: str) -> str:
     ('read … (the last number), expected …', 'names no class, expected …')
     """
     text = _PARTICULAR.sub("…", explanation[:2_000]).strip()
-    return (text if len(text) <= 120 else text[:119] + "…") or "wrong, without an explanation"
+    return (text if len(text) <= 120 else text[:119] + "…") or "without an explanation"

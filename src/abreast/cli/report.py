@@ -21,7 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--format", metavar="F", action="append", default=[], help="of the report (see below); repeatable")
     add("--output", metavar="DIR", help="where files go, instead of runs/RUN beside the store")
     add("--all-pairs", action="store_true", help="compare each variant with each, not only with the baseline")
-    add("--no-trials", action="store_true", help="leave the trials out of the JSON report")
+    add("--no-trials", action="store_true", help="leave single trials out of json and junit")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
     stores.argument(parser)
     tables.argument(parser)

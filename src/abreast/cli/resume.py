@@ -25,7 +25,7 @@ def main(args: argparse.Namespace) -> int:
     from abreast.experiment import Experiment
     from abreast.experiment.stored import edited_since
 
-    for name in ("case", "tag", "variant", "limit", "debug", "fresh", "seed", "repeats"):
+    for name in ("case", "tag", "variant", "limit", "debug", "fresh", "seed", "repeats", "margin"):
         if getattr(args, name):
             raise BadInput(f"--{name}: a run goes on as it was started", "abreast run SPEC starts one that differs")
     with stores.find_store(args.store) as store:

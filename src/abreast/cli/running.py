@@ -16,7 +16,7 @@ from rich.text import Text
 from abreast.analyse import Analysis, gates
 from abreast.cli import stores, tables
 from abreast.cli.run import options_of, say
-from abreast.errors import Incomplete, PreflightRefused
+from abreast.errors import BadInput, Incomplete, PreflightRefused
 from abreast.execute import Listener
 from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
@@ -37,6 +37,8 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
 
     required = [gates.read(text) for text in args.fail_if]
     formats.named(args.format)  # refused now, not after the run
+    if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
+        raise BadInput(f"--output {args.output}: is no folder", "name a folder; it is made if it is not there")
     with contextlib.closing(experiment.prepare(options_of(args, started))) as prepared:
         for gate in required:
             gates.check(gate, [variant.name for variant in prepared.plan.variants])
@@ -179,7 +181,7 @@ def ending(result: Result) -> int:
         say(f"       to run the rest all the same: abreast resume {result.run}{_where(result)}")
     elif result.status != "complete":
         left = result.planned - stored
-        say(f"stopped: {result.analysis.run['reason']}")
+        say(f"{'stopped' if left else 'incomplete'}: {result.analysis.run['reason']}")
         say(f"       {stored:,} of {result.planned:,} done and stored, {left:,} not run, nothing lost")
         first = f"{result.fix}, then: " if result.fix and "--" not in result.fix else ""
         say(f"       {first}abreast resume {result.run}{_where(result)}{_more(result)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding
 from abreast.stats import smallest_detectable
@@ -13,11 +15,20 @@ SMALL = 0.15
 def check(context: Context) -> Finding:
     if len(context.plan.variants) < 2:
         return Finding("power", "note", "one variant: scores only, nothing to compare with")
-    cases = len(context.plan.cases)
-    effect = smallest_detectable(TYPICAL_SD, cases)
+    if not context.scored:
+        return Finding("power", "note", "no scorer: answers are stored, nothing is compared", "add scorers: [exact]")
+    cases, independent = len(context.plan.cases), _independent(context.plan.cases.groups)
     if cases < 2:
         return Finding("power", "warn", "one case can show nothing about a difference", "add cases")
-    message = f"{cases:,} cases can typically show effects above {min(1.0, effect) * 100:.0f} points"
+    effect = smallest_detectable(TYPICAL_SD, independent)
+    what = f"{cases:,} cases" if independent == cases else f"{cases:,} cases in {independent:,} groups"
+    message = f"{what} can typically show effects above {min(1.0, effect) * 100:.0f} points"
     if effect > SMALL:
         return Finding("power", "warn", message, "add cases to see smaller ones")
     return Finding("power", "pass", message)
+
+
+def _independent(groups: Sequence[str | None]) -> int:
+    """Pieces of evidence, if cases of one group say no more than one of them would."""
+    known = {group for group in groups if group is not None}
+    return len(known) + sum(group is None for group in groups)

@@ -31,6 +31,7 @@ def lines(item: AcrossRuns) -> list[str]:
         (f"only in {item.first.run}{_or_not_begun(item.second.run, match.not_begun[1])}", match.only_first),
         (f"only in {item.second.run}{_or_not_begun(item.first.run, match.not_begun[0])}", match.only_second),
         ("another input under the same id", match.changed),
+        ("another expected answer to the same input", match.other_truth),
         ("not complete in one of them", match.unfinished),
     )
     said += [f"not paired, {why}: {_listed(ids)}" for why, ids in reasons if ids]
@@ -95,6 +96,7 @@ def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
                 "unmatched": {item.first.run: item.match.only_first, item.second.run: item.match.only_second},
                 "not_begun": dict(zip((item.first.run, item.second.run), item.match.not_begun, strict=True)),
                 "changed_inputs": item.match.changed,
+                "changed_expected": item.match.other_truth,
                 "unfinished": item.match.unfinished,
                 "shared_answers": item.match.shared,
                 "changes": item.changes,

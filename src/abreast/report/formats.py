@@ -21,7 +21,7 @@ class Asked:
     """A report as it was asked for."""
 
     analysis: Analysis
-    trials: bool = True  # in the JSON report
+    trials: bool = True  # in the formats json and junit
     unmet: Sequence[str] = ()  # requirements that are not met
 
 
@@ -31,7 +31,7 @@ TEXTS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "html": ("report.html", lambda asked: html.page(asked.analysis)),
     "json": ("report.json", lambda asked: as_json(asked.analysis, asked.trials)),
     "csv": ("trials.csv", lambda asked: table.as_csv(asked.analysis.rows.store, asked.analysis.run["run"])),
-    "junit": ("junit.xml", lambda asked: junit.text(asked.analysis, asked.unmet)),
+    "junit": ("junit.xml", lambda asked: junit.text(asked.analysis, asked.unmet, asked.trials)),
 }
 PICTURES = ("svg", "png")
 ALL = (*TEXTS, *PICTURES)

@@ -16,11 +16,11 @@ from abreast.report.sentence import SIMULATED, failure, sentence
 PASSED = 0.5  # a lower score is a failed test
 
 
-def text(analysis: Analysis, unmet: Sequence[str] = ()) -> str:
-    """`unmet` are the requirements that are not met, a sentence for each."""
+def text(analysis: Analysis, unmet: Sequence[str] = (), trials: bool = True) -> str:
+    """`unmet` are the requirements that are not met, a sentence for each; without `trials`, the verdict alone."""
     root = ElementTree.Element("testsuites", name=clean(analysis.run["experiment"]))
     _verdicts(root, analysis, unmet)
-    for index in range(len(analysis.variants)):
+    for index in range(len(analysis.variants) if trials else 0):
         _trials(root, analysis, index)
     return finished(root)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from abreast.stats import Interval, Verdict
 from abreast.stats.values import ROUNDING
 
 SIMULATED = "SIMULATED · no model was called"
+
+MANY_COMPARISONS = 5  # that they are counted first
 
 BLAMES = {"variant": "the variant's", "infrastructure": "infrastructure", "unknown": "unclear whose"}
 
@@ -51,6 +54,7 @@ def verdict_lines(analysis: Analysis) -> list[str]:
         lines.append("no scorer: answers are stored, nothing is compared")
     elif not analysis.comparisons:
         lines.extend(_single(analysis))
+    lines += preface(analysis)
     for comparison in analysis.comparisons:
         lines.append(sentence(comparison))
         lines.extend(advice(comparison))
@@ -58,6 +62,18 @@ def verdict_lines(analysis: Analysis) -> list[str]:
         lines.append(
             "failures of the variants were executed again on purpose (--retry-failed): that flatters flaky ones"
         )
+    return lines
+
+
+def preface(analysis: Analysis) -> list[str]:
+    """What comes before all verdicts: that nothing answered; `19 comparisons: 13 better, 6 inconclusive`."""
+    lines, items = [], analysis.comparisons
+    if analysis.stored and all(summary.ok == 0 for summary in analysis.variants):
+        lines.append("no trial gave an answer")
+    if len(items) >= MANY_COMPARISONS:
+        words = Counter(item.verdict.word for item in items)
+        counts = ", ".join(f"{count:,} {word}" for word, count in words.most_common())
+        lines.append(f"{len(items):,} comparisons: {counts}")
     return lines
 
 
@@ -80,10 +96,18 @@ def sentence(comparison: Comparison) -> str:
         text += f": {points(interval.estimate)} points"
     if (sure := trusted(result)) is not None:
         text += f" ({sure.level * 100:.4g} % interval {points(sure.low)} … {points(sure.high)})"
+    text += _within(result.word, comparison.margin)
     count = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
     after = comparison.stopped_after if result.settled else None
     decided = f", decided after {after:,} of {comparison.planned:,}" if after is not None else ""
     return f"{text}; {count} in {many(comparison.cases, 'case')}{decided}"
+
+
+def _within(word: str, margin: float) -> str:
+    """What `equivalent` and `not worse` mean by it."""
+    if word == "equivalent":
+        return f", within the margin of ±{margin * 100:.4g} points"
+    return f", at most {margin * 100:.4g} points (the margin) worse" if word == "not worse" else ""
 
 
 def trusted(result: Verdict) -> Interval | None:
@@ -103,10 +127,10 @@ def advice(comparison: Comparison) -> list[str]:
         if result.still_needed:
             needed = f"to detect {effect} you need about {many(result.needed, 'case')}"
             lines.append(f"{needed}; this run compares {comparison.cases:,}")
-        elif result.interval is not None and abs(result.interval.estimate) < result.effect:
-            lines.append(
-                f"{many(comparison.cases, 'case')} would show {effect}; a difference is likely smaller than that"
-            )
+        elif result.interval is not None and max(-result.interval.low, result.interval.high) < result.effect:
+            lines.append(f"any difference is smaller than {effect}: the whole interval is")
+        else:
+            lines.append(f"a difference of {effect} is not excluded; more cases would tell")
     lines += [line for line in (_cases_left_out(comparison), bounds(comparison), _repeats_left_out(comparison)) if line]
     return lines
 

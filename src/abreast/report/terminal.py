@@ -74,7 +74,7 @@ def ranking_line(analysis: Analysis) -> str:
     ranking = analysis.ranking
     assert ranking is not None
     told = [f"{analysis.variants[index].name} ({ranking.strengths[index]:.0%})" for index in ranking.order]
-    return f"ranking by wins (Bradley–Terry): {', '.join(told)}"
+    return f"ranking by wins (Bradley–Terry, strengths of 100 % in all): {', '.join(told)}"
 
 
 def _indented(line: Text) -> Padding:

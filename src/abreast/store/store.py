@@ -6,6 +6,7 @@ that lies beside it.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -295,7 +296,7 @@ class Store:
             connection.executemany(schema.insert("variants"), [(run_id, *map(_clean, row)) for row in new.variants])
             add_columns(connection, new.columns)
             connection.executemany(schema.insert("cases", "INSERT OR IGNORE"), cases)
-            _adopt(connection, run_id, reuses)
+            _adopt(connection, run_id, reuses, [column.name for column in new.columns if column.kind == "score"])
         lease.take(owner)
         return Lease(run_id, new.run, 1, lease.process_mark(), owner)
 
@@ -522,8 +523,8 @@ def _keep_last_attempts(connection: apsw.Connection, run_id: int) -> None:
     )
 
 
-def _adopt(connection: apsw.Connection, run_id: int, reuses: Sequence[Reuse]) -> None:
-    """Answers of earlier runs: the row, its payload, and its scores if they were given for the very same case."""
+def _adopt(connection: apsw.Connection, run_id: int, reuses: Sequence[Reuse], scores: Sequence[str]) -> None:
+    """Answers of earlier runs: the row, its payload, and these scores if they were given for the very same case."""
     if not reuses:
         return
     names = ", ".join(Reuse._fields)
@@ -534,15 +535,17 @@ def _adopt(connection: apsw.Connection, run_id: int, reuses: Sequence[Reuse]) ->
     for table in ("trials", "payloads", "scores"):
         columns = list(schema.TABLES[table])
         chosen = ", ".join(own.get(name, f"o.{name}") for name in columns)
-        same_case = (
-            "JOIN trials t ON t.run_id = u.run_id AND t.position = u.source AND t.case_digest = u.case_digest"
+        only = (
+            "JOIN trials t ON t.run_id = u.run_id AND t.position = u.source AND t.case_digest = u.case_digest "
+            "WHERE o.name IN (SELECT value FROM json_each(?))"
             if table == "scores"
             else ""
         )
         connection.execute(
             f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) SELECT {chosen} FROM reuse u "
             f"JOIN runs r ON r.run_id = u.run_id "
-            f"JOIN {table} o ON o.run_id = u.run_id AND o.position = u.source {same_case}"
+            f"JOIN {table} o ON o.run_id = u.run_id AND o.position = u.source {only}",
+            (json.dumps(list(scores)),) if only else (),
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from abreast.analyse.validate.answers import one_answer_for_all, variants_that_answer_alike
-from abreast.analyse.validate.blocks import unbalanced_blocks
+from abreast.analyse.validate.blocks import own_failures, unbalanced_blocks
 from abreast.analyse.validate.cases import duplicate_inputs, leaked_answers
 from abreast.analyse.validate.columns import costs, missing_values, scores_that_say_nothing
 from abreast.analyse.validate.finding import Finding
@@ -32,6 +32,7 @@ CHECKS: tuple[tuple[Callable[[Rows], Iterator[Finding]], str], ...] = (
     (one_answer_for_all, "one answer for all cases"),
     (variants_that_answer_alike, "variants that answer alike"),
     (unbalanced_blocks, "blocks that cannot be compared"),
+    (own_failures, "variants that hardly answer"),
     (differences, "variants that differ in several things or in nothing"),
     (models, "models that change or do not differ"),
     (clocks, "impossible times"),

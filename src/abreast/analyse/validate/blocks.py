@@ -1,12 +1,14 @@
-"""Blocks that cannot be compared: one variant has an outcome and another has not."""
+"""Outcomes that are not there, or are failures: blocks that cannot be compared, variants that hardly answer."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from abreast.analyse.validate.finding import FEWEST_ALIKE, MANY, SHOWN, Finding, listed, many
+from abreast.analyse.validate.finding import FEWEST_ALIKE, MANY, SHOWN, Finding, listed, many, of_variants
 from abreast.analyse.validate.rows import HAS_OUTCOME, INFRASTRUCTURE, Rows
+
+OFTEN = 0.2  # of a variant's outcomes
 
 
 def unbalanced_blocks(rows: Rows) -> Iterator[Finding]:
@@ -59,3 +61,18 @@ def _uneven(rows: Rows) -> bool:
 def _failures(rows: Rows) -> str:
     told = listed(f"{arm['name']} {arm['infrastructure']:,}" for arm in rows.arms)
     return f"; failures by infrastructure: {told}" + (", much more of one than of another" if _uneven(rows) else "")
+
+
+def own_failures(rows: Rows) -> Iterator[Finding]:
+    """Variants that hardly answer: their failures count as wrong answers, and the comparison is one of failing."""
+    for arm in rows.arms:
+        failed = arm["outcomes"] - arm["ok"]
+        if failed and (arm["ok"] == 0 or failed >= max(FEWEST_ALIKE, OFTEN * arm["outcomes"])):
+            told = f"{arm['name']} gave no answer at all" if arm["ok"] == 0 else f"{arm['name']} failed"
+            yield of_variants(
+                "failures",
+                "serious" if arm["ok"] == 0 else "note",
+                f"{told}: {failed:,} of {arm['outcomes']:,} trials by its own fault, each scored 0",
+                f"look at them: abreast logs {rows.run['run']} --errors",
+                (arm["name"],),
+            )

@@ -7,11 +7,10 @@ import math
 from abreast.analyse import Analysis, Comparison
 from abreast.report.charts.drawing import Drawing, Picture, Scale, slug, steps
 from abreast.report.charts.forest import LOOKS
-from abreast.report.sentence import many, points
+from abreast.report.sentence import many, points, trusted
 from abreast.stats import Look
 
 MOST = 20  # pictures
-_EARLY = 6  # of so many parts the first one is too wide to be drawn in full
 
 
 def pictures(analysis: Analysis) -> list[Picture]:
@@ -44,12 +43,11 @@ def _picture(analysis: Analysis, item: Comparison, number: int) -> Picture:
 
 
 def _draw(looks: list[Look], item: Comparison, margin: float, unit: str, width: float) -> Drawing:
-    found = item.verdict.interval if not item.verdict.reason else None
+    found = trusted(item.verdict)
     height = 250.0 if width > 600 else 230.0
     left, right, top, bottom = 46.0, width - 22.0, 10.0, height - 40
-    later = looks[min(len(looks) - 1, max(1, len(looks) // _EARLY)) :]
-    low = min(0.0, -margin * 1.2, *(look.low for look in later))
-    high = max(0.0, margin * 1.2, *(look.high for look in later))
+    low = min(0.0, -margin * 1.2, *(look.low for look in looks))
+    high = max(0.0, margin * 1.2, *(look.high for look in looks))
     air = (high - low) * 0.06
     drawing = Drawing(width, height)
     x = Scale(0, looks[-1].n, left, right - 16)

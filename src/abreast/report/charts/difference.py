@@ -5,7 +5,7 @@ from __future__ import annotations
 from abreast.analyse import Analysis, Comparison
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.forest import LOOKS, Bar, forest
-from abreast.report.sentence import points, sentence
+from abreast.report.sentence import points, sentence, trusted
 
 MOST = 40
 
@@ -46,13 +46,14 @@ def _notes(analysis: Analysis) -> list[str]:
 def _bar(item: Comparison) -> Bar:
     found = item.verdict.interval
     assert found is not None
-    ends = None if item.verdict.reason else (found.low, found.high)
+    sure = trusted(item.verdict)
+    ends = None if sure is None else (sure.low, sure.high)
     return Bar(f"{item.variant} against {item.baseline}", found.estimate, ends, LOOKS.get(item.verdict.word, "open"))
 
 
 def _in_words(item: Comparison) -> str:
-    found = item.verdict.interval
-    if found is None or item.verdict.reason:
+    found = trusted(item.verdict)
+    if found is None:
         return sentence(item)
     inside = "outside" if found.low > 0 or found.high < 0 else "inside"
     return f"{sentence(item)}; zero is {inside} the interval"

@@ -15,6 +15,7 @@ from abreast.stats import Interval, paired_t, wilson
 BINS = 5
 LEAST = 8  # cases in each
 MOST = 6  # variants drawn
+ALIKE = 1.5  # times as long: inputs that differ less have one size
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ def pictures(analysis: Analysis) -> list[Picture]:
     if not rows.primary or not len(rows.position):
         return []
     sizes = rows.input_sizes()
+    if np.quantile(list(sizes.values()), 0.9) < ALIKE * np.quantile(list(sizes.values()), 0.1):
+        return []
     bins = _bins(rows, np.array(list(sizes)), np.array(list(sizes.values())))
     if len(bins) < 2:
         return []
@@ -46,7 +49,7 @@ def pictures(analysis: Analysis) -> list[Picture]:
             + ". ".join(told)
             + ".",
             lambda width: _draw(names[:MOST], bins, width),
-            "mean score and 95 % interval; as many cases in each part"
+            "mean score and 95 % interval; about as many cases in each part"
             + (f"; the first {MOST} of {len(names)} variants" if len(names) > MOST else ""),
             ("characters", "cases", *names),
             tuple((each.label, f"{each.cases:,}", *map(_in_words, each.scores)) for each in bins),

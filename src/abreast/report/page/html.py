@@ -19,7 +19,7 @@ from abreast.report.charts.drawing import Picture
 from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
 from abreast.report.page import listing
 from abreast.report.page.answers import cut
-from abreast.report.sentence import SIMULATED, advice, aside, many, points, sentence, verdict_lines
+from abreast.report.sentence import SIMULATED, advice, aside, many, points, preface, sentence, verdict_lines
 from abreast.report.terminal import (
     cost_in_words,
     count,
@@ -61,6 +61,7 @@ def page(analysis: Analysis) -> str:
         banner=SIMULATED if analysis.simulated else "",
         style=Markup(_style()),
         verdicts=[_verdict(item) for item in analysis.comparisons],
+        preface=preface(analysis),
         headline=[line for line in verdict_lines(analysis) if line != SIMULATED],
         retried=analysis.retried_failures,
         not_run=not_run_line(analysis),
