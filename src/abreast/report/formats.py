@@ -11,8 +11,6 @@ from pathlib import Path
 from abreast.analyse import Analysis
 from abreast.errors import BadInput, suggestion
 from abreast.report import folder, junit, markdown, objects, table
-from abreast.report.charts import drawn, png
-from abreast.report.page import html
 from abreast.report.terminal import as_text
 
 
@@ -28,7 +26,7 @@ class Asked:
 TEXTS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "terminal": ("report.txt", lambda asked: as_text(asked.analysis)),
     "markdown": ("report.md", lambda asked: markdown.text(asked.analysis)),
-    "html": ("report.html", lambda asked: html.page(asked.analysis)),
+    "html": ("report.html", lambda asked: _page(asked.analysis)),
     "json": ("report.json", lambda asked: as_json(asked.analysis, asked.trials)),
     "csv": ("trials.csv", lambda asked: table.as_csv(asked.analysis.rows.store, asked.analysis.run["run"])),
     "junit": ("junit.xml", lambda asked: junit.text(asked.analysis, asked.unmet, asked.trials)),
@@ -63,6 +61,12 @@ def _draws_pixels() -> bool:
     return find_spec("vl_convert") is not None
 
 
+def _page(analysis: Analysis) -> str:
+    from abreast.report.page import html  # late: templates and pictures, which no run needs before its end
+
+    return html.page(analysis)
+
+
 def text(asked: Asked, form: str) -> str:
     """The report in a format that is text."""
     if form not in TEXTS:
@@ -76,6 +80,8 @@ def as_json(analysis: Analysis, trials: bool = True) -> str:
 
 def write(asked: Asked, forms: Sequence[str], place: Path) -> list[Path]:
     """Write these formats into a folder; nothing in it is overwritten."""
+    from abreast.report.charts import drawn, png
+
     written: list[Path] = []
     analysis = asked.analysis
     for form in forms:
