@@ -555,3 +555,15 @@ def test_the_option_changes_neither_the_plan_nor_what_is_reused(folder: Folder) 
     assert folder.abreast("run", path).code == 0
     done = folder.abreast("run", path, "--until-decided", "--margin", "0.1", "--min-cases", "40", "--json")
     assert (done.json[0]["executed"], done.json[0]["status"]) == (0, "complete")
+
+
+def test_a_margin_is_not_changed_once_a_run_has_begun(folder: Folder) -> None:
+    folder.cases(100)
+    spec = "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {}, b: {errors: {network: 1.0}}}\nscorers: [exact]\n"
+    folder.write("spec.yaml", spec + "limits: {retries: 0, breaker: 1}\n")
+    assert folder.abreast("run", "spec.yaml", "--quiet", "--margin", "0.05").code == 3
+    done = folder.abreast("run", "spec.yaml", "--quiet", "--margin", "0.3")
+    assert done.code == 4
+    assert "was started with a margin of 0.05, and is not finished: a margin is chosen before one looks" in done.err
+    assert "--margin: a run goes on as it was started" in folder.abreast("resume", "--margin", "0.3").err
+    assert folder.abreast("report", "--json").json[0]["margin"] == 0.05

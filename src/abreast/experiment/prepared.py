@@ -251,7 +251,18 @@ class Prepared:
         found = self.store.unfinished(self.spec.name, self.plan.fingerprint())
         if found is None or bool(self.store.run(found)["debug"]) != (options.debug is not None):
             return None
+        self._refuse_another_margin(found)
         return found
+
+    def _refuse_another_margin(self, name: str) -> None:
+        """What difference matters is said before one has looked."""
+        before = json.loads(self.store.run(name)["spec"]).get("margin")
+        if before != self.spec.margin:
+            told = "without a margin" if before is None else f"with a margin of {before:g}"
+            raise PreflightRefused(
+                f"{name} was started {told}, and is not finished: a margin is chosen before one looks",
+                f"go on with it: abreast resume {name}; or execute all of it anew: --fresh",
+            )
 
     def _resumable(self, name: str) -> str:
         run = self.store.run(name)
