@@ -253,3 +253,13 @@ def test_infinite_figures_are_null_in_json(folder: Folder) -> None:
     found = strictly(folder.abreast("report", "--format", "json").out)
     assert found["variants"]["b"]["cost_per_correct"] is None
     assert not any(isinstance(value, float) and not math.isfinite(value) for value in found["verdicts"][0].values())
+
+
+def test_scores_of_scorers_that_a_run_does_not_have_are_not_taken_over(folder: Folder) -> None:
+    scripted(folder, pairs(5, 3, 4))
+    spec = (folder.path / "spec.yaml").read_text()
+    folder.write("spec.yaml", spec.replace("[exact]", "[contains]"))
+    assert folder.command("run", "spec.yaml", "--quiet").code == 0
+    found = strictly(folder.abreast("report", "--format", "json").out)
+    assert found["reused_trials"] == 24
+    assert set(found["variants"]["a"]["scores"]) == {"contains"}
