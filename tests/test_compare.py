@@ -298,3 +298,12 @@ def test_cases_that_a_run_has_not_begun_are_not_said_to_be_missing_from_it(folde
     assert f"not paired, only in {first}, or among the 1 case that {second} has not begun: c" in done.out
     found = compared(folder.abreast("compare", first, second, "--variant", "b", "--json"))
     assert (found["not_begun"], len(found["unmatched"][first])) == ({first: 0, second: 1}, 1)
+
+
+def test_runs_without_a_case_in_common_say_so_and_list_all(folder: Folder) -> None:
+    scripted(folder, [{**case, "id": f"one{n}"} for n, case in enumerate(pairs(2, 1, 1))])
+    scripted(folder, [{**case, "id": f"two{n}"} for n, case in enumerate(pairs(2, 1, 1))])
+    found = compared(folder.abreast("compare", "--variant", "b", "--json"))
+    assert (found["cases"], found["verdict"]) == (0, "inconclusive")
+    assert [len(ids) for ids in found["unmatched"].values()] == [4, 4]
+    assert "no case was answered by both" in folder.abreast("compare", "--variant", "b").out

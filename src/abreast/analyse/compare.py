@@ -161,19 +161,19 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
         facts = question.first.rows.cases
         ids = [facts[int(cases[case])].id for case in largest_cases(pairs)]
         comparison = Comparison(
-            question.metric,
-            second.name,
-            first.name,
-            words[0, at],
-            margin,
-            len(cases),
-            0,
-            0,
-            None,
-            len(pairs.cases) * min(question.first.rows.repeats, question.second.rows.repeats),
-            largest(pairs, ids),
-            replace(pairs, cases=cases[pairs.cases]),
-            (),
+            metric=question.metric,
+            variant=second.name,
+            baseline=first.name,
+            verdict=words[0, at],
+            margin=margin,
+            planned=len(cases),
+            not_run=0,
+            waiting=0,
+            stopped_after=None,
+            repeats=len(pairs.cases) * min(question.first.rows.repeats, question.second.rows.repeats),
+            differences=largest(pairs, ids),
+            pairs=replace(pairs, cases=cases[pairs.cases]),
+            looks=(),
         )
         answers.append(AcrossRuns(first, second, comparison, match, _changes(question)))
     return answers
@@ -207,38 +207,29 @@ def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:
     ids = {key[0] for key in here} & {key[0] for key in there}
     changed = sorted(ids - {key[0] for key in common})
     repeats = min(one.repeats, other.repeats)
+    places = [np.array([index[key] for key in ready], dtype=np.int64) for index in (here, there)]
     sides = [
-        _numbered(side, [index[key] for key in ready], repeats, question.metric)
-        for side, index in ((question.first, here), (question.second, there))
+        _side(named, question.metric).taken(cases, repeats)
+        for named, cases in zip((question.first, question.second), places, strict=True)
     ]
     shared = _shared(question, [(here[key], there[key]) for key in ready], repeats)
     sides = [replace(side, score=np.where(shared, np.nan, side.score)) for side in sides]
-    kept = ~np.logical_and.reduce(shared, axis=1)  # a case of nothing else says nothing
+    kept = np.flatnonzero(~np.logical_and.reduce(shared, axis=1))  # a case of nothing else says nothing
     match = Match(
         tuple(case_id for case_id, _ in sorted(here.keys() - there.keys()) if case_id not in ids),
         tuple(case_id for case_id, _ in sorted(there.keys() - here.keys()) if case_id not in ids),
         tuple(changed),
         tuple(key[0] for key in finished if truths[0][here[key]] != truths[1][there[key]]),
-        tuple(key[0] for key in common if not (here[key] in counted[0] and there[key] in counted[1])),
+        tuple(key[0] for key in common if here[key] not in counted[0] or there[key] not in counted[1]),
         int(shared.sum()),
         (one.planned_cases - len(one.cases), other.planned_cases - len(other.cases)),
     )
-    one_side, other_side = (_only(side, kept) for side in sides)
-    return one_side, other_side, match, np.array([here[key] for key in ready], dtype=np.int64)[kept]
+    one_side, other_side = (side.taken(kept, repeats) for side in sides)
+    return one_side, other_side, match, places[0][kept]
 
 
-def _numbered(named: _Named, cases: list[int], repeats: int, metric: str) -> Side:
-    rows = named.rows
-    at = np.full(rows.planned_cases, -1, dtype=np.int64)
-    at[cases] = np.arange(len(cases))
-    score = rows.scores.get(metric, rows.score)
-    found = side_of(rows, named.variant, score, at, len(cases), rows.repeats)
-    return _only(found, np.ones(len(cases), dtype=bool), repeats)
-
-
-def _only(found: Side, kept: Bools, repeats: int | None = None) -> Side:
-    parts = (found.score, found.present, found.failed, found.skipped, found.service_s, found.cost_usd)
-    return Side(*(part[kept][:, :repeats] for part in parts))  # type: ignore[arg-type]
+def _side(named: _Named, metric: str) -> Side:
+    return side_of(named.rows, named.variant, named.rows.scores.get(metric, named.rows.score))
 
 
 def _shared(question: _Question, cases: list[tuple[int, int]], repeats: int) -> Bools:

@@ -22,15 +22,16 @@ class Side:
     service_s: Floats  # of new answers
     cost_usd: Floats  # of all answers, reused ones too; of failures, what an answer costs if it is not known
 
+    def taken(self, cases: Ints, repeats: int) -> Side:
+        """These cases in this order, with so many of their repeats."""
+        parts = (self.score, self.present, self.failed, self.skipped, self.service_s, self.cost_usd)
+        return Side(*(part[cases, :repeats] for part in parts))  # type: ignore[arg-type]
 
-def side_of(rows: Rows, variant: int, score: Floats, at: Ints | None = None, cases: int = 0, repeats: int = 0) -> Side:
-    """A contender of a run. `at` gives the cases other numbers, of which there are `cases`, −1 for none."""
+
+def side_of(rows: Rows, variant: int, score: Floats) -> Side:
+    """A contender of a run, all its planned cases."""
     mine = rows.variant == variant
-    place = rows.case if at is None else at[rows.case]
-    if at is not None:
-        mine &= place >= 0
-    shape = (cases or rows.planned_cases, repeats or rows.repeats)
-    where = (place[mine], rows.repeat[mine])
+    shape, where = (rows.planned_cases, rows.repeats), (rows.case[mine], rows.repeat[mine])
 
     def spread(values: Floats) -> Floats:
         found = np.full(shape, np.nan)

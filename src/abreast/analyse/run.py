@@ -138,19 +138,19 @@ def compared(
     waiting = int(rows.complete.sum()) - len(counted)
     return tuple(
         Comparison(
-            metric,
-            rows.variants[question[1]],
-            rows.variants[question[0]],
-            words[question],
-            margin,
-            planned,
-            max(0, planned - len(counted) - waiting),
-            waiting,
-            rows.stopped_after,
-            len(pairs.cases) * rows.repeats,
-            largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
-            pairs,
-            tuple(looks[question]),
+            metric=metric,
+            variant=rows.variants[question[1]],
+            baseline=rows.variants[question[0]],
+            verdict=words[question],
+            margin=margin,
+            planned=planned,
+            not_run=max(0, planned - len(counted) - waiting),
+            waiting=waiting,
+            stopped_after=rows.stopped_after,
+            repeats=len(pairs.cases) * rows.repeats,
+            differences=largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
+            pairs=pairs,
+            looks=tuple(looks[question]),
         )
         for question, pairs in paired.items()
     )

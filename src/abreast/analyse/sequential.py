@@ -15,9 +15,9 @@ import numpy as np
 from abreast.execute import Decision
 from abreast.plan import Plan
 from abreast.stats import Futility, RunningSequence, Verdict, alphas, futility, looks, verdict
+from abreast.stats.values import ROUNDING
 from abreast.stats.verdict import SEQUENTIAL_CASES
 
-ROUNDING = 1e-9  # sums of the same scores in another order
 MIN_CASES = 30
 
 _UNKNOWN, _INCOMPARABLE = math.inf, math.nan

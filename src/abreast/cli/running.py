@@ -23,8 +23,8 @@ from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
 from abreast.preflight import cost
 from abreast.report import objects
+from abreast.report.figures import in_flight_line
 from abreast.report.sentence import SIMULATED
-from abreast.report.terminal import in_flight_line
 from abreast.store import open_store
 from abreast.view.progress import EventFile, Verbose, progress
 

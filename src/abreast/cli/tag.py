@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 from pathlib import Path
 
 from abreast.cli import stores
@@ -36,6 +35,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _tag_commit(run: dict[str, object], label: str) -> None:
+    from abreast.plan.provenance import tag_commit
+
     stored, base = json.loads(str(run["provenance"])), json.loads(str(run["spec"]))["base"]
     commit = stored.get("commit")
     if not commit:
@@ -45,8 +46,5 @@ def _tag_commit(run: dict[str, object], label: str) -> None:
             f"{run['run']}: files differed from the commit, so that is not what was measured",
             "commit first, then run again",
         )
-    done = subprocess.run(
-        ["git", "tag", label, commit], cwd=Path(base), capture_output=True, text=True, check=False, timeout=30
-    )
-    if done.returncode:
-        raise BadInput(f"git tag {label}: {done.stderr.strip()}")
+    if against := tag_commit(Path(base), commit, label):
+        raise BadInput(f"git tag {label}: {against}")

@@ -48,6 +48,14 @@ def git_state(folder: Path) -> dict[str, Any]:
     return {"commit": commit, "dirty": bool(changes), "branch": _git(folder, "rev-parse", "--abbrev-ref", "HEAD")}
 
 
+def tag_commit(folder: Path, commit: str, label: str) -> str:
+    """Tag a commit in git; what git says against it, empty if nothing."""
+    done = subprocess.run(
+        ["git", "tag", "--", label, commit], cwd=folder, capture_output=True, text=True, timeout=10, check=False
+    )
+    return done.stderr.strip() if done.returncode else ""
+
+
 def _git(folder: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=False)

@@ -6,18 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from abreast.analyse import Analysis, Comparison
+from abreast.report.figures import NOTHING, TITLES, cells
 from abreast.report.objects import provenance
-from abreast.report.sentence import aside, points, verdict_lines, whose
-from abreast.report.terminal import (
-    cost_in_words,
-    dollars,
-    errors_in_words,
-    not_run_line,
-    ranking_line,
-    repeats_in_words,
-    seconds,
-    tokens_in_words,
-)
+from abreast.report.sentence import aside, not_run_line, points, ranking_line, verdict_lines, whose
 
 SEGMENTS = 20
 
@@ -46,25 +37,11 @@ def text(analysis: Analysis) -> str:
 
 
 def _variants(analysis: Analysis) -> str:
-    titles = ("variant", "score", "ok", "errors", "cost", "cost per correct", "p50", "p95", "tokens", "repeats")
-    rows = []
-    for item in analysis.variants:
-        score = item.score
-        rows.append(
-            (
-                item.name + (" (baseline)" if item.name == analysis.run["baseline"] else ""),
-                "–" if score is None else f"{score.estimate:.1%} ({score.low:.1%} … {score.high:.1%})",
-                f"{item.ok:,}",
-                errors_in_words(item),
-                cost_in_words(item),
-                dollars(item.cost_per_correct.estimate if item.cost_per_correct else None),
-                seconds(item.latency_p50),
-                seconds(item.latency_p95),
-                tokens_in_words(item.tokens),
-                repeats_in_words(item.repeats),
-            )
-        )
-    return table(titles, rows)
+    rows = [
+        (item.name + (" (baseline)" if item.name == analysis.run["baseline"] else ""), *cells(item))
+        for item in analysis.variants
+    ]
+    return table(("variant", *TITLES), rows)
 
 
 def _segments(analysis: Analysis) -> str:
@@ -107,7 +84,7 @@ def _provenance(analysis: Analysis) -> str:
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; columns that hold nothing are left out."""
     held = list(rows)
-    told = [at for at in range(len(titles)) if at == 0 or any(row[at] != "–" for row in held)]
+    told = [at for at in range(len(titles)) if at == 0 or any(row[at] != NOTHING for row in held)]
     lines = [[titles[at] for at in told], ["---"] * len(told), *([row[at] for at in told] for row in held)]
     return "\n".join(
         "| " + " | ".join(safe(cell) if line != 1 else cell for cell in cells) + " |"

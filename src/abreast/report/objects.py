@@ -46,7 +46,7 @@ def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
         },
         "segments": [segment(item) for item in analysis.segments],
         "provenance": provenance(analysis),
-        "config": {key: value for key, value in analysis.rows.spec.items() if key not in ("origin_digest", "origin")},
+        "config": config(analysis),
     }
     if analysis.ranking is not None:
         names = [analysis.variants[index].name for index in analysis.ranking.order]
@@ -185,6 +185,11 @@ def provenance(analysis: Analysis) -> dict[str, Any]:
         "finished_at": moment(run["finished_at"]),
         **{key: value for key, value in found.items() if key not in (*first, "cli_versions")},
     }
+
+
+def config(analysis: Analysis) -> dict[str, Any]:
+    """The spec as it was executed."""
+    return {key: value for key, value in analysis.rows.spec.items() if key not in ("origin_digest", "origin")}
 
 
 def trials_of(analysis: Analysis) -> Iterator[dict[str, Any]]:

@@ -205,3 +205,20 @@ def where_it_helps(segments: Sequence[Segment], shown: int = 4) -> str:
         f"(n {item.cases:,}{', not clear' if item.word == 'inconclusive' else ''})"
         for item in largest
     )
+
+
+def not_run_line(analysis: Analysis) -> str:
+    """How many trials were not run, and why; empty if none."""
+    left = analysis.planned - analysis.stored
+    if not left:
+        return ""
+    reason = analysis.run["reason"] or "unknown"
+    return f"{left:,} of {many(analysis.planned, 'trial')} {'was' if left == 1 else 'were'} not run: {reason}"
+
+
+def ranking_line(analysis: Analysis) -> str:
+    """`ranking: short (52 %), long (30 %), none (18 %)`: each one's share of the strength of all."""
+    ranking = analysis.ranking
+    assert ranking is not None
+    told = [f"{analysis.variants[index].name} ({ranking.strengths[index]:.0%})" for index in ranking.order]
+    return f"ranking by wins (Bradley–Terry, strengths of 100 % in all): {', '.join(told)}"

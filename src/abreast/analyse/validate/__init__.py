@@ -14,8 +14,8 @@ from abreast.analyse.validate.answers import one_answer_for_all, variants_that_a
 from abreast.analyse.validate.blocks import own_failures, unbalanced_blocks
 from abreast.analyse.validate.cases import duplicate_inputs, leaked_answers
 from abreast.analyse.validate.columns import costs, missing_values, scores_that_say_nothing
+from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import Finding
-from abreast.analyse.validate.rows import Rows
 from abreast.analyse.validate.times import clocks, kind_of_run, order
 from abreast.analyse.validate.variants import differences, models
 from abreast.store import Store
@@ -23,7 +23,7 @@ from abreast.store import Store
 __all__ = ["CHECKS", "Finding", "Validation", "validate"]
 
 
-CHECKS: tuple[tuple[Callable[[Rows], Iterator[Finding]], str], ...] = (
+CHECKS: tuple[tuple[Callable[[Evidence], Iterator[Finding]], str], ...] = (
     (duplicate_inputs, "duplicate inputs"),
     (leaked_answers, "prompts that give the answer away"),
     (scores_that_say_nothing, "scores that are missing, constant or out of range"),
@@ -57,12 +57,16 @@ class Validation:
 
 def validate(store: Store, run: str) -> Validation:
     """Make every check on one run."""
-    rows = Rows(store, store.run(run))
-    found = [finding for check, _ in CHECKS for finding in check(rows)] if rows.trials else [_nothing_stored(rows)]
+    evidence = Evidence(store, store.run(run))
+    found = (
+        [finding for check, _ in CHECKS for finding in check(evidence)]
+        if evidence.trials
+        else [_nothing_stored(evidence)]
+    )
     found.sort(key=lambda finding: finding.level == "note")
-    return Validation(rows.run, rows.trials, tuple(what for _, what in CHECKS), tuple(found))
+    return Validation(evidence.run, evidence.trials, tuple(what for _, what in CHECKS), tuple(found))
 
 
-def _nothing_stored(rows: Rows) -> Finding:
-    fix = f"abreast resume {rows.run['run']}"
+def _nothing_stored(evidence: Evidence) -> Finding:
+    fix = f"abreast resume {evidence.run['run']}"
     return Finding("balance", "serious", "no trial is stored: there is no result yet", fix, "trials", 0, ())

@@ -6,35 +6,35 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import combinations
 
+from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import FEWEST, FEWEST_ALIKE, Finding, listed, many, of_variants
-from abreast.analyse.validate.rows import Rows
 
 ANSWERS_LOOKED_AT = 200  # of each variant, before all of them are compared
 SHORT_ANSWER = 40  # characters: two who are right say the same
 
 
-def _sampled_answers(rows: Rows) -> dict[int, dict[int, str]]:
+def _sampled_answers(evidence: Evidence) -> dict[int, dict[int, str]]:
     """By variant and case the beginning of the answers to some cases, spread over all."""
-    step = max(1, rows.cases // ANSWERS_LOOKED_AT)
+    step = max(1, evidence.cases // ANSWERS_LOOKED_AT)
     found: dict[int, dict[int, str]] = defaultdict(dict)
-    for variant, case, answer in rows.ask(
+    for variant, case, answer in evidence.ask(
         "SELECT t.variant, t.position / ?2, substr(p.answer, 1, 2000) FROM trials t "
         "JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
         "WHERE t.run_id = ?1 AND t.repeat = 0 AND t.status = 'ok' AND (t.position / ?2) % ?3 = 0",
-        rows.per_case,
+        evidence.per_case,
         step,
     ):
         found[variant][case] = answer or ""
     return found
 
 
-def one_answer_for_all(rows: Rows) -> Iterator[Finding]:
+def one_answer_for_all(evidence: Evidence) -> Iterator[Finding]:
     """A variant that says the same to most cases although it is right for hardly any."""
-    for index, answers in _sampled_answers(rows).items():
+    for index, answers in _sampled_answers(evidence).items():
         answer, times = Counter(answers.values()).most_common(1)[0]
         if len(answers) < FEWEST or times < len(answers) / 2:
             continue
-        ((all_, same, expected, right, scored),) = rows.ask(
+        ((all_, same, expected, right, scored),) = evidence.ask(
             "SELECT COUNT(*), TOTAL(same), COUNT(DISTINCT CASE WHEN same THEN expected END), "
             "TOTAL(same AND value > 0.5), COUNT(CASE WHEN same THEN value END) FROM ("
             "SELECT substr(p.answer, 1, 2000) = ?3 AS same, c.expected, s.value FROM trials t "
@@ -44,12 +44,12 @@ def one_answer_for_all(rows: Rows) -> Iterator[Finding]:
             "WHERE t.run_id = ?1 AND t.variant = ?2 AND t.status = 'ok' AND t.repeat = 0)",
             index,
             answer,
-            rows.run["primary_score"],
+            evidence.run["primary_score"],
         )
         wrong = expected > 1 and right <= 0.1 * scored if scored else expected >= FEWEST_ALIKE
         if same >= all_ / 2 and wrong:
             shown = " ".join(answer.split())[:SHORT_ANSWER]
-            count, ids = rows.matching(
+            count, ids = evidence.matching(
                 "t.variant = ?2 AND t.status = 'ok' AND t.repeat = 0 AND EXISTS (SELECT 1 FROM payloads p "
                 "WHERE p.run_id = t.run_id AND p.position = t.position AND substr(p.answer, 1, 2000) = ?3)",
                 index,
@@ -58,8 +58,8 @@ def one_answer_for_all(rows: Rows) -> Iterator[Finding]:
             yield Finding(
                 "answers",
                 "serious",
-                f'{rows.variants[index].name} gives the same answer ("{shown}") in {count:,} of {all_:,} cases that '
-                "expect different ones",
+                f'{evidence.variants[index].name} gives the same answer ("{shown}") in {count:,} of {all_:,} cases '
+                "that expect different ones",
                 "look at abreast logs: a refusal, a default, a prompt without its question?",
                 "trials",
                 count,
@@ -67,16 +67,18 @@ def one_answer_for_all(rows: Rows) -> Iterator[Finding]:
             )
 
 
-def variants_that_answer_alike(rows: Rows) -> Iterator[Finding]:
+def variants_that_answer_alike(evidence: Evidence) -> Iterator[Finding]:
     """Two variants with different parameters and the same answers: do the parameters reach the target?"""
-    sampled = _sampled_answers(rows)
-    for one, other in combinations(rows.variants, 2):
+    sampled = _sampled_answers(evidence)
+    for one, other in combinations(evidence.variants, 2):
         mine, theirs = sampled[one.index], sampled[other.index]
         both = mine.keys() & theirs.keys()
         differ = one.differs_in(other)
         if not differ or len(both) < FEWEST_ALIKE or any(mine[case] != theirs[case] for case in both):
             continue
-        compared, different, alike, distinct = rows.ask(_ALIKE, one.index, other.index, rows.run["primary_score"])[0]
+        compared, different, alike, distinct = evidence.ask(
+            _ALIKE, one.index, other.index, evidence.run["primary_score"]
+        )[0]
         if different or alike < FEWEST_ALIKE or distinct < 2:
             continue
         yield of_variants(

@@ -5,42 +5,42 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from abreast.analyse.validate.evidence import HAS_OUTCOME, INFRASTRUCTURE, Evidence
 from abreast.analyse.validate.finding import FEWEST_ALIKE, MANY, SHOWN, Finding, listed, many, of_variants
-from abreast.analyse.validate.rows import HAS_OUTCOME, INFRASTRUCTURE, Rows
 
 OFTEN = 0.2  # of a variant's outcomes
 
 
-def unbalanced_blocks(rows: Rows) -> Iterator[Finding]:
+def unbalanced_blocks(evidence: Evidence) -> Iterator[Finding]:
     """Cases and repeats where one variant has an outcome and another has not, by why it has none."""
-    if all(arm["outcomes"] * len(rows.variants) == rows.run["planned_trials"] for arm in rows.arms):
+    if all(arm["outcomes"] * len(evidence.variants) == evidence.run["planned_trials"] for arm in evidence.arms):
         return
-    wide = len(rows.variants)
-    ((blocks,),) = rows.ask(
+    wide = len(evidence.variants)
+    ((blocks,),) = evidence.ask(
         "SELECT COUNT(*) FROM (SELECT 1 FROM trials WHERE run_id = ?1 GROUP BY position / ?2)", wide
     )
     found: dict[str, list[int]] = defaultdict(list)
-    for block, why in rows.ask(
+    for block, why in evidence.ask(
         f"SELECT t.position / ?2 AS block, CASE WHEN SUM({INFRASTRUCTURE}) THEN 'failed' "
         "WHEN SUM(t.status = 'skipped') THEN 'skipped' ELSE 'missing' END FROM trials t WHERE t.run_id = ?1 "
         f"GROUP BY block HAVING SUM({HAS_OUTCOME}) BETWEEN 1 AND ?2 - 1 ORDER BY block",
         wide,
     ):
         found[why].append(block)
-    outcomes = listed(f"{arm['name']} {arm['outcomes']:,}" for arm in rows.arms)
+    outcomes = listed(f"{arm['name']} {arm['outcomes']:,}" for arm in evidence.arms)
     for why, (told, fix) in _WITHOUT_OUTCOME.items():
         if found[why]:
-            cases = list(dict.fromkeys(block // rows.repeats for block in found[why]))
+            cases = list(dict.fromkeys(block // evidence.repeats for block in found[why]))
             serious = why != "missing" and len(found[why]) > max(FEWEST_ALIKE - 1, MANY * blocks)
             yield Finding(
                 "balance",
-                "serious" if serious or (why == "failed" and _uneven(rows)) else "note",
+                "serious" if serious or (why == "failed" and _uneven(evidence)) else "note",
                 f"{many(len(found[why]), 'block')} of {blocks:,} cannot be compared: {told} (outcomes: {outcomes})"
-                + (_failures(rows) if why == "failed" else ""),
-                fix.replace("RUN", rows.run["run"]),
+                + (_failures(evidence) if why == "failed" else ""),
+                fix.replace("RUN", evidence.run["run"]),
                 "cases",
                 len(cases),
-                rows.case_ids(cases[:SHOWN]),
+                evidence.case_ids(cases[:SHOWN]),
             )
 
 
@@ -51,21 +51,21 @@ _WITHOUT_OUTCOME = {
 }
 
 
-def _uneven(rows: Rows) -> bool:
+def _uneven(evidence: Evidence) -> bool:
     """Whether infrastructure fails one variant much more often than another: the cases that are left are a choice."""
-    failed = [(arm["infrastructure"], arm["trials"]) for arm in rows.arms if arm["trials"]]
+    failed = [(arm["infrastructure"], arm["trials"]) for arm in evidence.arms if arm["trials"]]
     most, least = max(failed, key=lambda f: f[0] / f[1]), min(failed, key=lambda f: f[0] / f[1])
     return bool(most[0] - least[0] >= FEWEST_ALIKE and most[0] / most[1] - least[0] / least[1] > MANY)
 
 
-def _failures(rows: Rows) -> str:
-    told = listed(f"{arm['name']} {arm['infrastructure']:,}" for arm in rows.arms)
-    return f"; failures by infrastructure: {told}" + (", much more of one than of another" if _uneven(rows) else "")
+def _failures(evidence: Evidence) -> str:
+    told = listed(f"{arm['name']} {arm['infrastructure']:,}" for arm in evidence.arms)
+    return f"; failures by infrastructure: {told}" + (", much more of one than of another" if _uneven(evidence) else "")
 
 
-def own_failures(rows: Rows) -> Iterator[Finding]:
+def own_failures(evidence: Evidence) -> Iterator[Finding]:
     """Variants that hardly answer: their failures count as wrong answers, and the comparison is one of failing."""
-    for arm in rows.arms:
+    for arm in evidence.arms:
         failed = arm["outcomes"] - arm["ok"]
         if failed and (arm["ok"] == 0 or failed >= max(FEWEST_ALIKE, OFTEN * arm["outcomes"])):
             told = f"{arm['name']} gave no answer at all" if arm["ok"] == 0 else f"{arm['name']} failed"
@@ -73,6 +73,6 @@ def own_failures(rows: Rows) -> Iterator[Finding]:
                 "failures",
                 "serious" if arm["ok"] == 0 else "note",
                 f"{told}: {failed:,} of {arm['outcomes']:,} trials by its own fault, each scored 0",
-                f"look at them: abreast logs {rows.run['run']} --errors",
+                f"look at them: abreast logs {evidence.run['run']} --errors",
                 (arm["name"],),
             )

@@ -7,24 +7,24 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from abreast.analyse.validate import leaks
+from abreast.analyse.validate.evidence import Evidence, Variant
 from abreast.analyse.validate.finding import MANY, Finding, listed, many, of_cases
-from abreast.analyse.validate.rows import Rows, Variant
 
 PROMPTS_LOOKED_AT = 20_000
 CHARACTERS_LOOKED_AT = 10_000_000
 PROMPT_ENDS = 5_000  # characters of the beginning and of the end of a long prompt
 
 
-def duplicate_inputs(rows: Rows) -> Iterator[Finding]:
+def duplicate_inputs(evidence: Evidence) -> Iterator[Finding]:
     """Cases with one input: what contradicts itself, and what is counted as independent and is not."""
-    twice = f"SELECT c.input_digest FROM {rows.its_cases} GROUP BY c.input_digest HAVING COUNT(*) > 1"
-    if not rows.ask(f"{twice} LIMIT 1"):
+    twice = f"SELECT c.input_digest FROM {evidence.its_cases} GROUP BY c.input_digest HAVING COUNT(*) > 1"
+    if not evidence.ask(f"{twice} LIMIT 1"):
         return
-    found = rows.ask(
-        f"SELECT c.input_digest, c.tags, c.id, c.expected, c.case_group FROM {rows.its_cases} "
+    found = evidence.ask(
+        f"SELECT c.input_digest, c.tags, c.id, c.expected, c.case_group FROM {evidence.its_cases} "
         f"WHERE c.input_digest IN ({twice}) ORDER BY m.first"
     )
-    by_tags = any(_reads_tags(variant) for variant in rows.variants)
+    by_tags = any(_reads_tags(variant) for variant in evidence.variants)
     alike: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
     for input_digest, tags, case, expected, group in found:
         alike[input_digest, tags if by_tags else ""].append((case, expected, group))
@@ -53,7 +53,7 @@ def duplicate_inputs(rows: Rows) -> Iterator[Finding]:
     if independent:
         yield of_cases(
             "duplicates",
-            "serious" if surplus > MANY * rows.cases else "note",
+            "serious" if surplus > MANY * evidence.cases else "note",
             f"{many(len(independent), 'case')} share an input with another: they count as independent and are not, so "
             "the interval is narrower than the data allow",
             "remove the copies, or give the cases of one input one group",
@@ -74,33 +74,33 @@ def _reads_tags(variant: Variant) -> bool:
     return variant.target.startswith("python:") or "tags" in str(variant.params.get("prompt", ""))
 
 
-def _prompts_to_look_at(rows: Rows) -> float:
+def _prompts_to_look_at(evidence: Evidence) -> float:
     """As many as can be read in about a second, by the length of some."""
-    spread = max(1, rows.cases // 20)
-    ((length,),) = rows.ask(
+    spread = max(1, evidence.cases // 20)
+    ((length,),) = evidence.ask(
         "SELECT AVG(MIN(length(p.prompt), ?4)) FROM trials t JOIN payloads p ON p.run_id = t.run_id "
         "AND p.position = t.position WHERE t.run_id = ?1 AND t.repeat = 0 AND (t.position / ?2) % ?3 = 0",
-        rows.per_case,
+        evidence.per_case,
         spread,
         2 * PROMPT_ENDS,
     )
     return min(PROMPTS_LOOKED_AT, CHARACTERS_LOOKED_AT / max(1.0, length or 0.0))
 
 
-def leaked_answers(rows: Rows) -> Iterator[Finding]:
+def leaked_answers(evidence: Evidence) -> Iterator[Finding]:
     """Prompts that give the expected answer away; `leaks` says when one does."""
-    step = max(1, math.ceil(rows.cases * len(rows.variants) / _prompts_to_look_at(rows)))
-    prompts = rows.store.each(
+    step = max(1, math.ceil(evidence.cases * len(evidence.variants) / _prompts_to_look_at(evidence)))
+    prompts = evidence.store.each(
         "SELECT t.position / ?2, c.id, c.expected, t.variant, CASE WHEN length(p.prompt) > ?4 * 2 "
         "THEN substr(p.prompt, 1, ?4) || char(10) || substr(p.prompt, -?4) ELSE p.prompt END "
         "FROM trials t JOIN cases c ON c.digest = t.case_digest "
         "JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
         "WHERE t.run_id = ?1 AND t.repeat = 0 AND (t.position / ?2) % ?3 = 0 AND c.expected <> 'null' "
         "AND length(c.expected) < 1000 ORDER BY t.position",
-        (rows.run_id, rows.per_case, step, PROMPT_ENDS),
+        (evidence.run_id, evidence.per_case, step, PROMPT_ENDS),
     )
-    seen, expected = leaks.look(prompts, len(rows.variants), rows.baseline.index)
-    told = {variant.name: seen[variant.index].gives_away(expected) for variant in rows.variants}
+    seen, expected = leaks.look(prompts, len(evidence.variants), evidence.baseline.index)
+    told = {variant.name: seen[variant.index].gives_away(expected) for variant in evidence.variants}
     told = {name: cases for name, cases in told.items() if cases}
     if told:
         yield of_cases(
@@ -121,13 +121,13 @@ def leaked_answers(rows: Rows) -> Iterator[Finding]:
                 "look at them with abreast logs --case ID, and take the answer out of the input",
                 few,
             )
-    for variant in rows.others:
+    for variant in evidence.others:
         more = seen[variant.index].contains_more()
         if more and variant.name not in told:
             yield of_cases(
                 "leaks",
                 "note",
-                f"prompts of {variant.name} contain the expected answer where those of {rows.baseline.name} do not",
+                f"prompts of {variant.name} contain the expected answer where those of {evidence.baseline.name} do not",
                 "right if it is meant to find the answer (retrieval); else its prompt or transform tells it",
                 more,
             )

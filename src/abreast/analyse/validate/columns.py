@@ -6,18 +6,18 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
+from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import FEWEST, MANY, Finding, Level, listed, many, of_cases, of_variants
-from abreast.analyse.validate.rows import Rows
 
 MOSTLY = 0.8
 
 
-def scores_that_say_nothing(rows: Rows) -> Iterator[Finding]:
+def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
     """Score columns without a value, the same everywhere, or outside of [0, 1]."""
-    primary = rows.run["primary_score"]
-    ok = sum(arm["ok"] for arm in rows.arms)
-    own_failures = sum(arm["outcomes"] for arm in rows.arms) > ok
-    found = rows.ask(
+    primary = evidence.run["primary_score"]
+    ok = sum(arm["ok"] for arm in evidence.arms)
+    own_failures = sum(arm["outcomes"] for arm in evidence.arms) > ok
+    found = evidence.ask(
         "SELECT name, COUNT(value), MIN(value), MAX(value), TOTAL(value < 0 OR value > 1), "
         "MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores WHERE run_id = ?1 GROUP BY name"
     )
@@ -28,9 +28,9 @@ def scores_that_say_nothing(rows: Rows) -> Iterator[Finding]:
         if ok and not known:
             yield _missing_scores(name, ok, why)
         elif main and known < ok:
-            yield _some_scores_missing(rows, name, why)
+            yield _some_scores_missing(evidence, name, why)
         if outside:
-            count, ids = rows.matching(
+            count, ids = evidence.matching(
                 "EXISTS (SELECT 1 FROM scores s WHERE s.run_id = t.run_id AND s.position = t.position AND s.name = ?2 "
                 "AND (s.value < 0 OR s.value > 1))",
                 name,
@@ -39,7 +39,7 @@ def scores_that_say_nothing(rows: Rows) -> Iterator[Finding]:
             yield Finding(
                 "scores", "serious", message, "scale it in the scorer, then: abreast rescore", "trials", count, ids
             )
-        elif known and low == high and rows.cases >= FEWEST and _says_nothing(rows, low, main and own_failures):
+        elif known and low == high and evidence.cases >= FEWEST and _says_nothing(evidence, low, main and own_failures):
             yield Finding(
                 "scores",
                 "serious" if main and high == 0 else "note",
@@ -52,9 +52,9 @@ def scores_that_say_nothing(rows: Rows) -> Iterator[Finding]:
             )
 
 
-def _says_nothing(rows: Rows, value: float, others_failed: bool) -> bool:
+def _says_nothing(evidence: Evidence, value: float, others_failed: bool) -> bool:
     """A contender that is alone may be right always; so may those be of whom another failed."""
-    return value == 0 or (len(rows.variants) > 1 and not others_failed)
+    return value == 0 or (len(evidence.variants) > 1 and not others_failed)
 
 
 def _missing_scores(name: str, ok: int, why: str | None) -> Finding:
@@ -63,65 +63,67 @@ def _missing_scores(name: str, ok: int, why: str | None) -> Finding:
     return Finding("scores", "serious", message, "mend the scorer, then: abreast rescore", "trials", ok, ())
 
 
-def _some_scores_missing(rows: Rows, name: str, why: str | None) -> Finding:
-    count, ids = rows.matching(
+def _some_scores_missing(evidence: Evidence, name: str, why: str | None) -> Finding:
+    count, ids = evidence.matching(
         "t.status = 'ok' AND NOT EXISTS (SELECT 1 FROM scores s WHERE s.run_id = t.run_id "
         "AND s.position = t.position AND s.name = ?2 AND s.value IS NOT NULL)",
         name,
     )
-    level: Level = "serious" if count > MANY * sum(arm["ok"] for arm in rows.arms) else "note"
+    level: Level = "serious" if count > MANY * sum(arm["ok"] for arm in evidence.arms) else "note"
     told = f" ({' '.join(why.split())[:200]})" if why else ""
     message = f"{many(count, 'answer')} without score_{name}{told}: their cases are not compared"
     return Finding("scores", level, message, "mend the scorer, then: abreast rescore", "trials", count, ids)
 
 
-def missing_values(rows: Rows) -> Iterator[Finding]:
+def missing_values(evidence: Evidence) -> Iterator[Finding]:
     """Tags and returned values that most have and some lack; parameters that one variant alone leaves to a default."""
     counts: Counter[str] = Counter()
-    for tags, number in rows.ask(f"SELECT c.tags, COUNT(*) FROM {rows.its_cases} GROUP BY c.tags"):
+    for tags, number in evidence.ask(f"SELECT c.tags, COUNT(*) FROM {evidence.its_cases} GROUP BY c.tags"):
         counts.update(dict.fromkeys(json.loads(tags), number))
     for key, count in counts.items():
-        if rows.cases >= FEWEST and MOSTLY * rows.cases <= count < rows.cases:
+        if evidence.cases >= FEWEST and MOSTLY * evidence.cases <= count < evidence.cases:
             lacking = [
                 row[0]
-                for row in rows.ask(
-                    f"SELECT c.id FROM {rows.its_cases} WHERE NOT EXISTS "
+                for row in evidence.ask(
+                    f"SELECT c.id FROM {evidence.its_cases} WHERE NOT EXISTS "
                     "(SELECT 1 FROM json_each(c.tags) j WHERE j.key = ?2) ORDER BY m.first",
                     key,
                 )
             ]
             message = f"{many(len(lacking), 'case')} lack the tag {key} that the others have: no segment holds them"
             yield of_cases("columns", "note", message, "add the tag", lacking)
-    yield from _missing_returned(rows)
-    yield from _missing_params(rows)
+    yield from _missing_returned(evidence)
+    yield from _missing_params(evidence)
 
 
-def _missing_returned(rows: Rows) -> Iterator[Finding]:
-    if not any(column.kind == "data" for column in rows.store.columns()):
+def _missing_returned(evidence: Evidence) -> Iterator[Finding]:
+    if not any(column.kind == "data" for column in evidence.store.columns()):
         return
-    found = rows.ask(
+    found = evidence.ask(
         "SELECT t.variant, j.key, COUNT(*) FROM trials t JOIN payloads p ON p.run_id = t.run_id "
         "AND p.position = t.position, json_each(CASE WHEN json_valid(p.data, 2) THEN p.data END) j "
         "WHERE t.run_id = ?1 AND t.status = 'ok' AND p.data IS NOT NULL GROUP BY t.variant, j.key"
     )
     for variant, key, count in found:
-        ok = rows.arms[variant]["ok"]
+        ok = evidence.arms[variant]["ok"]
         if ok >= FEWEST and MOSTLY * ok <= count < ok:
-            number, ids = rows.matching(
+            number, ids = evidence.matching(
                 "t.status = 'ok' AND t.variant = ?2 AND NOT EXISTS (SELECT 1 FROM payloads p, "
                 "json_each(CASE WHEN json_valid(p.data, 2) THEN p.data END) j "
                 "WHERE p.run_id = t.run_id AND p.position = t.position AND j.key = ?3)",
                 variant,
                 key,
             )
-            message = f"{many(number, 'answer')} of {rows.variants[variant].name} lack {key}, which the others return"
+            message = (
+                f"{many(number, 'answer')} of {evidence.variants[variant].name} lack {key}, which the others return"
+            )
             yield Finding(
                 "columns", "note", message, "return it always; averages leave these out", "trials", number, ids
             )
 
 
-def _missing_params(rows: Rows) -> Iterator[Finding]:
-    real = [variant for variant in rows.variants if not variant.simulated]
+def _missing_params(evidence: Evidence) -> Iterator[Finding]:
+    real = [variant for variant in evidence.variants if not variant.simulated]
     for key in sorted({key for variant in real for key in variant.params}):
         given = [variant for variant in real if key in variant.params]
         lacking = [variant.name for variant in real if key not in variant.params]
@@ -132,10 +134,10 @@ def _missing_params(rows: Rows) -> Iterator[Finding]:
             yield of_variants("columns", "note", message, f"write {key} out for every variant", lacking)
 
 
-def costs(rows: Rows) -> Iterator[Finding]:
+def costs(evidence: Evidence) -> Iterator[Finding]:
     """Costs and tokens that are known of some and not of others, or in different ways."""
     for column, what in (("cost_usd", "cost"), ("input_tokens", "input tokens"), ("output_tokens", "output tokens")):
-        answered = [arm for arm in rows.arms if arm["ok"]]
+        answered = [arm for arm in evidence.arms if arm["ok"]]
         partly = [arm for arm in answered if 0 < arm[column] < arm["ok"]]
         if partly:
             told = listed(f"{arm['name']} {arm['ok'] - arm[column]:,} of {arm['ok']:,}" for arm in partly)
@@ -155,11 +157,11 @@ def costs(rows: Rows) -> Iterator[Finding]:
                 f"let every target report {column}",
                 unknown,
             )
-    yield from _bases(rows)
+    yield from _bases(evidence)
 
 
-def _bases(rows: Rows) -> Iterator[Finding]:
-    known = [arm for arm in rows.arms if arm["cost_usd"]]
+def _bases(evidence: Evidence) -> Iterator[Finding]:
+    known = [arm for arm in evidence.arms if arm["cost_usd"]]
     if len({basis for arm in known for basis in (arm["a_basis"], arm["another_basis"])}) > 1:
         told = listed(
             f"{arm['name']} {' and '.join(dict.fromkeys((arm['a_basis'], arm['another_basis'])))}" for arm in known

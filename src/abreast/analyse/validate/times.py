@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from abreast.analyse.validate.evidence import Evidence, Floats
 from abreast.analyse.validate.finding import FEWEST_ALIKE, SHOWN, Finding, Level, listed, many, of_variants
-from abreast.analyse.validate.rows import Floats, Rows
 
 CLOCK_S = 60.0  # clocks of several machines may differ by this
 PAUSE_S = 600.0
@@ -29,19 +29,19 @@ def _impossible(began: float, now: float) -> dict[str, str]:
     }
 
 
-def clocks(rows: Rows) -> Iterator[Finding]:
+def clocks(evidence: Evidence) -> Iterator[Finding]:
     """Times that cannot be: a clock was set, or a machine slept."""
-    impossible = _impossible(float(rows.run["created_at"]), time.time())
+    impossible = _impossible(float(evidence.run["created_at"]), time.time())
     totals = ", ".join(f"TOTAL({condition})" for condition in impossible.values())
-    counts = rows.ask(f"SELECT {totals} FROM trials t WHERE t.run_id = ?1 AND {_EXECUTED}")[0]
+    counts = evidence.ask(f"SELECT {totals} FROM trials t WHERE t.run_id = ?1 AND {_EXECUTED}")[0]
     for (what, condition), number in zip(impossible.items(), counts, strict=True):
         if number:
-            count, ids = rows.matching(f"{_EXECUTED} AND {condition}")
+            count, ids = evidence.matching(f"{_EXECUTED} AND {condition}")
             yield _clock("serious", f"{many(count, 'trial')}: it {what}", count, ids)
-    stored = rows.moments(_EXECUTED)
+    stored = evidence.moments(_EXECUTED)
     if len(stored):
-        yield from _backwards(rows, stored)
-        yield from _pauses(rows, stored)
+        yield from _backwards(evidence, stored)
+        yield from _pauses(evidence, stored)
 
 
 def _clock(level: Level, message: str, count: int, ids: tuple[str, ...]) -> Finding:
@@ -49,36 +49,36 @@ def _clock(level: Level, message: str, count: int, ids: tuple[str, ...]) -> Find
     return Finding("clock", level, message, fix, "trials", count, ids)
 
 
-def _backwards(rows: Rows, stored: Floats) -> Iterator[Finding]:
+def _backwards(evidence: Evidence, stored: Floats) -> Iterator[Finding]:
     """Trials that were stored after others, in the order of `seq`, and say they finished long before them."""
     position, _, finished = stored[np.argsort(stored[:, 3], kind="stable"), :3].T
     late = position[finished < np.maximum.accumulate(finished) - CLOCK_S]
     if len(late):
         message = f"{many(len(late), 'trial')}: stored after others, finished more than {CLOCK_S:g} s before them"
-        yield _clock("note", message, len(late), rows.trial_ids(map(int, late[:SHOWN])))
+        yield _clock("note", message, len(late), evidence.trial_ids(map(int, late[:SHOWN])))
 
 
-def _pauses(rows: Rows, stored: Floats) -> Iterator[Finding]:
+def _pauses(evidence: Evidence, stored: Floats) -> Iterator[Finding]:
     """Times in which nothing was in flight and nobody said why. A run that was resumed has them by nature."""
-    if rows.run["epoch"] != 1:
+    if evidence.run["epoch"] != 1:
         return
     position, started, finished, _ = stored[np.argsort(stored[:, 1], kind="stable")].T
     ended, began = np.maximum.accumulate(finished)[:-1], started[1:]
-    said = np.array([row[0] for row in rows.ask("SELECT happened_at FROM events WHERE run_id = ?1")], dtype=float)
+    said = np.array([row[0] for row in evidence.ask("SELECT happened_at FROM events WHERE run_id = ?1")], dtype=float)
     found = [at for at in np.flatnonzero(began > ended + PAUSE_S) if not _between(said, ended[at] - 5, began[at])]
     if found:
         longest = max(began[at] - ended[at] for at in found)
         message = f"nothing was in flight for {longest / 60:,.0f} minutes, and nothing says why"
-        yield _clock("note", message, len(found), rows.trial_ids(int(position[at + 1]) for at in found[:SHOWN]))
+        yield _clock("note", message, len(found), evidence.trial_ids(int(position[at + 1]) for at in found[:SHOWN]))
 
 
 def _between(moments: Floats, low: float, high: float) -> bool:
     return bool(((moments >= low) & (moments <= high)).any())
 
 
-def order(rows: Rows) -> Iterator[Finding]:
+def order(evidence: Evidence) -> Iterator[Finding]:
     """Variants that were asked at different times: what changed between them is taken for a difference of variants."""
-    arms = [arm for arm in rows.arms if arm["trials"]]
+    arms = [arm for arm in evidence.arms if arm["trials"]]
     shares = [arm["reused"] / arm["trials"] for arm in arms]
     if arms and max(shares) - min(shares) > 0.1:
         told = listed(f"{arm['name']} {arm['reused']:,} of {arm['trials']:,}" for arm in arms)
@@ -94,7 +94,7 @@ def order(rows: Rows) -> Iterator[Finding]:
         (one["name"], other["name"])
         for one in timed
         for other in timed
-        if one["last_begun"] < other["begun"] and rows.baseline.name in (one["name"], other["name"])
+        if one["last_begun"] < other["begun"] and evidence.baseline.name in (one["name"], other["name"])
     ]
     if apart:
         yield of_variants(
@@ -106,11 +106,13 @@ def order(rows: Rows) -> Iterator[Finding]:
         )
 
 
-def kind_of_run(rows: Rows) -> Iterator[Finding]:
+def kind_of_run(evidence: Evidence) -> Iterator[Finding]:
     """What the run itself says against being taken at face value."""
-    if rows.run["debug"]:
+    if evidence.run["debug"]:
         message = "a debug run: a few cases, to see whether it works"
-        yield Finding("run", "note", message, "leave out --debug for a result", "trials", rows.trials, ())
-    if rows.spec.get("options", {}).get("retry_failed"):
+        yield Finding("run", "note", message, "leave out --debug for a result", "trials", evidence.trials, ())
+    if evidence.spec.get("options", {}).get("retry_failed"):
         message = "failures of the variants were executed again on purpose (--retry-failed): that flatters flaky ones"
-        yield Finding("run", "note", message, "run it anew with --fresh for a fair result", "trials", rows.trials, ())
+        yield Finding(
+            "run", "note", message, "run it anew with --fresh for a fair result", "trials", evidence.trials, ()
+        )

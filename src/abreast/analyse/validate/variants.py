@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from abreast.analyse.validate.evidence import Evidence, Variant
 from abreast.analyse.validate.finding import SHOWN, Finding, listed, many, of_variants
-from abreast.analyse.validate.rows import Rows, Variant
 from abreast.targets import simulated
 
 
-def differences(rows: Rows) -> Iterator[Finding]:
+def differences(evidence: Evidence) -> Iterator[Finding]:
     """Variants that differ from the baseline in several things at once, or in nothing."""
     confounded: dict[str, set[str]] = {}
-    for variant in rows.others:
-        found = _treatments(variant, rows.baseline)
-        if len(found) > 1 and not all(_separated(rows, variant, key) for key in found):
+    for variant in evidence.others:
+        found = _treatments(variant, evidence.baseline)
+        if len(found) > 1 and not all(_separated(evidence, variant, key) for key in found):
             confounded[variant.name] = found
     if confounded:
         told = "; ".join(f"{name}: {listed(sorted(found))}" for name, found in list(confounded.items())[:SHOWN])
         yield of_variants(
             "differences",
             "note",
-            f"differ from {rows.baseline.name} in several things at once, so that no difference can be put down to one "
-            f"of them ({told})",
+            f"differ from {evidence.baseline.name} in several things at once, so that no difference can be put down to "
+            f"one of them ({told})",
             "add variants that change one thing each, or read the verdict as one on the whole",
             confounded,
         )
-    twins = [pair for pair in combinations(rows.variants, 2) if not pair[0].differs_in(pair[1])]
-    if twins and not str(rows.run["experiment"]).endswith("(A/A)"):
+    twins = [pair for pair in combinations(evidence.variants, 2) if not pair[0].differs_in(pair[1])]
+    if twins and not str(evidence.run["experiment"]).endswith("(A/A)"):
         told = listed(f"{one.name} and {other.name}" for one, other in twins)
         yield of_variants(
             "differences",
@@ -47,34 +47,34 @@ def _treatments(variant: Variant, baseline: Variant) -> set[str]:
     return found
 
 
-def _separated(rows: Rows, variant: Variant, key: str) -> bool:
+def _separated(evidence: Evidence, variant: Variant, key: str) -> bool:
     """Whether another variant differs from this one in that alone, as in a full grid."""
-    return any(variant.differs_in(other) == {key} for other in rows.variants)
+    return any(variant.differs_in(other) == {key} for other in evidence.variants)
 
 
-def models(rows: Rows) -> Iterator[Finding]:
+def models(evidence: Evidence) -> Iterator[Finding]:
     """Which models answered: one for each variant, and not the same for two that ask for different ones."""
-    for variant, arm in zip(rows.variants, rows.arms, strict=True):
+    for variant, arm in zip(evidence.variants, evidence.arms, strict=True):
         if arm["a_model"] != arm["another_model"]:
-            yield _several_models(rows, variant)
+            yield _several_models(evidence, variant)
         if 0 < arm["model"] < arm["ok"]:
-            count, ids = rows.matching("t.variant = ?2 AND t.status = 'ok' AND t.model IS NULL", variant.index)
+            count, ids = evidence.matching("t.variant = ?2 AND t.status = 'ok' AND t.model IS NULL", variant.index)
             message = f"{many(count, 'answer')} of {variant.name} without a model, the others have one"
             yield Finding("models", "note", message, "let the target report the model always", "trials", count, ids)
-    told = {variant.target for variant, arm in zip(rows.variants, rows.arms, strict=True) if arm["model"]}
+    told = {variant.target for variant, arm in zip(evidence.variants, evidence.arms, strict=True) if arm["model"]}
     unknown = [
         variant.name
-        for variant, arm in zip(rows.variants, rows.arms, strict=True)
+        for variant, arm in zip(evidence.variants, evidence.arms, strict=True)
         if arm["ok"] and not arm["model"] and variant.target in told
     ]
     if unknown:
         message = f"which model answered for {listed(unknown)} is not known, for others of the same target it is"
         yield of_variants("models", "note", message, "let the target report the model always", unknown)
-    yield from _one_model_for_two(rows)
+    yield from _one_model_for_two(evidence)
 
 
-def _several_models(rows: Rows, variant: Variant) -> Finding:
-    found = rows.ask(
+def _several_models(evidence: Evidence, variant: Variant) -> Finding:
+    found = evidence.ask(
         "SELECT DISTINCT model FROM trials WHERE run_id = ?1 AND variant = ?2 AND status = 'ok' AND model IS NOT NULL "
         "ORDER BY model",
         variant.index,
@@ -88,10 +88,10 @@ def _several_models(rows: Rows, variant: Variant) -> Finding:
     )
 
 
-def _one_model_for_two(rows: Rows) -> Iterator[Finding]:
-    for one, other in combinations(rows.variants, 2):
+def _one_model_for_two(evidence: Evidence) -> Iterator[Finding]:
+    for one, other in combinations(evidence.variants, 2):
         wanted = one.params.get("model"), other.params.get("model")
-        first, second = rows.arms[one.index], rows.arms[other.index]
+        first, second = evidence.arms[one.index], evidence.arms[other.index]
         answered = {arm[key] for arm in (first, second) for key in ("a_model", "another_model")}
         if len(answered) == 1 and None not in (*answered, *wanted) and wanted[0] != wanted[1] and not one.simulated:
             yield of_variants(

@@ -10,7 +10,7 @@ import numpy as np
 from abreast.analyse import Analysis
 from abreast.report.charts.colours import SERIES
 from abreast.report.charts.drawing import Drawing, Picture, Scale, fitted, steps, wide
-from abreast.report.terminal import dollars
+from abreast.report.figures import dollars
 from abreast.stats import Interval
 
 

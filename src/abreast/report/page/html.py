@@ -17,19 +17,32 @@ from abreast.report import charts, objects
 from abreast.report.charts.colours import DARK, LIGHT, rules, variables
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
-from abreast.report.page import listing
-from abreast.report.page.answers import cut
-from abreast.report.sentence import SIMULATED, advice, aside, many, points, preface, sentence, verdict_lines
-from abreast.report.terminal import (
+from abreast.report.figures import (
+    NOTHING,
     cost_in_words,
     count,
     dollars,
     errors_in_words,
     in_flight_line,
-    not_run_line,
-    ranking_line,
     repeats_in_words,
     seconds,
+    share,
+)
+from abreast.report.page import listing
+from abreast.report.page.answers import cut
+from abreast.report.sentence import (
+    BLAMES,
+    SIMULATED,
+    advice,
+    aside,
+    many,
+    not_run_line,
+    points,
+    preface,
+    ranking_line,
+    sentence,
+    trusted,
+    verdict_lines,
 )
 from abreast.report.visible import visible
 
@@ -37,7 +50,6 @@ CONFIG = 60_000  # characters of the experiment as it was executed
 EVENTS = 200
 SEGMENTS = 300  # rows
 FEW = 3  # variants that fit side by side
-NOTHING = "–"
 
 
 def page(analysis: Analysis) -> str:
@@ -129,7 +141,7 @@ def _variants(analysis: Analysis) -> Table:
             [
                 item.name
                 + (" (baseline)" if item.name == analysis.run["baseline"] and len(analysis.variants) > 1 else ""),
-                *(NOTHING if one is None else f"{one.estimate:.1%} ({one.low:.1%} … {one.high:.1%})" for one in scores),
+                *map(share, scores),
                 f"{item.ok:,}",
                 f"{item.reused:,}" if item.reused else NOTHING,
                 errors_in_words(item),
@@ -180,15 +192,14 @@ def _further(analysis: Analysis) -> Table | None:
         return None
     rows = []
     for item in analysis.further:
-        found, interval = item.verdict, item.verdict.interval
-        trusted = interval is not None and not found.reason
+        found, interval, sure = item.verdict, item.verdict.interval, trusted(item.verdict)
         rows.append(
             (
                 item.metric,
                 f"{item.variant} against {item.baseline}",
                 found.word,
                 points(interval.estimate) if interval else NOTHING,
-                f"{points(interval.low)} … {points(interval.high)}" if interval and trusted else NOTHING,
+                f"{points(sure.low)} … {points(sure.high)}" if sure else NOTHING,
                 f"{found.wins:,}",
                 f"{found.losses:,}",
                 f"{found.ties:,}",
@@ -219,10 +230,9 @@ def _segments(analysis: Analysis) -> Table | None:
 
 def _errors(analysis: Analysis) -> Table | None:
     """By kind and blame, a column for each variant."""
-    whose = {"variant": "the variant's", "infrastructure": "infrastructure", "unknown": "unclear whose"}
     found = sorted({key for item in analysis.variants for key in item.errors})
     rows = [
-        (kind, whose.get(blame, blame), *(f"{item.errors.get((kind, blame), 0):,}" for item in analysis.variants))
+        (kind, BLAMES.get(blame, blame), *(f"{item.errors.get((kind, blame), 0):,}" for item in analysis.variants))
         for kind, blame in found
     ]
     for word in ("skipped", "unscored"):
@@ -311,5 +321,4 @@ def _events(events: Sequence[Event]) -> dict[str, Any]:
 
 def _config(analysis: Analysis) -> str:
     """The experiment as it was executed."""
-    spec = {key: value for key, value in analysis.rows.spec.items() if key not in ("origin", "origin_digest")}
-    return cut(json.dumps(spec, ensure_ascii=False, indent=2), CONFIG)
+    return cut(json.dumps(objects.config(analysis), ensure_ascii=False, indent=2), CONFIG)

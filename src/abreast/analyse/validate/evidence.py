@@ -46,7 +46,7 @@ class Variant:
         return found or ({"code"} if self.digest != other.digest else set())
 
 
-class Rows:
+class Evidence:
     """One run, and the questions that several checks ask of it."""
 
     def __init__(self, store: Store, run: dict[str, Any]) -> None:
