@@ -8,8 +8,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from abreast.experiment import Experiment, Options, Result
     from abreast.model import Answer, Case, Score, Usage, Variant
+    from abreast.tracker import Reader, Tracker
 
-__all__ = ["Answer", "Case", "Experiment", "Options", "Result", "Score", "Usage", "Variant", "__version__"]
+__all__ = [
+    "Answer",
+    "Case",
+    "Experiment",
+    "Options",
+    "Reader",
+    "Result",
+    "Score",
+    "Tracker",
+    "Usage",
+    "Variant",
+    "__version__",
+]
 
 __version__ = "0.1.0"
 
@@ -19,8 +32,10 @@ _HOMES = {
     "Case": "model",
     "Experiment": "experiment",
     "Options": "experiment",
+    "Reader": "tracker",
     "Result": "experiment",
     "Score": "model",
+    "Tracker": "tracker",
     "Usage": "model",
     "Variant": "model",
 }

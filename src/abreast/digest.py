@@ -11,7 +11,7 @@ import enum
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -31,8 +31,11 @@ def compose(*parts: str | int) -> str:
     return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=SIZE).hexdigest()
 
 
-def canonical(value: Any) -> Any:
-    """`value` as plain JSON data that keeps its type apart from look-alikes (1 and 1.0, a tuple and a list)."""
+def canonical(value: Any, unknown: Callable[[Any], Any] | None = None) -> Any:
+    """`value` as plain JSON data that keeps its type apart from look-alikes (1 and 1.0, a tuple and a list).
+
+    `unknown` says what an object of no known kind is; else it is what its representation says.
+    """
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, enum.Enum):
@@ -42,35 +45,56 @@ def canonical(value: Any) -> Any:
     if isinstance(value, float):
         return {"float": value.hex() if math.isfinite(value) else repr(value)}
     if isinstance(value, list):
-        return [canonical(item) for item in value]
+        return [canonical(item, unknown) for item in value]
     if isinstance(value, Mapping):
         if all(type(key) is str for key in value):
-            return {"map": {key: canonical(item) for key, item in value.items()}}
-        return {"pairs": sorted(([canonical(key), canonical(item)] for key, item in value.items()), key=json.dumps)}
-    return _canonical_object(value)
+            return {"map": {key: canonical(item, unknown) for key, item in value.items()}}
+        return {
+            "pairs": sorted(
+                ([canonical(key, unknown), canonical(item, unknown)] for key, item in value.items()), key=json.dumps
+            )
+        }
+    return _canonical_object(value, unknown)
 
 
-def _canonical_object(value: Any) -> Any:
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+def _canonical_object(value: Any, unknown: Callable[[Any], Any] | None) -> Any:
+    module = type(value).__module__
+    kind = f"{'__main__' if module == '__mp_main__' else module}.{type(value).__qualname__}"  # a worker's name for it
     if isinstance(value, tuple):
-        return {"tuple": [canonical(item) for item in value]}
+        return {"tuple": [canonical(item, unknown) for item in value]}
     if isinstance(value, set | frozenset):
-        return {"set": sorted((canonical(item) for item in value), key=json.dumps)}
+        return {"set": sorted((canonical(item, unknown) for item in value), key=json.dumps)}
     if isinstance(value, bytes | bytearray):
         return {"bytes": hashlib.blake2b(value, digest_size=SIZE).hexdigest()}
     if isinstance(value, PurePath):
         return {"path": str(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: canonical(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = {field.name: canonical(getattr(value, field.name), unknown) for field in dataclasses.fields(value)}
         return {"object": kind, "fields": fields}
     if hasattr(value, "model_dump"):
-        return {"object": kind, "fields": canonical(value.model_dump())}
+        return {"object": kind, "fields": canonical(value.model_dump(), unknown)}
     if hasattr(value, "tobytes") and hasattr(value, "dtype") and hasattr(value, "shape"):
         content = value.tolist() if value.dtype.hasobject else hashlib.blake2b(value.tobytes()).hexdigest()
-        return {"array": canonical(content), "dtype": str(value.dtype), "shape": list(value.shape)}
+        return {"array": canonical(content, unknown), "dtype": str(value.dtype), "shape": list(value.shape)}
+    if hasattr(value, "to_numpy"):
+        return {"object": kind, **_canonical_frame(value, unknown)}
     if hasattr(value, "isoformat"):
         return {"object": kind, "text": value.isoformat()}
-    return _by_representation(kind, value)
+    return unknown(value) if unknown is not None else _by_representation(kind, value)
+
+
+def _canonical_frame(value: Any, unknown: Callable[[Any], Any] | None) -> dict[str, Any]:
+    """Frames and columns of pandas and polars: every value with the names and types, and the index if there is one."""
+    if hasattr(value, "columns"):
+        column = value.iloc.__getitem__ if hasattr(value, "iloc") else value.to_series
+        places = [(slice(None), at) if hasattr(value, "iloc") else at for at in range(len(value.columns))]
+        content: Any = [_canonical_frame(column(place), unknown) for place in places]
+        names = [canonical(name, unknown) for name in value.columns]
+    else:
+        content = canonical(value.to_numpy(), unknown)
+        names = [canonical(getattr(value, "name", None), unknown), str(value.dtype)]
+    index = _canonical_frame(value.index, unknown) if hasattr(value, "index") and hasattr(value, "iloc") else None
+    return {"values": content, "names": names, "index": index}
 
 
 def _by_representation(kind: str, value: Any) -> Any:

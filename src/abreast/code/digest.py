@@ -59,6 +59,15 @@ def source_digest(function: Any, versioned: bool = False) -> str:
         raise BadInput(what, "make it flatter, or make it inside the function") from error
 
 
+def content_digest(value: Any) -> str:
+    """A digest of any object by its content, that of its class included; what has none is refused.
+
+    >>> content_digest({1, 2}) == content_digest({2, 1})
+    True
+    """
+    return _Description(versioned=False).whole(value)
+
+
 _FIX = "give the variant a version:, or make it a dataclass"
 _CHANGEABLE = (list, dict, set, bytearray, collections.deque)
 _SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)

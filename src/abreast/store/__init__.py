@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from abreast.errors import BadInput
+from abreast.errors import BadInput, suggestion
 from abreast.store.store import NewRun, Reuse, Store, StoredOutcome
 from abreast.store.writer import Lease, Writer
 
 __all__ = ["Lease", "NewRun", "Reuse", "Store", "StoredOutcome", "Writer", "open_store"]
 
+ENGINES = {"sqlite": "SQLite", "duckdb": "DuckDB"}
 SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 
 
@@ -21,7 +22,14 @@ def open_store(address: str | Path, engine: str | None = None) -> Store:
     if not text.strip() or "\0" in text:
         raise BadInput(f"store {text!r}: not a file name", "write results.db or results.duckdb")
     path = Path(text)
-    chosen = engine or _engine_in(path) or ("duckdb" if path.suffix == ".duckdb" else None)
+    found = _engine_in(path)
+    if engine not in (None, *ENGINES):
+        raise BadInput(f'engine "{engine}": unknown{suggestion(str(engine), ENGINES)}', "write sqlite or duckdb")
+    if engine and found and engine != found:
+        raise BadInput(
+            f"{text}: it is a {ENGINES[found]} store, not {ENGINES[engine]}", "leave engine away, or name another file"
+        )
+    chosen = engine or found or ("duckdb" if path.suffix == ".duckdb" else None)
     if chosen is None and path.suffix not in SQLITE_SUFFIXES:
         raise BadInput(f'store "{text}": its ending says no engine', "write results.db (SQLite) or results.duckdb")
     if chosen == "duckdb":
@@ -36,7 +44,9 @@ def _engine_in(path: Path) -> str | None:
         with path.open("rb") as file:
             head = file.read(16)
     except OSError:
-        return None
+        head = b""
+    if not head and path.with_name(path.name + ".journal").is_file():  # not materialised yet
+        return "duckdb"
     if head[8:12] == b"DUCK":
         return "duckdb"
     return "sqlite" if head.startswith(b"SQLite format 3") else None

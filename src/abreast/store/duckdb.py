@@ -21,16 +21,18 @@ import duckdb
 import numpy as np
 
 from abreast.errors import BadInput, StoreError
-from abreast.store import schema, sqlite
-from abreast.store.store import Store
+from abreast.store import schema, sqlite, tracked
+from abreast.store.cells import DUCKDB_TYPES
+from abreast.store.dialect import literal, quote
+from abreast.store.store import Store, changed_table
 
 FORMAT = "v1.2.0"  # so that older DuckDB clients can open the file
 OPEN_FOR_S = 2.0  # a flush takes a tenth of a second; who has the file open longer holds up nobody
 FLUSH_EVERY_S = 3.0
 CHUNK = 20_000
 
-_FOLLOWED = tuple(name for name in schema.TABLES if name not in ("runs", "variants", "columns", "deletions"))
-_REFRESHED = ("runs", "variants", "columns")
+_REFRESHED = ("runs", "variants", "columns", "tracked_tables", "tracked_columns", "tracked_caches")
+_FOLLOWED = tuple(name for name in schema.TABLES if name not in (*_REFRESHED, "deletions"))
 
 
 class DuckDBStore(Store):
@@ -60,19 +62,33 @@ class DuckDBStore(Store):
         return super()._open_reader()
 
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """A user's own query in DuckDB's SQL. What changes rows of the store is done to the truth, in SQLite's."""
         if not self.journal.is_file():
             return _asked(self.path, query, write)
-        try:
+        if (write and self._changes_truth(query)) or self.deletes_tracked(query):
+            answer = super().sql(query, True)
+            with contextlib.suppress(StoreError):  # somebody has the file open: the next look makes up for it
+                self.materialise()
+            return answer
+        if write:  # tables that somebody made in the file itself
             self.materialise()
             return _asked(self.path, query, write)
-        except StoreError:
-            if write:
-                raise
+        with contextlib.suppress(StoreError):
+            self.materialise()
+            return _asked(self.path, query)
         # The file cannot be brought up to date: held open elsewhere, on a read-only disk, damaged. The journal can.
         with tempfile.TemporaryDirectory(prefix="abreast-") as folder:
             copy = Path(folder) / self.path.name
             materialise(self.journal, copy)
-            return _asked(copy, query, write)
+            return _asked(copy, query)
+
+    def _changes_truth(self, query: str) -> bool:
+        table = changed_table(query)
+        return table is not None and bool(
+            self.rows(
+                "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND lower(name) = lower(?)", (table,)
+            )
+        )
 
     def materialise(self) -> None:
         materialise(self.journal, self.path)
@@ -83,9 +99,8 @@ def _is_duckdb(path: Path) -> bool:
         return file.read(12)[8:] == b"DUCK"
 
 
-def _asked(path: Path, query: str, write: bool) -> tuple[list[str], list[tuple[Any, ...]]]:
-    settings: dict[str, Any] = {} if write else {"enable_external_access": False}
-    with opened(path, read_only=not write, settings=settings) as connection:
+def _asked(path: Path, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
+    with opened(path, read_only=False) if write else _attached(path) as connection:
         try:
             result: Any = connection.execute(query)
             if result is None:  # nothing but spaces and comments
@@ -101,12 +116,37 @@ def _asked(path: Path, query: str, write: bool) -> tuple[list[str], list[tuple[A
 
 
 @contextlib.contextmanager
-def opened(
-    path: Path, read_only: bool, settings: dict[str, Any] | None = None, patience_s: float = OPEN_FOR_S
-) -> Iterator[duckdb.DuckDBPyConnection]:
+def _attached(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The file under the name `db`, read-only, so that `db.predictions` and `predictions` are the same."""
+    with opened(path, read_only=True):  # whoever holds it, this waits
+        pass
+    connection = duckdb.connect()
+    try:
+        _attach(connection, path)
+        connection.execute("USE db")
+        connection.execute("SET enable_external_access = false")
+        yield connection
+    finally:
+        connection.close()
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    deadline = time.monotonic() + OPEN_FOR_S
+    while True:
+        try:
+            connection.execute(f"ATTACH {literal(str(path))} AS db (READ_ONLY)")
+            return
+        except duckdb.Error as error:
+            if time.monotonic() > deadline:
+                raise StoreError(f"{path}: {_first_line(error)}", _way_out(path)) from error
+            time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def opened(path: Path, read_only: bool, patience_s: float = OPEN_FOR_S) -> Iterator[duckdb.DuckDBPyConnection]:
     """The DuckDB file, once nobody else has it."""
     deadline = time.monotonic() + patience_s
-    config: dict[str, Any] = {"storage_compatibility_version": FORMAT, **(settings or {})}
+    config: dict[str, Any] = {"storage_compatibility_version": FORMAT}
     while True:
         try:
             connection = duckdb.connect(str(path), read_only=read_only, config=config)
@@ -174,12 +214,11 @@ def _catch_up(source: apsw.Connection, connection: duckdb.DuckDBPyConnection) ->
         _follow(source, connection, table, marks)
     if deleted:  # not before: a run that came since may refer to them
         connection.execute("DELETE FROM cases WHERE digest NOT IN (SELECT case_digest FROM trials)")
+    _follow_tracked(source, connection, marks)
     connection.execute("DELETE FROM watermarks")
     if marks:
         connection.executemany("INSERT INTO watermarks VALUES (?, ?)", list(marks.items()))
-    for statement in schema.create_views(
-        "duckdb", [schema.Column(*row) for row in source.execute("SELECT kind, name, type FROM columns")]
-    ):
+    for statement in schema.create_views("duckdb", *sqlite.view_columns(source)):
         connection.execute(statement)
     connection.execute("COMMIT")
     source.execute("COMMIT")
@@ -215,6 +254,43 @@ def _follow(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, tabl
         _append(connection, table, [row[1:] for row in rows])
 
 
+def _follow_tracked(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, marks: dict[str, int]) -> None:
+    """Tables of users: new columns are added, new rows appended; if rows went or changed, all of them come again."""
+    there: dict[str, dict[str, str]] = {}
+    for relation, name, kind in connection.execute(
+        "SELECT table_name, column_name, data_type FROM duckdb_columns()"
+    ).fetchall():
+        there.setdefault(relation, {})[name] = kind
+    counts: list[Any] = source.execute("SELECT relation, changes FROM tracked_tables").fetchall()
+    changes: dict[str, int] = dict(counts)
+    for table in tracked.tables(source):
+        relation, counter = table.relation, f"{table.relation} changes"
+        kinds = {"seq": "BIGINT"} | {name: DUCKDB_TYPES[kind] for name, kind in table.columns.values()}
+        known = there.get(relation, {})
+        if (
+            any(known.get(name, kind) != kind for name, kind in kinds.items())
+            or marks.get(counter, 0) != (changes[relation])
+        ):
+            connection.execute(f"DROP TABLE IF EXISTS {quote(relation)}")
+            known, marks[relation] = {}, 0
+        marks[counter] = changes[relation]
+        columns = ", ".join(f"{quote(name)} {kind}" for name, kind in kinds.items())
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {quote(relation)} ({columns})")
+        for name in (name for name in kinds if known and name not in known):
+            connection.execute(f"ALTER TABLE {quote(relation)} ADD COLUMN {quote(name)} {kinds[name]}")
+        cursor = source.execute(
+            f"SELECT {', '.join(map(quote, kinds))} FROM {quote(relation)} WHERE seq > ? ORDER BY seq",
+            (marks.get(relation, 0),),
+        )
+        while rows := list(islice(cursor, CHUNK)):
+            marks[relation] = rows[-1][0]
+            batch = [_array(kind, column) for kind, column in zip(kinds.values(), zip(*rows, strict=True), strict=True)]
+            connection.register("batch", {f"c{at}": column for at, column in enumerate(batch)})
+            chosen = ", ".join(f"c{at} AS {quote(name)}" for at, name in enumerate(kinds))
+            connection.execute(f"INSERT INTO {quote(relation)} BY NAME SELECT {chosen} FROM batch")
+            connection.unregister("batch")
+
+
 def _append(connection: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[Any, ...]]) -> None:
     if not rows:
         return
@@ -235,9 +311,14 @@ def _append(connection: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[
 def _array(kind: str, values: tuple[Any, ...]) -> Any:
     if kind == "DOUBLE":  # DuckDB reads NaN as NULL here
         return np.array([np.nan if value is None else value for value in values], dtype=float)
-    if kind == "BIGINT":
+    if kind in ("BIGINT", "BOOLEAN"):
         mask = [value is None for value in values]
-        return np.ma.masked_array([0 if value is None else value for value in values], mask=mask, dtype=np.int64)
+        dtype = np.int64 if kind == "BIGINT" else np.bool_
+        return np.ma.masked_array([0 if value is None else value for value in values], mask=mask, dtype=dtype)
+    if kind == "BLOB":
+        return np.array([*values, None], dtype=object)[:-1]
+    if kind == "VARCHAR":  # of users: a column of texts may hold a number
+        return np.array([value if value is None else str(value) for value in values], dtype=object)
     return np.array(values, dtype=object)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from abreast.store.dialect import Dialect, json_value, literal, quote
+from abreast.store.joining import Tracked, joining
 
 # What is derived, and with which type it may be logged.
 NUMBERS = {
@@ -33,13 +34,23 @@ OF_THE_ROW = ("run", "variant", "segment", "source")
 OF_THE_RUN = ("code_commit", "data_commit", "experiment_version")
 COLUMNS = (*OF_THE_ROW, *NUMBERS, *OF_THE_RUN)
 
+_TYPES = dict.fromkeys((*OF_THE_ROW, *OF_THE_RUN), "TEXT") | {
+    name: {"integer": "BIGINT", "real": "DOUBLE"}[kind] for name, kind in NUMBERS.items()
+}
+_OF_A_LOOP = {"run": "track_id", "segment": "'all'", "source": "'logged'"}  # what a tracked row is, in these words
+
 Generated = Sequence[tuple[str, str, str]]  # what a column is called, its key in the JSON, its type
 
 
-def metrics_view(dialect: Dialect, generated: Generated, tagged: bool) -> str:
+def metrics_view(dialect: Dialect, generated: Generated, tagged: bool, tracked: Sequence[Tracked] = ()) -> str:
     """`tagged`: there is a case with tags; `generated`: the columns that users logged and abreast does not know."""
+    known = [*COLUMNS, *(name for name, _, _ in generated)]
+    more, joined = joining(dialect, tracked, known, _TYPES, _OF_A_LOOP)
+    generated = [*generated, *((name, name, "text") for name in more)]
     derived = _per_run if dialect == "sqlite" else _at_once
     parts = [derived(False, generated), *([derived(True, generated)] if tagged else []), _logged(dialect, generated)]
+    if joined:
+        parts.append(joined)
     if dialect == "sqlite":
         parts.insert(0, _NOTHING.format(nulls=", ".join(["NULL"] * (len(COLUMNS) - 3 + len(generated)))))
     names = ", ".join([*COLUMNS, *(quote(name) for name, _, _ in generated)])

@@ -61,17 +61,18 @@ def _plain(value: Any) -> Any:
 def _sayable(value: Any, depth: int) -> Any:
     """The same value with what stands in the way of JSON replaced by its text."""
     if depth and isinstance(value, Mapping):
-        return {_shown(key): _sayable(item, depth - 1) for key, item in value.items()}
+        return {shown(key): _sayable(item, depth - 1) for key, item in value.items()}
     if depth and isinstance(value, list | tuple | set | frozenset):
         return [_sayable(item, depth - 1) for item in value]
     if value is None or isinstance(value, bool | float) or type(value) is str:
         return value
     if isinstance(value, int) and value.bit_length() < 1_000:
         return value
-    return _shown(value)
+    return shown(value)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """The text of any value."""
     try:
         return str(value)
     except Exception:  # noqa: BLE001 - a user's __str__, or a number of too many digits

@@ -9,13 +9,15 @@ Every table has a `seq` that only grows, also when a row is replaced, so that a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from abreast.store import metrics
 from abreast.store.dialect import Dialect, json_value, literal, quote
+from abreast.store.joining import Tracked, deletable, joining
 
-VERSION = 3
+VERSION = 4
 MOST_COLUMNS = 1_900  # generated ones: SQLite allows 2,000 in a result
 MOST_RETURNED = 1_000  # of them keys of returned dicts; further ones stay in the JSON of their row
 LONGEST_NAME = 200
@@ -140,6 +142,9 @@ TABLES: dict[str, dict[str, str]] = {
     "events": {"run_id": "BIGINT", "happened_at": "DOUBLE", "kind": "TEXT", "detail": "TEXT"},
     "columns": {"kind": "TEXT", "name": "TEXT", "type": "TEXT"},
     "deletions": {"run_id": "BIGINT", "deleted_at": "DOUBLE"},
+    "tracked_tables": {"name": "TEXT", "relation": "TEXT", "changes": "BIGINT"},
+    "tracked_columns": {"relation": "TEXT", "key": "TEXT", "name": "TEXT", "type": "TEXT"},
+    "tracked_caches": {"path": "TEXT"},
 }
 
 UNIQUE: dict[str, str] = {
@@ -150,6 +155,9 @@ UNIQUE: dict[str, str] = {
     "payloads": "run_id, position",
     "scores": "run_id, position, name",
     "columns": "kind, name",
+    "tracked_tables": "name",
+    "tracked_columns": "relation, key",
+    "tracked_caches": "path",
 }
 
 # What belongs to one run and goes with it; cases are shared between runs.
@@ -187,6 +195,20 @@ CORE_COLUMNS = [
     "prompt",
     "raw_response",
 ]
+_CORE_TYPES = {
+    **dict.fromkeys(CORE_COLUMNS, "TEXT"),
+    **{name: kind for name, kind in TABLES["trials"].items() if name in CORE_COLUMNS and name != "variant"},
+    "score": "DOUBLE",
+    "simulated": "BIGINT",
+}
+# What a tracked call says of itself in the words of a trial, where its own columns do not say it.
+_OF_A_CALL = {
+    "run": "track_id",
+    "status": "CASE WHEN {error} IS NULL THEN 'ok' ELSE 'error' END",
+    "latency_s": "{function_time}",
+    "service_s": "{function_time}",
+    "reused_from": "{cache}",
+}
 
 
 class Column(NamedTuple):
@@ -220,6 +242,8 @@ def upgrades(version: int) -> Iterable[str]:
     if version < 3:
         yield "ALTER TABLE trials ADD COLUMN block BIGINT"
         yield _create_table("logged_metrics")
+    if version < 4:
+        yield from map(_create_table, ("tracked_tables", "tracked_columns", "tracked_caches"))
 
 
 # A resume goes on counting the attempts of a trial where its earlier execution ended.
@@ -253,7 +277,7 @@ def named(columns: Iterable[Column]) -> list[tuple[str, Column]]:
             continue  # it can be read from the JSON of its row
         if column.kind == "data" and (name.lower() in taken or not name.strip()):
             name = f"result_{name}"
-        found.append((_distinct(name, taken), column))
+        found.append((distinct(name, taken), column))
     return found
 
 
@@ -265,10 +289,10 @@ def named_metrics(columns: Iterable[Column]) -> list[tuple[str, Column]]:
     """
     taken = set(metrics.COLUMNS)
     logged = [column for column in columns if column.kind == "metric" and column.name not in metrics.COLUMNS]
-    return [(_distinct(one.name, taken), one) for one in sorted(logged, key=lambda column: column.name.swapcase())]
+    return [(distinct(one.name, taken), one) for one in sorted(logged, key=lambda column: column.name.swapcase())]
 
 
-def _distinct(name: str, taken: set[str]) -> str:
+def distinct(name: str, taken: set[str]) -> str:
     """The name, with a number where SQL could not tell it from one that is taken; taken is then this one too."""
     same, number = name, 1
     while name.lower() in taken:
@@ -278,7 +302,7 @@ def _distinct(name: str, taken: set[str]) -> str:
     return name
 
 
-def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
+def predictions_view(dialect: Dialect, columns: Iterable[Column], tracked: Sequence[Tracked] = ()) -> str:
     """A row per trial with plain columns. Failures of the variant's own score 0, so that a plain average is honest."""
     sources = {"params": "v.params", "tag": "c.tags", "data": "p.data"}
     fields = {
@@ -297,6 +321,7 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
     for name in ("latency_s", "queue_s", "backoff_s", "service_s", "cost_usd"):  # what is reused is not paid again
         fields[name] = f"CASE WHEN t.reused_from IS NULL THEN t.{name} END"
     selected = [f"{fields.get(name, 't.' + name)} AS {name}" for name in CORE_COLUMNS]
+    names = list(CORE_COLUMNS)
     scores: list[str] = []
     for name, column in named(columns):
         if column.kind != "score":
@@ -308,6 +333,9 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
             value = f"w.s{len(scores)}"
             scores.append(f"MAX(CASE WHEN name = {literal(column.name)} THEN value END) AS s{len(scores)}")
         selected.append(f"{value} AS {quote(name)}")
+        names.append(name)
+    more, joined = joining(dialect, tracked, names, _CORE_TYPES, _OF_A_CALL)
+    selected += [f"NULL AS {quote(name)}" for name in more]
     wide = f"SELECT run_id, position, {', '.join(scores)} FROM scores GROUP BY run_id, position"
     return (
         f"CREATE VIEW predictions AS SELECT {', '.join(selected)} FROM trials t "
@@ -317,16 +345,23 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column]) -> str:
         "LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
         "LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = r.primary_score"
         + (f" LEFT JOIN ({wide}) w ON w.run_id = t.run_id AND w.position = t.position" if scores else "")
+        + (f" UNION ALL {joined}" if joined else "")
     )
 
 
-def create_views(dialect: Dialect, columns: Iterable[Column]) -> Iterable[str]:
+def create_views(
+    dialect: Dialect, columns: Iterable[Column], tracked: Mapping[str, Sequence[Tracked]] = MappingProxyType({})
+) -> Iterable[str]:
+    """`tracked`: the columns of what users track under the names of the views."""
     columns = list(columns)
     generated = [(name, column.name, column.type) for name, column in named_metrics(columns)]
     yield "DROP VIEW IF EXISTS metrics"
     yield "DROP VIEW IF EXISTS predictions"
-    yield predictions_view(dialect, columns)
-    yield metrics.metrics_view(dialect, generated, any(column.kind == "tag" for column in columns))
+    yield predictions_view(dialect, columns, tracked.get("predictions", ()))
+    tagged = any(column.kind == "tag" for column in columns)
+    yield metrics.metrics_view(dialect, generated, tagged, tracked.get("metrics", ()))
+    for view, own in tracked.items() if dialect == "sqlite" else ():
+        yield from deletable(view, own)
 
 
 def type_of(value: object) -> str:

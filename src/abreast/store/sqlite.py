@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -15,8 +16,10 @@ import apsw
 
 from abreast.errors import StoreError
 from abreast.store import schema
+from abreast.store.joining import JOINED, Tracked
 
 BUSY_MS = 60_000
+_WRITING = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 SCARCE = 128_000  # bytes; less is called a full disk
 
 
@@ -25,7 +28,7 @@ def open_for_writing(path: Path) -> apsw.Connection:
     with explained(path):
         if not path.parent.is_dir():
             raise StoreError(f"{path}: the folder {path.parent} does not exist", f"mkdir -p {path.parent}")
-        connection = apsw.Connection(str(path))
+        connection = apsw.Connection(address(path), flags=_WRITING)
         try:
             _prepare(connection, path)
         except BaseException:
@@ -46,15 +49,40 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
         if version != schema.VERSION:
             for statement in schema.upgrades(version) if version else schema.create_tables():
                 connection.execute(statement)
-            columns = [schema.Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
-            for statement in schema.create_views("sqlite", columns):
-                connection.execute(statement)
+            make_views(connection)
             connection.execute(f"PRAGMA user_version={schema.VERSION}")
             connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+
+
+def plain(path: Path) -> apsw.Connection:
+    """A SQLite file for many processes, with nothing in it yet."""
+    connection = apsw.Connection(address(path), flags=_WRITING)
+    connection.set_busy_timeout(BUSY_MS)
+    _switch_to_wal(connection)
+    return connection
+
+
+def make_views(connection: apsw.Connection) -> None:
+    """The views anew, inside a transaction, after columns came."""
+    for statement in schema.create_views("sqlite", *view_columns(connection)):
+        connection.execute(statement)
+
+
+def view_columns(connection: apsw.Connection) -> tuple[list[schema.Column], dict[str, list[Tracked]]]:
+    """What the views are generated from: the registry of runs, and what users track under the views' names."""
+    columns = [schema.Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
+    tracked: dict[str, list[Tracked]] = {}
+    for view, relation, name in connection.execute(
+        "SELECT t.name, t.relation, c.name FROM tracked_tables t JOIN tracked_columns c ON c.relation = t.relation "
+        "WHERE t.name IN (SELECT value FROM json_each(?)) ORDER BY c.seq",
+        (json.dumps(JOINED),),
+    ):
+        tracked.setdefault(str(view), []).append(Tracked(str(relation), str(name)))
+    return columns, tracked
 
 
 def _switch_to_wal(connection: apsw.Connection) -> None:
@@ -121,8 +149,8 @@ def is_made(path: Path) -> bool:
 
 def _reader(path: Path) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    address = "file:" + str(path.resolve()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    connection = apsw.Connection(address, flags=flags)
+    name = address(path)
+    connection = apsw.Connection(name, flags=flags)
     connection.set_busy_timeout(BUSY_MS)
     try:
         connection.execute("SELECT 1 FROM sqlite_master").fetchall()
@@ -137,7 +165,7 @@ def _reader(path: Path) -> apsw.Connection:
     # A WAL file wants a shared-memory file beside it, which a read-only folder refuses.
     log = path.with_name(path.name + "-wal")
     if not log.exists() or log.stat().st_size == 0:
-        return apsw.Connection(address + "?immutable=1", flags=flags)
+        return apsw.Connection(name + "?immutable=1", flags=flags)
     with tempfile.TemporaryDirectory(prefix="abreast-") as folder:
         copy = Path(folder) / "copy.db"
         shutil.copyfile(path, copy)
@@ -148,6 +176,12 @@ def _reader(path: Path) -> apsw.Connection:
         source.close()
         memory.execute("PRAGMA query_only=1")
         return memory
+
+
+def address(path: Path, read_only: bool = False) -> str:
+    """The file as SQLite's own kind of address."""
+    text = "file:" + str(path.resolve()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return f"{text}?mode=ro" if read_only else text
 
 
 def version_of(connection: apsw.Connection) -> int:

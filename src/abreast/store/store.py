@@ -7,6 +7,7 @@ that lies beside it.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from abreast.errors import BadInput, StoreError, suggestion
-from abreast.store import lease, logged, schema, sqlite
+from abreast.store import lease, logged, schema, sqlite, tracked
 from abreast.store.rows import Row, storable, to_json
 from abreast.store.writer import Lease, add_columns
 
@@ -108,7 +109,8 @@ class Store:
     def _open_reader(self) -> apsw.Connection:
         return sqlite.open_for_reading(self.journal)
 
-    def _reading(self) -> apsw.Connection:
+    def reading(self) -> apsw.Connection:
+        """A connection to the truth that can change nothing."""
         if self._reader is None:
             self._reader = self._open_reader()
         return self._reader
@@ -116,12 +118,12 @@ class Store:
     def rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """The answer to a question about the truth, as tuples."""
         with sqlite.explained(self.journal):
-            return self._reading().execute(sql, parameters).fetchall()
+            return self.reading().execute(sql, parameters).fetchall()
 
     def dicts(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[dict[str, Any]]:
         """The same, as dictionaries."""
         with sqlite.explained(self.journal):
-            return sqlite.rows_as_dicts(self._reading(), sql, parameters)
+            return sqlite.rows_as_dicts(self.reading(), sql, parameters)
 
     def each(self, sql: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """The same row by row, for what is too large to hold; on a connection of its own."""
@@ -144,8 +146,11 @@ class Store:
             connection.close()
 
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """A user's own query in the store's own SQL."""
+        """A user's own query in the store's own SQL; `db.predictions` is `predictions`."""
+        write = write or self.deletes_tracked(query)
         connection = sqlite.open_for_writing(self.journal) if write else self._open_reader()
+        if re.search(r"\bdb\s*\.", query, re.IGNORECASE):
+            connection.execute("ATTACH ? AS db", (sqlite.address(self.journal, read_only=not write),))
         if not write:
             connection.authorizer = _no_other_file
         try:
@@ -156,6 +161,11 @@ class Store:
             raise BadInput(f"sql: {error}") from error
         finally:
             connection.close()
+
+    def deletes_tracked(self, query: str) -> bool:
+        """Whether this is one DELETE from a table of the user's own: plain enough to need no further word."""
+        is_delete = query.lstrip()[:6].lower() == "delete" and ";" not in query.rstrip().rstrip(";")
+        return is_delete and changed_table(query) in tracked.names(self.reading())
 
     def columns(self) -> list[schema.Column]:
         return [schema.Column(*row) for row in self.rows("SELECT kind, name, type FROM columns ORDER BY kind, name")]
@@ -471,6 +481,23 @@ class Store:
 
     def materialise(self) -> None:
         """Bring derived files up to date. SQLite has none."""
+
+
+_CHANGE = re.compile(
+    r"\s*(?:delete\s+from|update|insert(?:\s+or\s+\w+)?\s+into|replace\s+into)\s+"
+    r"(?:(?:db|main)\s*\.\s*)?(?:\"(?P<quoted>[^\"]+)\"|(?P<plain>\w+))",
+    re.IGNORECASE,
+)
+
+
+def changed_table(query: str) -> str | None:
+    """The table whose rows a statement changes.
+
+    >>> changed_table('DELETE FROM db.predictions WHERE x = 1'), changed_table("select 1")
+    ('predictions', None)
+    """
+    found = _CHANGE.match(query)
+    return found and (found["quoted"] or found["plain"])
 
 
 def _clean(value: Any) -> Any:

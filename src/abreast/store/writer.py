@@ -193,10 +193,4 @@ def add_columns(connection: apsw.Connection, columns: Iterable[schema.Column]) -
             connection.execute(schema.insert("columns", "INSERT OR REPLACE"), (column.kind, column.name, wide))
             changed = True
     if changed:
-        rebuild_views(connection)
-
-
-def rebuild_views(connection: apsw.Connection) -> None:
-    columns = [schema.Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
-    for statement in schema.create_views("sqlite", columns):
-        connection.execute(statement)
+        sqlite.make_views(connection)

@@ -1,0 +1,129 @@
+"""Results by key, in a folder of the user's own: what `Tracker(cache=...)` finds again.
+
+One file, whose results are pickled. Every result names the row it was first stored in; when that row is deleted, the
+result goes with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from abreast.store import sqlite
+
+FILE = "abreast-cache.db"
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, track_id TEXT, row_id TEXT, store TEXT, "
+    "table_name TEXT, stored_at REAL, result BLOB) WITHOUT ROWID"
+)
+
+
+class Hit(NamedTuple):
+    """A result, and the row it was first stored in. `store` is relative to the cache's folder."""
+
+    track_id: str
+    row_id: str
+    store: str
+    table: str
+    result: Any
+
+
+class Cache:
+    """The results in one folder, shared by all threads of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._path = folder / FILE
+        self._lock = threading.Lock()
+        with sqlite.explained(self._path):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite.plain(self._path)
+            self._connection.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes is computed again
+            self._connection.execute(_TABLE)
+        self._inode = self._path.stat().st_ino
+
+    def is_current(self) -> bool:
+        try:
+            return self._path.stat().st_ino == self._inode
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        with self._lock, contextlib.suppress(apsw.Error):
+            self._connection.close()
+
+    def get(self, key: str) -> Hit | None:
+        with self._lock, sqlite.explained(self._path):
+            rows: list[Any] = self._connection.execute(
+                "SELECT track_id, row_id, store, table_name, result FROM results WHERE key = ?", (key,)
+            ).fetchall()
+        for track_id, row_id, store, table, result in rows:
+            with contextlib.suppress(Exception):  # of a class that is no more: it is computed again
+                return Hit(track_id, row_id, store, table, pickle.loads(result))
+        return None
+
+    def put(self, key: str, hit: Hit) -> None:
+        try:
+            content = pickle.dumps(hit.result, protocol=5)
+        except Exception as error:  # noqa: BLE001 - whatever a user's object says against it
+            warn_once(f"a result of {key.rpartition(':')[0]} cannot be cached ({error})")
+            return
+        with self._lock, sqlite.explained(self._path):
+            self._connection.execute(
+                "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?)", (key, *hit[:4], time.time(), content)
+            )
+
+    def forget(self, key: str) -> None:
+        with self._lock, sqlite.explained(self._path):
+            self._connection.execute("DELETE FROM results WHERE key = ?", (key,))
+
+    def entries(self) -> Iterator[tuple[str, Hit]]:
+        """Every key with its result, the oldest first."""
+        with self._lock, sqlite.explained(self._path):
+            keys: list[Any] = self._connection.execute("SELECT key FROM results ORDER BY stored_at").fetchall()
+        for (key,) in keys:
+            hit = self.get(key)
+            if hit is not None:
+                yield key, hit
+
+    def rows_of(self, store: Path) -> list[tuple[str, str]]:
+        """The rows of a store that results were first stored in: table and row."""
+        with self._lock, sqlite.explained(self._path):
+            found: list[Any] = self._connection.execute(
+                "SELECT table_name, row_id FROM results WHERE store = ?", (relative(store, self.folder),)
+            ).fetchall()
+        return found
+
+    def forget_rows(self, store: Path, rows: Sequence[str]) -> None:
+        """Remove the results that were first stored in these rows of a store."""
+        with self._lock, sqlite.explained(self._path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(
+                "DELETE FROM results WHERE row_id = ? AND store = ?",
+                [(row, relative(store, self.folder)) for row in rows],
+            )
+            self._connection.execute("COMMIT")
+
+
+def relative(store: Path, folder: Path) -> str:
+    """A store as seen from the cache's folder, so that both can be moved together."""
+    return os.path.relpath(store.resolve(), folder.resolve())
+
+
+_warned: set[str] = set()
+
+
+def warn_once(message: str) -> None:
+    """Say it to whoever called, the first time."""
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, stacklevel=5)

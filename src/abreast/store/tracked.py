@@ -1,0 +1,245 @@
+"""Tables of users: a row per tracked call or logged dictionary, a real column per key, added when it first appears.
+
+A table is kept under its own name where SQL has that name free, else as `tracked_NAME`: so `predictions` and `metrics`,
+which are views over runs and tracked rows together, and names of the store's own tables. SQL does not tell `Lr` from
+`lr`; keys do, so the registry `tracked_columns` says which column holds which key, and of what type its values were.
+
+New columns are added inside the transaction that writes the row, after a look at what others added meanwhile: two
+threads or processes that meet the same new key at the same moment agree.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import apsw
+
+from abreast.errors import BadInput
+from abreast.store import schema, sqlite
+from abreast.store.cells import Cell, cell, widest
+from abreast.store.dialect import literal, quote
+from abreast.store.joining import JOINED
+from abreast.store.rows import storable
+
+OWN = {"row_id": "text", "track_id": "text", "timestamp": "text"}  # the columns that every such table has
+MOST_COLUMNS = 1_900  # SQLite allows 2,000; keys beyond are kept together, as JSON, in the column MORE
+MORE = "more_columns"
+
+
+@dataclass(slots=True)
+class Table:
+    """One table of a user: which column holds which key."""
+
+    name: str
+    relation: str
+    columns: dict[str, tuple[str, str]] = field(default_factory=dict)  # key → its column, the type of its values
+    statements: dict[tuple[str, ...], str] = field(default_factory=dict)  # keys → INSERT
+
+    def type_of(self, key: str) -> str | None:
+        found = self.columns.get(key)
+        return found[1] if found else None
+
+
+class Listed(NamedTuple):
+    """A table with its size."""
+
+    name: str
+    relation: str
+    rows: int
+    columns: int
+
+
+def plain_name(table: str) -> str:
+    """`db.predictions` is `predictions`: some name tables with their database.
+
+    >>> plain_name("db.predictions"), plain_name("predictions")
+    ('predictions', 'predictions')
+    """
+    name = table.removeprefix("db.").strip() if isinstance(table, str) else ""
+    if not name or "\0" in name or len(name) > schema.LONGEST_NAME:
+        raise BadInput(f"table {str(table)[:60]!r}: not a name for a table", 'write such as "predictions"')
+    return storable(name)
+
+
+# -- looking up ----------------------------------------------------------------------------------------------------
+
+
+def find(connection: apsw.Connection, name: str) -> Table | None:
+    """The table of this name, as it is now."""
+    rows: list[Any] = connection.execute("SELECT relation FROM tracked_tables WHERE name = ?", (name,)).fetchall()
+    if not rows:
+        return None
+    table = Table(name, rows[0][0])
+    for key, column, kind in connection.execute(
+        "SELECT key, name, type FROM tracked_columns WHERE relation = ? ORDER BY seq", (table.relation,)
+    ):
+        table.columns[str(key)] = (str(column), str(kind))
+    return table
+
+
+def names(connection: apsw.Connection) -> list[str]:
+    return [str(row[0]) for row in connection.execute("SELECT name FROM tracked_tables ORDER BY seq")]
+
+
+def listed(connection: apsw.Connection) -> list[Listed]:
+    """Every table of users, the oldest first."""
+    found = []
+    for name in names(connection):
+        table = find(connection, name)
+        if table is not None:
+            ((rows,),) = connection.execute(f"SELECT COUNT(*) FROM {quote(table.relation)}").fetchall()
+            found.append(Listed(name, table.relation, int(str(rows)), len(table.columns)))
+    return found
+
+
+# -- writing: inside a transaction ---------------------------------------------------------------------------------
+
+
+def insert(connection: apsw.Connection, known: dict[str, Table], name: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+    """Add rows. `known` is what this process remembers of the tables; it is brought up to date where it must be."""
+    table = known.get(name)
+    if table is None or not _fits(table, rows):
+        table = known[name] = _made(connection, name)
+        _add_columns(connection, table, rows)
+    try:
+        _insert(connection, table, rows)
+    except apsw.SQLError:  # somebody renamed a column since
+        table = known[name] = _made(connection, name)
+        _add_columns(connection, table, rows)
+        _insert(connection, table, rows)
+
+
+def _fits(table: Table, rows: Iterable[Mapping[str, Cell]]) -> bool:
+    columns = table.columns
+    for row in rows:
+        for key, (kind, _) in row.items():
+            found = columns.get(key)
+            if found is None or (found[1] != kind and widest(found[1], kind) != found[1]):
+                return False
+    return True
+
+
+def _insert(connection: apsw.Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:
+    for row in rows:
+        keys = tuple(row)
+        statement = table.statements.get(keys)
+        if statement is None:
+            columns = ", ".join(quote(table.columns[key][0]) for key in keys)
+            statement = f"INSERT INTO {quote(table.relation)} ({columns}) VALUES ({', '.join('?' * len(keys))})"
+            if len(table.statements) < 1_000:
+                table.statements[keys] = statement
+        connection.execute(statement, tuple([one.value for one in row.values()]))
+
+
+def _made(connection: apsw.Connection, name: str) -> Table:
+    """The table as it is now; made if it is not there."""
+    found = find(connection, name)
+    if found is not None:
+        return found
+    relation = _free_relation(connection, name)
+    quoted = quote(relation)
+    own = ", ".join(f"{column} TEXT" for column in OWN)
+    connection.execute(f"CREATE TABLE {quoted} (seq INTEGER PRIMARY KEY AUTOINCREMENT, {own}, UNIQUE(row_id))")
+    connection.execute(f"CREATE INDEX {quote(relation + ' by track')} ON {quoted}(track_id)")
+    for event in ("DELETE", "UPDATE"):  # what a DuckDB file cannot follow by watermark
+        connection.execute(
+            f"CREATE TRIGGER {quote(f'{relation} {event.lower()}')} AFTER {event} ON {quoted} BEGIN "
+            f"UPDATE tracked_tables SET changes = changes + 1 WHERE relation = {literal(relation)}; END"
+        )
+    connection.execute(schema.insert("tracked_tables"), (name, relation, 0))
+    connection.executemany(
+        schema.insert("tracked_columns"), [(relation, column, column, kind) for column, kind in OWN.items()]
+    )
+    return Table(name, relation, {column: (column, kind) for column, kind in OWN.items()})
+
+
+def _free_relation(connection: apsw.Connection, name: str) -> str:
+    """What the table is called in SQL: its own name unless that is taken or means something."""
+    taken = {str(row[0]).lower() for row in connection.execute("SELECT name FROM sqlite_master")}
+    taken |= {"predictions", "metrics", *schema.TABLES}
+    lower = name.lower()
+    if lower not in taken and not lower.startswith(("sqlite_", "tracked_")):
+        return name
+    return schema.distinct(f"tracked_{name}", taken)
+
+
+def _add_columns(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> None:
+    taken = {column.lower() for column, _ in table.columns.values()} | {"seq"}
+    changed = False
+    for row in rows:
+        for key, (kind, _) in row.items():
+            old = table.columns.get(key)
+            if old is None:
+                column = schema.distinct(key, taken)
+                connection.execute(f"ALTER TABLE {quote(table.relation)} ADD COLUMN {quote(column)}")
+                connection.execute(schema.insert("tracked_columns"), (table.relation, key, column, kind))
+                table.columns[key] = (column, kind)
+                changed = True
+            elif (wide := widest(old[1], kind)) != old[1]:
+                connection.execute(
+                    "UPDATE tracked_columns SET type = ? WHERE relation = ? AND key = ?", (wide, table.relation, key)
+                )
+                table.columns[key] = (old[0], wide)
+                changed = True
+    if changed and table.name in JOINED:
+        sqlite.make_views(connection)
+
+
+def cells_of(table: Table | None, row: Mapping[str, Any]) -> dict[str, Cell]:
+    """A row of a user as cells; keys that no column can be made for are kept together as JSON."""
+    found: dict[str, Cell] = {}
+    more: dict[str, Any] = {}
+    known = table.columns if table is not None else {}
+    room = MOST_COLUMNS - len(known)
+    for given, value in row.items():
+        key = given if type(given) is str else str(given)
+        if key not in known:
+            room -= 1
+            if room < 0 or not key.strip() or "\0" in key or len(key) > schema.LONGEST_NAME:
+                more[key] = value
+                continue
+        found[storable(key)] = value if type(value) is Cell else cell(value)
+    if more:
+        found[MORE] = cell({key: value[1] if type(value) is Cell else value for key, value in more.items()})
+    return found
+
+
+def new_row_id() -> str:
+    """A name for a row that no other row has, in whatever store."""
+    return secrets.token_hex(8)
+
+
+def tables(connection: apsw.Connection) -> Iterator[Table]:
+    for name in names(connection):
+        table = find(connection, name)
+        if table is not None:
+            yield table
+
+
+def delete(connection: apsw.Connection, track_id: str, only: str | None = None) -> dict[str, int]:
+    """Remove what was written under this name: how many rows of which table."""
+    removed: dict[str, int] = {}
+    for table in tables(connection):
+        if only is None or table.name == only:
+            connection.execute(f"DELETE FROM {quote(table.relation)} WHERE track_id = ?", (track_id,))
+            if connection.changes():
+                removed[table.name] = connection.changes()
+    return removed
+
+
+def has_row(connection: apsw.Connection, name: str, row_id: str) -> bool:
+    table = find(connection, name)
+    return table is not None and bool(
+        connection.execute(f"SELECT 1 FROM {quote(table.relation)} WHERE row_id = ?", (row_id,)).fetchall()
+    )
+
+
+def is_taken(connection: apsw.Connection, track_id: str) -> bool:
+    """Whether something was written under this name, or a run is called so."""
+    asked = ["SELECT 1 FROM runs WHERE run = ?1"]
+    for (relation,) in connection.execute("SELECT relation FROM tracked_tables"):
+        asked.append(f"SELECT 1 FROM {quote(str(relation))} WHERE track_id = ?1")
+    return bool(connection.execute(" UNION ALL ".join(asked), (track_id,)).fetchall())

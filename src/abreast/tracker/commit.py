@@ -1,0 +1,55 @@
+"""The commit of the code that runs, and whether files differ from it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from typing import NamedTuple
+
+
+class Commit(NamedTuple):
+    """As `git rev-parse --short HEAD` says it; None where there is no repository."""
+
+    code_commit: str | None
+    code_dirty: bool | None
+
+
+def commit() -> Commit:
+    """Of the folder this process works in. Git is asked again only when its own files changed."""
+    folder = os.getcwd()  # noqa: PTH109 - a plain text is what is wanted
+    return _commit(folder, _state(folder))
+
+
+@functools.lru_cache(maxsize=16)
+def _commit(folder: str, _state: tuple[int, ...]) -> Commit:
+    found = _git(folder, "rev-parse", "--short", "HEAD")
+    if not found:
+        return Commit(None, None)
+    return Commit(found, bool(_git(folder, "status", "--porcelain", "--untracked-files=no")))
+
+
+def _state(folder: str) -> tuple[int, ...]:
+    """When the files were written that change with a commit, a checkout or an add."""
+    place = _git_folder(folder)
+    return tuple(_written(f"{place}/{name}") for name in ("HEAD", "index", "logs/HEAD")) if place else ()
+
+
+@functools.lru_cache(maxsize=16)
+def _git_folder(folder: str) -> str | None:
+    return _git(folder, "rev-parse", "--absolute-git-dir")
+
+
+def _written(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 - of every new tracker
+    except OSError:
+        return 0
+
+
+def _git(folder: str, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,221 @@
+"""The way of a process's rows into a store.
+
+A call of `write` returns when its rows are committed: every reader sees them, in whatever process, and they survive the
+end of this one however it ends. A thread then takes all that was committed to the disk itself, over and over while
+there is something new, so that what a power cut could take is the last few milliseconds; `flush` waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from abreast.errors import StoreError
+from abreast.store import Store, open_store, sqlite, tracked
+from abreast.tracker.process import Shared
+
+_sync = getattr(os, "fdatasync", os.fsync)
+FOLLOW_S = 0.5  # how far a DuckDB file is behind, at most, while rows come
+
+
+class Journal:
+    """One store as this process writes it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._connection = sqlite.open_for_writing(store.journal)
+        self._connection.execute("PRAGMA synchronous=NORMAL")  # see above: the disk is waited for elsewhere
+        self._connection.set_busy_handler(_wait_for_others)
+        self._file = _identity(store.journal)
+        self._lock = threading.Lock()
+        self._known: dict[str, tracked.Table] = {}
+        self._disk = _Disk(store.journal.with_name(store.journal.name + "-wal"))
+        self._follower = _Follower(store) if store.engine == "duckdb" else None
+
+    def is_current(self) -> bool:
+        return _identity(self.store.journal) == self._file
+
+    def write(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Commit these rows, all or none."""
+        with self._lock, sqlite.explained(self.store.journal):
+            cells = [tracked.cells_of(self._known.get(table), row) for row in rows]
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                tracked.insert(self._connection, self._known, table, cells)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._known.clear()
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        self._disk.written()
+        if self._follower is not None:
+            self._follower.written()
+
+    def has(self, table: str, row_id: str) -> bool:
+        """Whether the row is still there."""
+        with self._lock, sqlite.explained(self.store.journal):
+            return tracked.has_row(self._connection, table, row_id)
+
+    def is_taken(self, track_id: str) -> bool:
+        with self._lock, sqlite.explained(self.store.journal):
+            return tracked.is_taken(self._connection, track_id)
+
+    def note_cache(self, folder: Path) -> None:
+        """Remember where results of this store are cached, for who deletes rows."""
+        path = os.path.relpath(folder.resolve(), self.store.path.resolve().parent)
+        with self._lock, sqlite.explained(self.store.journal):
+            self._connection.execute("INSERT OR IGNORE INTO tracked_caches (path) VALUES (?)", (path,))
+
+    def flush(self) -> None:
+        """Wait until everything that was written is on the disk."""
+        self._disk.wait()
+
+    def follow(self) -> None:
+        """Bring a DuckDB file up to date now; if somebody has it open, that is made up for later."""
+        if self._follower is not None:
+            self._follower.catch_up()
+
+    def close(self) -> None:
+        try:
+            self._disk.close()
+        finally:
+            if self._follower is not None:
+                self._follower.close()
+            with self._lock, suppress(apsw.Error):
+                self._connection.close()
+
+
+def _wait_for_others(prior: int) -> bool:
+    """Called while another process writes. SQLite's own waiting grows to a tenth of a second, which starves some."""
+    time.sleep(0.0002 if prior < 20 else 0.002)
+    return prior < sqlite.BUSY_MS // 2
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class _Disk:
+    """Takes the log of a store to the disk, in a thread of its own, as often as something new is in it."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._state = threading.Condition()
+        self._written = self._safe = 0
+        self._failure: OSError | None = None
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def written(self) -> None:
+        with self._state:
+            self._written += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="abreast-disk", daemon=True)
+                self._thread.start()
+            self._state.notify_all()
+
+    def wait(self) -> None:
+        with self._state:
+            aim = self._written
+            self._state.wait_for(lambda: self._safe >= aim or self._failure is not None)
+            if self._failure is not None:
+                raise StoreError(f"{self._log}: the disk reports an error ({self._failure})", "check the disk")
+
+    def close(self) -> None:
+        self.wait()
+        with self._state:
+            self._closing = True
+            self._state.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        handle = os.open(self._log, os.O_RDONLY)
+        try:
+            while True:
+                with self._state:
+                    self._state.wait_for(lambda: self._written > self._safe or self._closing)
+                    aim = self._written
+                    if aim == self._safe:
+                        return
+                _sync(handle)
+                with self._state:
+                    self._safe = aim
+                    self._state.notify_all()
+        except OSError as error:
+            with self._state:
+                self._failure = error
+                self._state.notify_all()
+        finally:
+            os.close(handle)
+
+
+class _Follower:
+    """Lets a DuckDB file follow its journal while rows come."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._one_at_a_time = threading.Lock()
+        self._new = threading.Event()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="abreast-duckdb", daemon=True)
+        self._thread.start()
+
+    def written(self) -> None:
+        if not self._new.is_set():
+            self._new.set()
+
+    def catch_up(self) -> None:
+        with self._one_at_a_time:
+            if self._new.is_set():
+                self._new.clear()
+                try:
+                    self._store.materialise()
+                except StoreError:  # somebody has the file open: the next round, or the next look, makes up for it
+                    self._new.set()
+
+    def _work(self) -> None:
+        while not self._closing.is_set():
+            self._new.wait()
+            began = time.monotonic()
+            if not self._closing.is_set():
+                self.catch_up()
+            self._closing.wait(max(FOLLOW_S, 4 * (time.monotonic() - began)))  # a fifth of the time at most
+
+    def close(self) -> None:
+        self._closing.set()
+        pending = self._new.is_set()
+        self._new.set()
+        self._thread.join()
+        if pending:
+            self.catch_up()
+
+
+_journals: Shared[Journal] = Shared()
+
+
+def opened(db: str | os.PathLike[str], engine: str | None = None) -> Journal:
+    """The journal of this store; made with the store if it is not there."""
+    path = os.path.abspath(db)  # noqa: PTH100 - twice as fast as a Path, and this is done for each tracker
+    journal = _journals.get(path, lambda: Journal(_store(db, engine)))
+    if engine is not None and engine != journal.store.engine:
+        open_store(os.fspath(db), engine)  # says what is wrong
+    return journal
+
+
+def _store(db: str | os.PathLike[str], engine: str | None) -> Store:
+    store = open_store(os.fspath(db), engine)
+    store.exists()  # refuses files of others
+    return store

@@ -1,0 +1,65 @@
+"""What a process has open: one of each, shared by all its threads, never by a process that was forked from it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import util
+from typing import Generic, Protocol, TypeVar
+
+from abreast.errors import AbreastError
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+    def is_current(self) -> bool:
+        """Whether what was opened is still what its path names."""
+
+
+Open = TypeVar("Open", bound=Closable)
+
+
+class Shared(Generic[Open]):
+    """Things by name, opened once and closed when the process ends, however it was started."""
+
+    def __init__(self) -> None:
+        self._inherited: list[object] = []
+        self._start()
+        os.register_at_fork(after_in_child=self._forget)
+        atexit.register(self.close)
+
+    def _start(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[str, Open] = {}
+
+    def _forget(self) -> None:
+        """In a forked process: a connection to SQLite must neither be used here nor closed."""
+        self._inherited.append(self._open)
+        self._start()
+
+    def get(self, name: str, make: Callable[[], Open]) -> Open:
+        found = self._open.get(name)
+        if found is not None and found.is_current():
+            return found
+        with self._lock:
+            found = self._open.get(name)
+            if found is None or not found.is_current():
+                if found is not None:
+                    with suppress(AbreastError):  # its file is gone
+                        found.close()
+                made = make()
+                if not self._open:  # workers of multiprocessing do not run what atexit knows
+                    util.Finalize(self, self.close, exitpriority=5)
+                found = self._open[name] = made
+            return found
+
+    def close(self) -> None:
+        with self._lock:
+            for each in self._open.values():
+                with suppress(AbreastError):
+                    each.close()
+            self._open.clear()

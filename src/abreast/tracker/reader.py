@@ -1,0 +1,164 @@
+"""`Reader`: rows of any table as a data frame, as soon as they are written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from abreast.errors import BadInput
+from abreast.store import open_store, tables
+from abreast.store.cached import FILE, Hit
+from abreast.store.tables import ALL, Condition, Frame
+from abreast.store.tracked import plain_name
+from abreast.tracker import cache as caches
+
+
+class Reader:
+    """The rows of one table. The engine is found out; a row can be read as soon as it was acknowledged."""
+
+    def __init__(
+        self, db: str | os.PathLike[str] = "results.db", engine: str | None = None, table: str = "predictions"
+    ) -> None:
+        self.table = plain_name(table)
+        self._store = open_store(os.fspath(db), engine)
+
+    @property
+    def db(self) -> Path:
+        return self._store.path
+
+    @property
+    def engine(self) -> str:
+        return self._store.engine
+
+    def __repr__(self) -> str:
+        return f"Reader({str(self.db)!r}, table={self.table!r})"
+
+    def __len__(self) -> int:
+        return self.count()
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the table."""
+        return list(self._read(first=0).columns)
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The columns with the type of their values: boolean, integer, real, text, json, datetime, blob."""
+        return dict(self._read(first=0).types)
+
+    def tables(self) -> list[str]:
+        """Every table that can be read here."""
+        with self._store as store:
+            return tables.names(store)
+
+    def to_df(
+        self, track_id: str | None = None, head: int | None = None, tail: int | None = None, library: str | None = None
+    ) -> Any:
+        """Rows in the order they were written: all, those of one tracker or run, the first or the last so many.
+
+        A frame of pandas, or where only polars is installed (or `library="polars"`), of polars.
+        """
+        condition = ALL if track_id is None else self._of(track_id)
+        return _data_frame(self._read(condition, head, tail), library)
+
+    def head(self, n: int = 5) -> Any:
+        """The first rows."""
+        return self.to_df(head=n)
+
+    def tail(self, n: int = 5) -> Any:
+        """The last rows, the newest last."""
+        return self.to_df(tail=n)
+
+    def latest(self) -> Any:
+        """The rows of the tracker, or the run, that wrote last."""
+        last = self._read(last=1).columns.get(self._who())
+        return self.to_df(track_id=last[0]) if last else self.to_df(head=0)
+
+    def where(self, condition: str = "", /, *values: Any, **equal: Any) -> Any:
+        """Rows for which a condition in SQL holds, and columns have these values: `where("score > ?", 0.5, model="a")`.
+
+        A list stands for any of its values, None for NULL.
+        """
+        parts = [f"({condition})"] if condition.strip() else []
+        given = list(values)
+        for name, value in equal.items():
+            several = isinstance(value, list | tuple | set | frozenset)
+            parts.append(f"{{{name}}} IN ({', '.join('?' * len(value))})" if several else f"{{{name}}} IS ?")
+            given.extend(value if several else [value])
+        asked = Condition(" AND ".join(parts) or "1", tuple(given), tuple(equal))
+        return _data_frame(self._read(asked))
+
+    def count(self, track_id: str | None = None) -> int:
+        """How many rows there are, of one tracker or of all."""
+        with self._store as store:
+            return tables.count(store, self.table, ALL if track_id is None else self._of(track_id))
+
+    def delete_run(self, track_id: str) -> int:
+        """Remove the rows of a tracker in all tables, with what is cached of them; how many rows that were."""
+        with self._store as store:
+            return sum(tables.delete(store, track_id).values())
+
+    @staticmethod
+    def read_cache(cache: str | os.PathLike[str], key: str) -> dict[str, Any] | None:
+        """A cached result by its key: {"result": ..., "cache": track_id, "row": row_id}; None if there is none."""
+        hit = caches.opened(cache).get(key) if (Path(cache) / FILE).is_file() else None
+        return _told(hit) if hit is not None else None
+
+    @staticmethod
+    def scan_cache(cache: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every key in a cache, with what `read_cache` says of it."""
+        if (Path(cache) / FILE).is_file():
+            for key, hit in caches.opened(cache).entries():
+                yield key, _told(hit)
+
+    def _who(self) -> str:
+        columns = self.columns
+        return next(name for name in ("track_id", "run", columns[0]) if name in columns)
+
+    def _of(self, track_id: str) -> Condition:
+        who = self._who()
+        return Condition(f"{{{who}}} = ?", (track_id,), (who,))
+
+    def _read(self, condition: Condition = ALL, first: int | None = None, last: int | None = None) -> Frame:
+        with self._store as store:
+            return tables.read(store, self.table, condition, first, last)
+
+
+def _told(hit: Hit) -> dict[str, Any]:
+    return {"result": hit.result, "cache": hit.track_id, "row": hit.row_id}
+
+
+def _data_frame(frame: Frame, library: str | None = None) -> Any:
+    chosen = library or _installed()
+    if chosen == "polars":
+        import polars
+
+        return polars.DataFrame({key: list(column) for key, column in frame.columns.items()}, strict=False)
+    if chosen != "pandas":
+        raise BadInput(f"to_df: {chosen!r} is not a library for data frames", "write pandas or polars")
+    import pandas
+
+    return pandas.DataFrame({key: _series(pandas, frame.types[key], column) for key, column in frame.columns.items()})
+
+
+def _installed() -> str:
+    from importlib.util import find_spec
+
+    for name in ("pandas", "polars"):
+        if find_spec(name) is not None:
+            return name
+    raise BadInput("to_df needs pandas or polars", "pip install pandas")
+
+
+_NULLABLE = {"integer": "Int64", "boolean": "boolean"}
+
+
+def _series(pandas: Any, kind: str, column: Any) -> Any:
+    """Whole numbers stay whole and truths stay truths, also where some are missing."""
+    if kind in _NULLABLE and None in column:
+        return pandas.array(list(column), dtype=_NULLABLE[kind])
+    if kind == "json":
+        return pandas.Series(list(column), dtype=object)
+    return list(column)

@@ -1,0 +1,41 @@
+"""What a call took of the machine: CPU time of the process, and its memory while the call ran."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import psutil
+
+SAMPLE_S = 0.02
+
+
+class Watch:
+    """From its making to `stop`. The process is one: of several calls at a time each sees what all of them take."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self._cpu = time.process_time()
+        self._before = self._peak = self._memory()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="abreast-resources", daemon=True)
+        self._thread.start()
+
+    def _memory(self) -> int:
+        return int(self._process.memory_info().rss)
+
+    def _sample(self) -> None:
+        while not self._done.wait(SAMPLE_S):
+            self._peak = max(self._peak, self._memory())
+
+    def stop(self) -> dict[str, Any]:
+        """Seconds of CPU, the most memory seen and how much more there is than before, in MB."""
+        self._done.set()
+        self._thread.join()
+        now = self._memory()
+        return {
+            "cpu_s": time.process_time() - self._cpu,
+            "memory_peak_mb": max(self._peak, now) / 1e6,
+            "memory_grown_mb": (now - self._before) / 1e6,
+        }

@@ -1,0 +1,333 @@
+"""`Tracker`: calls of the user's own functions as rows."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import inspect
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from abreast.errors import BadInput
+from abreast.plan.names import new_name
+from abreast.store.cached import Cache, Hit, relative
+from abreast.store.cells import Cell
+from abreast.store.rows import ERROR_LIMIT
+from abreast.store.tracked import new_row_id, plain_name
+from abreast.tracker import cache as caches
+from abreast.tracker import journal as journals
+from abreast.tracker.arguments import unpacked
+from abreast.tracker.commit import Commit, commit
+
+if TYPE_CHECKING:
+    from abreast.tracker.reader import Reader
+
+OF_THE_ROW = ("row_id", "track_id")  # whatever a user gives under these names is kept under another
+OF_THE_CALL = (*OF_THE_ROW, "timestamp", "function_name", "function_time", "cache", "cache_row", "traceback")
+LOOK_AGAIN = datetime.timedelta(seconds=1)  # after the commit of the code
+DETAIL = 8_000  # characters kept of a traceback
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call before it is made: what it is, and its arguments as they were then."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    arguments: dict[str, Cell]
+    params: Mapping[str, Any]
+    key: str | None
+    raises: bool
+
+
+class Tracker:
+    """Writes a row for every call and every dictionary, into a table of a store.
+
+    All trackers of a process share one way into a store, so one for each call or thread costs next to nothing.
+    """
+
+    def __init__(
+        self,
+        db: str | os.PathLike[str] = "results.db",
+        engine: str | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        table: str = "predictions",
+        params: Mapping[str, Any] | None = None,
+        *,
+        track_id: str | None = None,
+        raise_on_error: bool = False,
+        resources: bool = False,
+    ) -> None:
+        self.table = plain_name(table)
+        self.params: dict[str, Any] = _mapping("params", params)
+        self.raise_on_error = raise_on_error
+        self.resources = resources
+        self.latest: dict[str, Any] = {}
+        self._looked_at, self._commit = datetime.datetime.min, Commit(None, None)
+        self._journal = journals.opened(db, engine)
+        self._db = db
+        self._engine = self._journal.store.engine
+        self._cache: Cache | None = None
+        if cache is not None:
+            self._cache = caches.opened(cache)
+            self._journal.note_cache(self._cache.folder)
+        self.track_id = _checked_name(track_id) if track_id is not None else self._new_name()
+
+    @property
+    def db(self) -> Path:
+        return self._journal.store.path
+
+    @property
+    def engine(self) -> str:
+        return self._engine
+
+    def __repr__(self) -> str:
+        return f"Tracker({str(self.db)!r}, table={self.table!r}, track_id={self.track_id!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.flush()
+
+    def __len__(self) -> int:
+        """How many rows this tracker wrote into its table."""
+        return self._reader().count(self.track_id)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def track(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        *,
+        cache_force: bool = False,
+        raise_on_error: bool | None = None,
+    ) -> Any:
+        """Call the function, store a row, and return what it returned; `{"error": ...}` if it raised.
+
+        Of an async function the result is awaited: `await tracker.track(function, args=[...])`.
+        """
+        call = self._call(function, args, kwargs, params, raise_on_error)
+        if inspect.iscoroutinefunction(function):
+            return self._track_async(call, cache_force)
+        hit = self._found(call, cache_force)
+        if hit is not None:
+            return self._store_hit(call, hit)
+        watch = self._watch()
+        began = time.perf_counter()
+        try:
+            returned = function(*call.args, **call.kwargs)
+        except BaseException as error:  # noqa: BLE001 - stored, and then raised or told
+            return self._store_failure(call, error, time.perf_counter() - began, watch)
+        return self._store_result(call, returned, time.perf_counter() - began, watch)
+
+    async def _track_async(self, call: _Call, cache_force: bool) -> Any:
+        hit = self._found(call, cache_force)
+        if hit is not None:
+            return self._store_hit(call, hit)
+        watch = self._watch()
+        began = time.perf_counter()
+        try:
+            returned = await call.function(*call.args, **call.kwargs)
+        except BaseException as error:  # noqa: BLE001 - stored, and then raised or told
+            return self._store_failure(call, error, time.perf_counter() - began, watch)
+        return self._store_result(call, returned, time.perf_counter() - began, watch)
+
+    def wrap(self, function: Any = None, params: Mapping[str, Any] | None = None) -> Any:
+        """A decorator: `@tracker.wrap` or `@tracker.wrap(params={...})`. Every call is tracked."""
+        if isinstance(function, Mapping) and params is None:
+            function, params = None, function
+        if function is None:
+            return functools.partial(self.wrap, params=params)
+        wrapped = function
+
+        @functools.wraps(wrapped)
+        def tracked(*args: Any, **kwargs: Any) -> Any:
+            return self.track(wrapped, args, kwargs, params)
+
+        return tracked
+
+    def log(self, data: Mapping[str, Any], table: str | None = None) -> dict[str, Any]:
+        """Store a dictionary as a row, into this tracker's table or another one; the row as it was stored."""
+        return self.log_batch([data], table)[0]
+
+    def log_batch(self, data: Iterable[Mapping[str, Any]], table: str | None = None) -> list[dict[str, Any]]:
+        """Store dictionaries as rows: all of them, or none."""
+        rows = []
+        for values in data:
+            row = self._own_columns()
+            given = {**self.params, **_mapping("log", values)}
+            row |= {f"result_{key}" if key in OF_THE_ROW else key: value for key, value in given.items()}
+            rows.append(row)
+        if rows:
+            self._write(rows, self.table if table is None else plain_name(table))
+        return rows
+
+    def flush(self) -> None:
+        """Wait until every row is on the disk, and a DuckDB file has it too."""
+        self._journal.flush()
+        self._journal.follow()
+
+    close = flush
+
+    def delete(self, track_id: str) -> int:
+        """Remove what was written under a name, in all tables, with what is cached of it; how many rows that were."""
+        return self._reader().delete_run(track_id)
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Columns that every later row gets."""
+        self.params |= _mapping("params", params)
+
+    def set_param(self, key: str, value: Any) -> None:
+        self.set_params({key: value})
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def to_df(self, all: bool = False) -> Any:
+        """The rows of this tracker in its table, or with `all` those of all trackers."""
+        return self._reader().to_df(track_id=None if all else self.track_id)
+
+    def head(self, n: int = 5) -> Any:
+        return self.to_df().head(n)
+
+    def tail(self, n: int = 5) -> Any:
+        return self.to_df().tail(n)
+
+    def _reader(self) -> Reader:
+        from abreast.tracker.reader import Reader
+
+        return Reader(self._db, table=self.table)
+
+    # -- one call --------------------------------------------------------------------------------------------------
+
+    def _call(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any] | None,
+        kwargs: Mapping[str, Any] | None,
+        params: Mapping[str, Any] | None,
+        raise_on_error: bool | None,
+    ) -> _Call:
+        if not callable(function):
+            raise BadInput(f"track: {function!r} is not a function", "write tracker.track(predict, args=[item])")
+        if isinstance(args, str | bytes | Mapping) or not isinstance(args, Sequence | None):
+            raise BadInput(f"track: args must be a list, got {type(args).__name__}", "write args=[item, params]")
+        given = tuple(args or ())
+        named = _mapping("kwargs", kwargs)
+        return _Call(
+            function,
+            given,
+            named,
+            unpacked(function, given, named),
+            {**self.params, **_mapping("params", params)},
+            caches.key_of(function, given, named) if self._cache is not None else None,
+            self.raise_on_error if raise_on_error is None else raise_on_error,
+        )
+
+    def _found(self, call: _Call, force: bool) -> Hit | None:
+        if self._cache is None or call.key is None or force:
+            return None
+        hit = self._cache.get(call.key)
+        if hit is None or hit.store != self._seen_from_cache() or self._journal.has(hit.table, hit.row_id):
+            return hit
+        self._cache.forget(call.key)  # its row was deleted
+        return None
+
+    def _seen_from_cache(self) -> str:
+        return relative(self.db, self._cache.folder) if self._cache is not None else ""
+
+    def _watch(self) -> Any:
+        if not self.resources:
+            return None
+        from abreast.tracker.resources import Watch
+
+        return Watch()
+
+    def _store_hit(self, call: _Call, hit: Hit) -> Any:
+        self._store(call, hit.result, {"cache": hit.track_id, "cache_row": hit.row_id})
+        return hit.result
+
+    def _store_failure(self, call: _Call, error: BaseException, seconds: float, watch: Any) -> dict[str, str]:
+        told = f"{type(error).__name__}: {error}"[:ERROR_LIMIT].removesuffix(": ")
+        detail = "".join(traceback.format_exception(error))[-DETAIL:]
+        taken = watch.stop() if watch is not None else {}
+        self._store(call, {"error": told}, {"function_time": seconds, "traceback": detail, **taken})
+        if call.raises or not isinstance(error, Exception):
+            raise error
+        return {"error": told}
+
+    def _store_result(self, call: _Call, returned: Any, seconds: float, watch: Any) -> Any:
+        taken = watch.stop() if watch is not None else {}
+        row_id = self._store(call, returned, {"function_time": seconds, **taken})
+        failed = isinstance(returned, Mapping) and returned.get("error")
+        if self._cache is not None and call.key is not None and not failed:
+            found = Hit(self.track_id, row_id, self._seen_from_cache(), self.table, returned)
+            self._cache.put(call.key, found)
+        return returned
+
+    def _store(self, call: _Call, returned: Any, own: Mapping[str, Any]) -> str:
+        row = {
+            **self._own_columns(),
+            "function_name": caches.name_of(call.function).rpartition(".")[2],
+            "function_time": None,
+            "cache": None,
+            "cache_row": None,
+            "error": None,
+            **own,
+        }
+        results = returned if isinstance(returned, Mapping) else {"function_result": returned}
+        for key, value in results.items():
+            row[f"result_{key}" if key in OF_THE_CALL else key] = value
+        row["error"] = row["error"] or None  # an empty text is no error
+        for prefix, columns in (("params", call.params), ("arg", call.arguments)):
+            for key, value in columns.items():
+                row[f"{prefix}_{key}" if key in row else key] = value
+        self._write([row], self.table)
+        return str(row["row_id"])
+
+    def _own_columns(self) -> dict[str, Any]:
+        now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+        if now - self._looked_at > LOOK_AGAIN:
+            self._looked_at, self._commit = now, commit()
+        return {
+            "row_id": new_row_id(),
+            "track_id": self.track_id,
+            "timestamp": now.isoformat(" ", "microseconds"),
+            "code_commit": self._commit.code_commit,
+            "code_dirty": self._commit.code_dirty,
+        }
+
+    def _write(self, rows: Sequence[Mapping[str, Any]], table: str) -> None:
+        if not self._journal.is_current():  # its file was removed, or another put in its place
+            self._journal = journals.opened(self._db, self._engine)
+        self._journal.write(table, rows)
+        self.latest = dict(rows[-1])
+
+    def _new_name(self) -> str:
+        while True:
+            name = new_name(())
+            if not self._journal.is_taken(name):
+                return name
+
+
+def _mapping(what: str, given: Any) -> dict[str, Any]:
+    if given is None and what != "log":
+        return {}
+    if not isinstance(given, Mapping):
+        raise BadInput(f"{what}: a dictionary is needed, got {type(given).__name__}", 'write {"name": value}')
+    return {key if isinstance(key, str) else str(key): value for key, value in given.items()}
+
+
+def _checked_name(track_id: Any) -> str:
+    if not isinstance(track_id, str) or not track_id.strip() or "\0" in track_id:
+        raise BadInput(f"track_id {track_id!r}: must be a text", 'write such as track_id="brave-otter-4821"')
+    return track_id
