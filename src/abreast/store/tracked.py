@@ -10,7 +10,8 @@ threads or processes that meet the same new key at the same moment agree.
 
 from __future__ import annotations
 
-import secrets
+import os
+import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -96,6 +97,18 @@ def listed(connection: apsw.Connection) -> list[Listed]:
 
 
 # -- writing: inside a transaction ---------------------------------------------------------------------------------
+
+
+def insert_one(connection: apsw.Connection, known: Mapping[str, Table], name: str, row: Mapping[str, Cell]) -> bool:
+    """Add a row, in a transaction of its own, if all it needs is known to be there; else it is not added."""
+    table = known.get(name)
+    if table is None or not _fits(table, (row,)):
+        return False
+    try:
+        _insert(connection, table, (row,))
+    except apsw.SQLError:  # somebody renamed a column since
+        return False
+    return True
 
 
 def insert(connection: apsw.Connection, known: dict[str, Table], name: str, rows: Sequence[Mapping[str, Cell]]) -> None:
@@ -209,7 +222,11 @@ def cells_of(table: Table | None, row: Mapping[str, Any]) -> dict[str, Cell]:
 
 def new_row_id() -> str:
     """A name for a row that no other row has, in whatever store."""
-    return secrets.token_hex(8)
+    return f"{_chance.getrandbits(64):016x}"
+
+
+_chance = random.Random()  # of its own: who seeds the one of all must not get the same names again
+os.register_at_fork(after_in_child=_chance.seed)
 
 
 def tables(connection: apsw.Connection) -> Iterator[Table]:

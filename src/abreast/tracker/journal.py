@@ -19,9 +19,11 @@ import apsw
 
 from abreast.errors import StoreError
 from abreast.store import Store, open_store, sqlite, tracked
+from abreast.store.cells import Cell
 from abreast.tracker.process import Shared
 
 _sync = getattr(os, "fdatasync", os.fsync)
+REST_S = 0.005  # between two times the disk is asked, unless somebody waits
 FOLLOW_S = 0.5  # how far a DuckDB file is behind, at most, while rows come
 
 
@@ -32,6 +34,7 @@ class Journal:
         self.store = store
         self._connection = sqlite.open_for_writing(store.journal)
         self._connection.execute("PRAGMA synchronous=NORMAL")  # see above: the disk is waited for elsewhere
+        self._connection.execute("PRAGMA wal_autocheckpoint=4000")
         self._connection.set_busy_handler(_wait_for_others)
         self._file = _identity(store.journal)
         self._lock = threading.Lock()
@@ -46,18 +49,22 @@ class Journal:
         """Commit these rows, all or none."""
         with self._lock, sqlite.explained(self.store.journal):
             cells = [tracked.cells_of(self._known.get(table), row) for row in rows]
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                tracked.insert(self._connection, self._known, table, cells)
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._known.clear()
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+            if len(cells) > 1 or not tracked.insert_one(self._connection, self._known, table, cells[0]):
+                self._write(table, cells)
         self._disk.written()
         if self._follower is not None:
             self._follower.written()
+
+    def _write(self, table: str, cells: Sequence[Mapping[str, Cell]]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            tracked.insert(self._connection, self._known, table, cells)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._known.clear()
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
 
     def has(self, table: str, row_id: str) -> bool:
         """Whether the row is still there."""
@@ -113,9 +120,9 @@ class _Disk:
     def __init__(self, log: Path) -> None:
         self._log = log
         self._state = threading.Condition()
-        self._written = self._safe = 0
+        self._written = self._safe = self._waiting = 0
         self._failure: OSError | None = None
-        self._closing = False
+        self._closing = self._idle = False
         self._thread: threading.Thread | None = None
 
     def written(self) -> None:
@@ -124,12 +131,16 @@ class _Disk:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="abreast-disk", daemon=True)
                 self._thread.start()
-            self._state.notify_all()
+            if self._idle:
+                self._state.notify_all()
 
     def wait(self) -> None:
         with self._state:
             aim = self._written
+            self._waiting += 1
+            self._state.notify_all()
             self._state.wait_for(lambda: self._safe >= aim or self._failure is not None)
+            self._waiting -= 1
             if self._failure is not None:
                 raise StoreError(f"{self._log}: the disk reports an error ({self._failure})", "check the disk")
 
@@ -146,7 +157,9 @@ class _Disk:
         try:
             while True:
                 with self._state:
+                    self._idle = True
                     self._state.wait_for(lambda: self._written > self._safe or self._closing)
+                    self._idle = False
                     aim = self._written
                     if aim == self._safe:
                         return
@@ -154,6 +167,8 @@ class _Disk:
                 with self._state:
                     self._safe = aim
                     self._state.notify_all()
+                    if not self._waiting:  # nobody waits: rows that come meanwhile are taken together
+                        self._state.wait_for(lambda: self._waiting or self._closing, REST_S)
         except OSError as error:
             with self._state:
                 self._failure = error
