@@ -28,6 +28,7 @@ from abreast.store.rows import storable
 OWN = {"row_id": "text", "track_id": "text", "timestamp": "text"}  # the columns that every such table has
 MOST_COLUMNS = 1_900  # SQLite allows 2,000; keys beyond are kept together, as JSON, in the column MORE
 MORE = "more_columns"
+_MEANT = {"seq", "rowid", "oid", "_rowid_"}  # SQLite's own words for a row's number
 
 
 @dataclass(slots=True)
@@ -115,13 +116,11 @@ def insert(connection: apsw.Connection, known: dict[str, Table], name: str, rows
     """Add rows. `known` is what this process remembers of the tables; it is brought up to date where it must be."""
     table = known.get(name)
     if table is None or not _fits(table, rows):
-        table = known[name] = _made(connection, name)
-        _add_columns(connection, table, rows)
+        table = known[name] = _made(connection, name, rows)
     try:
         _insert(connection, table, rows)
     except apsw.SQLError:  # somebody renamed a column since
-        table = known[name] = _made(connection, name)
-        _add_columns(connection, table, rows)
+        table = known[name] = _made(connection, name, rows)
         _insert(connection, table, rows)
 
 
@@ -147,26 +146,35 @@ def _insert(connection: apsw.Connection, table: Table, rows: Sequence[Mapping[st
         connection.execute(statement, tuple([one.value for one in row.values()]))
 
 
-def _made(connection: apsw.Connection, name: str) -> Table:
-    """The table as it is now; made if it is not there."""
-    found = find(connection, name)
-    if found is not None:
-        return found
-    relation = _free_relation(connection, name)
-    quoted = quote(relation)
-    own = ", ".join(f"{column} TEXT" for column in OWN)
-    connection.execute(f"CREATE TABLE {quoted} (seq INTEGER PRIMARY KEY AUTOINCREMENT, {own}, UNIQUE(row_id))")
-    connection.execute(f"CREATE INDEX {quote(relation + ' by track')} ON {quoted}(track_id)")
+def _made(connection: apsw.Connection, name: str, rows: Sequence[Mapping[str, Cell]]) -> Table:
+    """The table as it is now, with every column these rows need."""
+    table = find(connection, name)
+    if table is None:
+        table = Table(name, _free_relation(connection, name))
+        _create(connection, table, rows)
+    _add_columns(connection, table, rows)
+    return table
+
+
+def _create(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> None:
+    """All columns at once: a thousand of them one by one take seconds."""
+    taken = {*_MEANT}
+    keys = dict.fromkeys([*OWN, *(key for row in rows for key in row)])
+    table.columns = {key: (schema.distinct(key, taken), OWN.get(key, "null")) for key in keys}
+    relation = quote(table.relation)
+    columns = ", ".join(quote(column) for column, _ in table.columns.values())
+    connection.execute(f"CREATE TABLE {relation} (seq INTEGER PRIMARY KEY AUTOINCREMENT, {columns}, UNIQUE(row_id))")
+    connection.execute(f"CREATE INDEX {quote(table.relation + ' by track')} ON {relation}(track_id)")
     for event in ("DELETE", "UPDATE"):  # what a DuckDB file cannot follow by watermark
         connection.execute(
-            f"CREATE TRIGGER {quote(f'{relation} {event.lower()}')} AFTER {event} ON {quoted} BEGIN "
-            f"UPDATE tracked_tables SET changes = changes + 1 WHERE relation = {literal(relation)}; END"
+            f"CREATE TRIGGER {quote(f'{table.relation} {event.lower()}')} AFTER {event} ON {relation} BEGIN "
+            f"UPDATE tracked_tables SET changes = changes + 1 WHERE relation = {literal(table.relation)}; END"
         )
-    connection.execute(schema.insert("tracked_tables"), (name, relation, 0))
+    connection.execute(schema.insert("tracked_tables"), (table.name, table.relation, 0))
     connection.executemany(
-        schema.insert("tracked_columns"), [(relation, column, column, kind) for column, kind in OWN.items()]
+        schema.insert("tracked_columns"),
+        [(table.relation, key, column, kind) for key, (column, kind) in table.columns.items()],
     )
-    return Table(name, relation, {column: (column, kind) for column, kind in OWN.items()})
 
 
 def _free_relation(connection: apsw.Connection, name: str) -> str:
@@ -180,7 +188,7 @@ def _free_relation(connection: apsw.Connection, name: str) -> str:
 
 
 def _add_columns(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> None:
-    taken = {column.lower() for column, _ in table.columns.values()} | {"seq"}
+    taken = {column.lower() for column, _ in table.columns.values()} | _MEANT
     changed = False
     for row in rows:
         for key, (kind, _) in row.items():

@@ -159,6 +159,6 @@ def _series(pandas: Any, kind: str, column: Any) -> Any:
     """Whole numbers stay whole and truths stay truths, also where some are missing."""
     if kind in _NULLABLE and None in column:
         return pandas.array(list(column), dtype=_NULLABLE[kind])
-    if kind == "json":
+    if kind == "json" or (kind != "real" and None in column):  # pandas would make a number of None
         return pandas.Series(list(column), dtype=object)
     return list(column)
