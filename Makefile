@@ -30,7 +30,12 @@ lint: $(VENV)/developer
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-bench: $(VENV)/developer
+$(VENV)/peers/ready: benchmarks/peers.txt $(VENV)/developer
+	@$(BIN)/python -m venv $(VENV)/peers
+	@$(VENV)/peers/bin/python -m pip --disable-pip-version-check --quiet install --requirement benchmarks/peers.txt
+	@touch $@
+
+bench: $(VENV)/developer $(VENV)/peers/ready
 	$(BIN)/python -m benchmarks
 
 clean:

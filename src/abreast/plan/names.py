@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
+import os
+import random
 from collections.abc import Container
 
 _ADJECTIVES = """
@@ -22,9 +23,13 @@ ADJECTIVES = tuple(_ADJECTIVES.split())
 ANIMALS = tuple(_ANIMALS.split())
 
 
+_chance = random.Random()  # of its own: who seeds the one of all must not get the same names again
+os.register_at_fork(after_in_child=_chance.seed)
+
+
 def new_name(taken: Container[str]) -> str:
     """A name that is not taken."""
     while True:
-        name = f"{secrets.choice(ADJECTIVES)}-{secrets.choice(ANIMALS)}-{secrets.randbelow(10_000):04d}"
+        name = f"{_chance.choice(ADJECTIVES)}-{_chance.choice(ANIMALS)}-{_chance.randrange(10_000):04d}"
         if name not in taken:
             return name

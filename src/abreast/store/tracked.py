@@ -149,10 +149,13 @@ def _insert(connection: apsw.Connection, table: Table, rows: Sequence[Mapping[st
 def _made(connection: apsw.Connection, name: str, rows: Sequence[Mapping[str, Cell]]) -> Table:
     """The table as it is now, with every column these rows need."""
     table = find(connection, name)
+    changed = table is None
     if table is None:
         table = Table(name, _free_relation(connection, name))
         _create(connection, table, rows)
-    _add_columns(connection, table, rows)
+    changed = _add_columns(connection, table, rows) or changed
+    if changed and name in JOINED:
+        sqlite.make_views(connection)
     return table
 
 
@@ -187,7 +190,8 @@ def _free_relation(connection: apsw.Connection, name: str) -> str:
     return schema.distinct(f"tracked_{name}", taken)
 
 
-def _add_columns(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> None:
+def _add_columns(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> bool:
+    """Whether a column came or became wider."""
     taken = {column.lower() for column, _ in table.columns.values()} | _MEANT
     changed = False
     for row in rows:
@@ -205,8 +209,7 @@ def _add_columns(connection: apsw.Connection, table: Table, rows: Iterable[Mappi
                 )
                 table.columns[key] = (old[0], wide)
                 changed = True
-    if changed and table.name in JOINED:
-        sqlite.make_views(connection)
+    return changed
 
 
 def cells_of(table: Table | None, row: Mapping[str, Any]) -> dict[str, Cell]:
@@ -262,9 +265,11 @@ def has_row(connection: apsw.Connection, name: str, row_id: str) -> bool:
     )
 
 
-def is_taken(connection: apsw.Connection, track_id: str) -> bool:
+def is_taken(connection: apsw.Connection, known: Mapping[str, Table], track_id: str) -> bool:
     """Whether something was written under this name, or a run is called so."""
+    relations = {table.relation for table in known.values()}
+    if not relations:
+        relations = {str(row[0]) for row in connection.execute("SELECT relation FROM tracked_tables")}
     asked = ["SELECT 1 FROM runs WHERE run = ?1"]
-    for (relation,) in connection.execute("SELECT relation FROM tracked_tables"):
-        asked.append(f"SELECT 1 FROM {quote(str(relation))} WHERE track_id = ?1")
+    asked += [f"SELECT 1 FROM {quote(relation)} WHERE track_id = ?1" for relation in sorted(relations)]
     return bool(connection.execute(" UNION ALL ".join(asked), (track_id,)).fetchall())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
+import time
 from typing import NamedTuple
 
 
@@ -17,8 +18,15 @@ class Commit(NamedTuple):
 
 def commit() -> Commit:
     """Of the folder this process works in. Git is asked again only when its own files changed."""
-    folder = os.getcwd()  # noqa: PTH109 - a plain text is what is wanted
-    return _commit(folder, _state(folder))
+    folder, now = os.getcwd(), time.monotonic()  # noqa: PTH109 - a plain text is what is wanted
+    known = _last.get(folder)
+    if known is None or now - known[0] > LOOK_AGAIN_S:
+        known = _last[folder] = (now, _commit(folder, _state(folder)))
+    return known[1]
+
+
+LOOK_AGAIN_S = 1.0
+_last: dict[str, tuple[float, Commit]] = {}
 
 
 @functools.lru_cache(maxsize=16)

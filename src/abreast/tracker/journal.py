@@ -39,6 +39,8 @@ class Journal:
         self._file = _identity(store.journal)
         self._lock = threading.Lock()
         self._known: dict[str, tracked.Table] = {}
+        self._caches: set[Path] = set()
+        self._names: set[str] = set()  # that trackers of this process have
         self._disk = _Disk(store.journal.with_name(store.journal.name + "-wal"))
         self._follower = _Follower(store) if store.engine == "duckdb" else None
 
@@ -71,12 +73,19 @@ class Journal:
         with self._lock, sqlite.explained(self.store.journal):
             return tracked.has_row(self._connection, table, row_id)
 
-    def is_taken(self, track_id: str) -> bool:
+    def take(self, track_id: str) -> bool:
+        """Whether nothing has this name yet, here or in the store; now something has."""
         with self._lock, sqlite.explained(self.store.journal):
-            return tracked.is_taken(self._connection, track_id)
+            if track_id in self._names or tracked.is_taken(self._connection, self._known, track_id):
+                return False
+            self._names.add(track_id)
+            return True
 
     def note_cache(self, folder: Path) -> None:
         """Remember where results of this store are cached, for who deletes rows."""
+        if folder in self._caches:
+            return
+        self._caches.add(folder)
         path = os.path.relpath(folder.resolve(), self.store.path.resolve().parent)
         with self._lock, sqlite.explained(self.store.journal):
             self._connection.execute("INSERT OR IGNORE INTO tracked_caches (path) VALUES (?)", (path,))
@@ -221,10 +230,10 @@ class _Follower:
 _journals: Shared[Journal] = Shared()
 
 
-def opened(db: str | os.PathLike[str], engine: str | None = None) -> Journal:
-    """The journal of this store; made with the store if it is not there."""
+def opened(db: str | os.PathLike[str], engine: str | None = None, checked: bool = True) -> Journal:
+    """The journal of this store; made with the store if it is not there. `checked` is for who writes."""
     path = os.path.abspath(db)  # noqa: PTH100 - twice as fast as a Path, and this is done for each tracker
-    journal = _journals.get(path, lambda: Journal(_store(db, engine)))
+    journal = _journals.get(path, lambda: Journal(_store(db, engine)), checked)
     if engine is not None and engine != journal.store.engine:
         open_store(os.fspath(db), engine)  # says what is wrong
     return journal

@@ -41,9 +41,10 @@ class Shared(Generic[Open]):
         self._inherited.append(self._open)
         self._start()
 
-    def get(self, name: str, make: Callable[[], Open]) -> Open:
+    def get(self, name: str, make: Callable[[], Open], checked: bool = True) -> Open:
+        """`checked`: not if the file was removed, or another put in its place."""
         found = self._open.get(name)
-        if found is not None and found.is_current():
+        if found is not None and (not checked or found.is_current()):
             return found
         with self._lock:
             found = self._open.get(name)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import numpy
 
 from abreast.errors import BadInput
 from abreast.store import open_store, tables
@@ -157,6 +160,9 @@ _NULLABLE = {"integer": "Int64", "boolean": "boolean"}
 
 def _series(pandas: Any, kind: str, column: Any) -> Any:
     """Whole numbers stay whole and truths stay truths, also where some are missing."""
+    if kind == "real" or (kind == "integer" and None not in column):
+        with suppress(ValueError, TypeError):  # somebody's SQL put a text there
+            return numpy.array(column, dtype=float if kind == "real" else numpy.int64)
     if kind in _NULLABLE and None in column:
         return pandas.array(list(column), dtype=_NULLABLE[kind])
     if kind == "json" or (kind != "real" and None in column):  # pandas would make a number of None

@@ -70,7 +70,7 @@ class Tracker:
         self.resources = resources
         self.latest: dict[str, Any] = {}
         self._looked_at, self._commit = datetime.datetime.min, Commit(None, None)
-        self._journal = journals.opened(db, engine)
+        self._journal = journals.opened(db, engine, checked=False)
         self._db = db
         self._engine = self._journal.store.engine
         self._cache: Cache | None = None
@@ -315,7 +315,7 @@ class Tracker:
     def _new_name(self) -> str:
         while True:
             name = new_name(())
-            if not self._journal.is_taken(name):
+            if self._journal.take(name):
                 return name
 
 
