@@ -24,7 +24,8 @@ ANIMALS = tuple(_ANIMALS.split())
 
 
 _chance = random.Random()  # of its own: who seeds the one of all must not get the same names again
-os.register_at_fork(after_in_child=_chance.seed)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_chance.seed)
 
 
 def new_name(taken: Container[str]) -> str:

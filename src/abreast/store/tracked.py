@@ -237,7 +237,8 @@ def new_row_id() -> str:
 
 
 _chance = random.Random()  # of its own: who seeds the one of all must not get the same names again
-os.register_at_fork(after_in_child=_chance.seed)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_chance.seed)
 
 
 def tables(connection: apsw.Connection) -> Iterator[Table]:

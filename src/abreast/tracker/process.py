@@ -29,7 +29,8 @@ class Shared(Generic[Open]):
     def __init__(self) -> None:
         self._inherited: list[object] = []
         self._start()
-        os.register_at_fork(after_in_child=self._forget)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.close)
 
     def _start(self) -> None:
