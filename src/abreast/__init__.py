@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from abreast.experiment import Experiment, Options, Result
     from abreast.model import Answer, Case, Score, Usage, Variant
+    from abreast.spec.grid import grid
 
-__all__ = ["Answer", "Case", "Experiment", "Options", "Result", "Score", "Usage", "Variant", "__version__"]
+__all__ = ["Answer", "Case", "Experiment", "Options", "Result", "Score", "Usage", "Variant", "__version__", "grid"]
 
 __version__ = "0.1.0"
 
@@ -23,6 +24,7 @@ _HOMES = {
     "Score": "model",
     "Usage": "model",
     "Variant": "model",
+    "grid": "spec.grid",
 }
 
 
