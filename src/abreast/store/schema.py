@@ -326,7 +326,9 @@ def create_views(dialect: Dialect, columns: Iterable[Column]) -> Iterable[str]:
     yield "DROP VIEW IF EXISTS metrics"
     yield "DROP VIEW IF EXISTS predictions"
     yield predictions_view(dialect, columns)
-    yield metrics.metrics_view(dialect, generated, any(column.kind == "tag" for column in columns))
+    tagged = any(column.kind == "tag" for column in columns)
+    confident = any((column.kind, column.name) == ("data", "confidence") for column in columns)
+    yield metrics.metrics_view(dialect, generated, tagged, confident)
 
 
 def type_of(value: object) -> str:
