@@ -100,7 +100,7 @@ def _in_words(value: Any) -> str:
     if callable(value) and hasattr(value, "__qualname__"):  # its repr is an address
         return str(value.__qualname__)
     text = value if isinstance(value, str) else shown(value, longest=200)
-    return "".join(char for char in " ".join(text.split()) if char.isprintable())
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def _names(rows: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> list[str]:
