@@ -51,7 +51,7 @@ def grid(params: type, /, **values: Any) -> list[Variant]:
     rows = [dict(zip(choices, row, strict=True)) for row in itertools.product(*choices.values())]
     made = [_made(where, params, row) for row in rows]
     names = _names(rows, [name for name in choices if len(choices[name]) > 1] or list(choices))
-    _refuse_twins(made, [f"{where}: {name}" for name in names], "leave one of them out")
+    _refuse_twins(f"{where}: ", made, names, "leave one of them out")
     return [Variant(name, params=one) for name, one in zip(names, made, strict=True)]
 
 
@@ -64,6 +64,7 @@ def named(instances: Sequence[Any]) -> list[Variant]:
     ['model=bert', 'model=roberta']
     """
     _refuse_twins(
+        "",
         instances,
         [f"variants[{at}]" for at in range(len(instances))],
         'leave one of them out, or give each a name: {"first": Params(...), "second": Params(...)}',
@@ -185,12 +186,12 @@ def _made(where: str, params: type, row: Mapping[str, Any]) -> Any:
         ) from error
 
 
-def _refuse_twins(instances: Sequence[Any], names: Sequence[str], fix: str) -> None:
+def _refuse_twins(where: str, instances: Sequence[Any], names: Sequence[str], fix: str) -> None:
     seen: dict[str, str] = {}
     for one, name in zip(instances, names, strict=True):
         before = seen.setdefault(_identity(one), name)
         if before != name:
-            raise BadInput(f"{before} and {name.removeprefix(before.split(': ')[0] + ': ')} are the same", fix)
+            raise BadInput(f"{where}{before} and {name} are the same", fix)
 
 
 def _identity(value: Any) -> str:
