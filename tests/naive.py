@@ -38,6 +38,14 @@ class Run:
         return 0.0 if row["status"] == "error" and row["error_blame"] == "variant" else None
 
 
+def accuracy(run: Run, variant: int) -> float | None:
+    """The mean score over the trials of a variant; not known if none of them gave an answer."""
+    mine = [key for key in run.trials if key[1] == variant]
+    scores = [score for key in mine if (score := run.score(key)) is not None]
+    answered = any(run.trials[key]["status"] == "ok" for key in mine)
+    return sum(scores) / len(scores) if scores and answered else None
+
+
 def counted(run: Run) -> list[int]:
     """Cases with an outcome everywhere, in the order of starts, up to the first that has not."""
     turns = {}

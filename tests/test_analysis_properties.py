@@ -211,6 +211,9 @@ def check_variants(store: Store, analysis: Analysis) -> None:
         assert row["trials"] == row["ok"] + sum(row["errors"].values()) + row["skipped"]
         assert sum(row["errors_by_blame"].values()) == sum(row["errors"].values()) == statuses["error"]
         assert row["unscored"] == sum(t["status"] == "ok" and run.score(key) is None for key, t in mine.items())
+        accuracy = naive.accuracy(run, index)
+        assert row["accuracy"] == (None if accuracy is None else near(accuracy))
+        assert row["all_failed"] == (not statuses["ok"] and statuses["error"] > 0)
         by_case: defaultdict[int, list[float]] = defaultdict(list)
         for key in mine:
             if (score := run.score(key)) is not None:

@@ -7,6 +7,7 @@ import json
 import math
 import sqlite3
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ ENGINES = ["results.db", "results.duckdb"]
 CONTRACT = [
     *("run", "variant", "segment", "source", "n_predictions", "n_successful", "n_failed", "accuracy", "score_mean"),
     *("score_low", "score_high", "avg_latency", "p50_latency", "p95_latency", "error_rate"),
-    *("cost_usd", "cost_per_correct", "code_commit", "data_commit", "experiment_version"),
+    *("cost_usd", "cost_per_correct", "mean_confidence", "failures"),
+    *("code_commit", "data_commit", "experiment_version"),
 ]
 
 TAGGED = """\
@@ -65,6 +67,8 @@ def by_hand(rows: list[dict[str, Any]]) -> dict[str, Any]:
     costs = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
     good = sum(row["status"] == "ok" for row in rows)
     bad = sum(row["status"] == "error" for row in rows)
+    kinds = Counter(row["error_kind"] for row in rows if row["status"] == "error")
+    sure = [row["confidence"] for row in rows if row["status"] == "ok" and row.get("confidence") is not None]
 
     def rank(share: float) -> float | None:
         return latencies[math.ceil(share * len(latencies) - 1e-9) - 1] if latencies else None
@@ -73,7 +77,7 @@ def by_hand(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "n_predictions": len(rows),
         "n_successful": good,
         "n_failed": bad,
-        "accuracy": sum(scores) / len(scores) if scores else None,
+        "accuracy": sum(scores) / len(scores) if scores and good else None,
         "score_mean": sum(sum(each) / len(each) for each in cases.values()) / len(cases) if cases else None,
         "avg_latency": sum(latencies) / len(latencies) if latencies else None,
         "p50_latency": rank(0.5),
@@ -81,6 +85,8 @@ def by_hand(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "error_rate": bad / (good + bad) if good + bad else None,
         "cost_usd": sum(costs) if costs else None,
         "cost_per_correct": sum(costs) / sum(scores) if costs and len(costs) == good and sum(scores) else None,
+        "mean_confidence": sum(sure) / len(sure) if sure else None,
+        "failures": dict(kinds) or None,
     }
 
 
@@ -101,8 +107,9 @@ def check_against_the_rows(folder: Folder, store: str) -> dict[tuple[str, str, s
     assert found.keys() == wanted.keys()
     for key, trials in wanted.items():
         for name, value in by_hand(trials).items():
-            same = value if value is None else pytest.approx(value, abs=1e-9)
-            assert found[key][name] == same, (key, name)
+            told = json.loads(found[key][name]) if name == "failures" and value else found[key][name]
+            same = value if value is None or name == "failures" else pytest.approx(value, abs=1e-9)
+            assert told == same, (key, name)
     return found
 
 
@@ -128,6 +135,133 @@ def test_the_interval_of_a_segment_is_that_of_its_own_cases(folder: Folder, stor
         ]
         low, high = wilson(sum(trials), len(trials)).low, wilson(sum(trials), len(trials)).high
         assert (row["score_low"], row["score_high"]) == (pytest.approx(low), pytest.approx(high)), row
+
+
+SURE = """\
+from abreast.errors import Refused, Skipped, Transient
+
+def answer(case, sure):
+    number = int(case.id[1:])
+    if number % 5 == 0:
+        raise Refused("no")
+    if number % 7 == 0:
+        raise ValueError("broken")
+    if number % 11 == 0:
+        raise Skipped("too large")
+    if number % 13 == 0:
+        raise Transient("gone")
+    found = {"answer": "yes", "other": float("nan")}
+    if sure == "often" and number % 3:
+        found["confidence"] = number / 100
+    return found
+"""
+
+
+def sure(folder: Folder, store: str, repeats: int = 1, infrastructure: bool = True) -> None:
+    """A run whose answers have a confidence, some of them, and whose trials fail in all the ways there are."""
+    lines = [
+        {"id": f"c{n}", "input": f"question {n}", "expected": "yes", "tags": {"half": "one" if n < 25 else "two"}}
+        for n in range(50)
+    ]
+    folder.write("cases.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    folder.write("sure.py", SURE if infrastructure else SURE.replace("raise Transient", "return Transient.kind or"))
+    folder.write(
+        "sure.yaml",
+        "cases: cases.jsonl\ntarget: python:sure:answer\nscorers: [exact]\n"
+        "variants: {often: {sure: often}, never: {sure: never}}\n"
+        f"repeats: {repeats}\nlimits: {{retries: 0, breaker: 0}}\nstore: {store}\n",
+    )
+    assert folder.abreast("run", "sure.yaml", "--quiet").code == (3 if infrastructure else 0)
+
+
+@pytest.mark.parametrize("store", ENGINES)
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_the_mean_confidence_and_the_failures_by_kind_are_those_of_the_rows(
+    folder: Folder, store: str, repeats: int
+) -> None:
+    sure(folder, store, repeats)
+    found = check_against_the_rows(folder, store)
+    by_name = {(variant, segment): row for (_, variant, segment), row in found.items()}
+    row = by_name["often", "all"]
+    assert json.loads(row["failures"]) == {"refused": 10 * repeats, "crash": 6 * repeats, "network": 3 * repeats}
+    assert row["mean_confidence"] is not None
+    assert by_name["never", "half=two"]["mean_confidence"] is None
+    assert (
+        sum(json.loads(by_name["never", "half=two"]["failures"]).values()) == by_name["never", "half=two"]["n_failed"]
+    )
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_reused_answers_count_in_the_mean_confidence_and_reused_failures_by_kind(folder: Folder, store: str) -> None:
+    sure(folder, store, infrastructure=False)
+    folder.abreast("run", "sure.yaml", "--quiet")
+    asked = "select {} from metrics where variant = 'often' and segment = 'all'"
+    assert len(folder.sql("select distinct run from predictions where reused_from is not null", store)) == 1
+    for name in ("mean_confidence", "failures"):
+        first, second = folder.sql(asked.format(name), store)
+        assert first == second != {name: None}
+    check_against_the_rows(folder, store)
+
+
+ODD = """\
+def answer(case):
+    infinite = float("inf")
+    values = [0.5, 1, True, "0.9", "high", None, [1], float("nan"), infinite, -infinite, {"a": 1}, 0.25, -2, 1e-7]
+    return {"answer": "yes", "confidence": values[int(case.id[1:])]}
+"""
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_only_numbers_count_in_the_mean_confidence(folder: Folder, store: str) -> None:
+    folder.cases(14)
+    folder.write("odd.py", ODD)
+    folder.write(
+        "odd.yaml", f"cases: cases.jsonl\nvariants: {{one: {{target: 'python:odd:answer'}}}}\nstore: {store}\n"
+    )
+    assert folder.abreast("run", "odd.yaml", "--quiet").code == 0
+    (row,) = folder.sql("select mean_confidence, failures from metrics", store)
+    assert row["mean_confidence"] == pytest.approx((0.5 + 1 + 0.25 - 2 + 1e-7) / 5)
+    assert row["failures"] is None, "nothing failed"
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_of_a_variant_that_always_failed_the_accuracy_is_not_known_and_its_score_is_honest(
+    folder: Folder, store: str
+) -> None:
+    folder.cases(6, tags={"kind": "a"})
+    folder.write(
+        "fails.yaml",
+        "cases: cases.jsonl\ntarget: simulated\nscorers: [exact]\n"
+        "variants: {good: {}, bad: {errors: {crash: 1}}, gone: {errors: {network: 1}}}\n"
+        f"limits: {{retries: 0, breaker: 0}}\nstore: {store}\n",
+    )
+    folder.abreast("run", "fails.yaml", "--quiet")
+    check_against_the_rows(folder, store)
+    wanted = "select variant, accuracy, score_mean, error_rate, failures from metrics where segment = 'kind=a'"
+    found = {row.pop("variant"): row for row in folder.sql(wanted, store)}
+    assert found["good"] == {"accuracy": 1.0, "score_mean": 1.0, "error_rate": 0.0, "failures": None}
+    assert found["bad"] == {"accuracy": None, "score_mean": 0.0, "error_rate": 1.0, "failures": '{"crash":6}'}
+    assert found["gone"] == {"accuracy": None, "score_mean": None, "error_rate": 1.0, "failures": '{"network":6}'}
+
+
+@pytest.mark.parametrize("store", ENGINES)
+def test_failures_and_confidence_can_be_logged(folder: Folder, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = finished(folder, store, monkeypatch)
+    result.log({"failures": {"timeout": 2, "crash": 1}, "mean_confidence": 0.75}, variant="better")
+    (row,) = folder.sql("select failures, mean_confidence from metrics where source = 'logged'", store)
+    assert (json.loads(row["failures"]), row["mean_confidence"]) == ({"timeout": 2, "crash": 1}, 0.75)
+    for wrong in ("timeout", 3, {"timeout": "two"}, {"timeout": True}, [1]):
+        with pytest.raises(BadInput, match="failures must be numbers by kind"):
+            result.log({"failures": wrong})
+
+
+def test_where_no_answer_has_a_confidence_no_answer_is_read_for_it() -> None:
+    without = [schema.Column("data", "sure", "real"), schema.Column("params", "confidence", "real")]
+    for engine in ("sqlite", "duckdb"):
+        *_, view = schema.create_views(engine, without)  # type: ignore[arg-type]
+        assert "payloads" not in view
+        *_, view = schema.create_views(engine, [*without, schema.Column("data", "confidence", "real")])  # type: ignore[arg-type]
+        assert "payloads" in view
 
 
 def rounded(rows: list[dict[str, Any]], without: tuple[str, ...] = ()) -> list[dict[str, Any]]:

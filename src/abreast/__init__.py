@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from abreast.experiment import Experiment, Options, Result
     from abreast.model import Answer, Case, Score, Usage, Variant
+    from abreast.spec.grid import grid
     from abreast.tracker import Reader, Tracker
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Usage",
     "Variant",
     "__version__",
+    "grid",
 ]
 
 __version__ = "0.1.0"
@@ -38,6 +40,7 @@ _HOMES = {
     "Tracker": "tracker",
     "Usage": "model",
     "Variant": "model",
+    "grid": "spec.grid",
 }
 
 

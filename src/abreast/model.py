@@ -7,7 +7,7 @@ Nothing here reads, writes or waits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Literal
 
 Status = Literal["ok", "error", "skipped", "cancelled"]
@@ -36,8 +36,8 @@ class Variant:
     """One contender: a name, a target and its parameters.
 
     `target` is a name (`simulated`, `python:module:function`) or a Python function; left out, the experiment's.
-    `params` is a mapping, or a dataclass instance that the function receives as it is. With `warmup`, its target is
-    asked once before anything is measured.
+    `params` is a mapping, or an instance of a dataclass or pydantic model that the function receives whole. With
+    `warmup`, its target is asked once before anything is measured.
 
     >>> Variant("short", params={"style": "brief"}).name
     'short'
@@ -49,6 +49,20 @@ class Variant:
     executor: Executor = "auto"
     version: str = ""
     warmup: bool = False
+
+
+def is_of_fields(kind: type) -> bool:
+    """Whether this is a dataclass or a pydantic model."""
+    return is_dataclass(kind) or (hasattr(kind, "model_fields") and hasattr(kind, "model_dump"))
+
+
+def has_fields(params: Any) -> bool:
+    """Whether parameters are an object that a function receives whole: `function(item, params)`.
+
+    >>> has_fields(Case("c", "?")), has_fields(Case), has_fields({"style": "brief"})
+    (True, False, False)
+    """
+    return not isinstance(params, type) and is_of_fields(type(params))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,17 @@ class VariantSummary:
     backoff: dict[str, float]
     tokens: dict[str, int]  # by class; only what the target told
     repeats: Repeats | None
+    accuracy: float | None = None  # the mean score over trials; None if none of them was answered
     unpriced: int = 0  # new answers whose cost is not known, so that `cost_usd` is not all of it
 
     @property
     def score(self) -> Interval | None:
         return self.scores.get(self.primary) if self.primary else None
+
+    @property
+    def all_failed(self) -> bool:
+        """No trial gave an answer, and at least one failed: the mean of its scores says nothing about answers."""
+        return not self.ok and bool(self.errors)
 
     @property
     def latency_p50(self) -> float | None:
@@ -91,8 +97,15 @@ def summarise(rows: Rows, variant: int) -> VariantSummary:
         quantiles(rows.backoff_s[answered]),
         {name: int(np.nansum(found)) for name in TOKENS if not np.isnan(found := rows.tokens[name][new]).all()},
         _repeats(own),
+        _accuracy(rows, mine),
         int(np.isnan(rows.cost_usd[answered]).sum()),
     )
+
+
+def _accuracy(rows: Rows, mine: Bools) -> float | None:
+    """As the view `metrics` has it: of a variant that always failed nothing is known."""
+    known = rows.score[mine & ~np.isnan(rows.score)]
+    return float(known.mean()) if len(known) and (mine & rows.ok).any() else None
 
 
 def quantiles(values: Floats) -> dict[str, float]:

@@ -18,7 +18,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.experiment.options import Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import reopened
-from abreast.model import Variant
+from abreast.model import Executor, Variant
 from abreast.plan import Plan, variant_digest
 from abreast.preflight import Finding
 from abreast.spec import Limits, Selection, Spec, load_cases, load_spec, validated
@@ -48,8 +48,9 @@ class Experiment:
         *,
         cases: Any,
         name: str = "experiment",
-        variants: Mapping[str, Any] | Sequence[Variant] | None = None,
+        variants: Mapping[str, Any] | Sequence[Any] | None = None,
         target: str | Callable[..., Any] | None = None,
+        executor: Executor = "auto",
         scorers: Sequence[Any] = (),
         baseline: str | None = None,
         repeats: int = 1,
@@ -70,6 +71,7 @@ class Experiment:
             "cases": cases,
             "variants": list(variants) if isinstance(variants, tuple) else variants,
             "target": target,
+            "executor": executor,
             "scorers": list(scorers),
             "baseline": baseline,
             "repeats": repeats,

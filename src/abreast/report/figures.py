@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from abreast.analyse import Repeats, VariantSummary
+from abreast.report.sentence import ALL_FAILED
 from abreast.stats import Interval
 
 NOTHING = "–"  # a column of nothing else is left out
@@ -16,7 +17,7 @@ def cells(summary: VariantSummary) -> tuple[str, ...]:
     """A variant under `TITLES`."""
     price = summary.cost_per_correct
     return (
-        share(summary.score),
+        score_in_words(summary, summary.primary),
         f"{summary.ok:,}" + (f" ({summary.reused:,} reused)" if summary.reused else ""),
         errors_in_words(summary),
         cost_in_words(summary),
@@ -26,6 +27,13 @@ def cells(summary: VariantSummary) -> tuple[str, ...]:
         tokens_in_words(summary.tokens),
         repeats_in_words(summary.repeats),
     )
+
+
+def score_in_words(summary: VariantSummary, name: str | None) -> str:
+    """The mean of one score, unless no trial gave an answer that could be scored."""
+    if name is None:
+        return NOTHING
+    return ALL_FAILED if summary.all_failed else share(summary.scores.get(name))
 
 
 def share(score: Interval | None) -> str:

@@ -144,6 +144,8 @@ def variant(summary: VariantSummary) -> dict[str, Any]:
     return {
         "trials": summary.trials,
         "ok": summary.ok,
+        "all_failed": summary.all_failed,
+        "accuracy": summary.accuracy,
         "errors": kinds,
         "errors_by_blame": blames,
         "skipped": summary.skipped,

@@ -11,6 +11,7 @@ from abreast.analyse import Analysis, Comparison, Segment
 from abreast.stats import Interval, Verdict
 from abreast.stats.values import ROUNDING
 
+ALL_FAILED = "N/A (all failed)"  # where a score would stand
 SIMULATED = "SIMULATED · no model was called"
 
 MANY_COMPARISONS = 5  # that they are counted first
@@ -79,6 +80,8 @@ def preface(analysis: Analysis) -> list[str]:
 
 def _single(analysis: Analysis) -> list[str]:
     summary = analysis.variants[0]
+    if summary.all_failed:
+        return [f"{summary.name}: {ALL_FAILED}"]
     if summary.score is None:
         return [f"{summary.name}: no scored answer"]
     score = summary.score

@@ -24,12 +24,12 @@ from pydantic import (
 )
 
 from abreast.errors import BadInput, suggestion
-from abreast.model import Case, Variant
+from abreast.model import Case, Executor, Variant, has_fields
+from abreast.spec.grid import MOST_VARIANTS, label, named
 from abreast.spec.values import At, bad_name, shown
 
 VARIANT_SETTINGS = ("target", "executor", "version", "warmup")
 DEFAULT_STORE = "results.db"
-MOST_VARIANTS = 10_000
 LEAST_CASES = 10  # before anything may be decided
 
 
@@ -269,6 +269,10 @@ class Spec(Strict):
         default=None, description="The variant the others are compared with; the first if left out"
     )
     target: Function = Field(default=None, description="The target of variants that name none")
+    executor: Annotated[Executor, Expects("auto, thread or process")] = Field(
+        default="auto",
+        description="Where Python functions run, if a variant does not say: thread (to wait) or process (to compute)",
+    )
     params: Annotated[dict[str, Any], Expects("a mapping such as {temperature: 0}")] = Field(
         default_factory=dict, description="Parameters of every variant"
     )
@@ -299,7 +303,7 @@ class Spec(Strict):
     def _named(cls, value: Any) -> Any:
         if value is None or isinstance(value, Mapping):
             return value
-        if isinstance(value, list | tuple) and all(isinstance(item, Variant) for item in value):
+        if isinstance(value, list | tuple) and all(isinstance(item, Variant) or has_fields(item) for item in value):
             return tuple(value)
         raise ValueError(f"must map names to parameters, such as {{short: {{target: simulated}}}}, got {shown(value)}")
 
@@ -326,7 +330,7 @@ class Spec(Strict):
         if self.grid is not None:
             found = self._from_grid(self.grid)
         elif isinstance(self.variants, tuple):
-            found = [self._completed(variant) for variant in self.variants]
+            found = [self._completed(variant) for variant in _named_variants(self.variants)]
         else:
             found = [self._from_mapping(name, settings) for name, settings in (self.variants or {}).items()]
         if not found:
@@ -335,6 +339,8 @@ class Spec(Strict):
                 "variants: none given",
                 "name at least one, such as variants: {mine: {target: simulated}}",
             )
+        if self.executor != "auto" and not any(_is_function(variant.target) for variant in found):
+            raise Misplaced(("executor",), "executor: is for Python functions, and no variant has one", "remove it")
         seen: set[str] = set()
         for variant in found:
             if variant.name in seen:
@@ -370,7 +376,7 @@ class Spec(Strict):
                 ("grid",), f"grid: makes {number:,} variants, more than {MOST_VARIANTS:,}", "leave out values"
             )
         choices = [
-            [(f"{key}={_label(values, i)}", key, values[i]) for i in range(len(values))] for key, values in grid.items()
+            [(f"{key}={label(values, i)}", key, values[i]) for i in range(len(values))] for key, values in grid.items()
         ]
         return [
             self._from_mapping(",".join(label for label, _, _ in row), {key: value for _, key, value in row}, ("grid",))
@@ -384,6 +390,8 @@ class Spec(Strict):
             raise Misplaced(at, f"variants: the name {written} is not text", f'write it in quotes: "{written}"')
         if bad_name(name):
             raise Misplaced(at, f"variants: the name {shown(name)} {bad_name(name)}", "give it a plain name")
+        if has_fields(settings):
+            return self._completed(Variant(name, params=settings))
         if settings is not None and not isinstance(settings, Mapping):
             raise Misplaced(
                 at,
@@ -403,18 +411,30 @@ class Spec(Strict):
                 ("params",), f'variant "{variant.name}": has a dataclass, so params of the experiment cannot be added'
             )
         target = self.target if variant.target is None else variant.target
-        return replace(variant, target=target, params=params)
+        if has_fields(params) and target in _WITHOUT_OBJECTS:
+            raise Misplaced(
+                ("target",),
+                f'variant "{variant.name}": a {type(params).__name__} is for a function, not for "{target}"',
+            )
+        executor = self.executor if variant.executor == "auto" and _is_function(target) else variant.executor
+        return replace(variant, target=target, params=params, executor=executor)
 
 
-def _label(values: list[Any], index: int) -> str:
-    """A value of a grid inside the name of its variant; a long one by its beginning and its number.
+_WITHOUT_OBJECTS = ("simulated", "mock")
 
-    >>> _label(["haiku", "sonnet"], 1), _label([True, None], 0), _label(["You are a helpful\\nassistant. " * 9], 0)
-    ('sonnet', 'true', 'You are a helpful assistant. Y…#1')
-    """
-    value = values[index]
-    text = " ".join(value.split()) if isinstance(value, str) else "null" if value is None else shown(value, longest=200)
-    return text if len(text) <= 40 else f"{text[:30]}…#{index + 1}"
+
+def _is_function(target: Any) -> bool:
+    return callable(target) or (isinstance(target, str) and target.startswith("python:"))
+
+
+def _named_variants(given: tuple[Any, ...]) -> list[Variant]:
+    """Variants as they are; instances of parameters between them called by what varies."""
+    bare = [item for item in given if not isinstance(item, Variant)]
+    try:
+        made = iter(named(bare))
+    except BadInput as error:
+        raise Misplaced(("variants",), error.message, error.fix) from error
+    return [item if isinstance(item, Variant) else next(made) for item in given]
 
 
 def _checked_variant(name: str, chosen: Mapping[str, Any], params: Mapping[str, Any], at: At) -> Variant:

@@ -63,11 +63,17 @@ def _checked(key: str, value: Any) -> Any:
         return None
     if key in OF_THE_RUN and not isinstance(plain, str):
         raise BadInput(f"log: {key} must be text, got {_shown(value)}", "put it in quotes, or rename it")
+    if key == "failures" and not _counts(plain):
+        raise BadInput(f"log: failures must be numbers by kind, got {_shown(value)}", 'write such as {"timeout": 2}')
     wanted = {"integer": int, "real": int | float}.get(NUMBERS.get(key, ""))
     if wanted is not None and (isinstance(plain, bool) or not isinstance(plain, wanted)):
         kind = "a whole number" if wanted is int else "a number"
         raise BadInput(f"log: {key} must be {kind}, got {_shown(value)}", "it is a column of metrics; or rename it")
     return plain
+
+
+def _counts(plain: Any) -> bool:
+    return isinstance(plain, dict) and all(type(number) is int for number in plain.values())
 
 
 def _shown(value: Any) -> str:

@@ -29,26 +29,32 @@ NUMBERS = {
     "error_rate": "real",
     "cost_usd": "real",
     "cost_per_correct": "real",
+    "mean_confidence": "real",
+    "failures": "text",
 }
 OF_THE_ROW = ("run", "variant", "segment", "source")
 OF_THE_RUN = ("code_commit", "data_commit", "experiment_version")
 COLUMNS = (*OF_THE_ROW, *NUMBERS, *OF_THE_RUN)
 
 _TYPES = dict.fromkeys((*OF_THE_ROW, *OF_THE_RUN), "TEXT") | {
-    name: {"integer": "BIGINT", "real": "DOUBLE"}[kind] for name, kind in NUMBERS.items()
+    name: {"integer": "BIGINT", "real": "DOUBLE", "text": "TEXT"}[kind] for name, kind in NUMBERS.items()
 }
 _OF_A_LOOP = {"run": "track_id", "segment": "'all'", "source": "'logged'"}  # what a tracked row is, in these words
 
 Generated = Sequence[tuple[str, str, str]]  # what a column is called, its key in the JSON, its type
 
 
-def metrics_view(dialect: Dialect, generated: Generated, tagged: bool, tracked: Sequence[Tracked] = ()) -> str:
-    """`tagged`: there is a case with tags; `generated`: the columns that users logged and abreast does not know."""
+def metrics_view(
+    dialect: Dialect, generated: Generated, tagged: bool, confident: bool, tracked: Sequence[Tracked] = ()
+) -> str:
+    """`tagged`: there is a case with tags; `confident`: an answer came with a confidence; `generated`: the columns that
+    users logged and abreast does not know; `tracked`: the columns of what they tracked under this name."""
     known = [*COLUMNS, *(name for name, _, _ in generated)]
     more, joined = joining(dialect, tracked, known, _TYPES, _OF_A_LOOP)
     generated = [*generated, *((name, name, "text") for name in more)]
     derived = _per_run if dialect == "sqlite" else _at_once
-    parts = [derived(False, generated), *([derived(True, generated)] if tagged else []), _logged(dialect, generated)]
+    parts = [derived(each, confident, generated) for each in ([False, True] if tagged else [False])]
+    parts.append(_logged(dialect, generated))
     if joined:
         parts.append(joined)
     if dialect == "sqlite":
@@ -65,13 +71,18 @@ _SCORE = (
     "CASE WHEN t.status = 'ok' THEN s.value WHEN t.status = 'error' AND t.error_blame = 'variant' THEN 0.0 END AS score"
 )
 _NEW = "t.reused_from IS NULL"  # reused answers add no latency and no cost
+# Why there is no latency: the kind of error, or nothing ('') where an answer is reused.
+_KIND = (
+    "CASE WHEN t.status = 'error' THEN COALESCE(t.error_kind, 'unknown') "
+    "WHEN t.reused_from IS NOT NULL OR t.service_s IS NULL THEN '' END"
+)
 _SUMS = ("trials", "successful", "failed", "score", "scored", "latency", "timed", "cost_usd", "priced")
 
 # By row number, not as the index goes: rows lie in the order they came, and each page is read once.
 _OF_THIS_RUN = "t.seq IN (SELECT seq FROM trials WHERE run_id = r.run_id)"
 
 
-def _steps(dialect: Dialect, tagged: bool) -> str:
+def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
     """`WITH ... measured AS (...)`: a row per variant (and run, unless `r` is one) and segment, with all numbers.
 
     The square of a unit's residual is summed without knowing the centre first: (S - nc)² = S² - 2c·Sn + c²n², where a
@@ -86,6 +97,12 @@ def _steps(dialect: Dialect, tagged: bool) -> str:
     case = "c.seq" if lite else "c.digest"
     which = _OF_THIS_RUN if lite else "TRUE"
     nulls = ", ".join(["NULL"] * (8 + len(_SUMS)))
+    payloads, sure, number = "", "NULL", "NULL"
+    if confident:  # a confidence stands in the JSON of an answer, which is read for nothing else
+        payloads = " LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position"
+        sure = "p.data -> '$.confidence'" if lite else "CAST(json_extract(p.data, '/confidence') AS VARCHAR)"
+        cast = f"{'CAST' if lite else 'TRY_CAST'}(sure AS DOUBLE)"
+        number = f"CASE WHEN sure GLOB '[-0-9]*' AND ABS({cast}) < 1e308 THEN {cast} END"  # not true, "high", Infinity
     return f"""WITH graded AS (
   SELECT {run}t.variant, {case} AS case_key, c.case_group, c.tags, t.repeat, t.status, {_SCORE},
     CASE WHEN {_NEW} AND t.status = 'ok' THEN t.service_s END AS latency,
@@ -106,17 +123,21 @@ def _steps(dialect: Dialect, tagged: bool) -> str:
     COUNT(mean) AS cases, SUM(mean) AS total, SUM(mean * mean) AS squares, MIN(mean) AS lowest, MAX(mean) AS highest,
     MIN(plain) AS plain, MAX(repeats) AS repeats
   FROM {_unpivoted(dialect, "by_case") if tagged else "by_case"} GROUP BY {key}, case_group
-), answered AS (
-  SELECT {run}t.variant, {"c.tags, " if tagged else ""}t.service_s AS latency
-  FROM trials t{" JOIN cases c ON c.digest = t.case_digest" if tagged else ""}
-  WHERE {which} AND {_NEW} AND t.status = 'ok' AND t.service_s IS NOT NULL
+), told AS (
+  SELECT {run}t.variant, {"c.tags, " if tagged else ""}{_KIND} AS kind, t.service_s AS latency, {sure} AS sure
+  FROM trials t{" JOIN cases c ON c.digest = t.case_digest" if tagged else ""}{payloads}
+  WHERE {which} AND t.status IN ('ok', 'error')
 ), ranked AS (
-  SELECT {key}, latency, CUME_DIST() OVER (PARTITION BY {key} ORDER BY latency) AS share
-  FROM {_unpivoted(dialect, "answered") if tagged else "answered"}
+  SELECT {key}, kind, latency, {number} AS confidence,
+    CUME_DIST() OVER (PARTITION BY {key}, kind ORDER BY latency) AS share
+  FROM {_unpivoted(dialect, "told") if tagged else "told"}
 ), either AS (
-  SELECT *, NULL AS p50, NULL AS p95 FROM by_group UNION ALL
-  SELECT {key}, {nulls}, MIN(latency), MIN(CASE WHEN share >= 0.95 THEN latency END) FROM ranked
-  WHERE share >= 0.5 GROUP BY {key}
+  SELECT *, NULL AS p50, NULL AS p95, NULL AS failure, NULL AS confidence, NULL AS confident FROM by_group UNION ALL
+  SELECT {key}, {nulls}, MIN(CASE WHEN kind IS NULL AND share >= 0.5 THEN latency END),
+    MIN(CASE WHEN kind IS NULL AND share >= 0.95 THEN latency END),
+    CASE WHEN kind <> '' THEN {"json_quote" if lite else "to_json"}(kind) || ':' || COUNT(*) END,
+    SUM(confidence), COUNT(confidence)
+  FROM ranked{"" if confident else " WHERE share >= 0.5 OR kind IS NOT NULL"} GROUP BY {key}, kind
 ), summed AS (
   SELECT {key}, {", ".join(f"SUM({name}) AS {name}" for name in _SUMS)}, SUM(cases) AS cases,
     1.0 * SUM(CASE WHEN case_group IS NULL THEN cases WHEN cases > 0 THEN 1 END) AS units,
@@ -127,7 +148,9 @@ def _steps(dialect: Dialect, tagged: bool) -> str:
     SUM(CASE WHEN case_group IS NULL THEN cases ELSE 1.0 * cases * cases END) AS n_n,
     MIN(CASE WHEN case_group IS NULL THEN lowest WHEN cases > 0 THEN total / cases END) AS lowest,
     MAX(CASE WHEN case_group IS NULL THEN highest WHEN cases > 0 THEN total / cases END) AS highest,
-    MIN(plain) AS plain, MAX(repeats) AS repeats, MAX(p50) AS p50, MAX(p95) AS p95
+    MIN(plain) AS plain, MAX(repeats) AS repeats, MAX(p50) AS p50, MAX(p95) AS p95,
+    '{{' || {"group_concat(failure)" if lite else "string_agg(failure, ',' ORDER BY failure)"} || '}}' AS failures,
+    SUM(confidence) AS confidence, SUM(confident) AS confident
   FROM either GROUP BY {key}
 ), spread AS (
   SELECT *, units - 1 AS degrees,
@@ -147,14 +170,15 @@ def _steps(dialect: Dialect, tagged: bool) -> str:
   FROM spread
 ), measured AS (
   SELECT {key}, trials AS n_predictions, successful AS n_successful, failed AS n_failed,
-    score / NULLIF(scored, 0) AS accuracy, centre AS score_mean,
+    CASE WHEN successful > 0 THEN score / NULLIF(scored, 0) END AS accuracy, centre AS score_mean,
     CASE method WHEN 'unknown' THEN 0.0 WHEN 't' THEN CASE WHEN centre > half THEN centre - half ELSE 0.0 END
       WHEN 'wilson' THEN middle - wilson_half END AS score_low,
     CASE method WHEN 'unknown' THEN 1.0 WHEN 't' THEN CASE WHEN centre + half < 1 THEN centre + half ELSE 1.0 END
       WHEN 'wilson' THEN middle + wilson_half END AS score_high,
     latency / NULLIF(timed, 0) AS avg_latency, p50 AS p50_latency, p95 AS p95_latency,
     1.0 * failed / NULLIF(successful + failed, 0) AS error_rate, cost_usd,
-    CASE WHEN priced = successful THEN cost_usd / NULLIF(score, 0) END AS cost_per_correct
+    CASE WHEN priced = successful THEN cost_usd / NULLIF(score, 0) END AS cost_per_correct,
+    confidence / NULLIF(confident, 0) AS mean_confidence, failures
   FROM widths
 )"""
 
@@ -174,7 +198,7 @@ def _of_the_run(dialect: Dialect) -> list[str]:
     return [*(json_value(dialect, "r.provenance", key, "text") for key in ("commit", "data_hash")), "r.label"]
 
 
-def _per_run(tagged: bool, generated: Generated) -> str:
+def _per_run(tagged: bool, confident: bool, generated: Generated) -> str:
     """For SQLite: the numbers of a run travel as JSON, by segment, because no subquery of its FROM knows the run."""
     segment = "segment" if tagged else literal("all")
     packed = f"SELECT json_group_object({segment}, json_array(variant, {', '.join(NUMBERS)}))"
@@ -184,7 +208,7 @@ def _per_run(tagged: bool, generated: Generated) -> str:
     if not tagged:
         columns[2] = "'all' AS segment"
     found = (
-        f"FROM runs r CROSS JOIN json_each(({_steps('sqlite', tagged)} {packed} FROM measured)) j "
+        f"FROM runs r CROSS JOIN json_each(({_steps('sqlite', tagged, confident)} {packed} FROM measured)) j "
         "CROSS JOIN variants v ON v.run_id = r.run_id AND v.variant = json_extract(j.value, '$[0]')"
     )
     nulls = "".join(", NULL" for _ in generated)
@@ -194,13 +218,13 @@ def _per_run(tagged: bool, generated: Generated) -> str:
     return f"SELECT *{nulls} FROM (SELECT DISTINCT {', '.join(columns)} {found}) WHERE segment <> 'all'"
 
 
-def _at_once(tagged: bool, generated: Generated) -> str:
+def _at_once(tagged: bool, confident: bool, generated: Generated) -> str:
     """For DuckDB, which sees through it all."""
     numbers = [f"CAST(m.{name} AS BIGINT)" if kind == "integer" else f"m.{name}" for name, kind in NUMBERS.items()]
     columns = ["r.run", "v.name", "m.segment" if tagged else "'all'", "'derived'", *numbers, *_of_the_run("duckdb")]
     return (
         f"(SELECT {', '.join(columns)}{''.join(', NULL' for _ in generated)} "
-        f"FROM ({_steps('duckdb', tagged)} SELECT * FROM measured) m JOIN runs r ON r.run_id = m.run_id "
+        f"FROM ({_steps('duckdb', tagged, confident)} SELECT * FROM measured) m JOIN runs r ON r.run_id = m.run_id "
         "JOIN variants v ON v.run_id = m.run_id AND v.variant = m.variant)"
     )
 

@@ -334,7 +334,9 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column], tracked: Seque
             scores.append(f"MAX(CASE WHEN name = {literal(column.name)} THEN value END) AS s{len(scores)}")
         selected.append(f"{value} AS {quote(name)}")
         names.append(name)
-    more, joined = joining(dialect, tracked, names, _CORE_TYPES, _OF_A_CALL)
+    moment = "unixepoch({timestamp}, 'subsec')" if dialect == "sqlite" else "epoch(TRY_CAST({timestamp} AS TIMESTAMP))"
+    times = {"started_at": f"{moment} - COALESCE({{function_time}}, 0)", "finished_at": moment}
+    more, joined = joining(dialect, tracked, names, _CORE_TYPES, _OF_A_CALL | times)
     selected += [f"NULL AS {quote(name)}" for name in more]
     wide = f"SELECT run_id, position, {', '.join(scores)} FROM scores GROUP BY run_id, position"
     return (
@@ -359,7 +361,8 @@ def create_views(
     yield "DROP VIEW IF EXISTS predictions"
     yield predictions_view(dialect, columns, tracked.get("predictions", ()))
     tagged = any(column.kind == "tag" for column in columns)
-    yield metrics.metrics_view(dialect, generated, tagged, tracked.get("metrics", ()))
+    confident = any((column.kind, column.name) == ("data", "confidence") for column in columns)
+    yield metrics.metrics_view(dialect, generated, tagged, confident, tracked.get("metrics", ()))
     for view, own in tracked.items() if dialect == "sqlite" else ():
         yield from deletable(view, own)
 

@@ -14,17 +14,20 @@ from typing import Any
 
 from abreast.code.digest import source_digest
 from abreast.code.reference import load_function
-from abreast.digest import compose
+from abreast.digest import compose, digest
 from abreast.errors import BadInput, Crashed, NoAnswer, suggestion
-from abreast.model import Answer, Executor, Request, Trial, Usage
+from abreast.model import Answer, Executor, Request, Trial, Usage, has_fields
 from abreast.targets.base import Place, Sees, Workers
-from abreast.targets.request import Renderer
+from abreast.targets.request import Renderer, params_as_mapping
 
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 class PythonTarget:
-    """`function(case, **params)`; with dataclass parameters `function(item, params)`."""
+    """`function(case, **params)`; with a dataclass or pydantic instance `function(item, params)`.
+
+    What a function does to its parameters is seen by no other trial.
+    """
 
     simulated = False
 
@@ -33,7 +36,7 @@ class PythonTarget:
     ) -> None:
         self.function = load_function(target) if isinstance(target, str) else target
         self.name = target if isinstance(target, str) else reference_of(self.function)
-        self._typed = dataclasses.is_dataclass(params) and not isinstance(params, type)
+        self._typed = has_fields(params)
         self._params: Mapping[str, Any] = {} if self._typed else dict(params)
         self._object = params
         self._is_async = inspect.iscoroutinefunction(inspect.unwrap(_innermost(self.function)))
@@ -43,14 +46,19 @@ class PythonTarget:
             raise BadInput(
                 f"{where}: {self.name} is async; executor: process is for plain functions", "remove executor"
             )
+        if self._typed:
+            _check_stable(where, params)
         if self._in_process:
-            _check_sendable(where, self.function)
+            _check_sendable(where, self.function, self.name)
+            if self._typed:
+                _check_sendable(where, params, type(params).__qualname__)
         shown = {key: value for key, value in self._params.items() if key in ("prompt", "transform")}
         self._renderer = Renderer(where, shown if not self._typed else {})
         self.transforms = self._renderer.transforms
         self.sees: Sees = "input" if self._typed else "case"
         self._arguments = {key: value for key, value in self._params.items() if key != "transform"}
         self._mutable = any(isinstance(value, list | dict | set) for value in self._arguments.values())
+        self._own = _Copies(params) if self._typed else None
         self._check_signature(where)
         code = source_digest(self.function, versioned=bool(version))
         self.version = compose("python", self.name, code, version, self._renderer.version)
@@ -82,7 +90,7 @@ class PythonTarget:
         case = trial.case
         if request.input is not case.input:
             case = dataclasses.replace(case, input=request.input)
-        arguments: tuple[Any, ...] = (case.input, self._object) if self._typed else (case,)
+        arguments: tuple[Any, ...] = (case,) if self._own is None else (case.input, self._own.one())
         keywords = copy.deepcopy(self._arguments) if self._mutable else self._arguments
         if "prompt" in keywords:
             keywords = {**keywords, "prompt": request.prompt}
@@ -101,12 +109,45 @@ class PythonTarget:
         return None
 
 
-def _check_sendable(where: str, function: Callable[..., Any]) -> None:
+class _Copies:
+    """An object of parameters, as often as it is needed: itself if nobody can change it."""
+
+    def __init__(self, params: Any) -> None:
+        self._params = params
+        found = params_as_mapping(params)
+        self._inner = [name for name, value in found.items() if isinstance(value, list | dict | set)]
+        self._frozen = _is_frozen(type(params)) and not self._inner
+
+    def one(self) -> Any:
+        if self._frozen:
+            return self._params
+        made = copy.copy(self._params)
+        for name in self._inner:
+            object.__setattr__(made, name, copy.deepcopy(getattr(made, name)))  # a frozen one refuses its own
+        return made
+
+
+def _is_frozen(kind: Any) -> bool:
+    flags = getattr(kind, "__dataclass_params__", None)
+    return bool(flags.frozen if flags is not None else kind.model_config.get("frozen"))
+
+
+def _check_stable(where: str, params: Any) -> None:
     try:
-        pickle.dumps(function)
+        digest(params)
+    except TypeError as error:
+        raise BadInput(
+            f"{where}: a field of {type(params).__qualname__} cannot be told from another: {error}",
+            "functions may stand in a mapping of parameters: {name: function}",
+        ) from error
+
+
+def _check_sendable(where: str, value: Any, name: str) -> None:
+    try:
+        pickle.dumps(value)
     except Exception as error:
         raise BadInput(
-            f"{where}: {reference_of(function)} cannot be sent to another process ({error})",
+            f"{where}: {name} cannot be sent to another process ({error})",
             "define it at the top of a module, or remove executor: process",
         ) from error
 

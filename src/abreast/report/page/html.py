@@ -25,8 +25,8 @@ from abreast.report.figures import (
     errors_in_words,
     in_flight_line,
     repeats_in_words,
+    score_in_words,
     seconds,
-    share,
 )
 from abreast.report.page import listing
 from abreast.report.page.answers import cut
@@ -136,12 +136,11 @@ def _variants(analysis: Analysis) -> Table:
     classes = {"input": "tokens in", "cache_read": "cached", "cache_write": "written", "output": "out"}
     rows = []
     for item in analysis.variants:
-        scores = [item.scores.get(name) for name in names]
         rows.append(
             [
                 item.name
                 + (" (baseline)" if item.name == analysis.run["baseline"] and len(analysis.variants) > 1 else ""),
-                *map(share, scores),
+                *(score_in_words(item, name) for name in names),
                 f"{item.ok:,}",
                 f"{item.reused:,}" if item.reused else NOTHING,
                 errors_in_words(item),
