@@ -35,7 +35,7 @@ _SAME = (  # abbreviations that are no beginnings of their words
     ("txt", "text"),
 )
 _GROUP = {word: number for number, words in enumerate(_SAME) for word in words}
-_WORDS_OF_TWO = frozenset("am an as at by do go id if in is it me my no of ok on or so to up us we".split())
+_WORDS_OF_TWO = re.compile("am|an|as|at|by|do|go|id|if|in|is|it|me|my|no|of|ok|on|or|so|to|up|us|we")
 _TELL_NOTHING = (None, True, False, 0, 1, "")
 
 
@@ -149,15 +149,16 @@ def _says_the_same(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
 
 def _begins(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether the first word of the one stands for several of the other, and the rest is the same."""
-    for count in range(2, len(other) + 1):
-        some = other[:count]
-        initials = "".join(word[0] for word in some)
-        if (one[0] == initials and one[0].isalpha() and one[0] not in _WORDS_OF_TWO) or one[0] == _squashed(
-            "_".join(some)
-        ):
-            if _says_the_same(one[1:], other[count:]):
-                return True
-    return False
+    return any(
+        _stands_for(one[0], other[:count]) and _says_the_same(one[1:], other[count:])
+        for count in range(2, len(other) + 1)
+    )
+
+
+def _stands_for(word: str, some: tuple[str, ...]) -> bool:
+    if word == _squashed("_".join(some)):
+        return True
+    return word == "".join(each[0] for each in some) and word.isalpha() and not _WORDS_OF_TWO.fullmatch(word)
 
 
 def _is_same(one: str, other: str) -> bool:
