@@ -8,8 +8,8 @@ import sys
 from abreast.cli import stores
 from abreast.errors import BadInput, suggestion
 
-EPILOG = """Rows of before and after then share a column. What is reused does not change: answers that were given under the
-old name of a parameter are not reused under the new one."""
+EPILOG = """Rows of before and after then share a column. What is reused does not change: answers that were given under
+the old name of a parameter are not reused under the new one."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,8 @@ from abreast.preflight.context import Context
 from abreast.preflight.earlier import Earlier
 from abreast.preflight.finding import Finding, listed, many
 
+RUNS = 20  # looked at to find one with all cases
+
 
 @dataclass(frozen=True, slots=True)
 class CaseChanges:
@@ -33,20 +35,34 @@ def check(context: Context) -> Finding:
     if earlier is None:
         told = f" in {listed(list(context.surroundings.data))}" if context.surroundings.data else ""
         return Finding("data", "pass", f"{many(len(plan.cases), 'case')}{told}", "", tuple(files), aside=True)
+    earlier = whole(earlier)
     if earlier.provenance.get("data_hash") == plan.cases.hash:
         message = f"the same {many(len(plan.cases), 'case')} as in {earlier.run}"
         return Finding("data", "pass", message, "", tuple(files), aside=True)
     found = case_changes(context, earlier)
     if not found:
-        which = "a part of the cases" if context.selects else "other cases of the same data"
-        return Finding("data", "note", f"{which}, compared with {earlier.run}", "", tuple(files), aside=context.selects)
+        message = (
+            f"a part of the cases of {earlier.run}" if context.selects else f"more cases than {earlier.run} stored"
+        )
+        return Finding("data", "note", message, "", tuple(files), aside=True)
     message = f"cases since {earlier.run}: {found.sentence()}; answers to the same input are reused"
     details = (*_files_that_changed(earlier, context.surroundings.data), *files)
     return Finding("data", "warn" if found.changed else "note", message, "", details)
 
 
+def whole(earlier: Earlier) -> Earlier:
+    """The last run that left no case out, if there is one among the last."""
+    found: Earlier | None = earlier
+    for _ in range(RUNS):
+        if found is None or not found.selects:
+            break
+        found = found.before
+    return found if found is not None and not found.selects else earlier
+
+
 def case_changes(context: Context, earlier: Earlier) -> CaseChanges:
     """By id and content. What was left out on purpose, now or then, was not removed or added."""
+    earlier = whole(earlier)
     if earlier.provenance.get("data_hash") == context.plan.cases.hash:
         return CaseChanges()
     cases = context.plan.cases
