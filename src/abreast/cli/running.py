@@ -67,11 +67,11 @@ def introduce(prepared: Prepared) -> None:
 def review(prepared: Prepared, verbose: bool) -> None:
     """The plan and every check, one below the other; what they have seen, if that is wanted."""
     _say_the_plan(prepared)
-    width = max(len(finding.check) for finding in prepared.findings)
+    width = max(len(finding.check) for finding in prepared.findings) + 1
     for finding in prepared.findings:
-        say(f"  {_MARKS[finding.level]} {finding.check.ljust(width)}  {_told(finding)}")
+        say(f"  {_MARKS[finding.level]} {f'{finding.check}:'.ljust(width)} {_told(finding)}")
         for line in finding.details if verbose else ():
-            say(f"    {' ' * width}  {line}")
+            say(f"    {' ' * width} {tables.printable(line)}")
     _say_the_series(prepared)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,13 +102,15 @@ def differences(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Parts
             also = f" and {listed([_file(module) for module in others])}" if others else ""
             yield name, f"the function {short} itself{also}"
         elif modules:
-            yield name, f"{listed([_file(module) for module in modules])}, which {short} is part of or uses,"
+            own = name.split(":")[1] if name.count(":") == 2 else ""
+            how = f"beside {short}" if modules == [own] else f"used by {short}"
+            yield name, f"{listed([_file(module) for module in modules])} ({how})"
         elif packages:
             told = [
                 f"{each} ({(old.get('packages') or {}).get(each, 'none')} → {parts.packages.get(each, 'none')})"
                 for each in packages
             ]
-            yield name, f"{listed(told)}, which {short} uses,"
+            yield name, f"{listed(told)}, used by {short},"
 
 
 def _other(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -115,7 +118,8 @@ def _other(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _file(module: str) -> str:
-    return f"{module.rpartition('.')[2]}.py"
+    origin = str(getattr(sys.modules.get(module), "__file__", None) or "")
+    return module.replace(".", "/") + ("/__init__.py" if Path(origin).name == "__init__.py" else ".py")
 
 
 def _different(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

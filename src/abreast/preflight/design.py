@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from abreast.preflight.context import Context
 from abreast.preflight.earlier import Given
 from abreast.preflight.finding import Finding, listed, many
+from abreast.store.schema import CORE_COLUMNS
 
 WORTH_SEGMENTS = 20  # cases
 WANTED = {  # what a function may return beside its answer
@@ -75,7 +76,8 @@ def review(context: Context) -> Review:
     for name in dict.fromkeys(target.name for target in context.targets if not target.simulated):
         written = context.surroundings.returns.get(name)
         given = context.earlier.given.get(name) if context.earlier else None
-        fields |= dict.fromkeys(written or (), False) | (dict(given.fields) if given else {})
+        returned = sorted((written or frozenset()) - {*CORE_COLUMNS, "prediction"})
+        fields |= dict.fromkeys(returned, False) | (dict(given.fields) if given else {})
         if name not in context.surroundings.code or (given is None and written is None):
             continue  # no function of the user's, or nobody knows yet
         lacks = _lacks(given, written)
