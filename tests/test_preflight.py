@@ -112,7 +112,7 @@ def test_nothing_changed_is_said_once_before_a_run_and_in_full_by_check(shapes: 
     assert "schema" not in again
     done = shapes.command("check", "spec.yaml")
     lines = [line for line in done.err.splitlines() if line.startswith(("  ✓", "  ·", "  !"))]
-    checks = [line.split()[1] for line in lines]
+    checks = [line.split()[1].rstrip(":") for line in lines]
     for wanted in ("limits", "code", "schema", "data", "duplicates", "environment", "git", "design", "power"):
         assert wanted in checks
     assert len({len(line) - len(line[4:].split(None, 1)[1]) for line in lines}) == 1, "one below the other"
@@ -255,6 +255,14 @@ def test_a_file_that_is_not_what_dvc_tracks(shapes: Folder) -> None:
     assert found["level"] == "warn"
     assert found["message"] == "cases.jsonl differs from what DVC tracks"
     assert found["fix"].startswith("dvc add cases.jsonl")
+    dos = (shapes.path / "cases.jsonl").read_bytes().replace(b"\n", b"\r\n")
+    shapes.write("cases.jsonl.dvc", f"outs:\n- md5: {hashlib.md5(dos).hexdigest()}\n")
+    assert check(shapes)["dvc"]["level"] == "warn"
+    shapes.write(
+        "cases.jsonl.dvc", f"outs:\n- md5: {hashlib.md5((shapes.path / 'cases.jsonl').read_bytes()).hexdigest()}\n"
+    )
+    shapes.write("cases.jsonl", dos)
+    assert check(shapes)["dvc"]["level"] == "pass", "before version 3 the ends of lines did not count"
     shapes.write("cases.jsonl.dvc", "outs: [\n")
     assert "dvc" not in check(shapes)
 

@@ -86,6 +86,11 @@ def test_of_two_that_could_be_meant_the_one_with_the_values_is() -> None:
     assert found == [("n_layers", "num_layers")]
 
 
+def test_a_name_may_be_as_long_as_it_likes() -> None:
+    assert renames(["a_" * 50_000], ["b_" * 50_000]) == []
+    assert renames(["a_" * 50_000], ["a" * 50_000]) == [("a_" * 50_000, "a" * 50_000)]
+
+
 def test_a_thousand_names_take_no_time() -> None:
     old, new = [f"someName{n}" for n in range(1000)], [f"some_name_{n}" for n in range(1000)]
     assert len(renames(old, new)) == 1000

@@ -51,12 +51,16 @@ def tracked(file: Path, md5: str) -> Tracked | None:
     expected = out.get("md5") if out else None
     if not isinstance(expected, str) or out is None:
         return None
-    same = expected == md5
-    if not same and out.get("hash") is None:
-        found = _md5()
+    return Tracked(file, expected, expected == md5 or (out.get("hash") is None and expected == _md5_of_text(file)))
+
+
+def _md5_of_text(file: Path) -> str:
+    found = _md5()
+    try:
         found.update(file.read_bytes().replace(b"\r\n", b"\n"))
-        same = expected == found.hexdigest()
-    return Tracked(file, expected, same)
+    except OSError:  # gone a moment ago
+        return ""
+    return str(found.hexdigest())
 
 
 def _entry(file: Path) -> dict[str, Any] | None:

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-MOST_PAIRS = 40_000  # looked at one by one; beyond, only names that differ in their writing
+MOST_PAIRS = 10_000  # looked at one by one; beyond, only names that differ in their writing
+LONGEST = 100  # characters of a name that is taken apart
 
 Values = Mapping[str, Collection[Any]]
 """The values that each name had."""
@@ -84,7 +85,7 @@ def _strength(one: str, other: str, before: Collection[Any] | None, after: Colle
     if before and after and not {_kind(value) for value in before} & {_kind(value) for value in after}:
         return 0
     left, right = words_of(one), words_of(other)
-    if not left or not right:
+    if not left or not right or max(len(one), len(other)) > LONGEST:
         return 0
     if _says_the_same(left, right):
         return 6 + same_values
