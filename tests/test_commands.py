@@ -218,7 +218,7 @@ def test_check_executes_nothing(simulated: Folder) -> None:
     assert "80 trials to execute" in done.err
     assert not (simulated.path / "results.db").exists()
     findings = simulated.abreast("check", "experiment.yaml", "--json").json
-    assert {"check", "level", "message", "fix"} == set(findings[0])
+    assert {"check", "level", "message", "fix", "details"} == set(findings[0])
 
 
 def test_strict_makes_warnings_failures(simulated: Folder) -> None:

@@ -25,6 +25,8 @@ class Step:
     score: float | None
     commit: str | None
     against_previous: AcrossRuns | None
+    series: int = 1
+    series_why: str = ""  # why that series began
 
 
 def history(
@@ -52,6 +54,8 @@ def history(
                 score.estimate if score else None,
                 commit,
                 _compared(store, last.get(name), run["run"], name, margin),
+                int(provenance.get("series") or 1),
+                str(provenance.get("series_why") or ""),
             )
             last[name] = run["run"]
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "sql": "ask the store in its own SQL",
     "export": "rows as CSV, parquet or JSON lines",
     "delete": "remove runs with everything that is theirs",
+    "rename": "another name for a parameter or returned field of stored runs",
     "cache": "what can be reused; clear it",
     "init": "write a small experiment to start from",
     "demo": "a simulated experiment, from cases to verdict",

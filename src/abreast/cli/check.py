@@ -17,15 +17,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.cli.running import introduce
+    from abreast.cli.running import review
     from abreast.experiment import Experiment
 
     with closing(Experiment.load(Path(args.spec)).prepare(options_of(args))) as prepared:
         if args.json:
             numbers = asdict(prepared.estimate)
             rows = [asdict(finding) for finding in prepared.findings]
+            for row in rows:
+                del row["aside"]  # is about what `run` says
             tables.show([{**row, **(numbers if row["check"] == "estimate" else {})} for row in rows], True, "")
         else:
-            introduce(prepared)
+            review(prepared, args.verbose)
         prepared.refuse_if_failed()
     return 0

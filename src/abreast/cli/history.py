@@ -45,10 +45,27 @@ def main(args: argparse.Namespace) -> int:
                     "points": None if difference is None else points(difference.estimate),
                     "interval": None if interval is None else f"{points(interval.low)} … {points(interval.high)}",
                     "cases": item.comparison.cases if item else None,
+                    "series": step.series,
+                    "series_why": step.series_why or None,
                 }
             )
-    tables.show(rows, args.json, f"{experiment}: no labelled run; --all shows all of them")
+    tables.show(
+        rows if args.json else _for_people(rows), args.json, f"{experiment}: no labelled run; --all shows all of them"
+    )
     return 0
+
+
+def _for_people(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The series only where there are several; why one began, where it does."""
+    several = len({row["series"] for row in rows}) > 1
+    told, known = [], {rows[0]["series"]} if rows else set()
+    for row in rows:
+        begins = several and row["series"] not in known
+        known.add(row["series"])
+        series = f"{row['series']} begins: {row['series_why']}" if begins else str(row["series"])
+        kept = {key: value for key, value in row.items() if key not in ("series", "series_why")}
+        told.append({**kept, "series": series} if several else kept)
+    return told
 
 
 def _experiment(wanted: str | None, names: list[str]) -> str:

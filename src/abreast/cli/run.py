@@ -51,11 +51,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="one rendered request per variant, the plan and the estimate; nothing is sent",
     )
-    add("--yes", action="store_true", help="agree to what it will cost, without being asked")
+    add("--yes", action="store_true", help="go on without being asked: about cost, changes, additions")
     add("--strict", action="store_true", help="warnings are failures")
     add("--force", action="store_true", help="go on although a check failed")
     add("--quiet", action="store_true", help="no progress and no checks, only the result")
-    add("--verbose", action="store_true", help="a line for each start and end of a trial")
+    add("--verbose", action="store_true", help="a line for each start and end of a trial; of check: all it saw")
     add("--events", metavar="FILE", help="everything that happens, as JSON lines")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
     add("--output", metavar="DIR", help="where the report goes, instead of runs/RUN beside the store")

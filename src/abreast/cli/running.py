@@ -21,7 +21,7 @@ from abreast.execute import Listener
 from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
-from abreast.preflight import cost
+from abreast.preflight import Finding, cost
 from abreast.report import objects
 from abreast.report.figures import in_flight_line
 from abreast.report.sentence import SIMULATED
@@ -48,6 +48,7 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
         if not args.quiet:
             introduce(prepared)
         prepared.refuse_if_failed()
+        consult(prepared, args)
         ask(prepared, args.yes)
         _say_what_is_reused(prepared, args.quiet)
         result = _execute(prepared, args)
@@ -55,7 +56,37 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
 
 
 def introduce(prepared: Prepared) -> None:
-    """The plan and the checks, in a few lines."""
+    """The plan, and what of the checks is worth a look before every run."""
+    _say_the_plan(prepared)
+    for finding in prepared.findings:
+        if not finding.aside:
+            say(f"  {_MARKS[finding.level]} {finding.check}: {_told(finding)}")
+    _say_the_series(prepared)
+
+
+def review(prepared: Prepared, verbose: bool) -> None:
+    """The plan and every check, one below the other; what they have seen, if that is wanted."""
+    _say_the_plan(prepared)
+    width = max(len(finding.check) for finding in prepared.findings) + 1
+    for finding in prepared.findings:
+        say(f"  {_MARKS[finding.level]} {f'{finding.check}:'.ljust(width)} {_told(finding)}")
+        for line in finding.details if verbose else ():
+            say(f"    {' ' * width} {tables.printable(line)}")
+    _say_the_series(prepared)
+
+
+def _told(finding: Finding) -> str:
+    return tables.printable(finding.message + (f": {finding.fix}" if finding.fix and finding.level != "pass" else ""))
+
+
+def _say_the_series(prepared: Prepared) -> None:
+    found = prepared.series
+    if found.since is not None:
+        told = f"series {found.number} begins: {found.why}; its scores do not continue those of {found.since}"
+        say(f"  · {tables.printable(told)}")
+
+
+def _say_the_plan(prepared: Prepared) -> None:
     plan = prepared.plan
     if prepared.simulated:
         say(f"  {SIMULATED}")
@@ -64,9 +95,27 @@ def introduce(prepared: Prepared) -> None:
         f"  {prepared.spec.name} · {_many(len(plan.cases), 'case')} × {_many(len(plan.variants), 'variant')} × "
         f"{_many(plan.repeats, 'repeat')} = {_many(len(plan), 'trial')} · {done:,} done before"
     )
-    for finding in prepared.findings:
-        fix = f": {finding.fix}" if finding.fix and finding.level != "pass" else ""
-        say(f"  {_MARKS[finding.level]} {finding.check}: {finding.message}{fix}")
+
+
+def consult(prepared: Prepared, args: argparse.Namespace) -> None:
+    """On a terminal, a person is asked about what changed and what is missing; elsewhere the run goes on."""
+    if not args.yes and (args.quiet or args.json or not sys.stdin.isatty()):
+        return
+    for asked in prepared.questions:
+        answer = "no" if asked.stops == "yes" else "yes"  # what --yes means: go on
+        if not args.yes:
+            answer = "yes" if _agreed(asked.text) else "no"
+        if answer == asked.stops:
+            for number, step in enumerate(asked.steps, 1):
+                say(f"  {number}. {step}")
+            what = "first the steps above" if asked.steps else "the code that is measured changed"
+            raise PreflightRefused(f"{what}: nothing was executed, nothing was written", "then run again")
+        prepared.answered(asked, answer)
+
+
+def _agreed(question: str) -> bool:
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def ask(prepared: Prepared, yes: bool) -> None:
@@ -78,8 +127,7 @@ def ask(prepared: Prepared, yes: bool) -> None:
         raise PreflightRefused(
             f"{prepared.question}, {above}, and nobody can be asked here", "--yes agrees to it; --budget USD caps it"
         )
-    print(f"{prepared.question}: go on? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not _agreed(f"{prepared.question}: go on?"):
         raise PreflightRefused(
             "not agreed to: nothing was executed, nothing was written", "--limit N tries a few cases"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from typing import Any
 
@@ -26,6 +27,7 @@ def main(args: argparse.Namespace) -> int:
                 "debug": bool(run["debug"]),
                 "simulated": bool(run["simulated"]),
                 "label": run["label"],
+                "series": json.loads(run["provenance"]).get("series") or 1,
                 "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run["created_at"])),
                 "reason": run["reason"],
             }
@@ -38,6 +40,8 @@ def main(args: argparse.Namespace) -> int:
 def _for_people(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Words instead of yes and no, and no column that says nothing of any run."""
     words = {"debug": "debug", "simulated": "SIMULATED"}
+    if len({row["series"] for row in rows}) == 1:
+        rows = [{key: value for key, value in row.items() if key != "series"} for row in rows]
     told = [
         {key: words.get(key, value) if value else "" for key, value in row.items() if key in _ASIDE} for row in rows
     ]

@@ -17,13 +17,29 @@ from abreast.execute.warmup import warmup_costs
 from abreast.experiment.deciding import until_decided
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
-from abreast.plan import Plan, find_reusable, mark_done
+from abreast.plan import Plan, find_reusable, git, mark_done
 from abreast.plan.names import new_name
 from abreast.plan.provenance import provenance
-from abreast.preflight import Context, Estimate, History, estimate, examine, history, question
+from abreast.preflight import (
+    Context,
+    Estimate,
+    History,
+    Question,
+    earlier,
+    estimate,
+    examine,
+    history,
+    question,
+    questions,
+    series,
+    still_answered,
+    surroundings,
+)
 from abreast.scorers.base import Scorer
 from abreast.spec import Spec
+from abreast.spec.read_cases import files_of
 from abreast.store import Lease, NewRun, Reuse, Store
+from abreast.store.metrics import NUMBERS
 from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.schema import Column
 from abreast.store.writer import add_columns
@@ -49,7 +65,10 @@ class Prepared:
         self.spec, self.base, self.origin, self.options = spec, base, origin, options
         self.plan, self.targets, self.scorers = plan, targets, scorers
         self.primary, self.baseline, self.store = primary, baseline, store
-        self.provenance = provenance(base, plan.cases, spec.seed)
+        repository = git.state(base)
+        case_files = files_of(spec.cases, base)
+        self.surroundings = surroundings(base, repository, plan.variants, targets, case_files, origin)
+        self.provenance = {**provenance(repository, plan.cases, spec.seed), **self.surroundings.recorded()}
         self.exists = store.exists()
         self.continues = self._unfinished_run()
         self.reuses = self._reusable()
@@ -62,6 +81,10 @@ class Prepared:
         context = self._context()
         self.findings = examine(context)
         self.question = question(context)  # to be answered before anything is spent
+        self.questions = [] if self.continues else questions(context)
+        self.series = series(context)
+        self.provenance["answers"] = still_answered(context)
+        self.provenance |= {"series": self.series.number, "series_why": self.series.why}
         self.interrupt: Callable[[], object] | None = None  # while it executes in a thread, where no signal arrives
 
     @property
@@ -95,6 +118,10 @@ class Prepared:
         for finding in self.findings:
             if finding.level in bad:
                 raise PreflightRefused(f"{finding.check}: {finding.message}", finding.fix)
+
+    def answered(self, asked: Question, answer: str) -> None:
+        """It is stored with the run, and not asked again in the same state."""
+        self.provenance["answers"][asked.matter] = {"state": asked.state, "answer": answer}
 
     async def execute(self) -> Result:
         """Take the lease, take over what can be reused, execute the rest, analyse."""
@@ -287,29 +314,28 @@ class Prepared:
         return find_reusable(self.plan, self.targets, self.store, not self.options.retry_failed)
 
     def _context(self) -> Context:
-        last, digests = None, {}
-        if self.exists:
-            rows = self.store.dicts(
-                "SELECT run_id, run, provenance FROM runs WHERE experiment = ? ORDER BY run_id DESC LIMIT 1",
-                (self.spec.name,),
-            )
-            if rows:
-                last = {"run": rows[0]["run"], "data_hash": json.loads(rows[0]["provenance"])["data_hash"]}
-                digests = dict(
-                    self.store.rows("SELECT name, digest FROM variants WHERE run_id = ?", (rows[0]["run_id"],))
-                )
-        limits, provenance = self.spec.limits, self.provenance
+        options, spec = self.options, self.spec
+        experiments = self.store.rows("SELECT DISTINCT experiment FROM runs LIMIT 3") if self.exists else []
+        logged = self.store.rows("SELECT name FROM columns WHERE kind = 'metric'") if self.exists else []
         return Context(
             self.plan,
             self.targets,
-            limits,
-            last,
-            digests,
-            provenance,
+            spec.limits,
             self.estimate,
+            earlier(self.store, spec.name, self.continues) if self.exists else None,
+            self.provenance,
+            self.surroundings,
             self._spent(),
-            self.spec.until_decided,
+            spec.until_decided,
             self.primary is not None,
+            [json.loads(to_json(shown_params(variant))) for variant in self.plan.variants],
+            {column: scorer.version for scorer in self.scorers for column in scorer.columns},
+            bool(options.case or options.tag or options.limit or options.debug),
+            options.debug is not None,
+            self.store.path,
+            spec.name,
+            any(name != spec.name for (name,) in experiments),
+            [*NUMBERS, *(name for (name,) in logged)],
         )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:

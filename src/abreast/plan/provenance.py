@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from abreast.plan import git
+from abreast.plan.git import tag as tag_commit
 from abreast.spec.cases import CaseTable
+
+__all__ = ["git_state", "provenance", "recorded", "tag_commit"]
 
 _PACKAGES = ("abreast", "apsw", "duckdb", "numpy", "scipy", "pydantic", "anthropic", "openai")
 
 
-def provenance(base: Path, cases: CaseTable, seed: int) -> dict[str, Any]:
+def provenance(repository: git.State | None, cases: CaseTable, seed: int) -> dict[str, Any]:
     """Enough to say later under what circumstances the rows came about."""
     return {
-        **git_state(base),
+        **recorded(repository),
         "data_hash": cases.hash,
         "cases": len(cases),
         "seed": seed,
@@ -41,24 +44,11 @@ def _versions() -> dict[str, str]:
 
 def git_state(folder: Path) -> dict[str, Any]:
     """The commit of the folder and whether files differ from it; nothing where there is no repository."""
-    commit = _git(folder, "rev-parse", "HEAD")
-    if commit is None:
+    return recorded(git.state(folder))
+
+
+def recorded(repository: git.State | None) -> dict[str, Any]:
+    if repository is None or repository.commit is None:
         return {"commit": None, "dirty": None, "branch": None}
-    changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return {"commit": commit, "dirty": bool(changes), "branch": _git(folder, "rev-parse", "--abbrev-ref", "HEAD")}
-
-
-def tag_commit(folder: Path, commit: str, label: str) -> str:
-    """Tag a commit in git; what git says against it, empty if nothing."""
-    done = subprocess.run(
-        ["git", "tag", "--", label, commit], cwd=folder, capture_output=True, text=True, timeout=10, check=False
-    )
-    return done.stderr.strip() if done.returncode else ""
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    dirty = None if repository.changed is None else bool(repository.changed)
+    return {"commit": repository.commit, "dirty": dirty, "branch": repository.branch or "HEAD"}

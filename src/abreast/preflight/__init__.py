@@ -2,16 +2,70 @@
 
 from __future__ import annotations
 
-from abreast.preflight import cost, drift, limits, power, quota, stopping, subscription
+from abreast.preflight import (
+    code,
+    cost,
+    data,
+    design,
+    duplicates,
+    dvc,
+    environment,
+    limits,
+    models,
+    power,
+    quota,
+    repository,
+    schema,
+    stopping,
+    subscription,
+)
 from abreast.preflight.context import Context
 from abreast.preflight.cost import question
+from abreast.preflight.earlier import Earlier, earlier
 from abreast.preflight.estimate import Estimate, estimate
 from abreast.preflight.finding import Finding
 from abreast.preflight.history import History, history
+from abreast.preflight.questions import Question, questions, still_answered
+from abreast.preflight.series import Series, series
+from abreast.preflight.surroundings import Surroundings, surroundings
 
-__all__ = ["Context", "Estimate", "Finding", "History", "estimate", "examine", "history", "question"]
+__all__ = [
+    "Context",
+    "Earlier",
+    "Estimate",
+    "Finding",
+    "History",
+    "Question",
+    "Series",
+    "Surroundings",
+    "earlier",
+    "estimate",
+    "examine",
+    "history",
+    "question",
+    "questions",
+    "series",
+    "still_answered",
+    "surroundings",
+]
 
-_CHECKS = (limits.check, subscription.check, drift.check, power.check, stopping.check, cost.check, quota.check)
+_CHECKS = (
+    limits.check,
+    subscription.check,
+    code.check,
+    schema.check,
+    data.check,
+    duplicates.check,
+    dvc.check,
+    models.check,
+    environment.check,
+    repository.check,
+    design.check,
+    power.check,
+    stopping.check,
+    cost.check,
+    quota.check,
+)
 
 
 def examine(context: Context) -> list[Finding]:

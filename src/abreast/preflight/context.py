@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from abreast.plan import Plan
+from abreast.preflight.earlier import Earlier
 from abreast.preflight.estimate import Estimate
+from abreast.preflight.surroundings import Surroundings
 from abreast.spec import Limits
 from abreast.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The plan, and the last run of an experiment of this name if there is one."""
+    """The plan, what is around it, and the run of this experiment before this one if there is one."""
 
     plan: Plan
     targets: Sequence[Target]
     limits: Limits
-    last_run: Mapping[str, Any] | None
-    last_digests: Mapping[str, str]  # variant name to digest in that run
-    provenance: Mapping[str, Any]
     estimate: Estimate
-    spent_usd: float  # by the run that goes on
+    earlier: Earlier | None
+    provenance: Mapping[str, Any]
+    surroundings: Surroundings
+    spent_usd: float = 0.0  # by the run that goes on
     until_decided: bool = False
     scored: bool = True  # whether there is a scorer
+    params: Sequence[Mapping[str, Any]] = ()  # of each variant, as they are stored
+    scores: Mapping[str, str] = field(default_factory=dict)  # the version of the scorer of each column
+    selects: bool = False  # --case, --tag, --limit or --debug leave cases out
+    debug: bool = False
+    store: Path = Path("results.db")
+    experiment: str = ""
+    shared: bool = False  # there are other experiments in this store
+    metrics: Sequence[str] = ()  # the columns of that view

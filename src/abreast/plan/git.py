@@ -1,0 +1,114 @@
+"""What git says of a folder: few questions, each with a time limit; where it does not answer, nothing is known."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A repository as it is now. `changed` are the tracked files that differ from the commit, by their full path;
+    None if git took too long to say."""
+
+    root: Path
+    commit: str | None  # None before the first one
+    branch: str | None  # None where none is checked out
+    changed: tuple[Path, ...] | None = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file between two commits; a binary one has no lines."""
+
+    path: Path
+    added: int
+    removed: int
+
+
+def state(folder: Path) -> State | None:
+    """None where there is no repository, no git, or no answer."""
+    root = ask(folder, "rev-parse", "--show-toplevel")
+    if not root:
+        return None
+    place, found = Path(root.rstrip("\n")), dict[str, str]()
+    told = ask(folder, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=no")
+    if told is None:  # a huge one: the commit at least
+        return State(place, (ask(folder, "rev-parse", "HEAD") or "").strip() or None, None, None)
+    entries = iter(told.split("\0"))
+    changed = []
+    for entry in entries:
+        if entry.startswith("# "):
+            key, _, value = entry[2:].partition(" ")
+            found[key] = value
+        elif entry[:2] in ("1 ", "2 ", "u "):
+            fields = {"1 ": 8, "2 ": 9, "u ": 10}[entry[:2]]
+            changed.append(place / entry.split(" ", fields)[fields])
+            if entry.startswith("2 "):
+                next(entries, None)  # what it was called before
+    commit, branch = found.get("branch.oid"), found.get("branch.head")
+    return State(
+        place,
+        None if commit == "(initial)" else commit,
+        None if branch == "(detached)" else branch,
+        tuple(changed),
+    )
+
+
+def uncommitted(known: State, files: Collection[Path]) -> list[Path]:
+    """Which of these files differ from the commit or were never added; what git is told to ignore does not count."""
+    resolved = {file.resolve(): file for file in files}
+    inside = [file for file in resolved if file.is_relative_to(known.root)]
+    found = {file for file in known.changed or () if file in resolved}
+    told = (
+        ask(known.root, "ls-files", "-z", "--others", "--exclude-standard", "--", *map(_literally, inside))
+        if inside
+        else None
+    )
+    found |= {known.root / name for name in (told or "").split("\0") if name}
+    return [file for whole, file in resolved.items() if whole in found]
+
+
+def _literally(file: Path) -> str:
+    return f":(literal){file}"
+
+
+def between(known: State, old: str, new: str) -> list[Change] | None:
+    """What changed from one commit to another; None if git does not know one of them."""
+    told = ask(known.root, "diff", "--numstat", "--no-renames", "--no-ext-diff", "-z", old, new, "--")
+    return None if told is None else list(_changes(known.root, told))
+
+
+def _changes(root: Path, told: str) -> Iterator[Change]:
+    for entry in filter(None, told.split("\0")):
+        added, removed, name = entry.split("\t", 2)
+        yield Change(root / name, int(added) if added.isdigit() else 0, int(removed) if removed.isdigit() else 0)
+
+
+def tag(folder: Path, commit: str, label: str) -> str:
+    """Tag a commit; what git says against it, empty if nothing."""
+    done = subprocess.run(
+        ["git", "tag", "--", label, commit], cwd=folder, capture_output=True, text=True, timeout=10, check=False
+    )
+    return done.stderr.strip() if done.returncode else ""
+
+
+def ask(folder: Path, *words: str) -> str | None:
+    """What git writes; None if it fails, is not there or takes too long."""
+    try:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", *words],
+            cwd=folder,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return None
+    return done.stdout if done.returncode == 0 else None

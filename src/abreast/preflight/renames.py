@@ -1,0 +1,191 @@
+"""Which names were renamed: `lr` is `learning_rate`, but `top_k` is not `top_p`.
+
+Two names are one if they say the same words: written otherwise, abbreviated, with another order, or with one slip of
+the pen. A word that is merely missing is believed only where the values are the same. Words that differ in meaning
+(`min_tokens` and `max_tokens`) look alike just as much, so likeness of letters counts for next to nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+MOST_PAIRS = 10_000  # looked at one by one; beyond, only names that differ in their writing
+LONGEST = 100  # characters of a name that is taken apart
+
+Values = Mapping[str, Collection[Any]]
+"""The values that each name had."""
+
+_SAME = (  # abbreviations that are no beginnings of their words
+    ("n", "num", "number", "nr"),
+    ("avg", "average", "mean"),
+    ("cfg", "config", "configuration"),
+    ("ctx", "context"),
+    ("idx", "index"),
+    ("img", "image"),
+    ("len", "length"),
+    ("lr", "learningrate"),
+    ("msg", "message"),
+    ("pct", "percent", "percentage"),
+    ("src", "source"),
+    ("std", "stddev", "deviation"),
+    ("sz", "size"),
+    ("tgt", "target"),
+    ("txt", "text"),
+)
+_GROUP = {word: number for number, words in enumerate(_SAME) for word in words}
+_WORDS_OF_TWO = re.compile("am|an|as|at|by|do|go|id|if|in|is|it|me|my|no|of|ok|on|or|so|to|up|us|we")
+_TELL_NOTHING = (None, True, False, 0, 1, "")
+
+
+def renames(
+    old: Iterable[str], new: Iterable[str], old_values: Values | None = None, new_values: Values | None = None
+) -> list[tuple[str, str]]:
+    """Pairs of an old name that is gone and a new one that stands for it; each name at most once.
+
+    >>> renames(["lr", "top_k", "seed"], ["learning_rate", "top_p", "seed"])
+    [('lr', 'learning_rate')]
+    >>> renames(["tokens"], ["max_tokens"]), renames(["tokens"], ["max_tokens"], {"tokens": [64]}, {"max_tokens": [64]})
+    ([], [('tokens', 'max_tokens')])
+    """
+    before, after = list(dict.fromkeys(old)), list(dict.fromkeys(new))
+    kept = set(before) & set(after)
+    gone = [name for name in before if name not in kept]
+    come = [name for name in after if name not in kept]
+    found = []
+    for one, other in _worth_a_look(gone, come):
+        strength = _strength(one, other, (old_values or {}).get(one), (new_values or {}).get(other))
+        if strength:
+            found.append((-strength, gone.index(one), come.index(other)))
+    pairs: list[tuple[str, str]] = []
+    taken: set[tuple[str, int]] = set()
+    for _, one_at, other_at in sorted(found):
+        if ("old", one_at) not in taken and ("new", other_at) not in taken:
+            taken |= {("old", one_at), ("new", other_at)}
+            pairs.append((gone[one_at], come[other_at]))
+    return sorted(pairs, key=lambda pair: gone.index(pair[0]))
+
+
+def _worth_a_look(gone: list[str], come: list[str]) -> Iterable[tuple[str, str]]:
+    if len(gone) * len(come) <= MOST_PAIRS:
+        return ((one, other) for one in gone for other in come)
+    written: dict[str, str] = {}
+    for name in come:
+        written.setdefault(_squashed(name), name)
+    return ((one, written[_squashed(one)]) for one in gone if _squashed(one) in written)
+
+
+def _strength(one: str, other: str, before: Collection[Any] | None, after: Collection[Any] | None) -> int:
+    """0 if they are two things; else how sure that is. What the values say counts where there are any."""
+    same_values = _are_same(before, after)
+    if _squashed(one) and _squashed(one) == _squashed(other):
+        return 8 + same_values
+    if before and after and not {_kind(value) for value in before} & {_kind(value) for value in after}:
+        return 0
+    left, right = words_of(one), words_of(other)
+    if not left or not right or max(len(one), len(other)) > LONGEST:
+        return 0
+    if _says_the_same(left, right):
+        return 6 + same_values
+    if len(left) > 1 and sorted(left) == sorted(right) and min(map(len, left)) > 2:
+        return 4 + same_values
+    shorter, longer = sorted((left, right), key=len)
+    if same_values and len(shorter) < len(longer) and _are_among(shorter, longer):
+        return 2
+    return 0
+
+
+def _are_same(before: Collection[Any] | None, after: Collection[Any] | None) -> bool:
+    """Whether they had the same values, and not such as anything may have."""
+    if not before or not after:
+        return False
+    left, right = {repr(value) for value in before}, {repr(value) for value in after}
+    return left == right and not left <= {repr(value) for value in _TELL_NOTHING}
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "flag"
+    if isinstance(value, int | float):
+        return "number"
+    return "none" if value is None else "text" if isinstance(value, str) else "thing"
+
+
+def _are_among(shorter: tuple[str, ...], longer: tuple[str, ...]) -> bool:
+    """All words of the one, of which one at least says something, in the other, in order."""
+    left = iter(longer)
+    return any(len(word) > 2 for word in shorter) and all(
+        any(_is_same(word, other) for other in left) for word in shorter
+    )
+
+
+@lru_cache(maxsize=4096)
+def words_of(name: str) -> tuple[str, ...]:
+    """The words of a name, however it is written.
+
+    >>> words_of("maxTokens"), words_of("n_layers"), words_of("HTTPTimeout"), words_of("x1")
+    (('max', 'tokens'), ('n', 'layers'), ('http', 'timeout'), ('x1',))
+    """
+    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    apart = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", apart)
+    return tuple(word.lower() for word in re.split(r"[\W_]+", apart) if word)
+
+
+def _squashed(name: str) -> str:
+    """What is left if case and separators do not count; a separator between two digits does."""
+    apart = re.sub(r"(?<=\d)[\W_]+(?=\d)", ".", name.lower())
+    return re.sub(r"[^\w.]+|_", "", apart)
+
+
+def _says_the_same(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
+    """Word by word, where one word may be the initials of several, or several written as one."""
+    if not left or not right:
+        return not left and not right
+    if _is_same(left[0], right[0]) and _says_the_same(left[1:], right[1:]):
+        return True
+    return _begins(left, right) or _begins(right, left)
+
+
+def _begins(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether the first word of the one stands for several of the other, and the rest is the same."""
+    return any(
+        _stands_for(one[0], other[:count]) and _says_the_same(one[1:], other[count:])
+        for count in range(2, len(other) + 1)
+    )
+
+
+def _stands_for(word: str, some: tuple[str, ...]) -> bool:
+    if word == _squashed("_".join(some)):
+        return True
+    return word == "".join(each[0] for each in some) and word.isalpha() and not _WORDS_OF_TWO.fullmatch(word)
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two words are one: abbreviated, in the plural, or with one slip; numbers in them must agree."""
+    if one == other:
+        return True
+    if re.findall(r"\d+", one) != re.findall(r"\d+", other):
+        return False
+    if one in _GROUP and _GROUP[one] == _GROUP.get(other):
+        return True
+    short, long = sorted((one, other), key=len)
+    if len(short) >= 3 and (long == f"{short}s" or (len(long) >= len(short) + 3 and long.startswith(short))):
+        return True
+    if len(short) >= 3 and short == re.sub("(?<=.)[aeiou]", "", long):
+        return True
+    return len(short) >= 6 and one[0] == other[0] and _is_a_slip(short, long)
+
+
+def _is_a_slip(short: str, long: str) -> bool:
+    """One letter too many, one for another, or two in the wrong order; not at the end, where words change meaning."""
+    at = next((place for place, letter in enumerate(short) if letter != long[place]), len(short))
+    if at >= len(short) - 1:
+        return False
+    if len(long) == len(short) + 1:
+        return short[at:] == long[at + 1 :]
+    if len(long) != len(short):
+        return False
+    swapped = short[:at] + short[at + 1 : at + 2] + short[at] + short[at + 2 :]
+    return short[at + 1 :] == long[at + 1 :] or swapped == long
