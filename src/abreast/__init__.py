@@ -9,7 +9,13 @@ if TYPE_CHECKING:
     from abreast.experiment import Experiment, Options, Result
     from abreast.model import Answer, Case, Score, Usage, Variant
     from abreast.spec.grid import grid
-    from abreast.tracker import Reader, Tracker
+    from abreast.tracker import (
+        Reader,
+        Tracker,
+        check_data_committed,
+        pre_experiment_validation,
+        validate_schema_before_experiment,
+    )
 
 __all__ = [
     "Answer",
@@ -23,7 +29,10 @@ __all__ = [
     "Usage",
     "Variant",
     "__version__",
+    "check_data_committed",
     "grid",
+    "pre_experiment_validation",
+    "validate_schema_before_experiment",
 ]
 
 __version__ = "0.1.0"
@@ -40,7 +49,10 @@ _HOMES = {
     "Tracker": "tracker",
     "Usage": "model",
     "Variant": "model",
+    "check_data_committed": "tracker",
     "grid": "spec.grid",
+    "pre_experiment_validation": "tracker",
+    "validate_schema_before_experiment": "tracker",
 }
 
 

@@ -1,4 +1,4 @@
-"""`abreast rename`: another name for a parameter or a returned field of stored runs."""
+"""`abreast rename`: another name for a parameter or a returned field of stored rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 from abreast.cli import stores
 from abreast.errors import BadInput, suggestion
+from abreast.store.tracked import plain_name
 
 EPILOG = """Rows of before and after then share a column. What is reused does not change: answers that were given under
 the old name of a parameter are not reused under the new one."""
@@ -15,6 +16,7 @@ the old name of a parameter are not reused under the new one."""
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] OLD NEW", nargs="+", help="columns of predictions, such as params_lr")
     parser.add_argument("--experiment", metavar="NAME", help="only in runs of this experiment")
+    parser.add_argument("--table", metavar="T", default="predictions", help="a table that trackers write (predictions)")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     stores.argument(parser)
 
@@ -28,19 +30,28 @@ def main(args: argparse.Namespace) -> int:
     if len(words) != 2:
         raise BadInput("rename: name the old column and the new one", "abreast rename params_lr params_learning_rate")
     old, new = words
+    table = plain_name(args.table)
     with stores.find_store(given) as store:
         _check_experiment(args.experiment, [run["experiment"] for run in store.runs()])
-        kind, before, after = renaming.meant(store, old, new)
-        found = renaming.affected(store, kind, before, args.experiment)
-        if not found.runs:
-            raise BadInput(f"no run of {args.experiment} has {old}" if args.experiment else f"no run has {old}")
-        what = f"{many(len(found.runs), 'run')}, {many(found.rows, 'row')}"
+        values = renaming.tracked_values(store, table, old) if args.experiment is None else None
+        found, parts = None, [] if values is None else [f"{many(values, 'value')} of {table} that trackers wrote"]
+        if table == "predictions" and (values is None or renaming.is_of_runs(store, old)):
+            kind, before, after = renaming.meant(store, old, new)
+            found = renaming.affected(store, kind, before, args.experiment)
+            parts += [f"{many(len(found.runs), 'run')}, {many(found.rows, 'row')}"] if found.runs else []
+        if not parts:
+            where = f"no run of {args.experiment}" if args.experiment else f"nothing in {table}"
+            raise BadInput(f"{where} has {old}", f"abreast columns --table {table} tells what there is")
+        what = " and ".join(parts)
         if not args.yes and sys.stdin.isatty():
             print(f"rename {old} to {new} in {what}? [y/N] ", end="", file=sys.stderr, flush=True)
             if sys.stdin.readline().strip().lower() not in ("y", "yes"):
                 print("nothing renamed", file=sys.stderr)
                 return 1
-        renaming.rename(store, kind, before, after, args.experiment)
+        if found is not None and found.runs:
+            renaming.rename(store, kind, before, after, args.experiment)
+        if values is not None:
+            renaming.rename_tracked(store, table, old, new)
         print(f"{old} is {new} now: {what}")
         store.materialise()
     return 0

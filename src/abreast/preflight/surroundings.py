@@ -49,6 +49,7 @@ class Surroundings:
             "target_versions": dict(self.versions),
             "case_files": dict(self.data),
             "dvc": {files.shown(each.file, self.base): each.md5 for each in self.tracked},
+            "data_commit": "+".join(each.md5 for each in self.tracked if each.same) or None,
             "cli_versions": dict(self.programs),
         }
         return {key: value for key, value in told.items() if value}

@@ -195,7 +195,10 @@ def _unpivoted(dialect: Dialect, source: str) -> str:
 
 
 def _of_the_run(dialect: Dialect) -> list[str]:
-    return [*(json_value(dialect, "r.provenance", key, "text") for key in ("commit", "data_hash")), "r.label"]
+    commit, tracked, content = (
+        json_value(dialect, "r.provenance", key, "text") for key in ("commit", "data_commit", "data_hash")
+    )
+    return [commit, f"COALESCE({tracked}, {content})", "r.label"]  # what DVC calls the data, else its own hash
 
 
 def _per_run(tagged: bool, confident: bool, generated: Generated) -> str:

@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 import apsw
 
 from abreast.errors import BadInput, StoreError, suggestion
-from abreast.store import lease, schema, sqlite
+from abreast.store import lease, schema, sqlite, tracked
+from abreast.store.dialect import quote
 from abreast.store.rows import to_json
 from abreast.store.store import Store
 
@@ -61,6 +62,37 @@ def meant(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
     if name == column.name:
         raise BadInput(f"{old} has that name already")
     return ("params" if is_param else "data"), column.name, name
+
+
+def is_of_runs(store: Store, column: str) -> bool:
+    """Whether runs have this column of `predictions`."""
+    return column in schema.CORE_COLUMNS or column in dict(schema.named(store.columns()))
+
+
+def tracked_values(store: Store, table: str, column: str) -> int | None:
+    """How many values a column has in a table of users; None if it has no such column."""
+    with store.change() as connection:
+        found = tracked.find(connection, table)
+        if found is None or column not in found.columns:
+            return None
+        name, relation = quote(found.columns[column][0]), quote(found.relation)
+        ((held,),) = connection.execute(f"SELECT COUNT({name}) FROM {relation}").fetchall()
+        return int(str(held))
+
+
+def rename_tracked(store: Store, table: str, old: str, new: str) -> int:
+    """Another name for a column of a table of users: how many values it has. All at once or not at all."""
+    if old in tracked.OWN or new in tracked.OWN:
+        raise BadInput(f"{old if old in tracked.OWN else new} is a column of every table, and keeps its name")
+    if not new.strip() or len(new) > schema.LONGEST_NAME or "\0" in new:
+        raise BadInput(f"{new!r} cannot be the name of a column")
+    if old == new:
+        raise BadInput(f"{old} has that name already")
+    with store.change() as connection:
+        found = tracked.find(connection, table)
+        if found is None or old not in found.columns:
+            raise BadInput(f"{store.path}: {table} has no column {old}")
+        return tracked.rename(connection, found, old, new)
 
 
 def affected(store: Store, kind: Kind, old: str, experiment: str | None = None) -> Renamed:

@@ -241,6 +241,37 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_chance.seed)
 
 
+def rename(connection: apsw.Connection, table: Table, old: str, new: str) -> int:
+    """Another name for a column; if both are there, what the old one holds goes into the new one. How many values."""
+    relation, (before, kind) = quote(table.relation), table.columns[old]
+    ((held,),) = connection.execute(f"SELECT COUNT({quote(before)}) FROM {relation}").fetchall()
+    for view in JOINED:  # SQLite changes no table that a view would no longer fit
+        connection.execute(f"DROP VIEW IF EXISTS {view}")
+    if new in table.columns:
+        after, other = table.columns[new]
+        clash = f"SELECT 1 FROM {relation} WHERE {quote(before)} IS NOT NULL AND {quote(after)} IS NOT NULL LIMIT 1"
+        if connection.execute(clash).fetchall():
+            raise BadInput(f"{table.name}: rows have {old} and {new}: what one of them holds would be lost")
+        connection.execute(f"UPDATE {relation} SET {quote(after)} = COALESCE({quote(after)}, {quote(before)})")
+        connection.execute("DELETE FROM tracked_columns WHERE relation = ? AND key = ?", (table.relation, old))
+        connection.execute(
+            "UPDATE tracked_columns SET type = ? WHERE relation = ? AND key = ?",
+            (widest(kind, other), table.relation, new),
+        )
+        connection.execute(f"ALTER TABLE {relation} DROP COLUMN {quote(before)}")
+    else:
+        taken = {column.lower() for column, _ in table.columns.values() if column != before} | _MEANT
+        column = schema.distinct(new, taken)
+        connection.execute(f"ALTER TABLE {relation} RENAME COLUMN {quote(before)} TO {quote(column)}")
+        connection.execute(
+            "UPDATE tracked_columns SET key = ?, name = ? WHERE relation = ? AND key = ?",
+            (new, column, table.relation, old),
+        )
+    connection.execute("UPDATE tracked_tables SET changes = changes + 1 WHERE relation = ?", (table.relation,))
+    sqlite.make_views(connection)
+    return int(str(held))
+
+
 def tables(connection: apsw.Connection) -> Iterator[Table]:
     for name in names(connection):
         table = find(connection, name)

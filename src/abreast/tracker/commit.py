@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
 import time
+from pathlib import Path
 from typing import NamedTuple
+
+from abreast.plan import git
 
 
 class Commit(NamedTuple):
@@ -31,10 +33,10 @@ _last: dict[str, tuple[float, Commit]] = {}
 
 @functools.lru_cache(maxsize=16)
 def _commit(folder: str, _state: tuple[int, ...]) -> Commit:
-    found = _git(folder, "rev-parse", "--short", "HEAD")
+    found = (git.ask(Path(folder), "rev-parse", "--short", "HEAD") or "").strip()
     if not found:
         return Commit(None, None)
-    return Commit(found, bool(_git(folder, "status", "--porcelain", "--untracked-files=no")))
+    return Commit(found, bool(git.ask(Path(folder), "status", "--porcelain", "--untracked-files=no")))
 
 
 def _state(folder: str) -> tuple[int, ...]:
@@ -45,7 +47,7 @@ def _state(folder: str) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=16)
 def _git_folder(folder: str) -> str | None:
-    return _git(folder, "rev-parse", "--absolute-git-dir")
+    return (git.ask(Path(folder), "rev-parse", "--absolute-git-dir") or "").strip() or None
 
 
 def _written(path: str) -> int:
@@ -53,11 +55,3 @@ def _written(path: str) -> int:
         return os.stat(path).st_mtime_ns  # noqa: PTH116 - of every new tracker
     except OSError:
         return 0
-
-
-def _git(folder: str, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
