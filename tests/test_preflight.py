@@ -250,6 +250,7 @@ def test_a_file_that_is_not_what_dvc_tracks(shapes: Folder) -> None:
     assert check(shapes)["dvc"]["level"] == "pass"
     run(shapes)
     assert provenance(shapes)["dvc"] == {"cases.jsonl": md5}
+    assert shapes.sql("select distinct data_commit from metrics order by 1 desc")[0] == {"data_commit": md5}
     shapes.cases(13)
     found = check(shapes)["dvc"]
     assert found["level"] == "warn"
