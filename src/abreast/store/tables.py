@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import apsw
 
@@ -76,8 +76,11 @@ def read(
     first: int | None = None,
     last: int | None = None,
     keys: Sequence[str] | None = None,
+    by: tuple[str, Literal["ASC", "DESC"]] | None = None,
 ) -> Frame:
-    """The rows for which a condition holds, in the order of writing: all, or the first or the last so many."""
+    """The rows for which a condition holds, in the order of writing or by a column: all, or the first or the last so
+    many.
+    """
     with _reading(store) as connection:
         place = _place(connection, store, name)
         chosen = _chosen(place, name, place.columns if keys is None else keys)
@@ -93,6 +96,8 @@ def read(
                 limit = f" LIMIT {max(0, first)}"
             selected = ", ".join(map(quote, chosen.values())) or "NULL"
             order = f" ORDER BY {place.order}" if place.order else ""
+            if by is not None:
+                order = f" ORDER BY {quote(_chosen(place, name, by[:1])[by[0]])} {by[1]}"
             rows = connection.execute(f"SELECT {selected} {source}{order}{limit}", given).fetchall()
         except apsw.SQLError as error:
             raise BadInput(f"{name}: {error}") from error
@@ -142,6 +147,36 @@ def _place(connection: apsw.Connection, store: Store, name: str) -> Place:
         return Place(name, columns, types, _ORDER.get(name, ""))
     known = [*JOINED, *tracked.names(connection)]
     raise BadInput(f'{store.path}: no table "{name}"{suggestion(name, known)}', f"it has {', '.join(known)}")
+
+
+def written_as(store: Store, track_id: str) -> dict[str, int]:
+    """How many rows of which table were tracked under a name."""
+    with _reading(store) as connection:
+        found = {}
+        for table in tracked.tables(connection):
+            asked = f"SELECT COUNT(*) FROM {quote(table.relation)} WHERE track_id = ?"
+            ((rows,),) = connection.execute(asked, (track_id,)).fetchall()
+            found[table.name] = int(str(rows))
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def track_ids(store: Store) -> list[str]:
+    """Every name under which something was tracked."""
+    with _reading(store) as connection:
+        asked = [f"SELECT track_id FROM {quote(table.relation)}" for table in tracked.tables(connection)]
+        rows = connection.execute(" UNION ".join(asked)).fetchall() if asked else []
+    return [str(row[0]) for row in rows if row[0] is not None]
+
+
+def extent(store: Store, name: str, up_to: int | None = None) -> tuple[int, int]:
+    """How many rows a table of users has, or had when its last one had this number; and the number of the last."""
+    with _reading(store) as connection:
+        table = tracked.find(connection, name)
+        if table is None:
+            return 0, 0
+        asked = f"SELECT COUNT(*), COALESCE(MAX(seq), 0) FROM {quote(table.relation)} WHERE ?1 IS NULL OR seq <= ?1"
+        ((rows, last),) = connection.execute(asked, (up_to,)).fetchall()
+    return int(str(rows)), int(str(last))
 
 
 # -- deleting ------------------------------------------------------------------------------------------------------
