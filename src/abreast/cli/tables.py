@@ -33,7 +33,8 @@ def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None
         print(nothing, file=sys.stderr)
         return
     titles = list(rows[0])
-    _print([titles, *([_cell(row.get(title)) for title in titles] for row in rows)], _right(rows, titles))
+    cells = [[_cell(row.get(title)) for title in titles] for row in rows]
+    _print([list(map(line, titles)), *cells], _right(rows, titles))
 
 
 def show_fitted(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -43,17 +44,19 @@ def show_fitted(rows: Sequence[Mapping[str, Any]]) -> None:
     room = shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns
     titles, empty = _filled(rows)
     cells = [[_cell(row.get(title)) for title in titles] for row in rows]
-    widths = [max(map(_width, [title, *(line[at] for line in cells)])) for at, title in enumerate(titles)]
-    names = min(max(map(_width, titles)), room // 3)
+    lines = [list(map(line, titles)), *cells]
+    columns = list(zip(*lines, strict=True))
+    widths = [max(map(_width, column)) for column in columns]
+    names = min(max(map(_width, lines[0])), room // 3)
     each = (room - names) // len(rows) - 2
     if sum(widths) + 2 * len(widths) - 2 <= room:
-        _print([titles, *cells], _right(rows, titles))
+        _print(lines, _right(rows, titles))
     elif each >= NARROW:
-        _print([[cut(title, names), *(cut(line[at], each) for line in cells)] for at, title in enumerate(titles)])
+        _print([[cut(name, names), *(cut(cell, each) for cell in column)] for name, *column in columns])
     else:
         shown, left = _fitting(widths, room)
-        lines = [[cut(line[at], most) for at, most in shown.items()] for line in [titles, *cells]]
-        _print(lines, _right(rows, [titles[at] for at in shown]))
+        fitting = [[cut(cells[at], most) for at, most in shown.items()] for cells in lines]
+        _print(fitting, _right(rows, [titles[at] for at in shown]))
         say("more columns", [titles[at] for at in left], "choose: --columns A,B; fewer rows show all: -n 3")
     say("empty here", empty)
 
@@ -83,7 +86,7 @@ def _fitting(widths: Sequence[int], room: int) -> tuple[dict[int, int], list[int
 def say(what: str, titles: Sequence[str], advice: str = "") -> None:
     """Name columns that are not shown."""
     if titles:
-        named = ", ".join(printable(title) for title in titles[:12]) + (", …" if len(titles) > 12 else "")
+        named = ", ".join(map(line, titles[:12])) + (", …" if len(titles) > 12 else "")
         print(f"{len(titles):,} {what}: {named}" + (f"  ({advice})" if advice else ""), file=sys.stderr)
 
 

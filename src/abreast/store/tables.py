@@ -106,6 +106,26 @@ def read(
     return Frame(types, {key: values(types[key], column) for key, column in zip(chosen, cells, strict=True)})
 
 
+def stream(
+    store: Store, name: str, condition: Condition = ALL, size: int = 10_000
+) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+    """The columns, and the rows one by one, for what is too large to hold."""
+    with _reading(store) as connection:
+        place = _place(connection, store, name)
+        where = _where(place, name, condition)
+    selected = ", ".join(map(quote, place.columns.values()))
+    order = f" ORDER BY {place.order}" if place.order == "seq" else ""
+    asked = f"SELECT {selected} FROM {quote(place.relation)} WHERE {where}{order}"
+    types = [place.types.get(key, "") for key in place.columns]
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for chunk in store.chunks(asked, tuple(cell(value).value for value in condition.values), size):
+            columns = zip(*chunk, strict=True)
+            yield from zip(*(values(kind, cells) for kind, cells in zip(types, columns, strict=True)), strict=True)
+
+    return list(place.columns), rows()
+
+
 def count(store: Store, name: str, condition: Condition = ALL) -> int:
     """How many rows there are for which a condition holds."""
     with _reading(store) as connection:
@@ -145,7 +165,7 @@ def _place(connection: apsw.Connection, store: Store, name: str) -> Place:
         columns = {str(row[1]): str(row[1]) for row in connection.execute(f"PRAGMA table_xinfo({quote(name)})")}
         types = {key: kind for key, (_, kind) in table.columns.items()} if table is not None else {}
         return Place(name, columns, types, _ORDER.get(name, ""))
-    known = [*JOINED, *tracked.names(connection)]
+    known = list(dict.fromkeys([*JOINED, *tracked.names(connection)]))
     raise BadInput(f'{store.path}: no table "{name}"{suggestion(name, known)}', f"it has {', '.join(known)}")
 
 
