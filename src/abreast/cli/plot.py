@@ -21,7 +21,7 @@ HEIGHT = 18
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", metavar="[STORE] hist|bar|scatter|line COLUMN", nargs="+")
+    parser.add_argument("words", metavar="[STORE] hist|bar|scatter|line COLUMN", nargs="*")
     parser.add_argument("--bins", type=int, default=20, metavar="N", help="of hist (20)")
     picking.arguments(parser)
     tables.argument(parser)
