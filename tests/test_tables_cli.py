@@ -178,6 +178,8 @@ def test_rows_of_runs_and_of_trackers_are_seen_together(simulated: Folder) -> No
     assert simulated.abreast("run", "experiment.yaml", "--quiet").code == 0
     tracked(simulated)
     assert {row["table"]: row["rows"] for row in simulated.abreast("ls", "--json").json}["predictions"] == 84
+    assert [row["item"] for row in simulated.abreast("tail", "-n", "3", "--json").json] == ["horse", "cat", "horse"]
+    assert simulated.abreast("head", "-n", "1", "--json").json[0]["status"] == "ok"
     assert set(simulated.abreast("ls", "variant", "--unique").out.split()) == {"better", "plain"}
     assert simulated.abreast("stats", "top", "score", "--json").json[0]["score"] == 1
     assert simulated.abreast("columns").code == simulated.abreast("stats").code == simulated.abreast("tail").code == 0

@@ -16,7 +16,11 @@ from abreast.store.dialect import quote
 from abreast.store.joining import JOINED
 from abreast.store.store import Store
 
-_ORDER = {"predictions": "started_at"}  # of the views; tables are in the order of writing
+# Of the views; tables are in the order of writing. A tracked row says when it was written in words.
+_ORDER = {"predictions": ("started_at",)}
+_ORDER_WITH_TRACKED = {
+    "predictions": ("COALESCE(started_at, (julianday(timestamp) - 2440587.5) * 86400.0)", "timestamp")
+}
 
 
 class Frame(NamedTuple):
@@ -38,7 +42,7 @@ class Place(NamedTuple):
     relation: str
     columns: dict[str, str]
     types: dict[str, str]
-    order: str
+    order: tuple[str, ...]
 
 
 class Condition(NamedTuple):
@@ -87,18 +91,21 @@ def read(
         where = _where(place, name, condition)
         given = tuple(cell(value).value for value in condition.values)
         source = f"FROM {quote(place.relation)} WHERE {where}"
-        limit = ""
+        limit = "" if first is None else f" LIMIT {max(0, first)}"
+        order = f" ORDER BY {', '.join(place.order)}" if place.order else ""
+        if by is not None:
+            order = f" ORDER BY {quote(_chosen(place, name, by[:1])[by[0]])} {by[1]}"
+        selected = ", ".join(map(quote, chosen.values())) or "NULL"
         try:
-            if last is not None:
+            if last is not None and place.order:  # from the end, and turned round: the others are not looked at
+                turned = ", ".join(f"{part} DESC" for part in place.order)
+                order, limit = f" ORDER BY {turned}", f" LIMIT {max(0, last)}"
+            elif last is not None:
                 ((count,),) = connection.execute(f"SELECT COUNT(*) {source}", given).fetchall()
                 limit = f" LIMIT {max(0, last)} OFFSET {max(0, int(str(count)) - max(0, last))}"
-            elif first is not None:
-                limit = f" LIMIT {max(0, first)}"
-            selected = ", ".join(map(quote, chosen.values())) or "NULL"
-            order = f" ORDER BY {place.order}" if place.order else ""
-            if by is not None:
-                order = f" ORDER BY {quote(_chosen(place, name, by[:1])[by[0]])} {by[1]}"
             rows = connection.execute(f"SELECT {selected} {source}{order}{limit}", given).fetchall()
+            if last is not None and place.order:
+                rows.reverse()
         except apsw.SQLError as error:
             raise BadInput(f"{name}: {error}") from error
     cells: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else ([] for _ in chosen)
@@ -114,7 +121,7 @@ def stream(
         place = _place(connection, store, name)
         where = _where(place, name, condition)
     selected = ", ".join(map(quote, place.columns.values()))
-    order = f" ORDER BY {place.order}" if place.order == "seq" else ""
+    order = " ORDER BY seq" if place.order == ("seq",) else ""
     asked = f"SELECT {selected} FROM {quote(place.relation)} WHERE {where}{order}"
     types = [place.types.get(key, "") for key in place.columns]
 
@@ -160,11 +167,12 @@ def _place(connection: apsw.Connection, store: Store, name: str) -> Place:
     table = tracked.find(connection, name)
     if table is not None and (name not in JOINED or not connection.execute("SELECT 1 FROM runs LIMIT 1").fetchall()):
         columns = {key: column for key, (column, _) in table.columns.items()}
-        return Place(table.relation, columns, {key: kind for key, (_, kind) in table.columns.items()}, "seq")
+        return Place(table.relation, columns, {key: kind for key, (_, kind) in table.columns.items()}, ("seq",))
     if name in JOINED or name in schema.TABLES:
         columns = {str(row[1]): str(row[1]) for row in connection.execute(f"PRAGMA table_xinfo({quote(name)})")}
         types = {key: kind for key, (_, kind) in table.columns.items()} if table is not None else {}
-        return Place(name, columns, types, _ORDER.get(name, ""))
+        order = _ORDER if table is None else _ORDER_WITH_TRACKED
+        return Place(name, columns, types, order.get(name, ()))
     known = list(dict.fromkeys([*JOINED, *tracked.names(connection)]))
     raise BadInput(f'{store.path}: no table "{name}"{suggestion(name, known)}', f"it has {', '.join(known)}")
 
