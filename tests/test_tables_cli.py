@@ -120,9 +120,9 @@ def test_no_line_of_a_wide_table_is_wider_than_the_terminal(
 def test_text_of_users_commands_no_terminal(folder: Folder, words: list[str]) -> None:
     with Tracker(folder.path / "results.db") as tracker:
         tracker.log({"note": "red \x1b[31m\x07 \x9b2J", "\x1b]0;title": 1})
-    done = folder.abreast(*words)
-    assert done.code == 0
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", done.said)
+    done, wrong = folder.abreast(*words), folder.abreast("ls", "nothing")
+    assert (done.code, wrong.code) == (0, 2)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", done.said + wrong.said)
 
 
 @pytest.mark.parametrize("store", ENGINES)

@@ -59,9 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AbreastError as error:
         if traceback:
             raise
-        print(f"error: {error.message}", file=sys.stderr)
+        from abreast.cli.tables import printable
+
+        print(printable(f"error: {error.message}"), file=sys.stderr)
         if error.fix:
-            print(f"       {error.fix}", file=sys.stderr)
+            print(printable(f"       {error.fix}"), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
