@@ -46,9 +46,7 @@ def main(args: argparse.Namespace) -> int:
                 "delete: name runs or track_ids, or --debug for all debug runs",
                 "abreast runs lists runs; abreast ls track_id --unique what was tracked",
             )
-        chosen = Chosen()
-        for word in words:
-            _choose(store, word, chosen)
+        chosen = _chosen(store, words)
         if args.debug:
             chosen.runs |= {run["run"]: run for run in store.runs() if run["debug"]}
         if not chosen:
@@ -63,14 +61,23 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _choose(store: Store, word: str, chosen: Chosen) -> None:
-    """Add what a word names: a run, what was tracked, or both; the start of a name will do if only one begins so."""
+def _chosen(store: Store, words: list[str]) -> Chosen:
+    """What the words name: runs, what was tracked, or both; the start of a name will do if only one begins so."""
     from abreast.store import tables
 
-    runs, tracked = [run["run"] for run in store.runs()], tables.track_ids(store)
-    if word in ("latest", "previous") and word not in tracked:
-        word = store.run(word)["run"]
+    chosen = Chosen()
+    runs, tracked = {run["run"]: run for run in store.runs()}, tables.track_ids(store) if words else []
     known = [*dict.fromkeys([*runs, *tracked])]
+    for word in words:
+        name = _meant(store, store.run(word)["run"] if word in ("latest", "previous") else word, known)
+        if name in runs:
+            chosen.runs[name] = runs[name]
+        if rows := tables.written_as(store, name):
+            chosen.tracked[name] = rows
+    return chosen
+
+
+def _meant(store: Store, word: str, known: list[str]) -> str:
     matching = [name for name in known if name == word] or [name for name in known if name.startswith(word)]
     if len(matching) != 1:
         near = known[-MOST_NAMES:]
@@ -79,11 +86,7 @@ def _choose(store: Store, word: str, chosen: Chosen) -> None:
             f'{store.path}: nothing is called "{word}", no run and no track_id{hint}',
             f"abreast runs{stores.option(store)}, or: abreast ls track_id --unique{stores.option(store)}",
         )
-    (name,) = matching
-    if name in runs:
-        chosen.runs[name] = store.run(name)
-    if rows := tables.written_as(store, name):
-        chosen.tracked[name] = rows
+    return matching[0]
 
 
 def _question(chosen: Chosen) -> str:

@@ -26,7 +26,7 @@ def argument(parser: argparse.ArgumentParser) -> None:
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None:
     """Print rows; `nothing` goes to standard error if there are none."""
     if as_json:
-        json.dump([_plain(row) for row in rows], sys.stdout, ensure_ascii=False, indent=2, default=str)
+        json.dump([_plain(row) for row in rows], sys.stdout, ensure_ascii=False, indent=2, default=_text)
         print()
         return
     if not rows:
@@ -120,6 +120,10 @@ def cut(text: str, most: int) -> str:
     while _width(text) >= most:
         text = text[:-1]
     return text + "…"
+
+
+def _text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def _plain(value: Any) -> Any:
