@@ -8,6 +8,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -326,6 +328,45 @@ def test_scores_that_were_given_anew_go_over_and_the_old_ones_are_kept_aside(fol
     assert folder.sql("select distinct score_grade from predictions", "b.db") == [{"score_grade": 0.75}]
     assert folder.sql("select count(*) as n from old_scores", "b.db") == [{"n": 12}]
     assert "nothing new" in folder.abreast("merge", "b.db", "--into", "a.db").out
+
+
+def test_a_score_that_a_later_scoring_could_not_give_is_gone_from_a_duckdb_file_too(folder: Folder) -> None:
+    folder.write("grade.py", "def grade(case, answer):\n    return 0.25\n")
+    run(folder, "a.db")
+    folder.write("experiment.yaml", SPEC.replace("[exact]", '[exact, "python:grade:grade"]'))
+    assert folder.command("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
+    assert folder.abreast("copy", "a.db", "b.duckdb").code == 0
+    folder.write(
+        "grade.py", "def grade(case, answer):\n    return {'c0': 1 / 0}[case.id] if case.id == 'c0' else 0.5\n"
+    )
+    folder.command("rescore", "--spec", "experiment.yaml", "--store", "a.db")
+    assert folder.sql("select count(score_grade) as n from predictions", "a.db") == [{"n": 10}]
+    for _ in range(2):
+        assert folder.abreast("merge", "a.db", "--into", "b.duckdb").code == 0
+        with duckdb.connect(str(folder.path / "b.duckdb"), read_only=True) as connection:
+            rows = connection.execute(
+                "select count(*), count(score_grade), min(score_grade) from predictions"
+            ).fetchall()
+        assert rows == [(12, 10, 0.5)]
+    assert content(folder.path / "a.db") == content(folder.path / "b.duckdb.journal")
+    assert "nothing new" in folder.abreast("merge", "b.duckdb", "--into", "a.db").out
+
+
+def test_rows_that_are_written_meanwhile_are_kept(folder: Folder) -> None:
+    with Tracker(folder.path / "a.db") as tracker:
+        tracker.log_batch([{"from": "a", f"c{at % 40}": at} for at in range(20_000)])
+    track(folder, "b.db", {"from": "b"})
+    script = (
+        "from abreast import Tracker\n"
+        "for at in range(300):\n"
+        "    Tracker('b.db').log({'from': 'meanwhile', f'new{at}': at})\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], cwd=folder.path) as writer:
+        for _ in range(3):
+            assert folder.abreast("merge", "a.db", "--into", "b.db").code == 0
+    assert writer.returncode == 0
+    counts = folder.abreast("ls", "b.db", "from", "--unique", "--json").json
+    assert {row["value"]: row["rows"] for row in counts} == {"b": 1, "a": 20_000, "meanwhile": 300}
 
 
 def test_logged_metrics_and_labels_come_along_once(folder: Folder) -> None:
