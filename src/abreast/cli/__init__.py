@@ -27,10 +27,18 @@ COMMANDS = {
     "history": "an experiment over its labelled runs, with a verdict from each to the next",
     "show": "one run, or one case of it with all answers",
     "logs": "prompts, answers, errors and attempts of single trials",
+    "ls": "the tables of a store, or the values of a column",
+    "head": "the first rows of a table",
+    "tail": "the last rows of a table",
+    "columns": "the columns of a table, with their types",
+    "stats": "the columns of a table in figures; its best and its worst rows",
+    "plot": "columns of a table as a picture in the terminal",
     "sql": "ask the store in its own SQL",
     "export": "rows as CSV, parquet or JSON lines",
-    "delete": "remove runs with everything that is theirs",
-    "rename": "another name for a parameter or returned field of stored runs",
+    "copy": "a store, or tables of it, into another store",
+    "merge": "several stores into one; nothing is lost, nothing doubled",
+    "delete": "remove runs, or what a tracker wrote, with everything that is theirs",
+    "rename": "another name for a parameter or returned field of stored rows",
     "cache": "what can be reused; clear it",
     "init": "write a small experiment to start from",
     "demo": "a simulated experiment, from cases to verdict",
@@ -52,9 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AbreastError as error:
         if traceback:
             raise
-        print(f"error: {error.message}", file=sys.stderr)
+        from abreast.cli.tables import printable
+
+        print(printable(f"error: {error.message}"), file=sys.stderr)
         if error.fix:
-            print(f"       {error.fix}", file=sys.stderr)
+            print(printable(f"       {error.fix}"), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

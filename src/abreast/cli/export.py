@@ -10,9 +10,9 @@ from abreast.errors import BadInput
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", nargs="?", help="only this run; all if left out")
+    parser.add_argument("run", metavar="NAME", nargs="?", help="only this run or track_id; all if left out")
     parser.add_argument("--format", choices=("csv", "parquet", "jsonl"), help="by the ending of --output, else csv")
-    parser.add_argument("--table", choices=("predictions", "metrics"), default="predictions")
+    parser.add_argument("--table", metavar="T", default="predictions", help="any table (predictions if left out)")
     parser.add_argument("--output", metavar="FILE", help="a file; standard output if left out (not for parquet)")
     stores.argument(parser)
 
@@ -20,10 +20,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from abreast.report.sentence import many
     from abreast.report.table import export
+    from abreast.store.tables import written_as
+    from abreast.store.tracked import plain_name
 
     with stores.find_store(args.store) as store:
-        run = store.run(args.run)["run"] if args.run else None
-        count = export(store, args.table, run, args.format or _format_of(args.output), args.output)
+        name = args.run
+        if name and not written_as(store, name):
+            name = store.run(name)["run"]
+        count = export(store, plain_name(args.table), name, args.format or _format_of(args.output), args.output)
     print(many(count, "row"), file=sys.stderr)
     return 0
 

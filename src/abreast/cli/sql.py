@@ -6,19 +6,25 @@ import argparse
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput
+from abreast.store import Store
+from abreast.store.store import changed_table
+from abreast.store.tables import extent, forget_missing
 
 EPILOG = """the views predictions (a row per trial) and metrics (a row per run, variant and segment) have plain columns:
-  abreast sql results.db "select variant, avg(score) from predictions group by variant\""""
+  abreast sql results.db "select variant, avg(score) from predictions group by variant"
+a DELETE of rows that were tracked needs no --write; what is cached of them goes too:
+  abreast sql results.db "delete from db.predictions where track_id = 'brave-otter-4821'\""""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] QUERY", nargs="+")
     parser.add_argument("--write", action="store_true", help="let the query change the store")
+    stores.argument(parser)
     tables.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    if len(args.words) > 2:
+    if len(args.words) > (1 if args.store else 2):
         raise BadInput(
             "sql takes a store and one query", 'put the query in quotes: abreast sql results.db "select ..."'
         )
@@ -26,8 +32,26 @@ def main(args: argparse.Namespace) -> int:
         raise BadInput(
             f"sql {args.words[0]}: the query is missing", f'abreast sql {args.words[0]} "select * from metrics"'
         )
-    given, query = (args.words[0], args.words[1]) if len(args.words) == 2 else (None, args.words[0])
+    given, query = (args.words[0], args.words[1]) if len(args.words) == 2 else (args.store, args.words[0])
     with stores.find_store(given) as store:
+        if store.journal.is_file() and store.deletes_tracked(query):
+            return _delete(store, query, args.json)
         names, rows = store.sql(query, args.write)
+        if args.write and store.journal.is_file():
+            forget_missing(store)
     tables.show([dict(zip(names, row, strict=True)) for row in rows], args.json, "no rows")
+    return 0
+
+
+def _delete(store: Store, query: str, as_json: bool) -> int:
+    """Remove rows of a user's own table, with what is cached of them, and say how many that were."""
+    table = changed_table(query) or ""
+    before, last = extent(store, table)
+    store.sql(query)
+    forget_missing(store)
+    removed = before - extent(store, table, last)[0]
+    if as_json:
+        tables.show([{"table": table, "deleted": removed}], True, "")
+    else:
+        print(f"deleted {removed:,} row{'' if removed == 1 else 's'} of {table}")
     return 0

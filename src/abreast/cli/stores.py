@@ -22,10 +22,10 @@ def looks_like_store(word: str) -> bool:
     return word.endswith(SUFFIXES)
 
 
-def find_store(given: str | None) -> Store:
+def find_store(given: str | None, engine: str | None = None) -> Store:
     """The store that was named, or the only one there is."""
     address = given or os.environ.get("ABREAST_STORE") or _only_store()
-    store = open_store(address)
+    store = open_store(address, engine)
     if not store.path.is_file() and not store.journal.is_file():
         raise BadInput(f"{address}: no such store", "abreast run SPEC makes one; --store names another")
     return store

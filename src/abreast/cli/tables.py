@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CELL = 60  # characters of a value in a table
+NARROW = 10  # of a value that stands beside others of its column
+WITHOUT_TERMINAL = 140  # columns; as many as reports have in a file
 
 
 def argument(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +26,7 @@ def argument(parser: argparse.ArgumentParser) -> None:
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None:
     """Print rows; `nothing` goes to standard error if there are none."""
     if as_json:
-        json.dump([_plain(row) for row in rows], sys.stdout, ensure_ascii=False, indent=2, default=str)
+        json.dump([_plain(row) for row in rows], sys.stdout, ensure_ascii=False, indent=2, default=_text)
         print()
         return
     if not rows:
@@ -30,14 +34,96 @@ def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None
         return
     titles = list(rows[0])
     cells = [[_cell(row.get(title)) for title in titles] for row in rows]
-    widths = [max(len(title), *(len(line[at]) for line in cells)) for at, title in enumerate(titles)]
-    right = [all(isinstance(row.get(title), int | float | None) for row in rows) for title in titles]
-    for line in [titles, *cells]:
+    _print([list(map(line, titles)), *cells], _right(rows, titles))
+
+
+def show_fitted(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows so that no line is wider than the terminal: turned on their side if they are few, so that every column
+    is seen; else as many columns as fit, and what the others are.
+    """
+    room = shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns
+    titles, empty = _filled(rows)
+    cells = [[_cell(row.get(title)) for title in titles] for row in rows]
+    lines = [list(map(line, titles)), *cells]
+    columns = list(zip(*lines, strict=True))
+    widths = [max(map(_width, column)) for column in columns]
+    names = min(max(map(_width, lines[0])), room // 3)
+    each = (room - names) // len(rows) - 2
+    if sum(widths) + 2 * len(widths) - 2 <= room:
+        _print(lines, _right(rows, titles))
+    elif each >= NARROW:
+        _print([[cut(name, names), *(cut(cell, each) for cell in column)] for name, *column in columns])
+    else:
+        shown, left = _fitting(widths, room)
+        fitting = [[cut(cells[at], most) for at, most in shown.items()] for cells in lines]
+        _print(fitting, _right(rows, [titles[at] for at in shown]))
+        say("more columns", [titles[at] for at in left], "choose: --columns A,B; fewer rows show all: -n 3")
+    say("empty here", empty)
+
+
+def _filled(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """The columns with a value in these rows, those of people first; and the columns without."""
+    filled = [title for title in rows[0] if any(row.get(title) is not None for row in rows)]
+    own = [title for title in filled if title in _OWN]
+    people = [title for title in filled if title not in _OWN]
+    return [*people, *own] or list(rows[0]), [title for title in rows[0] if title not in filled] if filled else []
+
+
+_OWN = ("timestamp", "code_commit", "code_dirty", "cache_row", "row_id")  # what is least looked at
+
+
+def _fitting(widths: Sequence[int], room: int) -> tuple[dict[int, int], list[int]]:
+    """Columns that fit beside each other, each with its width, and those left out."""
+    shown: dict[int, int] = {}
+    for at, width in enumerate(widths):
+        most = min(width, 24)
+        if most <= room:
+            shown[at] = most
+            room -= most + 2
+    return shown, [at for at in range(len(widths)) if at not in shown]
+
+
+def say(what: str, titles: Sequence[str], advice: str = "") -> None:
+    """Name columns that are not shown."""
+    if titles:
+        named = ", ".join(map(line, titles[:12])) + (", …" if len(titles) > 12 else "")
+        print(f"{len(titles):,} {what}: {named}" + (f"  ({advice})" if advice else ""), file=sys.stderr)
+
+
+def _print(lines: Sequence[Sequence[str]], right: Sequence[bool] = ()) -> None:
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
         aligned = [
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(line, widths, right, strict=True)
+            " " * (width - _width(cell)) + cell if to_right else cell + " " * (width - _width(cell))
+            for cell, width, to_right in zip(line, widths, right or [False] * len(widths), strict=True)
         ]
         print("  ".join(aligned).rstrip())
+
+
+def _right(rows: Sequence[Mapping[str, Any]], titles: Sequence[str]) -> list[bool]:
+    return [all(isinstance(row.get(title), int | float | None) for row in rows) for title in titles]
+
+
+def _width(text: str) -> int:
+    """How many places a terminal takes for it."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def cut(text: str, most: int) -> str:
+    """The text in so many places of a terminal."""
+    if _width(text) <= most:
+        return text
+    while _width(text) >= most:
+        text = text[:-1]
+    return text + "…"
+
+
+def _text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def _plain(value: Any) -> Any:
@@ -60,10 +146,22 @@ def console() -> Console:
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = " ".join(printable(str(value)).split())
+    text = line(value)
     return text if len(text) <= CELL else text[: CELL - 1] + "…"
+
+
+def line(value: Any) -> str:
+    """A value as one line of text."""
+    match value:
+        case None:
+            return ""
+        case float():
+            return f"{value:.12g}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"  # such as a time in seconds
+        case bytes():
+            return f"({len(value):,} bytes)"
+        case dict() | list():
+            value = json.dumps(value, ensure_ascii=False)
+    return " ".join(printable(str(value)).split())
 
 
 def printable(text: str) -> str:

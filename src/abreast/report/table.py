@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from abreast.errors import BadInput
-from abreast.store import Store
+from abreast.store import Store, tables
 
 
-def export(store: Store, table: str, run: str | None, form: str, output: str | None) -> int:
-    """Write the rows of a view; how many there were."""
-    where, parameters = (" WHERE run = ?", (run,)) if run else ("", ())
-    names = [row[1] for row in store.rows(f"PRAGMA table_info({table})")]
-    rows = store.each(f"SELECT * FROM {table}{where}", parameters)
+def export(store: Store, table: str, name: str | None, form: str, output: str | None) -> int:
+    """Write the rows of a table, or those of one run or tracker; how many there were."""
+    names, rows = tables.stream(store, table)
+    if name is not None:
+        of_run = "run" in names and store.rows("SELECT 1 FROM runs WHERE run = ?", (name,))
+        who = "run" if of_run else "track_id"
+        rows = tables.stream(store, table, tables.Condition(f"{{{who}}} = ?", (name,), (who,)))[1]
     if form == "parquet":
         if output is None:
             raise BadInput("parquet cannot go to standard output", "--output rows.parquet")
@@ -53,15 +55,22 @@ def _csv(names: list[str], rows: Iterator[tuple[Any, ...]], file: TextIO) -> int
     writer, count = csv.writer(file, lineterminator="\n"), 0
     writer.writerow(names)
     for row in rows:
-        writer.writerow(row)
+        writer.writerow([_text(value) if isinstance(value, dict | list | bytes) else value for value in row])
         count += 1
     return count
+
+
+def _text(value: Any) -> str:
+    """What a file of text has no word for."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
 
 
 def _jsonl(names: list[str], rows: Iterator[tuple[Any, ...]], file: TextIO) -> int:
     count = 0
     for row in rows:
-        file.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n")
+        file.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, default=_text) + "\n")
         count += 1
     return count
 

@@ -8,6 +8,7 @@ whoever holds the file open for long delays only the file, never the run.
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import threading
 import time
@@ -180,11 +181,26 @@ def _way_out(path: Path) -> str:
     return "name another store with --store"
 
 
+class _Turns:
+    """Threads of one process share a DuckDB file that is open: one at a time brings it up to date."""
+
+    def __init__(self) -> None:
+        self._begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin)  # whoever held it is not there
+
+    def _begin(self) -> None:
+        self.lock = threading.Lock()
+
+
+_turns = _Turns()
+
+
 def materialise(journal: Path, path: Path, patience_s: float = OPEN_FOR_S) -> None:
     """Bring the DuckDB file up to the journal: all new rows in one transaction, then close it."""
     source = sqlite.open_for_reading(journal)
     try:
-        with opened(path, read_only=False, patience_s=patience_s) as connection:
+        with _turns.lock, opened(path, read_only=False, patience_s=patience_s) as connection:
             _catch_up(source, connection)
     except (duckdb.Error, apsw.Error, OSError) as error:
         raise StoreError(

@@ -334,7 +334,9 @@ def predictions_view(dialect: Dialect, columns: Iterable[Column], tracked: Seque
             scores.append(f"MAX(CASE WHEN name = {literal(column.name)} THEN value END) AS s{len(scores)}")
         selected.append(f"{value} AS {quote(name)}")
         names.append(name)
-    moment = "unixepoch({timestamp}, 'subsec')" if dialect == "sqlite" else "epoch(TRY_CAST({timestamp} AS TIMESTAMP))"
+    moment = "epoch(TRY_CAST({timestamp} AS TIMESTAMP))"
+    if dialect == "sqlite":  # its own `subsec` ends with milliseconds
+        moment = "(unixepoch(substr({timestamp}, 1, 19)) + CAST(substr({timestamp}, 20) AS REAL))"
     times = {"started_at": f"{moment} - COALESCE({{function_time}}, 0)", "finished_at": moment}
     more, joined = joining(dialect, tracked, names, _CORE_TYPES, _OF_A_CALL | times)
     selected += [f"NULL AS {quote(name)}" for name in more]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import apsw
 
@@ -17,7 +17,11 @@ from abreast.store.dialect import quote
 from abreast.store.joining import JOINED
 from abreast.store.store import Store
 
-_ORDER = {"predictions": "started_at"}  # of the views; tables are in the order of writing
+# Of the views; tables are in the order of writing. A tracked row says when it was written in words.
+_ORDER = {"predictions": ("started_at",)}
+_ORDER_WITH_TRACKED = {
+    "predictions": ("COALESCE(started_at, (julianday(timestamp) - 2440587.5) * 86400.0)", "timestamp")
+}
 
 
 class Frame(NamedTuple):
@@ -39,7 +43,7 @@ class Place(NamedTuple):
     relation: str
     columns: dict[str, str]
     types: dict[str, str]
-    order: str
+    order: tuple[str, ...]
 
 
 class Condition(NamedTuple):
@@ -77,24 +81,33 @@ def read(
     first: int | None = None,
     last: int | None = None,
     keys: Sequence[str] | None = None,
+    by: tuple[str, Literal["ASC", "DESC"]] | None = None,
 ) -> Frame:
-    """The rows for which a condition holds, in the order of writing: all, or the first or the last so many."""
+    """The rows for which a condition holds, in the order of writing or by a column: all, or the first or the last so
+    many.
+    """
     with _reading(store) as connection:
         place = _place(connection, store, name)
         chosen = _chosen(place, name, place.columns if keys is None else keys)
         where = _where(place, name, condition)
         given = tuple(cell(value).value for value in condition.values)
         source = f"FROM {quote(place.relation)} WHERE {where}"
-        limit = ""
+        limit = "" if first is None else f" LIMIT {max(0, first)}"
+        order = f" ORDER BY {', '.join(place.order)}" if place.order else ""
+        if by is not None:
+            order = f" ORDER BY {quote(_chosen(place, name, by[:1])[by[0]])} {by[1]}"
+        selected = ", ".join(map(quote, chosen.values())) or "NULL"
         try:
-            if last is not None:
+            if last is not None and place.order:  # from the end, and turned round: the others are not looked at
+                turned = ", ".join(f"{part} DESC" for part in place.order)
+                order, limit = f" ORDER BY {turned}", f" LIMIT {max(0, last)}"
+            elif last is not None:
                 ((count,),) = connection.execute(f"SELECT COUNT(*) {source}", given).fetchall()
                 limit = f" LIMIT {max(0, last)} OFFSET {max(0, int(str(count)) - max(0, last))}"
-            elif first is not None:
-                limit = f" LIMIT {max(0, first)}"
-            selected = ", ".join(map(quote, chosen.values())) or "NULL"
-            order = f" ORDER BY {place.order}" if place.order else ""
             cells = _by_column(connection.execute(f"SELECT {selected} {source}{order}{limit}", given), len(chosen))
+            if last is not None and place.order:
+                for column in cells:
+                    column.reverse()
         except apsw.SQLError as error:
             raise BadInput(f"{name}: {error}") from error
     types = {key: place.types.get(key, "") for key in chosen}
@@ -108,6 +121,26 @@ def _by_column(rows: apsw.Cursor, width: int) -> list[list[Any]]:
         for column, part in zip(columns, zip(*piece, strict=True), strict=False):
             column.extend(part)
     return columns
+
+
+def stream(
+    store: Store, name: str, condition: Condition = ALL, size: int = 10_000
+) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+    """The columns, and the rows one by one, for what is too large to hold."""
+    with _reading(store) as connection:
+        place = _place(connection, store, name)
+        where = _where(place, name, condition)
+    selected = ", ".join(map(quote, place.columns.values()))
+    order = " ORDER BY seq" if place.order == ("seq",) else ""
+    asked = f"SELECT {selected} FROM {quote(place.relation)} WHERE {where}{order}"
+    types = [place.types.get(key, "") for key in place.columns]
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for chunk in store.chunks(asked, tuple(cell(value).value for value in condition.values), size):
+            columns = zip(*chunk, strict=True)
+            yield from zip(*(values(kind, cells) for kind, cells in zip(types, columns, strict=True)), strict=True)
+
+    return list(place.columns), rows()
 
 
 def count(store: Store, name: str, condition: Condition = ALL) -> int:
@@ -144,13 +177,44 @@ def _place(connection: apsw.Connection, store: Store, name: str) -> Place:
     table = tracked.find(connection, name)
     if table is not None and (name not in JOINED or not connection.execute("SELECT 1 FROM runs LIMIT 1").fetchall()):
         columns = {key: column for key, (column, _) in table.columns.items()}
-        return Place(table.relation, columns, {key: kind for key, (_, kind) in table.columns.items()}, "seq")
+        return Place(table.relation, columns, {key: kind for key, (_, kind) in table.columns.items()}, ("seq",))
     if name in JOINED or name in schema.TABLES:
         columns = {str(row[1]): str(row[1]) for row in connection.execute(f"PRAGMA table_xinfo({quote(name)})")}
         types = {key: kind for key, (_, kind) in table.columns.items()} if table is not None else {}
-        return Place(name, columns, types, _ORDER.get(name, ""))
-    known = [*JOINED, *tracked.names(connection)]
+        order = _ORDER if table is None else _ORDER_WITH_TRACKED
+        return Place(name, columns, types, order.get(name, ()))
+    known = list(dict.fromkeys([*JOINED, *tracked.names(connection)]))
     raise BadInput(f'{store.path}: no table "{name}"{suggestion(name, known)}', f"it has {', '.join(known)}")
+
+
+def written_as(store: Store, track_id: str) -> dict[str, int]:
+    """How many rows of which table were tracked under a name."""
+    with _reading(store) as connection:
+        found = {}
+        for table in tracked.tables(connection):
+            asked = f"SELECT COUNT(*) FROM {quote(table.relation)} WHERE track_id = ?"
+            ((rows,),) = connection.execute(asked, (track_id,)).fetchall()
+            found[table.name] = int(str(rows))
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def track_ids(store: Store) -> list[str]:
+    """Every name under which something was tracked."""
+    with _reading(store) as connection:
+        asked = [f"SELECT track_id FROM {quote(table.relation)}" for table in tracked.tables(connection)]
+        rows = connection.execute(" UNION ".join(asked)).fetchall() if asked else []
+    return [str(row[0]) for row in rows if row[0] is not None]
+
+
+def extent(store: Store, name: str, up_to: int | None = None) -> tuple[int, int]:
+    """How many rows a table of users has, or had when its last one had this number; and the number of the last."""
+    with _reading(store) as connection:
+        table = tracked.find(connection, name)
+        if table is None:
+            return 0, 0
+        asked = f"SELECT COUNT(*), COALESCE(MAX(seq), 0) FROM {quote(table.relation)} WHERE ?1 IS NULL OR seq <= ?1"
+        ((rows, last),) = connection.execute(asked, (up_to,)).fetchall()
+    return int(str(rows)), int(str(last))
 
 
 # -- deleting ------------------------------------------------------------------------------------------------------

@@ -124,6 +124,17 @@ def insert(connection: apsw.Connection, known: dict[str, Table], name: str, rows
         _insert(connection, table, rows)
 
 
+def prepare(connection: apsw.Connection, known: dict[str, Table], name: str, types: Mapping[str, str]) -> Table:
+    """The table with a column for each of these keys, as far as there is room; made if it is not there."""
+    there = find(connection, name)
+    columns = there.columns if there is not None else OWN
+    new = [key for key in types if key not in columns]
+    beyond = set(new[max(0, MOST_COLUMNS - len(columns)) :]) - {MORE}
+    chosen = {key: Cell(kind, None) for key, kind in types.items() if key not in beyond}
+    known[name] = _made(connection, name, [chosen | ({MORE: Cell("json", None)} if beyond else {})])
+    return known[name]
+
+
 def _fits(table: Table, rows: Iterable[Mapping[str, Cell]]) -> bool:
     columns = table.columns
     for row in rows:

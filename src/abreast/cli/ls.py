@@ -1,0 +1,45 @@
+"""`abreast ls`: the tables of a store, or the values of a column."""
+
+from __future__ import annotations
+
+import argparse
+
+from abreast.cli import picking, tables
+
+EPILOG = """  abreast ls results.db                      the tables, with rows and columns
+  abreast ls results.db track_id --unique    a value a line, each once: for loops in a shell"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", metavar="[STORE] [COLUMN]", nargs="*")
+    parser.add_argument("--unique", action="store_true", help="each value once, in the order of its first row")
+    picking.arguments(parser)
+    tables.argument(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    from abreast.store.tables import listed, read
+
+    store, words = picking.split(args)
+    with store:
+        picking.at_most("ls", words, 1, "[STORE] [COLUMN]")
+        if not words:
+            tables.show(listed(store), args.json, "no tables")
+            return 0
+        (column,) = words
+        values = read(store, picking.table(args), keys=[column]).columns[column]
+    lines = [tables.line(value) for value in values]
+    if args.unique:
+        counts: dict[str, int] = {}
+        for text in lines:
+            counts[text] = counts.get(text, 0) + 1
+        firsts = dict(zip(reversed(lines), reversed(values), strict=True))
+        rows = [{"value": firsts[text], "rows": count} for text, count in counts.items()]
+        lines = list(counts)
+    else:
+        rows = [{"value": value} for value in values]
+    if args.json:
+        tables.show(rows, True, "")
+    elif lines:
+        print("\n".join(lines))
+    return 0

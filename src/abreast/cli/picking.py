@@ -1,0 +1,63 @@
+"""Which store and which table of it a command means, and which of its columns."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from abreast.cli import stores
+from abreast.errors import BadInput
+from abreast.store import ENGINES, Store
+from abreast.store import tables as stored
+from abreast.store.tracked import plain_name
+
+TABLE = "predictions"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--table", metavar="T", help=f"the table ({TABLE} if left out); abreast ls lists them")
+    parser.add_argument("--engine", choices=tuple(ENGINES), help="found out from the file if left out")
+    stores.argument(parser)
+
+
+def columns_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--columns", metavar="A,B", help="only these columns")
+
+
+def split(args: argparse.Namespace) -> tuple[Store, list[str]]:
+    """The store that the first word names, if it names one, and the words after it."""
+    words = list(args.words)
+    given = words.pop(0) if words and not args.store and _names_store(words[0]) else args.store
+    return stores.find_store(given, args.engine), words
+
+
+def _names_store(word: str) -> bool:
+    return stores.looks_like_store(word) or Path(word).is_file()
+
+
+def table(args: argparse.Namespace, word: str | None = None) -> str:
+    """The table that was named, by a word or by the option."""
+    if word is not None and args.table is not None and plain_name(word) != plain_name(args.table):
+        raise BadInput(f'two tables are named: "{word}" and --table {args.table}', "name one")
+    return plain_name(word if word is not None else args.table if args.table is not None else TABLE)
+
+
+def at_most(command: str, words: Sequence[str], most: int, usage: str) -> None:
+    if len(words) > most:
+        raise BadInput(f'{command}: too many words: "{words[most]}"', f"abreast {command} {usage}")
+
+
+def columns(args: argparse.Namespace) -> list[str] | None:
+    """The columns that were asked for; None is all of them."""
+    if args.columns is None:
+        return None
+    return list(dict.fromkeys(name.strip() for name in args.columns.split(",") if name.strip()))
+
+
+def nothing(store: Store, name: str) -> str:
+    """What is said of a table without rows: where there are some."""
+    others = [
+        f"{row['table']} ({row['rows']:,})" for row in stored.listed(store) if row["rows"] and row["table"] != name
+    ]
+    return f"{name}: no rows" + (f"; there are rows in {', '.join(others)}" if others else "")

@@ -1,0 +1,119 @@
+"""A column in figures, and columns as the numbers of a picture. Missing values are counted, and otherwise left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any
+
+import numpy as np
+
+from abreast.stats.values import Floats
+
+MOST_BINS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """`count` values are there, `nulls` are not. What only numbers have is None for a column of anything else."""
+
+    count: int
+    nulls: int
+    distinct: int
+    min: Any = None
+    mean: float | None = None
+    p50: float | None = None
+    p95: float | None = None
+    max: Any = None
+    std: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Values from `low` up to `high`: that one only in the last bin."""
+
+    low: float
+    high: float
+    count: int
+
+
+def summarise(values: Sequence[Any]) -> Summary:
+    """What there is in a column.
+
+    >>> summary = summarise([1, 2, 3, None])
+    >>> summary.count, summary.nulls, summary.distinct, summary.mean, summary.max
+    (3, 1, 3, 2.0, 3)
+    >>> summarise(["b", "a", "b"]).distinct, summarise(["b", "a"]).min
+    (2, 'a')
+    """
+    there = [value for value in values if value is not None]
+    numbers = as_numbers(there)
+    plain = numbers is not None or _all_are(there, str)
+    counts = len(there), len(values) - len(there), len(set(there if plain else map(repr, there)))
+    if not there:
+        return Summary(*counts)
+    if numbers is None:
+        return Summary(*counts, min=min(there), max=max(there)) if plain else Summary(*counts)
+    low, high = there[int(numbers.argmin())], there[int(numbers.argmax())]
+    p50, p95 = (float(value) for value in np.quantile(numbers, (0.5, 0.95), method="inverted_cdf"))
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean, std = float(numbers.mean()), float(numbers.std(ddof=1)) if len(numbers) > 1 else None
+    return Summary(*counts, low, mean, p50, p95, high, std)
+
+
+def as_numbers(values: Sequence[Any]) -> Floats | None:
+    """The values as numbers, truths as 0 and 1; None if one of them is anything else."""
+    if not _all_are(values, int | float):
+        return None
+    try:
+        return np.array(values, dtype=float)
+    except OverflowError:
+        return None
+
+
+def _all_are(values: Sequence[Any], kinds: type | UnionType) -> bool:
+    return all(issubclass(kind, kinds) for kind in set(map(type, values)))
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bytes) else repr(value)
+
+
+def histogram(values: Sequence[float], bins: int) -> list[Bin]:
+    """How many values fall where; whole numbers in a small range, or of which there are few, have a bin each.
+
+    >>> [bin.count for bin in histogram([1, 1, 2, 4], 10)]
+    [2, 1, 0, 1]
+    >>> histogram([8, 64, 64], 10)
+    [Bin(low=8.0, high=8.0, count=1), Bin(low=64.0, high=64.0, count=2)]
+    """
+    numbers = np.array([value for value in values if math.isfinite(value)], dtype=float)
+    if not len(numbers):
+        return []
+    low, high = float(numbers.min()), float(numbers.max())
+    if low == high or not math.isfinite(high - low):
+        return [Bin(low, high, len(numbers))]
+    if bool(np.all(numbers == np.round(numbers))):
+        if high - low < bins:
+            places = np.round(numbers - low).astype(int)
+            return [Bin(low + at, low + at, int(count)) for at, count in enumerate(np.bincount(places))]
+        found, counts = np.unique(numbers, return_counts=True)
+        if len(found) <= bins:
+            return [Bin(float(value), float(value), int(count)) for value, count in zip(found, counts, strict=True)]
+    counts, edges = np.histogram(numbers, bins=bins)
+    return [Bin(float(edges[at]), float(edges[at + 1]), int(count)) for at, count in enumerate(counts)]
+
+
+def mean_by(keys: Sequence[Any], values: Sequence[float | None]) -> list[tuple[Any, int, float | None]]:
+    """For each key, in the order they first come: how many rows, and the mean of the values that are there."""
+    found: dict[Any, tuple[Any, int, list[float]]] = {}
+    for key, value in zip(keys, values, strict=True):
+        first, count, numbers = found.setdefault(_hashable(key), (key, 0, []))
+        if value is not None:
+            numbers.append(value)
+        found[_hashable(key)] = (first, count + 1, numbers)
+    return [
+        (key, count, math.fsum(numbers) / len(numbers) if numbers else None) for key, count, numbers in found.values()
+    ]
