@@ -128,7 +128,7 @@ def test_merging_twice_and_back_adds_nothing(folder: Folder, source: str, target
     track(folder, target, {"x": "text", "only there": [1]}, {"x": 2.5})
     assert folder.abreast("merge", source, "--into", target).code == 0
     both = content(journal(folder, target))
-    assert "nothing new" in folder.abreast("merge", source, "--into", target).out
+    assert "nothing new" in folder.abreast("merge", source, target).out
     assert folder.abreast("merge", target, "--into", source, "--json").json[0]["rows"] == {"predictions": 2}
     assert "nothing new" in folder.abreast("merge", source, "--into", target).out
     assert content(journal(folder, target)) == both
@@ -472,7 +472,7 @@ def test_what_is_no_store_or_the_same_one_is_told(folder: Folder) -> None:
         (["copy", "empty.db", "b.db"], "empty"),
         (["copy", "a.db", "b.txt"], "its ending says no engine"),
         (["copy", "a.db", "no/such/folder/b.db"], "does not exist"),
-        (["merge", "a.db", "b.db"], "which store gets everything?"),
+        (["merge", "a.db"], "which store gets everything?"),
     ):
         done = folder.abreast(*words)
         assert done.code == 2, words
