@@ -478,7 +478,6 @@ def test_what_is_no_store_or_the_same_one_is_told(folder: Folder) -> None:
         assert done.code == 2, words
         assert told in done.err, done.err
     assert not (folder.path / "b.db").exists()
-    assert "abreast merge b.db --into a.db" in folder.abreast("merge", "a.db", "b.db").err
 
 
 def test_the_target_may_be_named_among_the_sources(folder: Folder) -> None:
