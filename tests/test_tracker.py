@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import enum
 import math
 import os
+import pickle
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -527,6 +530,171 @@ def test_a_store_that_is_removed_meanwhile_is_made_again(here: Folder) -> None:
     tracker.log({"x": 2})
     Tracker("results.db").log({"x": 3})
     assert list(Reader("results.db").to_df()["x"]) == [2, 3]
+
+
+# -- a store under way ---------------------------------------------------------------------------------------------
+
+
+def test_a_program_may_go_to_another_folder(here: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker, reader = Tracker("results.db", cache="cache"), Reader("results.db")
+    tracker.track(_square, args=[2])
+    (here.path / "other").mkdir()
+    monkeypatch.chdir(here.path / "other")
+    tracker.track(_square, args=[2])
+    tracker.flush()
+    assert list(Path().iterdir()) == []
+    assert reader.to_df()["cache"].notna().tolist() == [False, True]
+    (here.path / "other").rmdir()  # and be left without any
+    tracker.log({"x": 3})
+    with pytest.raises(StoreError, match="is gone"):
+        Tracker("results.db")
+    assert len(reader) == 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_forked_process_may_use_the_tracker_it_was_given_and_outlive_its_parent(here: Folder, engine: str) -> None:
+    script(
+        here,
+        """
+        import os, sys, threading
+        from multiprocessing import get_context
+        from abreast import Tracker
+
+        def work(x):
+            return {"y": x}
+
+        def one(x):
+            return tracker.track(work, args=[x])
+
+        def write(stop):
+            while not stop.is_set():
+                tracker.log({"meanwhile": 1})
+
+        tracker = Tracker("results.db", sys.argv[1], cache="cache")
+        tracker.log({"x": -1})
+        if __name__ == "__main__":
+            stop = threading.Event()
+            thread = threading.Thread(target=write, args=[stop])
+            thread.start()  # in the middle of a write, as far as possible
+            with get_context("fork").Pool(3) as pool:
+                assert len(pool.map(one, range(60))) == 60
+            stop.set()
+            thread.join()
+            ready, go = os.pipe(), os.pipe()
+            if os.fork() == 0:
+                tracker.log({"x": 60})
+                os.close(go[1])
+                os.write(ready[1], b"1")
+                os.read(go[0], 1)  # until the parent is no more
+                tracker.log({"x": 61})
+                tracker.flush()
+                open("done", "w").close()
+                os._exit(0)
+            os.read(ready[0], 1)
+        """,
+        engine,
+    )
+    deadline = time.monotonic() + 30
+    while not (here.path / "done").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert sorted(Reader("results.db").to_df()["x"].dropna()) == list(range(-1, 62))
+
+
+def test_a_tracker_can_be_sent_to_another_process(here: Folder) -> None:
+    tracker = Tracker("results.db", cache="cache", params={"p": 1})
+    again = pickle.loads(pickle.dumps(tracker))
+    again.track(_square, args=[3])
+    assert (again.track_id, len(tracker)) == (tracker.track_id, 1)
+
+
+def test_another_copy_of_sqlite_in_the_same_program_takes_no_rows(here: Folder) -> None:
+    tracker = Tracker("results.db")
+    for number in range(4):
+        tracker.log({"x": number})
+        with contextlib.closing(sqlite3.connect("results.db")) as other:  # takes itself for the last, and tidies up
+            assert other.execute("select count(*) from predictions").fetchall() == [(number + 1,)]
+    assert here.sql("select count(*) as n from predictions") == [{"n": 4}]
+    assert here.sql("pragma integrity_check") == [{"integrity_check": "ok"}]
+
+
+def test_a_reader_leaves_the_locks_of_its_own_process_alone(here: Folder) -> None:
+    tracker = Tracker("results.db")
+    tracker.log({"x": 1})
+    probe = """
+        import fcntl, os
+        try:
+            fcntl.lockf(os.open("results.db", os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)
+        except OSError:
+            print("locked")
+    """
+    assert script(here, probe).out == "locked\n"
+    assert len(Reader("results.db")) == 1
+    assert script(here, probe).out == "locked\n"
+
+
+def test_a_store_that_is_removed_under_several_processes_is_made_again_by_all(here: Folder) -> None:
+    program = """
+        import sys
+        from abreast import Tracker
+        tracker = Tracker("results.db")
+        tracker.log({"x": 0})
+        print("ready", flush=True)
+        for line in sys.stdin:
+            tracker.log({"x": int(line)})
+            print("done", flush=True)
+    """
+    path = here.write("script.py", program)
+    others = [
+        subprocess.Popen([sys.executable, path.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+
+    def told(process: subprocess.Popen[str], number: int | None) -> None:
+        assert process.stdin
+        assert process.stdout
+        if number is not None:
+            process.stdin.write(f"{number}\n")
+            process.stdin.flush()
+        assert process.stdout.readline()
+
+    for process in others:
+        told(process, None)
+    for path in here.path.glob("results.db*"):
+        path.unlink()
+    for number in range(1, 5):  # each in turn: the second closes what the first has made anew
+        told(others[number % 2], number)
+    for process in others:
+        process.communicate()
+    assert sorted(Reader("results.db").to_df()["x"]) == [1, 2, 3, 4]
+
+
+def test_a_store_that_is_moved_away_has_all_its_rows(here: Folder) -> None:
+    tracker = Tracker("results.db")
+    tracker.log({"x": 1})
+    Path("results.db").rename("archive.db")
+    tracker.log({"x": 2})
+    assert list(Reader("archive.db").to_df()["x"]) == [1]
+    assert list(Reader("results.db").to_df()["x"]) == [2]
+
+
+def test_a_handler_of_a_signal_may_log(here: Folder) -> None:
+    tracker = Tracker("results.db")
+    handled = []
+
+    def handle(*_: object) -> None:
+        tracker.log({f"handled_{len(handled) % 40}": 1})
+        handled.append(1)
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    try:
+        for number in range(400):
+            tracker.log({f"x_{number % 40}": 1})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(Reader("results.db")) == 400 + len(handled)
 
 
 # -- reading -------------------------------------------------------------------------------------------------------

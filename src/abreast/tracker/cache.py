@@ -5,11 +5,10 @@ It is made of what the function is (its code, what it refers to, its defaults an
 
 from __future__ import annotations
 
-import os
 import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from abreast.code.digest import content_digest, source_digest
 from abreast.digest import canonical, compose, digest
@@ -20,12 +19,12 @@ from abreast.tracker.process import Shared
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 _caches: Shared[Cache] = Shared()
+Answer = TypeVar("Answer")
 
 
-def opened(folder: str | os.PathLike[str]) -> Cache:
-    """The cache in this folder, made if it is not there."""
-    path = os.path.abspath(folder)  # noqa: PTH100 - as in journal
-    return _caches.get(path, lambda: Cache(Path(path)))
+def use(folder: str, act: Callable[[Cache], Answer]) -> Answer:
+    """What `act` does with the cache in this folder, made if it is not there."""
+    return _caches.use(folder, lambda: Cache(Path(folder)), act)
 
 
 def key_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:

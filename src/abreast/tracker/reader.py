@@ -12,10 +12,11 @@ import numpy
 
 from abreast.errors import BadInput
 from abreast.store import open_store, tables
-from abreast.store.cached import FILE, Hit
+from abreast.store.cached import FILE, Cache, Hit
 from abreast.store.tables import ALL, Condition, Frame
 from abreast.store.tracked import plain_name
 from abreast.tracker import cache as caches
+from abreast.tracker.journal import absolute
 
 
 class Reader:
@@ -25,7 +26,7 @@ class Reader:
         self, db: str | os.PathLike[str] = "results.db", engine: str | None = None, table: str = "predictions"
     ) -> None:
         self.table = plain_name(table)
-        self._store = open_store(os.fspath(db), engine)
+        self._store = open_store(absolute(db), engine)
 
     @property
     def db(self) -> Path:
@@ -106,15 +107,18 @@ class Reader:
     @staticmethod
     def read_cache(cache: str | os.PathLike[str], key: str) -> dict[str, Any] | None:
         """A cached result by its key: {"result": ..., "cache": track_id, "row": row_id}; None if there is none."""
-        hit = caches.opened(cache).get(key) if (Path(cache) / FILE).is_file() else None
+        there = (Path(cache) / FILE).is_file()
+        hit = caches.use(absolute(cache), lambda opened: opened.get(key)) if there else None
         return _told(hit) if hit is not None else None
 
     @staticmethod
     def scan_cache(cache: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every key in a cache, with what `read_cache` says of it."""
         if (Path(cache) / FILE).is_file():
-            for key, hit in caches.opened(cache).entries():
-                yield key, _told(hit)
+            for key in caches.use(absolute(cache), Cache.keys):
+                told = Reader.read_cache(cache, key)
+                if told is not None:
+                    yield key, told
 
     def _who(self) -> str:
         columns = self.columns
