@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -326,7 +327,8 @@ def test_a_column_that_meets_other_types_keeps_every_value(here: Folder, engine:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    "table", ["default", "runs", "events", "metrics", "Trials", "tracked_metrics", "db.mine", "größe"]
+    "table",
+    ["default", "runs", "events", "metrics", "Trials", "tracked_metrics", "db.mine", "größe", "batch", "tables"],
 )
 def test_a_table_may_have_any_name(here: Folder, engine: str, table: str) -> None:
     tracker = Tracker("results.db", engine=engine)
@@ -334,6 +336,7 @@ def test_a_table_may_have_any_name(here: Folder, engine: str, table: str) -> Non
     Tracker("results.db", table=table).log({"x": 2})
     assert list(Reader("results.db", table=table).to_df()["x"]) == [1, 2]
     assert here.abreast("runs", "--store", "results.db").code == 0
+    assert here.sql("select 1 as n") == [{"n": 1}]
     listed = Reader("results.db").tables()
     assert table.removeprefix("db.") in listed
     assert {"predictions", "metrics"} <= set(listed)
@@ -363,6 +366,7 @@ def test_bad_input_is_refused_in_plain_words(here: Folder) -> None:
         (lambda: Reader("results.db", table="predictons").to_df(), "predictions"),
         (lambda: Reader("results.db").where(nothing=1), 'no column "nothing"'),
         (lambda: Reader("results.db").where("x >"), "predictions: "),
+        (lambda: Reader("results.db").where("x > ?"), "predictions: "),
     ]
     tracker.log({"x": 1})
     for call, told in bad:
@@ -384,6 +388,101 @@ def test_a_batch_is_stored_whole_or_not_at_all(here: Folder) -> None:
     rows = tracker.log_batch([{"x": 1}, {"y": 2}])
     assert [row["p"] for row in rows] == [1, 1]
     assert here.sql("select x, y from predictions") == [{"x": 1, "y": None}, {"x": None, "y": 2}]
+
+
+class Unruly:
+    """Raises whenever it is looked at."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError(name)
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    __repr__ = __str__
+
+
+class UnrulyError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_objects_that_raise_when_they_are_looked_at_lose_no_row(here: Folder) -> None:
+    def fail() -> None:
+        raise UnrulyError
+
+    circle: list[Any] = []
+    circle.append(circle)
+    tracker = Tracker("results.db", cache="cache")
+    odd = [Unruly(), [Unruly()], circle, 10**5000, pd.Timestamp("2020-01-01", tz="UTC"), pd.NaT, "a\ud800b", "a\0b"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for value in odd:
+            assert tracker.track(lambda x: {"result": x}, args=[value])["result"] is value or value == value
+            tracker.log({"x": value, Unruly(): 1})  # type: ignore[dict-item]
+    assert tracker.track(fail) == {"error": "UnrulyError: <UnrulyError>"}
+    for error in (np.array([1.0, 2.0]), pd.NA):
+        assert "error" in tracker.track(lambda error: {"error": error}, args=[error])
+    assert len(Reader("results.db").to_df()) == 2 * len(odd) + 3
+
+
+def test_an_async_call_of_an_object_or_a_lambda_is_awaited(here: Folder) -> None:
+    class Client:
+        async def __call__(self, x: int) -> dict[str, int]:
+            return {"y": x}
+
+    async def main() -> list[Any]:
+        client = Client()
+        calls: list[Any] = [client, client, lambda x: client(x), lambda x: client(x)]
+        return [await tracker.track(call, args=[4]) for call in calls]
+
+    tracker = Tracker("results.db", cache="cache")
+    assert asyncio.run(main()) == [{"y": 4}] * 4
+    assert Reader("results.db").to_df()["y"].tolist() == [4] * 4
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_batch_or_another_process_may_bring_more_keys_than_there_is_room_for(here: Folder, engine: str) -> None:
+    Tracker("results.db", engine).log_batch([{f"k{row}_{key}": key for key in range(100)} for row in range(19)])
+    for start in ("m", "n"):
+        program = (
+            f"from abreast import Tracker; Tracker('results.db').log({{f'{start}{{key}}': key for key in range(99)}})"
+        )
+        script(here, program)
+    last = Reader("results.db").to_df().to_dict("records")[-1]
+    assert {**last, **last["more_columns"]}["n98"] == 98
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_sql_did_to_a_table_holds_up_nothing(here: Folder, engine: str) -> None:
+    with Tracker("results.db", engine, table="mine") as tracker:
+        tracker.log_batch([{"x": 1, "f": 0.5, "ok": True}, {"x": 2}])
+    assert here.abreast("sql", "--write", "results.db", "update mine set x = 'one', f = 'half' where x = 1").code == 0
+    insert = "insert into mine (row_id, track_id, ok) values ('r', 't', 'maybe')"
+    assert here.abreast("sql", "--write", "results.db", insert).code == 0
+    for number in (3, 4):
+        tracker.log({"x": number})
+        tracker.flush()
+    found = [str(row["x"]) for row in here.sql("select x from mine order by seq")]
+    assert found == ["one", "2", "None", "3", "4"]
+    assert list(Reader("results.db", table="mine").to_df()["x"])[::4] == ["one", 4]
+
+
+def test_a_dropped_table_is_made_again(here: Folder) -> None:
+    tracker = Tracker("results.db", table="mine")
+    tracker.log({"x": 1, "old": 1})
+    assert here.abreast("sql", "--write", "results.db", "drop table mine").code == 0
+    assert "mine" not in Reader("results.db").tables()
+    tracker.log({"x": 2})
+    assert Reader("results.db", table="mine").to_df()["x"].tolist() == [2]
+    assert tracker.delete(tracker.track_id) == 1
+
+
+def test_hundreds_of_tables(here: Folder) -> None:
+    tracker = Tracker("results.db")
+    for number in range(510):
+        tracker.log({"x": 1}, table=f"t{number}")
+    assert Tracker("results.db").delete(tracker.track_id) == 510
 
 
 # -- many at a time ------------------------------------------------------------------------------------------------
@@ -680,21 +779,23 @@ def test_a_store_that_is_moved_away_has_all_its_rows(here: Folder) -> None:
 
 def test_a_handler_of_a_signal_may_log(here: Folder) -> None:
     tracker = Tracker("results.db")
-    handled = []
+    handled: list[int] = []
 
     def handle(*_: object) -> None:
         tracker.log({f"handled_{len(handled) % 40}": 1})
         handled.append(1)
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
 
+    tracker.log({})
     before = signal.signal(signal.SIGALRM, handle)
-    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
     try:
         for number in range(400):
-            tracker.log({f"x_{number % 40}": 1})
+            tracker.log({f"x_{number % 40}": 1})  # in the middle of which it comes
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert len(Reader("results.db")) == 400 + len(handled)
+    assert len(Reader("results.db")) == 401 + len(handled)
 
 
 # -- reading -------------------------------------------------------------------------------------------------------

@@ -62,7 +62,8 @@ class Cache(Held):
         try:
             content = pickle.dumps(hit.result, protocol=5)
         except Exception as error:  # noqa: BLE001 - whatever a user's object says against it
-            warn_once(f"a result of {key.rpartition(':')[0]} cannot be cached ({error})")
+            name = key.rpartition(":")[0]
+            warn_once(name, f"a result of {name} cannot be cached ({error})")
             return
         with self.using() as connection:
             connection.execute(
@@ -105,8 +106,8 @@ def relative(store: Path, folder: Path) -> str:
 _warned: set[str] = set()
 
 
-def warn_once(message: str) -> None:
-    """Say it to whoever called, the first time."""
-    if message not in _warned:
-        _warned.add(message)
+def warn_once(name: str, message: str) -> None:
+    """Say it to whoever called, the first time for a function of this name."""
+    if name not in _warned:
+        _warned.add(name)
         warnings.warn(message, stacklevel=5)

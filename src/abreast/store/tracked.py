@@ -67,12 +67,16 @@ def plain_name(table: str) -> str:
     return storable(name)
 
 
+# All but those that somebody's SQL dropped.
+_THERE = "FROM tracked_tables WHERE relation IN (SELECT tbl_name FROM sqlite_master)"
+
+
 # -- looking up ----------------------------------------------------------------------------------------------------
 
 
 def find(connection: apsw.Connection, name: str) -> Table | None:
     """The table of this name, as it is now."""
-    rows: list[Any] = connection.execute("SELECT relation FROM tracked_tables WHERE name = ?", (name,)).fetchall()
+    rows: list[Any] = connection.execute(f"SELECT relation {_THERE} AND name = ?", (name,)).fetchall()
     if not rows:
         return None
     table = Table(name, rows[0][0])
@@ -84,7 +88,7 @@ def find(connection: apsw.Connection, name: str) -> Table | None:
 
 
 def names(connection: apsw.Connection) -> list[str]:
-    return [str(row[0]) for row in connection.execute("SELECT name FROM tracked_tables ORDER BY seq")]
+    return [str(row[0]) for row in connection.execute(f"SELECT name {_THERE} ORDER BY seq")]
 
 
 def listed(connection: apsw.Connection) -> list[Listed]:
@@ -203,7 +207,8 @@ def _create(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[st
             f"CREATE TRIGGER {quote(f'{table.relation} {event.lower()}')} AFTER {event} ON {relation} BEGIN "
             f"UPDATE tracked_tables SET changes = changes + 1 WHERE relation = {literal(table.relation)}; END"
         )
-    connection.execute(schema.insert("tracked_tables"), (table.name, table.relation, 0))
+    connection.execute("DELETE FROM tracked_columns WHERE relation = ?", (table.relation,))
+    connection.execute(schema.insert("tracked_tables", "INSERT OR REPLACE"), (table.name, table.relation, 0))
     connection.executemany(
         schema.insert("tracked_columns"),
         [(table.relation, key, column, kind) for key, (column, kind) in table.columns.items()],
@@ -319,7 +324,7 @@ def has_row(connection: apsw.Connection, name: str, row_id: str) -> bool:
 
 def is_taken(connection: apsw.Connection, track_id: str) -> bool:
     """Whether something was written under this name, or a run is called so."""
-    relations = [str(row[0]) for row in connection.execute("SELECT relation FROM tracked_tables")]
+    relations = [str(row[0]) for row in connection.execute(f"SELECT relation {_THERE}")]
     asked = ["SELECT 1 FROM runs WHERE run = ?1"]
     asked += [f"SELECT 1 FROM {quote(relation)} WHERE track_id = ?1" for relation in relations]
     pieces = (asked[at : at + 400] for at in range(0, len(asked), 400))  # SQLite takes 500 at a time

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from abreast.code.digest import content_digest, source_digest
 from abreast.digest import canonical, compose, digest
-from abreast.errors import BadInput
 from abreast.store.cached import Cache, warn_once
 from abreast.tracker.process import Shared
 
@@ -38,8 +37,8 @@ def key_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         given = digest(canonical([list(args), dict(kwargs)], by_content))
         code.extend(_class_digest(kind) for kind in _classes([*args, *kwargs.values()]))
         return f"{name_of(function)}:{compose(_function_digest(function), given, *code)}"
-    except (BadInput, TypeError, RecursionError) as error:
-        warn_once(f"{name_of(function)} is not cached: {error}")
+    except Exception as error:  # noqa: BLE001 - a user's object may raise anything when it is looked at
+        warn_once(name_of(function), f"{name_of(function)} is not cached: {error}")
         return None
 
 

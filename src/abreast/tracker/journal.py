@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -40,6 +41,8 @@ class Journal(Held):
         super().__init__(store.journal, connection)
         self.store = store
         self._known: dict[str, tracked.Table] = {}
+        self._late: deque[tuple[str, Sequence[Mapping[str, Cell]]]] = deque()
+        self._writing = False
         self._caches: set[Path] = set()
         self._names: set[str] = set()  # that trackers of this process have
         self._disk = _Disk(store.journal.with_name(store.journal.name + "-wal"))
@@ -48,16 +51,23 @@ class Journal(Held):
     def write(self, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         """Commit these rows, all or none."""
         with self.using() as connection:
-            if len(rows) > 1 or not tracked.insert_one(connection, self._known, table, rows[0]):
-                self._write(connection, table, rows)
-            self._disk.written()
+            self._late.append((table, rows))
+            if not self._writing:  # else this is a handler of a signal, in the middle of another write
+                self._writing = True
+                try:
+                    while self._late:
+                        self._write(connection, *self._late.popleft())
+                finally:
+                    self._writing = False
         if self._follower is not None:
             self._follower.written()
 
     def _write(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
-        if connection.in_transaction:  # a handler of a signal, in the middle of another write
-            tracked.insert(connection, self._known, table, rows)
-            return
+        if len(rows) > 1 or not tracked.insert_one(connection, self._known, table, rows[0]):
+            self._write_together(connection, table, rows)
+        self._disk.written()
+
+    def _write_together(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         connection.execute("BEGIN IMMEDIATE")
         try:
             tracked.insert(connection, self._known, table, rows)

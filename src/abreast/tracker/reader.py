@@ -164,11 +164,11 @@ _NULLABLE = {"integer": "Int64", "boolean": "boolean"}
 
 def _series(pandas: Any, kind: str, column: Any) -> Any:
     """Whole numbers stay whole and truths stay truths, also where some are missing."""
-    if kind == "real" or (kind == "integer" and None not in column):
-        with suppress(ValueError, TypeError):  # somebody's SQL put a text there
+    with suppress(ValueError, TypeError):  # somebody's SQL put a text there
+        if kind == "real" or (kind == "integer" and None not in column):
             return numpy.array(column, dtype=float if kind == "real" else numpy.int64)
-    if kind in _NULLABLE and None in column:
-        return pandas.array(list(column), dtype=_NULLABLE[kind])
+        if kind in _NULLABLE and None in column:
+            return pandas.array(list(column), dtype=_NULLABLE[kind])
     if kind == "json" or (kind != "real" and None in column):  # pandas would make a number of None
         return pandas.Series(list(column), dtype=object)
     return list(column)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
 import inspect
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -35,7 +35,7 @@ LOOK_AGAIN = datetime.timedelta(seconds=1)  # after the commit of the code
 DETAIL = 8_000  # characters kept of a traceback
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class _Call:
     """A call before it is made: what it is, and its arguments as they were then."""
 
@@ -117,7 +117,7 @@ class Tracker:
         Of an async function the result is awaited: `await tracker.track(function, args=[...])`.
         """
         call = self._call(function, args, kwargs, params, raise_on_error)
-        if inspect.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             return self._track_async(call, cache_force)
         hit = self._found(call, cache_force)
         if hit is not None:
@@ -128,16 +128,20 @@ class Tracker:
             returned = function(*call.args, **call.kwargs)
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or told
             return self._store_failure(call, error, time.perf_counter() - began, watch)
+        if inspect.iscoroutine(returned):  # of a lambda: nobody could know
+            return self._awaited(dataclasses.replace(call, key=None), lambda: returned, began, watch)
         return self._store_result(call, returned, time.perf_counter() - began, watch)
 
     async def _track_async(self, call: _Call, cache_force: bool) -> Any:
         hit = self._found(call, cache_force)
         if hit is not None:
             return self._store_hit(call, hit)
-        watch = self._watch()
-        began = time.perf_counter()
+        answer = functools.partial(call.function, *call.args, **call.kwargs)
+        return await self._awaited(call, answer, time.perf_counter(), self._watch())
+
+    async def _awaited(self, call: _Call, answer: Callable[[], Awaitable[Any]], began: float, watch: Any) -> Any:
         try:
-            returned = await call.function(*call.args, **call.kwargs)
+            returned = await answer()
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or told
             return self._store_failure(call, error, time.perf_counter() - began, watch)
         return self._store_result(call, returned, time.perf_counter() - began, watch)
@@ -338,7 +342,7 @@ def _says(error: Any) -> bool:
     """Whether it is an error: an empty text is none."""
     try:
         return bool(error)
-    except ValueError:  # an array
+    except Exception:  # noqa: BLE001 - an array is neither true nor false
         return True
 
 
