@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import warnings
+import zoneinfo
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -852,7 +853,10 @@ def test_rows_of_runs_and_of_loops_are_one_table(
     assert [(row["variant"], row["segment"], row["accuracy"], row["note"]) for row in logged] == [
         ("loop", "all", 0.25, "by hand")
     ]
-    assert len(Reader(store).to_df()) == 82
+    reader = Reader(store)
+    ((run,),) = {tuple(row.values()) for row in simulated.sql("select run from runs", store)}
+    assert [len(reader.to_df()), len(reader.to_df(track_id=run)), reader.count(tracker.track_id)] == [82, 80, 2]
+    assert set(reader.latest()["run"]) == {tracker.track_id}
     assert Reader(store).where(variant="better")["score"].mean() == pytest.approx(0.9, abs=0.15)
     again = simulated.abreast("run", "experiment.yaml", "--store", store, "--json", "--quiet", "--fresh")
     assert again.code == 0
@@ -1000,6 +1004,86 @@ def test_within_a_process_a_changed_closure_default_or_global_is_another_call(
     found.append(tracker.track(by_state, args=[1])["y"])
     assert found == [6, 15, 35, 36]
     assert here.sql("select count(cache) as hits from predictions") == [{"hits": 1}]
+
+
+class Scale:
+    def __init__(self) -> None:
+        self.by = 2
+
+
+SCALE = Scale()
+
+
+def _scaled(x: int) -> int:
+    return x * SCALE.by * FACTOR
+
+
+def test_within_a_process_what_is_referred_to_in_turn_counts_too(here: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker = Tracker("results.db", cache="cache")
+    held = Scale()
+
+    def work(x: int) -> dict[str, int]:
+        def inner() -> int:
+            return _scaled(x) + held.by
+
+        return {"y": inner()}
+
+    found = [tracker.track(work, args=[1])["y"]]
+    monkeypatch.setattr(SCALE, "by", 10)
+    found.append(tracker.track(work, args=[1])["y"])
+    monkeypatch.setitem(globals(), "FACTOR", 7)
+    found.append(tracker.track(work, args=[1])["y"])
+    held.by = 5
+    found.append(tracker.track(work, args=[1])["y"])
+    for by in (20, 30):  # the second may lie where the first lay
+        monkeypatch.setitem(globals(), "SCALE", None)
+        monkeypatch.setitem(globals(), "SCALE", Scale())
+        SCALE.by = by
+        found.append(tracker.track(work, args=[1])["y"])
+    assert found == [8, 32, 72, 75, 145, 215]
+
+
+class Base(pydantic.BaseModel):
+    a: int = 1
+
+
+class Sub(Base):
+    b: int = 1
+
+
+class Holder(pydantic.BaseModel):
+    inner: Base
+    hidden: int = pydantic.Field(0, exclude=True)
+
+
+class Words(list[str]):
+    language = "en"
+
+
+def test_arguments_that_only_look_the_same_are_other_calls(here: Folder) -> None:
+    words = Words(["a"])
+    words.language = "de"
+    params = Params("m")
+    object.__setattr__(params, "note", 1)
+    zone = datetime.timezone(datetime.timedelta(hours=1))
+    moments = [datetime.datetime(2020, 1, 1, tzinfo=each) for each in (zone, zoneinfo.ZoneInfo("Europe/Berlin"))]
+    pairs = [
+        (Holder(inner=Sub(b=1)), Holder(inner=Sub(b=2))),
+        (Holder(inner=Base(), hidden=1), Holder(inner=Base(), hidden=2)),
+        (Words(["a"]), words),
+        (Words(["b"]), ["b"]),
+        (Params("m"), params),
+        (b"a", bytearray(b"a")),
+        (np.float64(1.0), 1.0),
+        (1, True),
+        ((1,), [1]),
+        moments,
+    ]
+    tracker = Tracker("results.db", cache="cache")
+    for pair in pairs:
+        for value in pair:
+            tracker.track(lambda x: {}, args=[value])
+    assert Reader("results.db").to_df()["cache"].isna().all()
 
 
 def test_errors_are_never_cached_and_force_calls_again(here: Folder) -> None:

@@ -77,8 +77,9 @@ class Reader:
 
     def latest(self) -> Any:
         """The rows of the tracker, or the run, that wrote last."""
-        last = self._read(last=1).columns.get(self._who())
-        return self.to_df(track_id=last[0]) if last else self.to_df(head=0)
+        last = self._read(last=1)
+        who = [last.columns[name][0] for name in self._who() if len(last)]
+        return self.to_df(track_id=next(name for name in who if name is not None)) if any(who) else self.to_df(head=0)
 
     def where(self, condition: str = "", /, *values: Any, **equal: Any) -> Any:
         """Rows for which a condition in SQL holds, and columns have these values: `where("score > ?", 0.5, model="a")`.
@@ -120,13 +121,15 @@ class Reader:
                 if told is not None:
                     yield key, told
 
-    def _who(self) -> str:
+    def _who(self) -> list[str]:
+        """The columns that say whose a row is: of those of runs only the second is filled."""
         columns = self.columns
-        return next(name for name in ("track_id", "run", columns[0]) if name in columns)
+        return [name for name in ("track_id", "run") if name in columns] or columns[:1]
 
     def _of(self, track_id: str) -> Condition:
         who = self._who()
-        return Condition(f"{{{who}}} = ?", (track_id,), (who,))
+        named = ", ".join(f"{{{name}}}" for name in who)
+        return Condition(f"COALESCE({named}, NULL) = ?", (track_id,), tuple(who))
 
     def _read(self, condition: Condition = ALL, first: int | None = None, last: int | None = None) -> Frame:
         with self._store as store:
