@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import enum
 import math
 import os
+import pickle
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+import warnings
+import zoneinfo
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -323,7 +328,8 @@ def test_a_column_that_meets_other_types_keeps_every_value(here: Folder, engine:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    "table", ["default", "runs", "events", "metrics", "Trials", "tracked_metrics", "db.mine", "größe"]
+    "table",
+    ["default", "runs", "events", "metrics", "Trials", "tracked_metrics", "db.mine", "größe", "batch", "tables"],
 )
 def test_a_table_may_have_any_name(here: Folder, engine: str, table: str) -> None:
     tracker = Tracker("results.db", engine=engine)
@@ -331,6 +337,7 @@ def test_a_table_may_have_any_name(here: Folder, engine: str, table: str) -> Non
     Tracker("results.db", table=table).log({"x": 2})
     assert list(Reader("results.db", table=table).to_df()["x"]) == [1, 2]
     assert here.abreast("runs", "--store", "results.db").code == 0
+    assert here.sql("select 1 as n") == [{"n": 1}]
     listed = Reader("results.db").tables()
     assert table.removeprefix("db.") in listed
     assert {"predictions", "metrics"} <= set(listed)
@@ -360,6 +367,7 @@ def test_bad_input_is_refused_in_plain_words(here: Folder) -> None:
         (lambda: Reader("results.db", table="predictons").to_df(), "predictions"),
         (lambda: Reader("results.db").where(nothing=1), 'no column "nothing"'),
         (lambda: Reader("results.db").where("x >"), "predictions: "),
+        (lambda: Reader("results.db").where("x > ?"), "predictions: "),
     ]
     tracker.log({"x": 1})
     for call, told in bad:
@@ -381,6 +389,101 @@ def test_a_batch_is_stored_whole_or_not_at_all(here: Folder) -> None:
     rows = tracker.log_batch([{"x": 1}, {"y": 2}])
     assert [row["p"] for row in rows] == [1, 1]
     assert here.sql("select x, y from predictions") == [{"x": 1, "y": None}, {"x": None, "y": 2}]
+
+
+class Unruly:
+    """Raises whenever it is looked at."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError(name)
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    __repr__ = __str__
+
+
+class UnrulyError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_objects_that_raise_when_they_are_looked_at_lose_no_row(here: Folder) -> None:
+    def fail() -> None:
+        raise UnrulyError
+
+    circle: list[Any] = []
+    circle.append(circle)
+    tracker = Tracker("results.db", cache="cache")
+    odd = [Unruly(), [Unruly()], circle, 10**5000, pd.Timestamp("2020-01-01", tz="UTC"), pd.NaT, "a\ud800b", "a\0b"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for value in odd:
+            assert tracker.track(lambda x: {"result": x}, args=[value])["result"] is value or value == value
+            tracker.log({"x": value, Unruly(): 1})  # type: ignore[dict-item]
+    assert tracker.track(fail) == {"error": "UnrulyError: <UnrulyError>"}
+    for error in (np.array([1.0, 2.0]), pd.NA):
+        assert "error" in tracker.track(lambda error: {"error": error}, args=[error])
+    assert len(Reader("results.db").to_df()) == 2 * len(odd) + 3
+
+
+def test_an_async_call_of_an_object_or_a_lambda_is_awaited(here: Folder) -> None:
+    class Client:
+        async def __call__(self, x: int) -> dict[str, int]:
+            return {"y": x}
+
+    async def main() -> list[Any]:
+        client = Client()
+        calls: list[Any] = [client, client, lambda x: client(x), lambda x: client(x)]
+        return [await tracker.track(call, args=[4]) for call in calls]
+
+    tracker = Tracker("results.db", cache="cache")
+    assert asyncio.run(main()) == [{"y": 4}] * 4
+    assert Reader("results.db").to_df()["y"].tolist() == [4] * 4
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_batch_or_another_process_may_bring_more_keys_than_there_is_room_for(here: Folder, engine: str) -> None:
+    Tracker("results.db", engine).log_batch([{f"k{row}_{key}": key for key in range(100)} for row in range(19)])
+    for start in ("m", "n"):
+        program = (
+            f"from abreast import Tracker; Tracker('results.db').log({{f'{start}{{key}}': key for key in range(99)}})"
+        )
+        script(here, program)
+    last = Reader("results.db").to_df().to_dict("records")[-1]
+    assert {**last, **last["more_columns"]}["n98"] == 98
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_sql_did_to_a_table_holds_up_nothing(here: Folder, engine: str) -> None:
+    with Tracker("results.db", engine, table="mine") as tracker:
+        tracker.log_batch([{"x": 1, "f": 0.5, "ok": True}, {"x": 2}])
+    assert here.abreast("sql", "--write", "results.db", "update mine set x = 'one', f = 'half' where x = 1").code == 0
+    insert = "insert into mine (row_id, track_id, ok) values ('r', 't', 'maybe')"
+    assert here.abreast("sql", "--write", "results.db", insert).code == 0
+    for number in (3, 4):
+        tracker.log({"x": number})
+        tracker.flush()
+    found = [str(row["x"]) for row in here.sql("select x from mine order by seq")]
+    assert found == ["one", "2", "None", "3", "4"]
+    assert list(Reader("results.db", table="mine").to_df()["x"])[::4] == ["one", 4]
+
+
+def test_a_dropped_table_is_made_again(here: Folder) -> None:
+    tracker = Tracker("results.db", table="mine")
+    tracker.log({"x": 1, "old": 1})
+    assert here.abreast("sql", "--write", "results.db", "drop table mine").code == 0
+    assert "mine" not in Reader("results.db").tables()
+    tracker.log({"x": 2})
+    assert Reader("results.db", table="mine").to_df()["x"].tolist() == [2]
+    assert tracker.delete(tracker.track_id) == 1
+
+
+def test_hundreds_of_tables(here: Folder) -> None:
+    tracker = Tracker("results.db")
+    for number in range(510):
+        tracker.log({"x": 1}, table=f"t{number}")
+    assert Tracker("results.db").delete(tracker.track_id) == 510
 
 
 # -- many at a time ------------------------------------------------------------------------------------------------
@@ -529,6 +632,173 @@ def test_a_store_that_is_removed_meanwhile_is_made_again(here: Folder) -> None:
     assert list(Reader("results.db").to_df()["x"]) == [2, 3]
 
 
+# -- a store under way ---------------------------------------------------------------------------------------------
+
+
+def test_a_program_may_go_to_another_folder(here: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker, reader = Tracker("results.db", cache="cache"), Reader("results.db")
+    tracker.track(_square, args=[2])
+    (here.path / "other").mkdir()
+    monkeypatch.chdir(here.path / "other")
+    tracker.track(_square, args=[2])
+    tracker.flush()
+    assert list(Path().iterdir()) == []
+    assert reader.to_df()["cache"].notna().tolist() == [False, True]
+    (here.path / "other").rmdir()  # and be left without any
+    tracker.log({"x": 3})
+    with pytest.raises(StoreError, match="is gone"):
+        Tracker("results.db")
+    assert len(reader) == 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_forked_process_may_use_the_tracker_it_was_given_and_outlive_its_parent(here: Folder, engine: str) -> None:
+    script(
+        here,
+        """
+        import os, sys, threading
+        from multiprocessing import get_context
+        from abreast import Tracker
+
+        def work(x):
+            return {"y": x}
+
+        def one(x):
+            return tracker.track(work, args=[x])
+
+        def write(stop):
+            while not stop.is_set():
+                tracker.log({"meanwhile": 1})
+
+        tracker = Tracker("results.db", sys.argv[1], cache="cache")
+        tracker.log({"x": -1})
+        if __name__ == "__main__":
+            stop = threading.Event()
+            thread = threading.Thread(target=write, args=[stop])
+            thread.start()  # in the middle of a write, as far as possible
+            with get_context("fork").Pool(3) as pool:
+                assert len(pool.map(one, range(60))) == 60
+            stop.set()
+            thread.join()
+            ready, go = os.pipe(), os.pipe()
+            if os.fork() == 0:
+                tracker.log({"x": 60})
+                os.close(go[1])
+                os.write(ready[1], b"1")
+                os.read(go[0], 1)  # until the parent is no more
+                tracker.log({"x": 61})
+                tracker.flush()
+                open("done", "w").close()
+                os._exit(0)
+            os.read(ready[0], 1)
+        """,
+        engine,
+    )
+    deadline = time.monotonic() + 30
+    while not (here.path / "done").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert sorted(Reader("results.db").to_df()["x"].dropna()) == list(range(-1, 62))
+
+
+def test_a_tracker_can_be_sent_to_another_process(here: Folder) -> None:
+    tracker = Tracker("results.db", cache="cache", params={"p": 1})
+    again = pickle.loads(pickle.dumps(tracker))
+    again.track(_square, args=[3])
+    assert (again.track_id, len(tracker)) == (tracker.track_id, 1)
+
+
+def test_another_copy_of_sqlite_in_the_same_program_takes_no_rows(here: Folder) -> None:
+    tracker = Tracker("results.db")
+    for number in range(4):
+        tracker.log({"x": number})
+        with contextlib.closing(sqlite3.connect("results.db")) as other:  # takes itself for the last, and tidies up
+            assert other.execute("select count(*) from predictions").fetchall() == [(number + 1,)]
+    assert here.sql("select count(*) as n from predictions") == [{"n": 4}]
+    assert here.sql("pragma integrity_check") == [{"integrity_check": "ok"}]
+
+
+def test_a_reader_leaves_the_locks_of_its_own_process_alone(here: Folder) -> None:
+    tracker = Tracker("results.db")
+    tracker.log({"x": 1})
+    probe = """
+        import fcntl, os
+        try:
+            fcntl.lockf(os.open("results.db", os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)
+        except OSError:
+            print("locked")
+    """
+    assert script(here, probe).out == "locked\n"
+    assert len(Reader("results.db")) == 1
+    assert script(here, probe).out == "locked\n"
+
+
+def test_a_store_that_is_removed_under_several_processes_is_made_again_by_all(here: Folder) -> None:
+    program = """
+        import sys
+        from abreast import Tracker
+        tracker = Tracker("results.db")
+        tracker.log({"x": 0})
+        print("ready", flush=True)
+        for line in sys.stdin:
+            tracker.log({"x": int(line)})
+            print("done", flush=True)
+    """
+    path = here.write("script.py", program)
+    others = [
+        subprocess.Popen([sys.executable, path.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+
+    def told(process: subprocess.Popen[str], number: int | None) -> None:
+        assert process.stdin
+        assert process.stdout
+        if number is not None:
+            process.stdin.write(f"{number}\n")
+            process.stdin.flush()
+        assert process.stdout.readline()
+
+    for process in others:
+        told(process, None)
+    for path in here.path.glob("results.db*"):
+        path.unlink()
+    for number in range(1, 5):  # each in turn: the second closes what the first has made anew
+        told(others[number % 2], number)
+    for process in others:
+        process.communicate()
+    assert sorted(Reader("results.db").to_df()["x"]) == [1, 2, 3, 4]
+
+
+def test_a_store_that_is_moved_away_has_all_its_rows(here: Folder) -> None:
+    tracker = Tracker("results.db")
+    tracker.log({"x": 1})
+    Path("results.db").rename("archive.db")
+    tracker.log({"x": 2})
+    assert list(Reader("archive.db").to_df()["x"]) == [1]
+    assert list(Reader("results.db").to_df()["x"]) == [2]
+
+
+def test_a_handler_of_a_signal_may_log(here: Folder) -> None:
+    tracker = Tracker("results.db")
+    handled: list[int] = []
+
+    def handle(*_: object) -> None:
+        tracker.log({f"handled_{len(handled) % 40}": 1})
+        handled.append(1)
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+
+    tracker.log({})
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    try:
+        for number in range(400):
+            tracker.log({f"x_{number % 40}": 1})  # in the middle of which it comes
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(Reader("results.db")) == 401 + len(handled)
+
+
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
@@ -583,7 +853,10 @@ def test_rows_of_runs_and_of_loops_are_one_table(
     assert [(row["variant"], row["segment"], row["accuracy"], row["note"]) for row in logged] == [
         ("loop", "all", 0.25, "by hand")
     ]
-    assert len(Reader(store).to_df()) == 82
+    reader = Reader(store)
+    ((run,),) = {tuple(row.values()) for row in simulated.sql("select run from runs", store)}
+    assert [len(reader.to_df()), len(reader.to_df(track_id=run)), reader.count(tracker.track_id)] == [82, 80, 2]
+    assert set(reader.latest()["run"]) == {tracker.track_id}
     assert Reader(store).where(variant="better")["score"].mean() == pytest.approx(0.9, abs=0.15)
     again = simulated.abreast("run", "experiment.yaml", "--store", store, "--json", "--quiet", "--fresh")
     assert again.code == 0
@@ -731,6 +1004,86 @@ def test_within_a_process_a_changed_closure_default_or_global_is_another_call(
     found.append(tracker.track(by_state, args=[1])["y"])
     assert found == [6, 15, 35, 36]
     assert here.sql("select count(cache) as hits from predictions") == [{"hits": 1}]
+
+
+class Scale:
+    def __init__(self) -> None:
+        self.by = 2
+
+
+SCALE = Scale()
+
+
+def _scaled(x: int) -> int:
+    return x * SCALE.by * FACTOR
+
+
+def test_within_a_process_what_is_referred_to_in_turn_counts_too(here: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker = Tracker("results.db", cache="cache")
+    held = Scale()
+
+    def work(x: int) -> dict[str, int]:
+        def inner() -> int:
+            return _scaled(x) + held.by
+
+        return {"y": inner()}
+
+    found = [tracker.track(work, args=[1])["y"]]
+    monkeypatch.setattr(SCALE, "by", 10)
+    found.append(tracker.track(work, args=[1])["y"])
+    monkeypatch.setitem(globals(), "FACTOR", 7)
+    found.append(tracker.track(work, args=[1])["y"])
+    held.by = 5
+    found.append(tracker.track(work, args=[1])["y"])
+    for by in (20, 30):  # the second may lie where the first lay
+        monkeypatch.setitem(globals(), "SCALE", None)
+        monkeypatch.setitem(globals(), "SCALE", Scale())
+        SCALE.by = by
+        found.append(tracker.track(work, args=[1])["y"])
+    assert found == [8, 32, 72, 75, 145, 215]
+
+
+class Base(pydantic.BaseModel):
+    a: int = 1
+
+
+class Sub(Base):
+    b: int = 1
+
+
+class Holder(pydantic.BaseModel):
+    inner: Base
+    hidden: int = pydantic.Field(0, exclude=True)
+
+
+class Words(list[str]):
+    language = "en"
+
+
+def test_arguments_that_only_look_the_same_are_other_calls(here: Folder) -> None:
+    words = Words(["a"])
+    words.language = "de"
+    params = Params("m")
+    object.__setattr__(params, "note", 1)
+    zone = datetime.timezone(datetime.timedelta(hours=1))
+    moments = [datetime.datetime(2020, 1, 1, tzinfo=each) for each in (zone, zoneinfo.ZoneInfo("Europe/Berlin"))]
+    pairs = [
+        (Holder(inner=Sub(b=1)), Holder(inner=Sub(b=2))),
+        (Holder(inner=Base(), hidden=1), Holder(inner=Base(), hidden=2)),
+        (Words(["a"]), words),
+        (Words(["b"]), ["b"]),
+        (Params("m"), params),
+        (b"a", bytearray(b"a")),
+        (np.float64(1.0), 1.0),
+        (1, True),
+        ((1,), [1]),
+        moments,
+    ]
+    tracker = Tracker("results.db", cache="cache")
+    for pair in pairs:
+        for value in pair:
+            tracker.track(lambda x: {}, args=[value])
+    assert Reader("results.db").to_df()["cache"].isna().all()
 
 
 def test_errors_are_never_cached_and_force_calls_again(here: Folder) -> None:

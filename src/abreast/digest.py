@@ -76,10 +76,10 @@ def _canonical_object(value: Any, unknown: Callable[[Any], Any] | None) -> Any:
     if hasattr(value, "tobytes") and hasattr(value, "dtype") and hasattr(value, "shape"):
         content = value.tolist() if value.dtype.hasobject else hashlib.blake2b(value.tobytes()).hexdigest()
         return {"array": canonical(content, unknown), "dtype": str(value.dtype), "shape": list(value.shape)}
-    if hasattr(value, "to_numpy"):
-        return {"object": kind, **_canonical_frame(value, unknown)}
     if hasattr(value, "isoformat"):
         return {"object": kind, "text": value.isoformat()}
+    if hasattr(value, "to_numpy"):
+        return {"object": kind, **_canonical_frame(value, unknown)}
     return unknown(value) if unknown is not None else _by_representation(kind, value)
 
 

@@ -40,13 +40,29 @@ def open_store(address: str | Path, engine: str | None = None) -> Store:
 
 
 def _engine_in(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            head = file.read(16)
-    except OSError:
-        head = b""
-    if not head and path.with_name(path.name + ".journal").is_file():  # not materialised yet
+    """Of a file that is there. One that this process may have open is not opened here beside: to close it again would
+    give away the process's locks."""
+    if Path(f"{path}.journal").is_file():
         return "duckdb"
+    head = _head(path)
     if head[8:12] == b"DUCK":
         return "duckdb"
     return "sqlite" if head.startswith(b"SQLite format 3") else None
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes, read by SQLite, which keeps its own locks."""
+    import apsw
+
+    if not path.is_file():
+        return b""
+    try:
+        file = apsw.VFSFile("", str(path.absolute()), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+    except (apsw.Error, OSError):
+        return b""
+    try:
+        return file.xRead(16, 0)
+    except apsw.Error:
+        return b""
+    finally:
+        file.xClose()

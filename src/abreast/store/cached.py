@@ -9,16 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import apsw
-
 from abreast.store import sqlite
+from abreast.store.held import Held
 
 FILE = "abreast-cache.db"
 _TABLE = (
@@ -37,33 +35,22 @@ class Hit(NamedTuple):
     result: Any
 
 
-class Cache:
+class Cache(Held):
     """The results in one folder, shared by all threads of this process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._path = folder / FILE
-        self._lock = threading.Lock()
-        with sqlite.explained(self._path):
+        path = folder / FILE
+        with sqlite.explained(path):
             folder.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite.plain(self._path)
-            self._connection.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes is computed again
-            self._connection.execute(_TABLE)
-        self._inode = self._path.stat().st_ino
-
-    def is_current(self) -> bool:
-        try:
-            return self._path.stat().st_ino == self._inode
-        except OSError:
-            return False
-
-    def close(self) -> None:
-        with self._lock, contextlib.suppress(apsw.Error):
-            self._connection.close()
+            connection = sqlite.plain(path)
+            connection.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes is computed again
+            connection.execute(_TABLE)
+        super().__init__(path, connection)
 
     def get(self, key: str) -> Hit | None:
-        with self._lock, sqlite.explained(self._path):
-            rows: list[Any] = self._connection.execute(
+        with self.using() as connection:
+            rows: list[Any] = connection.execute(
                 "SELECT track_id, row_id, store, table_name, result FROM results WHERE key = ?", (key,)
             ).fetchall()
         for track_id, row_id, store, table, result in rows:
@@ -75,25 +62,22 @@ class Cache:
         try:
             content = pickle.dumps(hit.result, protocol=5)
         except Exception as error:  # noqa: BLE001 - whatever a user's object says against it
-            warn_once(f"a result of {key.rpartition(':')[0]} cannot be cached ({error})")
+            name = key.rpartition(":")[0]
+            warn_once(name, f"a result of {name} cannot be cached ({error})")
             return
-        with self._lock, sqlite.explained(self._path):
-            self._connection.execute(
+        with self.using() as connection:
+            connection.execute(
                 "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?)", (key, *hit[:4], time.time(), content)
             )
 
     def forget(self, key: str) -> None:
-        with self._lock, sqlite.explained(self._path):
-            self._connection.execute("DELETE FROM results WHERE key = ?", (key,))
+        with self.using() as connection:
+            connection.execute("DELETE FROM results WHERE key = ?", (key,))
 
-    def entries(self) -> Iterator[tuple[str, Hit]]:
-        """Every key with its result, the oldest first."""
-        with self._lock, sqlite.explained(self._path):
-            keys: list[Any] = self._connection.execute("SELECT key FROM results ORDER BY stored_at").fetchall()
-        for (key,) in keys:
-            hit = self.get(key)
-            if hit is not None:
-                yield key, hit
+    def keys(self) -> list[str]:
+        """Every key, the oldest first."""
+        with self.using() as connection:
+            return [str(row[0]) for row in connection.execute("SELECT key FROM results ORDER BY stored_at")]
 
     def listed(self) -> list[dict[str, Any]]:
         """What every result is of, the oldest first; no result is loaded for that."""
@@ -112,21 +96,21 @@ class Cache:
 
     def rows_of(self, store: Path) -> list[tuple[str, str]]:
         """The rows of a store that results were first stored in: table and row."""
-        with self._lock, sqlite.explained(self._path):
-            found: list[Any] = self._connection.execute(
+        with self.using() as connection:
+            found: list[Any] = connection.execute(
                 "SELECT table_name, row_id FROM results WHERE store = ?", (relative(store, self.folder),)
             ).fetchall()
         return found
 
     def forget_rows(self, store: Path, rows: Sequence[str]) -> None:
         """Remove the results that were first stored in these rows of a store."""
-        with self._lock, sqlite.explained(self._path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany(
+        with self.using() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(
                 "DELETE FROM results WHERE row_id = ? AND store = ?",
                 [(row, relative(store, self.folder)) for row in rows],
             )
-            self._connection.execute("COMMIT")
+            connection.execute("COMMIT")
 
 
 def relative(store: Path, folder: Path) -> str:
@@ -137,8 +121,8 @@ def relative(store: Path, folder: Path) -> str:
 _warned: set[str] = set()
 
 
-def warn_once(message: str) -> None:
-    """Say it to whoever called, the first time."""
-    if message not in _warned:
-        _warned.add(message)
+def warn_once(name: str, message: str) -> None:
+    """Say it to whoever called, the first time for a function of this name."""
+    if name not in _warned:
+        _warned.add(name)
         warnings.warn(message, stacklevel=5)

@@ -51,7 +51,10 @@ def cell(value: Any) -> Cell:
         return Cell("null", None)
     if kind is int:
         return Cell("integer", value) if -(2**63) <= value < 2**63 else Cell("large", _digits(value))
-    return _other(value)
+    try:
+        return _other(value)
+    except Exception:  # noqa: BLE001 - an object of a user's that raises when it is looked at
+        return Cell("text", shown(value))
 
 
 def _other(value: Any) -> Cell:

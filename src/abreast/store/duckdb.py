@@ -12,7 +12,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -274,7 +274,8 @@ def _follow_tracked(source: apsw.Connection, connection: duckdb.DuckDBPyConnecti
     """Tables of users: new columns are added, new rows appended; if rows went or changed, all of them come again."""
     there: dict[str, dict[str, str]] = {}
     for relation, name, kind in connection.execute(
-        "SELECT table_name, column_name, data_type FROM duckdb_columns()"
+        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal AND database_name = "
+        "current_database() AND schema_name = 'main'"
     ).fetchall():
         there.setdefault(relation, {})[name] = kind
     counts: list[Any] = source.execute("SELECT relation, changes FROM tracked_tables").fetchall()
@@ -283,10 +284,10 @@ def _follow_tracked(source: apsw.Connection, connection: duckdb.DuckDBPyConnecti
         relation, counter = table.relation, f"{table.relation} changes"
         kinds = {"seq": "BIGINT"} | {name: DUCKDB_TYPES[kind] for name, kind in table.columns.values()}
         known = there.get(relation, {})
-        if (
-            any(known.get(name, kind) != kind for name, kind in kinds.items())
-            or marks.get(counter, 0) != (changes[relation])
-        ):
+        changed = marks.get(counter, 0) != changes[relation]
+        anew = changed or _differ(known, kinds)
+        kinds |= _mixed(source, relation, kinds, since=0 if anew else marks.get(relation, 0))
+        if changed or _differ(known, kinds):
             connection.execute(f"DROP TABLE IF EXISTS {quote(relation)}")
             known, marks[relation] = {}, 0
         marks[counter] = changes[relation]
@@ -305,6 +306,21 @@ def _follow_tracked(source: apsw.Connection, connection: duckdb.DuckDBPyConnecti
             chosen = ", ".join(f"c{at} AS {quote(name)}" for at, name in enumerate(kinds))
             connection.execute(f"INSERT INTO {quote(relation)} BY NAME SELECT {chosen} FROM batch")
             connection.unregister("batch")
+
+
+_HELD = {"BIGINT": "'integer'", "BOOLEAN": "'integer'", "DOUBLE": "'integer', 'real'"}
+
+
+def _mixed(source: apsw.Connection, relation: str, kinds: Mapping[str, str], since: int) -> dict[str, str]:
+    """The columns in which somebody's SQL put what their type cannot hold: they become texts."""
+    asked = {name: _HELD[kind] for name, kind in kinds.items() if kind in _HELD}
+    sums = (f"TOTAL(typeof({quote(name)}) NOT IN ({held}, 'null'))" for name, held in asked.items())
+    (found,) = source.execute(f"SELECT {', '.join(sums)} FROM {quote(relation)} WHERE seq > ?", (since,)).fetchall()
+    return {name: "VARCHAR" for name, number in zip(asked, found, strict=True) if number}
+
+
+def _differ(known: Mapping[str, str], kinds: Mapping[str, str]) -> bool:
+    return any(known.get(name, kind) != kind for name, kind in kinds.items())
 
 
 def _append(connection: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[Any, ...]]) -> None:

@@ -108,7 +108,7 @@ def read(
             if last is not None and place.order:
                 for column in cells:
                     column.reverse()
-        except apsw.SQLError as error:
+        except (apsw.SQLError, apsw.BindingsError) as error:
             raise BadInput(f"{name}: {error}") from error
     types = {key: place.types.get(key, "") for key in chosen}
     return Frame(types, {key: values(types[key], column) for key, column in zip(chosen, cells, strict=True)})
@@ -169,8 +169,14 @@ def _chosen(place: Place, name: str, keys: Iterable[str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _reading(store: Store) -> Iterator[apsw.Connection]:
+    """One moment of the store, whatever is written meanwhile."""
     with sqlite.explained(store.journal):
-        yield store.reading()
+        connection = store.reading()
+        connection.execute("BEGIN")
+        try:
+            yield connection
+        finally:
+            connection.execute("ROLLBACK")
 
 
 def _place(connection: apsw.Connection, store: Store, name: str) -> Place:

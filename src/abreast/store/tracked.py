@@ -20,7 +20,7 @@ import apsw
 
 from abreast.errors import BadInput
 from abreast.store import schema, sqlite
-from abreast.store.cells import Cell, cell, widest
+from abreast.store.cells import Cell, cell, values, widest
 from abreast.store.dialect import literal, quote
 from abreast.store.joining import JOINED
 from abreast.store.rows import storable
@@ -28,6 +28,7 @@ from abreast.store.rows import storable
 OWN = {"row_id": "text", "track_id": "text", "timestamp": "text"}  # the columns that every such table has
 MOST_COLUMNS = 1_900  # SQLite allows 2,000; keys beyond are kept together, as JSON, in the column MORE
 MORE = "more_columns"
+OF_THE_FILE = ("watermarks", "batch")  # names that a DuckDB file uses itself
 _MEANT = {"seq", "rowid", "oid", "_rowid_"}  # SQLite's own words for a row's number
 
 
@@ -66,12 +67,16 @@ def plain_name(table: str) -> str:
     return storable(name)
 
 
+# All but those that somebody's SQL dropped.
+_THERE = "FROM tracked_tables WHERE relation IN (SELECT tbl_name FROM sqlite_master)"
+
+
 # -- looking up ----------------------------------------------------------------------------------------------------
 
 
 def find(connection: apsw.Connection, name: str) -> Table | None:
     """The table of this name, as it is now."""
-    rows: list[Any] = connection.execute("SELECT relation FROM tracked_tables WHERE name = ?", (name,)).fetchall()
+    rows: list[Any] = connection.execute(f"SELECT relation {_THERE} AND name = ?", (name,)).fetchall()
     if not rows:
         return None
     table = Table(name, rows[0][0])
@@ -83,7 +88,7 @@ def find(connection: apsw.Connection, name: str) -> Table | None:
 
 
 def names(connection: apsw.Connection) -> list[str]:
-    return [str(row[0]) for row in connection.execute("SELECT name FROM tracked_tables ORDER BY seq")]
+    return [str(row[0]) for row in connection.execute(f"SELECT name {_THERE} ORDER BY seq")]
 
 
 def listed(connection: apsw.Connection) -> list[Listed]:
@@ -103,8 +108,12 @@ def listed(connection: apsw.Connection) -> list[Listed]:
 def insert_one(connection: apsw.Connection, known: Mapping[str, Table], name: str, row: Mapping[str, Cell]) -> bool:
     """Add a row, in a transaction of its own, if all it needs is known to be there; else it is not added."""
     table = known.get(name)
-    if table is None or not _fits(table, (row,)):
+    if table is None:
         return False
+    if not _fits(table, row):
+        (row,) = _folded(table.columns, [row])
+        if not _fits(table, row):
+            return False
     try:
         _insert(connection, table, (row,))
     except apsw.SQLError:  # somebody renamed a column since
@@ -113,36 +122,49 @@ def insert_one(connection: apsw.Connection, known: Mapping[str, Table], name: st
 
 
 def insert(connection: apsw.Connection, known: dict[str, Table], name: str, rows: Sequence[Mapping[str, Cell]]) -> None:
-    """Add rows. `known` is what this process remembers of the tables; it is brought up to date where it must be."""
-    table = known.get(name)
-    if table is None or not _fits(table, rows):
-        table = known[name] = _made(connection, name, rows)
-    try:
-        _insert(connection, table, rows)
-    except apsw.SQLError:  # somebody renamed a column since
-        table = known[name] = _made(connection, name, rows)
-        _insert(connection, table, rows)
+    """Add rows. `known` is what this process remembers of the tables; it is brought up to date."""
+    table, folded = _made(connection, name, rows)
+    known[name] = table
+    _insert(connection, table, folded)
 
 
 def prepare(connection: apsw.Connection, known: dict[str, Table], name: str, types: Mapping[str, str]) -> Table:
     """The table with a column for each of these keys, as far as there is room; made if it is not there."""
-    there = find(connection, name)
-    columns = there.columns if there is not None else OWN
-    new = [key for key in types if key not in columns]
-    beyond = set(new[max(0, MOST_COLUMNS - len(columns)) :]) - {MORE}
-    chosen = {key: Cell(kind, None) for key, kind in types.items() if key not in beyond}
-    known[name] = _made(connection, name, [chosen | ({MORE: Cell("json", None)} if beyond else {})])
+    known[name], _ = _made(connection, name, [{key: Cell(kind, None) for key, kind in types.items()}])
     return known[name]
 
 
-def _fits(table: Table, rows: Iterable[Mapping[str, Cell]]) -> bool:
+def _fits(table: Table, row: Mapping[str, Cell]) -> bool:
     columns = table.columns
-    for row in rows:
-        for key, (kind, _) in row.items():
-            found = columns.get(key)
-            if found is None or (found[1] != kind and widest(found[1], kind) != found[1]):
-                return False
+    for key, (kind, _) in row.items():
+        found = columns.get(key)
+        if found is None or (found[1] != kind and widest(found[1], kind) != found[1]):
+            return False
     return True
+
+
+def _folded(columns: Iterable[str], rows: Sequence[Mapping[str, Cell]]) -> list[Mapping[str, Cell]]:
+    """The rows with what no column can be made for, beside these, kept together as JSON."""
+    known = {*columns}
+    found: list[Mapping[str, Cell]] = []
+    for row in rows:
+        kept: dict[str, Cell] = {}
+        more: dict[str, Any] = {}
+        for key, one in row.items():
+            if key not in known and len(known) < MOST_COLUMNS and _is_name(key):
+                known.add(key)
+            if key in known:
+                kept[key] = one
+            else:
+                more[key] = values(one.type, [one.value])[0]
+        if more and MORE in kept:  # a key of the user's own
+            more[MORE] = kept[MORE].value
+        found.append({**kept, MORE: cell(more)} if more else kept)
+    return found
+
+
+def _is_name(key: str) -> bool:
+    return bool(key.strip()) and "\0" not in key and len(key) <= schema.LONGEST_NAME
 
 
 def _insert(connection: apsw.Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:
@@ -151,23 +173,29 @@ def _insert(connection: apsw.Connection, table: Table, rows: Sequence[Mapping[st
         statement = table.statements.get(keys)
         if statement is None:
             columns = ", ".join(quote(table.columns[key][0]) for key in keys)
-            statement = f"INSERT INTO {quote(table.relation)} ({columns}) VALUES ({', '.join('?' * len(keys))})"
+            # a row that is there already was written before its writer knew
+            statement = (
+                f"INSERT OR IGNORE INTO {quote(table.relation)} ({columns}) VALUES ({', '.join('?' * len(keys))})"
+            )
             if len(table.statements) < 1_000:
                 table.statements[keys] = statement
         connection.execute(statement, tuple([one.value for one in row.values()]))
 
 
-def _made(connection: apsw.Connection, name: str, rows: Sequence[Mapping[str, Cell]]) -> Table:
-    """The table as it is now, with every column these rows need."""
+def _made(
+    connection: apsw.Connection, name: str, rows: Sequence[Mapping[str, Cell]]
+) -> tuple[Table, list[Mapping[str, Cell]]]:
+    """The table as it is now, with every column these rows need, and the rows as they go into it."""
     table = find(connection, name)
+    folded = _folded(table.columns if table is not None else OWN, rows)
     changed = table is None
     if table is None:
         table = Table(name, _free_relation(connection, name))
-        _create(connection, table, rows)
-    changed = _add_columns(connection, table, rows) or changed
+        _create(connection, table, folded)
+    changed = _add_columns(connection, table, folded) or changed
     if changed and name in JOINED:
         sqlite.make_views(connection)
-    return table
+    return table, folded
 
 
 def _create(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> None:
@@ -178,13 +206,15 @@ def _create(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[st
     relation = quote(table.relation)
     columns = ", ".join(quote(column) for column, _ in table.columns.values())
     connection.execute(f"CREATE TABLE {relation} (seq INTEGER PRIMARY KEY AUTOINCREMENT, {columns}, UNIQUE(row_id))")
-    connection.execute(f"CREATE INDEX {quote(table.relation + ' by track')} ON {relation}(track_id)")
+    index = schema.distinct(f"{table.relation} by track", _taken(connection))
+    connection.execute(f"CREATE INDEX {quote(index)} ON {relation}(track_id)")
     for event in ("DELETE", "UPDATE"):  # what a DuckDB file cannot follow by watermark
         connection.execute(
             f"CREATE TRIGGER {quote(f'{table.relation} {event.lower()}')} AFTER {event} ON {relation} BEGIN "
             f"UPDATE tracked_tables SET changes = changes + 1 WHERE relation = {literal(table.relation)}; END"
         )
-    connection.execute(schema.insert("tracked_tables"), (table.name, table.relation, 0))
+    connection.execute("DELETE FROM tracked_columns WHERE relation = ?", (table.relation,))
+    connection.execute(schema.insert("tracked_tables", "INSERT OR REPLACE"), (table.name, table.relation, 0))
     connection.executemany(
         schema.insert("tracked_columns"),
         [(table.relation, key, column, kind) for key, (column, kind) in table.columns.items()],
@@ -193,12 +223,16 @@ def _create(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[st
 
 def _free_relation(connection: apsw.Connection, name: str) -> str:
     """What the table is called in SQL: its own name unless that is taken or means something."""
-    taken = {str(row[0]).lower() for row in connection.execute("SELECT name FROM sqlite_master")}
-    taken |= {"predictions", "metrics", *schema.TABLES}
+    taken = _taken(connection)
     lower = name.lower()
     if lower not in taken and not lower.startswith(("sqlite_", "tracked_")):
         return name
     return schema.distinct(f"tracked_{name}", taken)
+
+
+def _taken(connection: apsw.Connection) -> set[str]:
+    named = {str(row[0]).lower() for row in connection.execute("SELECT name FROM sqlite_master")}
+    return named | {"predictions", "metrics", *schema.TABLES, *OF_THE_FILE}
 
 
 def _add_columns(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> bool:
@@ -223,23 +257,9 @@ def _add_columns(connection: apsw.Connection, table: Table, rows: Iterable[Mappi
     return changed
 
 
-def cells_of(table: Table | None, row: Mapping[str, Any]) -> dict[str, Cell]:
-    """A row of a user as cells; keys that no column can be made for are kept together as JSON."""
-    found: dict[str, Cell] = {}
-    more: dict[str, Any] = {}
-    known = table.columns if table is not None else {}
-    room = MOST_COLUMNS - len(known)
-    for given, value in row.items():
-        key = given if type(given) is str else str(given)
-        if key not in known:
-            room -= 1
-            if room < 0 or not key.strip() or "\0" in key or len(key) > schema.LONGEST_NAME:
-                more[key] = value
-                continue
-        found[storable(key)] = value if type(value) is Cell else cell(value)
-    if more:
-        found[MORE] = cell({key: value[1] if type(value) is Cell else value for key, value in more.items()})
-    return found
+def cells_of(row: Mapping[str, Any]) -> dict[str, Cell]:
+    """A row of a user as cells."""
+    return {storable(key): value if type(value) is Cell else cell(value) for key, value in row.items()}
 
 
 def new_row_id() -> str:
@@ -308,11 +328,10 @@ def has_row(connection: apsw.Connection, name: str, row_id: str) -> bool:
     )
 
 
-def is_taken(connection: apsw.Connection, known: Mapping[str, Table], track_id: str) -> bool:
+def is_taken(connection: apsw.Connection, track_id: str) -> bool:
     """Whether something was written under this name, or a run is called so."""
-    relations = {table.relation for table in known.values()}
-    if not relations:
-        relations = {str(row[0]) for row in connection.execute("SELECT relation FROM tracked_tables")}
+    relations = [str(row[0]) for row in connection.execute(f"SELECT relation {_THERE}")]
     asked = ["SELECT 1 FROM runs WHERE run = ?1"]
-    asked += [f"SELECT 1 FROM {quote(relation)} WHERE track_id = ?1" for relation in sorted(relations)]
-    return bool(connection.execute(" UNION ALL ".join(asked), (track_id,)).fetchall())
+    asked += [f"SELECT 1 FROM {quote(relation)} WHERE track_id = ?1" for relation in relations]
+    pieces = (asked[at : at + 400] for at in range(0, len(asked), 400))  # SQLite takes 500 at a time
+    return any(connection.execute(" UNION ALL ".join(piece), (track_id,)).fetchall() for piece in pieces)

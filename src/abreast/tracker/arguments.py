@@ -64,9 +64,12 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def _fields(name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
-    inner = _inner(value) if depth else None
+    try:
+        inner, one = (_inner(value) if depth else None), _shown(value)
+    except Exception:  # noqa: BLE001 - an object of a user's that raises when it is looked at
+        inner, one = None, value
     if inner is None:
-        yield name, _shown(value)
+        yield name, one
     else:
         for key, item in inner:
             if isinstance(item, Mapping):  # data inside of data

@@ -5,42 +5,40 @@ It is made of what the function is (its code, what it refers to, its defaults an
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from abreast.code.content import qualified_name
 from abreast.code.digest import content_digest, source_digest
+from abreast.code.modules import home
 from abreast.digest import canonical, compose, digest
-from abreast.errors import BadInput
 from abreast.store.cached import Cache, warn_once
+from abreast.tracker.glimpse import glimpse
 from abreast.tracker.process import Shared
 
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 _caches: Shared[Cache] = Shared()
+Answer = TypeVar("Answer")
 
 
-def opened(folder: str | os.PathLike[str]) -> Cache:
-    """The cache in this folder, made if it is not there."""
-    path = os.path.abspath(folder)  # noqa: PTH100 - as in journal
-    return _caches.get(path, lambda: Cache(Path(path)))
+def use(folder: str, act: Callable[[Cache], Answer]) -> Answer:
+    """What `act` does with the cache in this folder, made if it is not there."""
+    return _caches.use(folder, lambda: Cache(Path(folder)), act)
 
 
 def key_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
     """The name of this very call; None, with a warning, if the function or an argument has no content to tell."""
     try:
-        code: list[str] = []
-
-        def by_content(value: Any) -> dict[str, str]:
-            return {"content": content_digest(value)}
-
-        given = digest(canonical([list(args), dict(kwargs)], by_content))
-        code.extend(_class_digest(kind) for kind in _classes([*args, *kwargs.values()]))
-        return f"{name_of(function)}:{compose(_function_digest(function), given, *code)}"
-    except (BadInput, TypeError, RecursionError) as error:
-        warn_once(f"{name_of(function)} is not cached: {error}")
+        kinds: set[type] = set()
+        given = digest(_said([list(args), dict(kwargs)], kinds))
+        classes = [_code_digest(kind) for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__))]
+        return f"{name_of(function)}:{compose(_code_digest(function), given, *classes)}"
+    except Exception as error:  # noqa: BLE001 - a user's object may raise anything when it is looked at
+        warn_once(name_of(function), f"{name_of(function)} is not cached: {error}")
         return None
 
 
@@ -51,61 +49,39 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{getattr(named, '__module__', '?')}.{named.__qualname__}"
 
 
-def _classes(values: Sequence[Any]) -> list[type]:
-    """Of arguments that are objects, the classes: a function may call their methods."""
-    kinds = {type(value) for value in values} - {*_PLAIN, list, dict, tuple, set, frozenset}
-    return sorted((kind for kind in kinds if hasattr(kind, "__dataclass_fields__")), key=lambda kind: kind.__qualname__)
+def _said(value: Any, kinds: set[type]) -> Any:
+    """What an argument is, for a digest. `kinds` gets the classes of dataclasses: a function may call their methods."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind in (list, tuple):
+        return [kind.__name__, *(_said(item, kinds) for item in value)]
+    if kind is dict:
+        pairs = ([_said(key, kinds), _said(item, kinds)] for key, item in value.items())
+        return ["dict", *sorted(pairs, key=lambda pair: digest(pair[0]))]
+    fields = [field.name for field in dataclasses.fields(value)] if dataclasses.is_dataclass(kind) else []
+    if fields and getattr(value, "__dict__", {}).keys() <= set(fields):  # nothing beside them
+        kinds.add(kind)
+        return [qualified_name(kind), *([name, _said(getattr(value, name), kinds)] for name in fields)]
+    if home(kind.__module__) == "foreign":  # an array, a frame, a date
+        zone = str(getattr(value, "tzinfo", None))
+        return [zone, canonical(value, lambda inner: {"content": content_digest(inner)})]
+    return ["content", content_digest(value)]
 
 
-_of_class: dict[type, str] = {}
+_known: dict[int, tuple[list[Any], list[Any], str]] = {}  # id → what it refers to, its state then, its digest
 
 
-def _class_digest(kind: type) -> str:
-    if kind not in _of_class:
-        _of_class[kind] = source_digest(kind)
-    return _of_class[kind]
-
-
-_of_function: dict[int, tuple[Any, Any, str]] = {}  # id → the function itself, its state then, its digest
-
-
-def _function_digest(function: Callable[..., Any]) -> str:
-    """The digest of a function, made anew when its defaults, its closure or the values it refers to changed."""
-    if not isinstance(function, types.FunctionType):
-        return source_digest(function)
-    state = _state(function)
-    known = _of_function.get(id(function))
-    if known is not None and known[0] is function and known[1] == state:
+def _code_digest(code: Any) -> str:
+    """The digest of a function or a class, made anew when something it refers to changed."""
+    if not isinstance(code, types.FunctionType | type):
+        return source_digest(code)
+    held, state = glimpse(code)
+    known = _known.get(id(code))
+    if known is not None and known[1] == state:
         return known[2]
-    found = source_digest(function)
-    if len(_of_function) > 1_000:  # functions that are made in a loop
-        _of_function.clear()
-    _of_function[id(function)] = (function, state, found)
+    found = source_digest(code)
+    if len(_known) > 1_000:  # functions that are made in a loop
+        _known.clear()
+    _known[id(code)] = (held, state, found)  # what is held is not freed: its id is of no other
     return found
-
-
-def _state(function: types.FunctionType) -> list[Any]:
-    names = function.__code__.co_names
-    held = [function.__defaults__, function.__kwdefaults__, function.__code__]
-    held += [_cell(each) for each in function.__closure__ or ()]
-    held += [function.__globals__.get(name) for name in names]
-    return [_glimpse(value) for value in held]
-
-
-def _cell(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
-
-
-def _glimpse(value: Any) -> Any:
-    """Enough to see that a value changed: of small ones the content, of large ones which it is and how long."""
-    if isinstance(value, _PLAIN):
-        return type(value), value
-    if isinstance(value, dict | list | tuple | set | frozenset):
-        if len(value) > 20:
-            return id(value), len(value)
-        items = list(value.items()) if isinstance(value, dict) else list(value)
-        return id(value), [_glimpse(item) for item in items]
-    return id(value)

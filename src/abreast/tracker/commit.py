@@ -20,7 +20,10 @@ class Commit(NamedTuple):
 
 def commit() -> Commit:
     """Of the folder this process works in. Git is asked again only when its own files changed."""
-    folder, now = os.getcwd(), time.monotonic()  # noqa: PTH109 - a plain text is what is wanted
+    try:
+        folder, now = os.getcwd(), time.monotonic()  # noqa: PTH109 - a plain text is what is wanted
+    except OSError:  # the folder was removed
+        return Commit(None, None)
     known = _last.get(folder)
     if known is None or now - known[0] > LOOK_AGAIN_S:
         known = _last[folder] = (now, _commit(folder, _state(folder)))

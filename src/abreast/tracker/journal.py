@@ -10,73 +10,82 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import apsw
+from typing import TYPE_CHECKING, TypeVar
 
 from abreast.errors import StoreError
 from abreast.store import Store, open_store, sqlite, tracked
 from abreast.store.cells import Cell
+from abreast.store.held import Held
 from abreast.tracker.process import Shared
 
+if TYPE_CHECKING:
+    import apsw
+
+Answer = TypeVar("Answer")
 _sync = getattr(os, "fdatasync", os.fsync)
 REST_S = 0.005  # between two times the disk is asked, unless somebody waits
 FOLLOW_S = 0.5  # how far a DuckDB file is behind, at most, while rows come
 
 
-class Journal:
+class Journal(Held):
     """One store as this process writes it."""
 
     def __init__(self, store: Store) -> None:
+        connection = sqlite.open_for_writing(store.journal)
+        connection.execute("PRAGMA synchronous=NORMAL")  # see above: the disk is waited for elsewhere
+        connection.execute("PRAGMA wal_autocheckpoint=4000")
+        connection.set_busy_handler(_wait_for_others)
+        super().__init__(store.journal, connection)
         self.store = store
-        self._connection = sqlite.open_for_writing(store.journal)
-        self._connection.execute("PRAGMA synchronous=NORMAL")  # see above: the disk is waited for elsewhere
-        self._connection.execute("PRAGMA wal_autocheckpoint=4000")
-        self._connection.set_busy_handler(_wait_for_others)
-        self._file = _identity(store.journal)
-        self._lock = threading.Lock()
         self._known: dict[str, tracked.Table] = {}
+        self._late: deque[tuple[str, Sequence[Mapping[str, Cell]]]] = deque()
+        self._writing = False
         self._caches: set[Path] = set()
         self._names: set[str] = set()  # that trackers of this process have
         self._disk = _Disk(store.journal.with_name(store.journal.name + "-wal"))
         self._follower = _Follower(store) if store.engine == "duckdb" else None
 
-    def is_current(self) -> bool:
-        return _identity(self.store.journal) == self._file
-
-    def write(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def write(self, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         """Commit these rows, all or none."""
-        with self._lock, sqlite.explained(self.store.journal):
-            cells = [tracked.cells_of(self._known.get(table), row) for row in rows]
-            if len(cells) > 1 or not tracked.insert_one(self._connection, self._known, table, cells[0]):
-                self._write(table, cells)
-        self._disk.written()
+        with self.using() as connection:
+            self._late.append((table, rows))
+            if not self._writing:  # else this is a handler of a signal, in the middle of another write
+                self._writing = True
+                try:
+                    while self._late:
+                        self._write(connection, *self._late.popleft())
+                finally:
+                    self._writing = False
         if self._follower is not None:
             self._follower.written()
 
-    def _write(self, table: str, cells: Sequence[Mapping[str, Cell]]) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
+    def _write(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+        if len(rows) > 1 or not tracked.insert_one(connection, self._known, table, rows[0]):
+            self._write_together(connection, table, rows)
+        self._disk.written()
+
+    def _write_together(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+        connection.execute("BEGIN IMMEDIATE")
         try:
-            tracked.insert(self._connection, self._known, table, cells)
-            self._connection.execute("COMMIT")
+            tracked.insert(connection, self._known, table, rows)
+            connection.execute("COMMIT")
         except BaseException:
             self._known.clear()
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            _roll_back(connection)
             raise
 
     def has(self, table: str, row_id: str) -> bool:
         """Whether the row is still there."""
-        with self._lock, sqlite.explained(self.store.journal):
-            return tracked.has_row(self._connection, table, row_id)
+        with self.using() as connection:
+            return tracked.has_row(connection, table, row_id)
 
     def take(self, track_id: str) -> bool:
         """Whether nothing has this name yet, here or in the store; now something has."""
-        with self._lock, sqlite.explained(self.store.journal):
-            if track_id in self._names or tracked.is_taken(self._connection, self._known, track_id):
+        with self.using() as connection:
+            if track_id in self._names or tracked.is_taken(connection, track_id):
                 return False
             self._names.add(track_id)
             return True
@@ -85,42 +94,42 @@ class Journal:
         """Remember where results of this store are cached, for who deletes rows."""
         if folder in self._caches:
             return
-        self._caches.add(folder)
         path = os.path.relpath(folder.resolve(), self.store.path.resolve().parent)
-        with self._lock, sqlite.explained(self.store.journal):
-            self._connection.execute("INSERT OR IGNORE INTO tracked_caches (path) VALUES (?)", (path,))
+        with self.using() as connection:
+            connection.execute("INSERT OR IGNORE INTO tracked_caches (path) VALUES (?)", (path,))
+        self._caches.add(folder)
 
     def flush(self) -> None:
-        """Wait until everything that was written is on the disk."""
-        self._disk.wait()
+        """Wait until everything that was written is on the disk, and a DuckDB file has it.
 
-    def follow(self) -> None:
-        """Bring a DuckDB file up to date now; if somebody has it open, that is made up for later."""
+        If somebody has that file open, it is made up for later.
+        """
+        if not self._closed:  # else all of it is
+            self._disk.wait()
         if self._follower is not None:
             self._follower.catch_up()
 
     def close(self) -> None:
-        try:
-            self._disk.close()
-        finally:
-            if self._follower is not None:
-                self._follower.close()
-            with self._lock, suppress(apsw.Error):
-                self._connection.close()
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                self._disk.close()
+            finally:
+                super().close()
+        if self._follower is not None:
+            self._follower.close()
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:  # SQLite may have done it already
+        connection.execute("ROLLBACK")
 
 
 def _wait_for_others(prior: int) -> bool:
     """Called while another process writes. SQLite's own waiting grows to a tenth of a second, which starves some."""
     time.sleep(0.0002 if prior < 20 else 0.002)
     return prior < sqlite.BUSY_MS // 2
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 class _Disk:
@@ -162,8 +171,9 @@ class _Disk:
             self._thread.join()
 
     def _work(self) -> None:
-        handle = os.open(self._log, os.O_RDONLY)
+        handle = None
         try:
+            handle = os.open(self._log, os.O_RDONLY)
             while True:
                 with self._state:
                     self._idle = True
@@ -183,7 +193,8 @@ class _Disk:
                 self._failure = error
                 self._state.notify_all()
         finally:
-            os.close(handle)
+            if handle is not None:
+                os.close(handle)
 
 
 class _Follower:
@@ -230,16 +241,20 @@ class _Follower:
 _journals: Shared[Journal] = Shared()
 
 
-def opened(db: str | os.PathLike[str], engine: str | None = None, checked: bool = True) -> Journal:
-    """The journal of this store; made with the store if it is not there. `checked` is for who writes."""
-    path = os.path.abspath(db)  # noqa: PTH100 - twice as fast as a Path, and this is done for each tracker
-    journal = _journals.get(path, lambda: Journal(_store(db, engine)), checked)
-    if engine is not None and engine != journal.store.engine:
-        open_store(os.fspath(db), engine)  # says what is wrong
-    return journal
+def absolute(path: str | os.PathLike[str]) -> str:
+    """Where it is, for a program that works in another folder later."""
+    try:
+        return os.path.abspath(path)  # noqa: PTH100 - twice as fast as a Path, and this is done for each tracker
+    except OSError as error:
+        raise StoreError(f"{path}: the folder this program works in is gone", "name it by its whole path") from error
 
 
-def _store(db: str | os.PathLike[str], engine: str | None) -> Store:
-    store = open_store(os.fspath(db), engine)
+def use(path: str, engine: str | None, act: Callable[[Journal], Answer]) -> Answer:
+    """What `act` does with the journal of this store; made with the store if it is not there."""
+    return _journals.use(path, lambda: Journal(_store(path, engine)), act)
+
+
+def _store(path: str, engine: str | None) -> Store:
+    store = open_store(path, engine)
     store.exists()  # refuses files of others
     return store

@@ -1,4 +1,8 @@
-"""What a process has open: one of each, shared by all its threads, never by a process that was forked from it."""
+"""What a process has open: one of each, shared by all its threads, never by a process that was forked from it.
+
+Before a fork everything is closed, and opened again by whoever needs it: SQLite takes a forked process for the one that
+has the files open and locked, which it is not.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from multiprocessing import util
 from typing import Generic, Protocol, TypeVar
 
 from abreast.errors import AbreastError
+from abreast.store.held import Closed
 
 
 class Closable(Protocol):
@@ -21,26 +26,32 @@ class Closable(Protocol):
 
 
 Open = TypeVar("Open", bound=Closable)
+Answer = TypeVar("Answer")
 
 
 class Shared(Generic[Open]):
     """Things by name, opened once and closed when the process ends, however it was started."""
 
     def __init__(self) -> None:
-        self._inherited: list[object] = []
-        self._start()
+        self._lock = threading.RLock()
+        self._open: dict[str, Open] = {}
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+            after = self._lock.release
+            os.register_at_fork(before=self._rest, after_in_parent=after, after_in_child=after)
         atexit.register(self.close)
 
-    def _start(self) -> None:
-        self._lock = threading.Lock()
-        self._open: dict[str, Open] = {}
+    def _rest(self) -> None:
+        self._lock.acquire()
+        self.close()
 
-    def _forget(self) -> None:
-        """In a forked process: a connection to SQLite must neither be used here nor closed."""
-        self._inherited.append(self._open)
-        self._start()
+    def use(self, name: str, make: Callable[[], Open], act: Callable[[Open], Answer]) -> Answer:
+        """What `act` does with it; once more with another one if it was closed meanwhile."""
+        found = self.get(name, make, checked=False)
+        while True:
+            try:
+                return act(found)
+            except Closed:
+                found = self.get(name, make)
 
     def get(self, name: str, make: Callable[[], Open], checked: bool = True) -> Open:
         """`checked`: not if the file was removed, or another put in its place."""

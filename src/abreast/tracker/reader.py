@@ -12,10 +12,11 @@ import numpy
 
 from abreast.errors import BadInput
 from abreast.store import open_store, tables
-from abreast.store.cached import FILE, Hit
+from abreast.store.cached import FILE, Cache, Hit
 from abreast.store.tables import ALL, Condition, Frame
 from abreast.store.tracked import plain_name
 from abreast.tracker import cache as caches
+from abreast.tracker.journal import absolute
 
 
 class Reader:
@@ -25,7 +26,7 @@ class Reader:
         self, db: str | os.PathLike[str] = "results.db", engine: str | None = None, table: str = "predictions"
     ) -> None:
         self.table = plain_name(table)
-        self._store = open_store(os.fspath(db), engine)
+        self._store = open_store(absolute(db), engine)
 
     @property
     def db(self) -> Path:
@@ -76,8 +77,9 @@ class Reader:
 
     def latest(self) -> Any:
         """The rows of the tracker, or the run, that wrote last."""
-        last = self._read(last=1).columns.get(self._who())
-        return self.to_df(track_id=last[0]) if last else self.to_df(head=0)
+        last = self._read(last=1)
+        who = [last.columns[name][0] for name in self._who() if len(last)]
+        return self.to_df(track_id=next(name for name in who if name is not None)) if any(who) else self.to_df(head=0)
 
     def where(self, condition: str = "", /, *values: Any, **equal: Any) -> Any:
         """Rows for which a condition in SQL holds, and columns have these values: `where("score > ?", 0.5, model="a")`.
@@ -106,23 +108,28 @@ class Reader:
     @staticmethod
     def read_cache(cache: str | os.PathLike[str], key: str) -> dict[str, Any] | None:
         """A cached result by its key: {"result": ..., "cache": track_id, "row": row_id}; None if there is none."""
-        hit = caches.opened(cache).get(key) if (Path(cache) / FILE).is_file() else None
+        there = (Path(cache) / FILE).is_file()
+        hit = caches.use(absolute(cache), lambda opened: opened.get(key)) if there else None
         return _told(hit) if hit is not None else None
 
     @staticmethod
     def scan_cache(cache: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every key in a cache, with what `read_cache` says of it."""
         if (Path(cache) / FILE).is_file():
-            for key, hit in caches.opened(cache).entries():
-                yield key, _told(hit)
+            for key in caches.use(absolute(cache), Cache.keys):
+                told = Reader.read_cache(cache, key)
+                if told is not None:
+                    yield key, told
 
-    def _who(self) -> str:
+    def _who(self) -> list[str]:
+        """The columns that say whose a row is: of those of runs only the second is filled."""
         columns = self.columns
-        return next(name for name in ("track_id", "run", columns[0]) if name in columns)
+        return [name for name in ("track_id", "run") if name in columns] or columns[:1]
 
     def _of(self, track_id: str) -> Condition:
         who = self._who()
-        return Condition(f"{{{who}}} = ?", (track_id,), (who,))
+        named = ", ".join(f"{{{name}}}" for name in who)
+        return Condition(f"COALESCE({named}, NULL) = ?", (track_id,), tuple(who))
 
     def _read(self, condition: Condition = ALL, first: int | None = None, last: int | None = None) -> Frame:
         with self._store as store:
@@ -160,11 +167,11 @@ _NULLABLE = {"integer": "Int64", "boolean": "boolean"}
 
 def _series(pandas: Any, kind: str, column: Any) -> Any:
     """Whole numbers stay whole and truths stay truths, also where some are missing."""
-    if kind == "real" or (kind == "integer" and None not in column):
-        with suppress(ValueError, TypeError):  # somebody's SQL put a text there
+    with suppress(ValueError, TypeError):  # somebody's SQL put a text there
+        if kind == "real" or (kind == "integer" and None not in column):
             return numpy.array(column, dtype=float if kind == "real" else numpy.int64)
-    if kind in _NULLABLE and None in column:
-        return pandas.array(list(column), dtype=_NULLABLE[kind])
+        if kind in _NULLABLE and None in column:
+            return pandas.array(list(column), dtype=_NULLABLE[kind])
     if kind == "json" or (kind != "real" and None in column):  # pandas would make a number of None
         return pandas.Series(list(column), dtype=object)
     return list(column)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
 import inspect
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from abreast.errors import BadInput
 from abreast.plan.names import new_name
-from abreast.store.cached import Cache, Hit, relative
-from abreast.store.cells import Cell
-from abreast.store.rows import ERROR_LIMIT
-from abreast.store.tracked import new_row_id, plain_name
+from abreast.store import open_store
+from abreast.store.cached import Hit, relative
+from abreast.store.cells import Cell, values
+from abreast.store.rows import ERROR_LIMIT, shown
+from abreast.store.tracked import cells_of, new_row_id, plain_name
 from abreast.tracker import cache as caches
 from abreast.tracker import journal as journals
 from abreast.tracker.arguments import unpacked
@@ -27,13 +28,14 @@ from abreast.tracker.commit import Commit, commit
 if TYPE_CHECKING:
     from abreast.tracker.reader import Reader
 
+Answer = TypeVar("Answer")
 OF_THE_ROW = ("row_id", "track_id")  # whatever a user gives under these names is kept under another
 OF_THE_CALL = (*OF_THE_ROW, "timestamp", "function_name", "function_time", "cache", "cache_row", "traceback")
 LOOK_AGAIN = datetime.timedelta(seconds=1)  # after the commit of the code
 DETAIL = 8_000  # characters kept of a traceback
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class _Call:
     """A call before it is made: what it is, and its arguments as they were then."""
 
@@ -70,18 +72,16 @@ class Tracker:
         self.resources = resources
         self.latest: dict[str, Any] = {}
         self._looked_at, self._commit = datetime.datetime.min, Commit(None, None)
-        self._journal = journals.opened(db, engine, checked=False)
-        self._db = db
-        self._engine = self._journal.store.engine
-        self._cache: Cache | None = None
-        if cache is not None:
-            self._cache = caches.opened(cache)
-            self._journal.note_cache(self._cache.folder)
+        self._path = journals.absolute(db)
+        self._engine = journals.use(self._path, engine, lambda journal: journal.store.engine)
+        if engine not in (None, self._engine):
+            open_store(self._path, engine)  # says what is wrong
+        self._cache = journals.absolute(cache) if cache is not None else None
         self.track_id = _checked_name(track_id) if track_id is not None else self._new_name()
 
     @property
     def db(self) -> Path:
-        return self._journal.store.path
+        return Path(self._path)
 
     @property
     def engine(self) -> str:
@@ -117,7 +117,7 @@ class Tracker:
         Of an async function the result is awaited: `await tracker.track(function, args=[...])`.
         """
         call = self._call(function, args, kwargs, params, raise_on_error)
-        if inspect.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             return self._track_async(call, cache_force)
         hit = self._found(call, cache_force)
         if hit is not None:
@@ -128,16 +128,20 @@ class Tracker:
             returned = function(*call.args, **call.kwargs)
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or told
             return self._store_failure(call, error, time.perf_counter() - began, watch)
+        if inspect.iscoroutine(returned):  # of a lambda: nobody could know
+            return self._awaited(dataclasses.replace(call, key=None), lambda: returned, began, watch)
         return self._store_result(call, returned, time.perf_counter() - began, watch)
 
     async def _track_async(self, call: _Call, cache_force: bool) -> Any:
         hit = self._found(call, cache_force)
         if hit is not None:
             return self._store_hit(call, hit)
-        watch = self._watch()
-        began = time.perf_counter()
+        answer = functools.partial(call.function, *call.args, **call.kwargs)
+        return await self._awaited(call, answer, time.perf_counter(), self._watch())
+
+    async def _awaited(self, call: _Call, answer: Callable[[], Awaitable[Any]], began: float, watch: Any) -> Any:
         try:
-            returned = await call.function(*call.args, **call.kwargs)
+            returned = await answer()
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or told
             return self._store_failure(call, error, time.perf_counter() - began, watch)
         return self._store_result(call, returned, time.perf_counter() - began, watch)
@@ -163,9 +167,9 @@ class Tracker:
     def log_batch(self, data: Iterable[Mapping[str, Any]], table: str | None = None) -> list[dict[str, Any]]:
         """Store dictionaries as rows: all of them, or none."""
         rows = []
-        for values in data:
+        for each in data:
             row = self._own_columns()
-            given = {**self.params, **_mapping("log", values)}
+            given = {**self.params, **_mapping("log", each)}
             row |= {f"result_{key}" if key in OF_THE_ROW else key: value for key, value in given.items()}
             rows.append(row)
         if rows:
@@ -174,8 +178,7 @@ class Tracker:
 
     def flush(self) -> None:
         """Wait until every row is on the disk, and a DuckDB file has it too."""
-        self._journal.flush()
-        self._journal.follow()
+        self._through(lambda journal: journal.flush())
 
     close = flush
 
@@ -205,7 +208,7 @@ class Tracker:
     def _reader(self) -> Reader:
         from abreast.tracker.reader import Reader
 
-        return Reader(self._db, table=self.table)
+        return Reader(self._path, table=self.table)
 
     # -- one call --------------------------------------------------------------------------------------------------
 
@@ -234,16 +237,22 @@ class Tracker:
         )
 
     def _found(self, call: _Call, force: bool) -> Hit | None:
-        if self._cache is None or call.key is None or force:
+        key = call.key
+        if self._cache is None or key is None or force:
             return None
-        hit = self._cache.get(call.key)
-        if hit is None or hit.store != self._seen_from_cache() or self._journal.has(hit.table, hit.row_id):
+        hit = caches.use(self._cache, lambda cache: cache.get(key))
+        if hit is None or hit.store != relative(self.db, Path(self._cache)):
             return hit
-        self._cache.forget(call.key)  # its row was deleted
+        if self._through(lambda journal: journal.has(hit.table, hit.row_id)):
+            return hit
+        caches.use(self._cache, lambda cache: cache.forget(key))  # its row was deleted
         return None
 
-    def _seen_from_cache(self) -> str:
-        return relative(self.db, self._cache.folder) if self._cache is not None else ""
+    def _keep(self, key: str, row_id: str, returned: Any) -> None:
+        folder = Path(str(self._cache))
+        found = Hit(self.track_id, row_id, relative(self.db, folder), self.table, returned)
+        self._through(lambda journal: journal.note_cache(folder))
+        caches.use(str(folder), lambda cache: cache.put(key, found))
 
     def _watch(self) -> Any:
         if not self.resources:
@@ -257,7 +266,7 @@ class Tracker:
         return hit.result
 
     def _store_failure(self, call: _Call, error: BaseException, seconds: float, watch: Any) -> dict[str, str]:
-        told = f"{type(error).__name__}: {error}"[:ERROR_LIMIT].removesuffix(": ")
+        told = f"{type(error).__name__}: {shown(error)}"[:ERROR_LIMIT].removesuffix(": ")
         detail = "".join(traceback.format_exception(error))[-DETAIL:]
         taken = watch.stop() if watch is not None else {}
         self._store(call, {"error": told}, {"function_time": seconds, "traceback": detail, **taken})
@@ -268,10 +277,9 @@ class Tracker:
     def _store_result(self, call: _Call, returned: Any, seconds: float, watch: Any) -> Any:
         taken = watch.stop() if watch is not None else {}
         row_id = self._store(call, returned, {"function_time": seconds, **taken})
-        failed = isinstance(returned, Mapping) and returned.get("error")
+        failed = isinstance(returned, Mapping) and _says(returned.get("error"))
         if self._cache is not None and call.key is not None and not failed:
-            found = Hit(self.track_id, row_id, self._seen_from_cache(), self.table, returned)
-            self._cache.put(call.key, found)
+            self._keep(call.key, row_id, returned)
         return returned
 
     def _store(self, call: _Call, returned: Any, own: Mapping[str, Any]) -> str:
@@ -285,12 +293,14 @@ class Tracker:
             **own,
         }
         results = returned if isinstance(returned, Mapping) else {"function_result": returned}
-        for key, value in results.items():
+        for key, value in _mapping("result", results).items():
             row[f"result_{key}" if key in OF_THE_CALL else key] = value
-        row["error"] = row["error"] or None  # an empty text is no error
+        row["error"] = row["error"] if _says(row["error"]) else None
         for prefix, columns in (("params", call.params), ("arg", call.arguments)):
             for key, value in columns.items():
-                row[f"{prefix}_{key}" if key in row else key] = value
+                while key in row:
+                    key = f"{prefix}_{key}"
+                row[key] = value
         self._write([row], self.table)
         return str(row["row_id"])
 
@@ -307,16 +317,33 @@ class Tracker:
         }
 
     def _write(self, rows: Sequence[Mapping[str, Any]], table: str) -> None:
-        if not self._journal.is_current():  # its file was removed, or another put in its place
-            self._journal = journals.opened(self._db, self._engine)
-        self._journal.write(table, rows)
-        self.latest = dict(rows[-1])
+        cells = [cells_of(row) for row in rows]
+        self._through(lambda journal: journal.write(table, cells))
+        self.latest = {
+            key: values(value.type, [value.value])[0] if type(value) is Cell else value
+            for key, value in rows[-1].items()
+        }
+
+    def _through(self, act: Callable[[journals.Journal], Answer]) -> Answer:
+        return journals.use(self._path, self._engine, act)
 
     def _new_name(self) -> str:
         while True:
             name = new_name(())
-            if self._journal.take(name):
+            if self._through(functools.partial(_take, name)):
                 return name
+
+
+def _take(name: str, journal: journals.Journal) -> bool:
+    return journal.take(name)
+
+
+def _says(error: Any) -> bool:
+    """Whether it is an error: an empty text is none."""
+    try:
+        return bool(error)
+    except Exception:  # noqa: BLE001 - an array is neither true nor false
+        return True
 
 
 def _mapping(what: str, given: Any) -> dict[str, Any]:
@@ -324,7 +351,7 @@ def _mapping(what: str, given: Any) -> dict[str, Any]:
         return {}
     if not isinstance(given, Mapping):
         raise BadInput(f"{what}: a dictionary is needed, got {type(given).__name__}", 'write {"name": value}')
-    return {key if isinstance(key, str) else str(key): value for key, value in given.items()}
+    return {key if isinstance(key, str) else shown(key): value for key, value in given.items()}
 
 
 def _checked_name(track_id: Any) -> str:

@@ -1,0 +1,69 @@
+"""A SQLite file that a process keeps open, for all its threads.
+
+SQLite's locks belong to the process and to the file, so they do not survive a fork, nor another copy of SQLite in the
+same process (Python's own `sqlite3`) that opens and closes the same file: then its log may be removed under our hands.
+So every use looks before and after whether the files are still those that were opened.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import apsw
+
+from abreast.errors import StoreError
+from abreast.store import sqlite
+
+
+class Closed(StoreError):
+    """It was closed, or its file removed, before this was done for good: to be done again with what is opened anew."""
+
+
+class Held:
+    """One file: whoever uses it has it alone."""
+
+    def __init__(self, path: Path, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._lock = threading.RLock()  # a handler of a signal may come in between
+        self._closed = False
+        self._path = path
+        self._paths = (os.fspath(path), f"{path}-wal")
+        self._files = _identities(self._paths)
+
+    def is_current(self) -> bool:
+        """Whether it is open, and still what its path names."""
+        return not self._closed and _identities(self._paths) == self._files
+
+    @contextmanager
+    def using(self) -> Iterator[apsw.Connection]:
+        with self._lock, sqlite.explained(self._path):
+            if not self.is_current():
+                raise Closed(f"{self._path}: closed")
+            yield self._connection
+            if not self.is_current():
+                raise Closed(f"{self._path}: removed meanwhile")
+
+    def close(self) -> None:
+        with self._lock, suppress(apsw.Error):
+            now, self._closed = _identities(self._paths), True
+            if now != self._files:  # a log of this name is another's: it must neither be used nor removed
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                if now[0] != self._files[0]:  # moved away: with all its rows
+                    self._connection.execute("PRAGMA wal_checkpoint")
+            self._connection.close()
+
+
+def _identities(paths: tuple[str, ...]) -> list[tuple[int, int] | None]:
+    return [_identity(path) for path in paths]
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - of every row
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
