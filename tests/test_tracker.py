@@ -778,6 +778,34 @@ def test_a_store_that_is_moved_away_has_all_its_rows(here: Folder) -> None:
     assert list(Reader("results.db").to_df()["x"]) == [2]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_that_are_written_while_the_program_ends_are_kept(here: Folder, engine: str) -> None:
+    script(
+        here,
+        """
+        import atexit, os, sys, threading
+        atexit.register(lambda: tracker.log({"last": 1}))  # before abreast: it is called after all of its own
+        from abreast import Tracker
+
+        def work():
+            while True:
+                tracker.log({"x": 1})
+                os.write(told, b".")
+                some.set()
+
+        tracker = Tracker("results.db", sys.argv[1])
+        told = os.open("told", os.O_CREAT | os.O_WRONLY)
+        some = threading.Event()
+        for _ in range(2):
+            threading.Thread(target=work, daemon=True).start()
+        some.wait()
+        """,
+        engine,
+    )
+    frame = Reader("results.db").to_df()
+    assert (frame["x"].count() >= (here.path / "told").stat().st_size > 0, frame["last"].count()) == (True, 1)
+
+
 def test_a_handler_of_a_signal_may_log(here: Folder) -> None:
     tracker = Tracker("results.db")
     handled: list[int] = []

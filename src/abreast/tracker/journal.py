@@ -33,7 +33,7 @@ FOLLOW_S = 0.5  # how far a DuckDB file is behind, at most, while rows come
 class Journal(Held):
     """One store as this process writes it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, follows: bool) -> None:
         connection = sqlite.open_for_writing(store.journal)
         connection.execute("PRAGMA synchronous=NORMAL")  # see above: the disk is waited for elsewhere
         connection.execute("PRAGMA wal_autocheckpoint=4000")
@@ -46,7 +46,7 @@ class Journal(Held):
         self._caches: set[Path] = set()
         self._names: set[str] = set()  # that trackers of this process have
         self._disk = _Disk(store.journal.with_name(store.journal.name + "-wal"))
-        self._follower = _Follower(store) if store.engine == "duckdb" else None
+        self._follower = _Follower(store) if follows and store.engine == "duckdb" else None
 
     def write(self, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         """Commit these rows, all or none."""
@@ -251,7 +251,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 def use(path: str, engine: str | None, act: Callable[[Journal], Answer]) -> Answer:
     """What `act` does with the journal of this store; made with the store if it is not there."""
-    return _journals.use(path, lambda: Journal(_store(path, engine)), act)
+    return _journals.use(path, lambda: Journal(_store(path, engine), not _journals.is_ending), act)
 
 
 def _store(path: str, engine: str | None) -> Store:

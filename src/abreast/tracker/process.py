@@ -38,7 +38,12 @@ class Shared(Generic[Open]):
         if hasattr(os, "register_at_fork"):
             after = self._lock.release
             os.register_at_fork(before=self._rest, after_in_parent=after, after_in_child=after)
-        atexit.register(self.close)
+        self.is_ending = False  # the interpreter: what is opened now must start no thread that may not be stopped
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        self.is_ending = True
+        self.close()
 
     def _rest(self) -> None:
         self._lock.acquire()
