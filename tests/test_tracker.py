@@ -769,6 +769,14 @@ def test_a_store_that_is_removed_under_several_processes_is_made_again_by_all(he
     assert sorted(Reader("results.db").to_df()["x"]) == [1, 2, 3, 4]
 
 
+def test_a_store_may_be_named_by_a_link(here: Folder) -> None:
+    Tracker("results.db").log({"x": 1})
+    Path("link.db").symlink_to("results.db")
+    with Tracker("link.db") as tracker:
+        tracker.log({"x": 2})
+    assert list(Reader("results.db").to_df()["x"]) == [1, 2]
+
+
 def test_a_store_that_is_moved_away_has_all_its_rows(here: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.log({"x": 1})

@@ -33,7 +33,8 @@ class Held:
         self._path = path
         self._name = os.fspath(path)
         self._file = _identity(self._name)
-        self._log = os.open(f"{path}-wal", os.O_RDONLY)
+        with sqlite.explained(path):
+            self._log = os.open(connection.filename_wal, os.O_RDONLY)
 
     def is_current(self) -> bool:
         """Whether it is open, and still what its path names."""
@@ -50,6 +51,10 @@ class Held:
             yield self._connection
             if not self._is_whole():
                 raise Closed(f"{self._path}: its log was removed meanwhile")
+
+    def pause(self) -> None:
+        """Close it, for a moment."""
+        self.close()
 
     def close(self) -> None:
         with self._lock, suppress(apsw.Error):

@@ -21,6 +21,9 @@ from abreast.store.held import Closed
 class Closable(Protocol):
     def close(self) -> None: ...
 
+    def pause(self) -> None:
+        """Close what will be opened again at once."""
+
     def is_current(self) -> bool:
         """Whether what was opened is still what its path names."""
 
@@ -47,7 +50,10 @@ class Shared(Generic[Open]):
 
     def _rest(self) -> None:
         self._lock.acquire()
-        self.close()
+        for each in self._open.values():
+            with suppress(AbreastError):
+                each.pause()
+        self._open.clear()
 
     def use(self, name: str, make: Callable[[], Open], act: Callable[[Open], Answer]) -> Answer:
         """What `act` does with it; once more with another one if it was closed meanwhile."""
