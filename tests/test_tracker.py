@@ -769,6 +769,14 @@ def test_a_store_that_is_removed_under_several_processes_is_made_again_by_all(he
     assert sorted(Reader("results.db").to_df()["x"]) == [1, 2, 3, 4]
 
 
+def test_a_store_may_be_named_by_a_link(here: Folder) -> None:
+    Tracker("results.db").log({"x": 1})
+    Path("link.db").symlink_to("results.db")
+    with Tracker("link.db") as tracker:
+        tracker.log({"x": 2})
+    assert list(Reader("results.db").to_df()["x"]) == [1, 2]
+
+
 def test_a_store_that_is_moved_away_has_all_its_rows(here: Folder) -> None:
     tracker = Tracker("results.db")
     tracker.log({"x": 1})
@@ -776,6 +784,34 @@ def test_a_store_that_is_moved_away_has_all_its_rows(here: Folder) -> None:
     tracker.log({"x": 2})
     assert list(Reader("archive.db").to_df()["x"]) == [1]
     assert list(Reader("results.db").to_df()["x"]) == [2]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_that_are_written_while_the_program_ends_are_kept(here: Folder, engine: str) -> None:
+    script(
+        here,
+        """
+        import atexit, os, sys, threading
+        atexit.register(lambda: tracker.log({"last": 1}))  # before abreast: it is called after all of its own
+        from abreast import Tracker
+
+        def work():
+            while True:
+                tracker.log({"x": 1})
+                os.write(told, b".")
+                some.set()
+
+        tracker = Tracker("results.db", sys.argv[1])
+        told = os.open("told", os.O_CREAT | os.O_WRONLY)
+        some = threading.Event()
+        for _ in range(2):
+            threading.Thread(target=work, daemon=True).start()
+        some.wait()
+        """,
+        engine,
+    )
+    frame = Reader("results.db").to_df()
+    assert (frame["x"].count() >= (here.path / "told").stat().st_size > 0, frame["last"].count()) == (True, 1)
 
 
 def test_a_handler_of_a_signal_may_log(here: Folder) -> None:

@@ -31,12 +31,17 @@ class Held:
         self._lock = threading.RLock()  # a handler of a signal may come in between
         self._closed = False
         self._path = path
-        self._paths = (os.fspath(path), f"{path}-wal")
-        self._files = _identities(self._paths)
+        self._name = os.fspath(path)
+        self._file = _identity(self._name)
+        with sqlite.explained(path):
+            self._log = os.open(connection.filename_wal, os.O_RDONLY)
 
     def is_current(self) -> bool:
         """Whether it is open, and still what its path names."""
-        return not self._closed and _identities(self._paths) == self._files
+        return self._is_whole() and _identity(self._name) == self._file
+
+    def _is_whole(self) -> bool:
+        return not self._closed and os.fstat(self._log).st_nlink > 0
 
     @contextmanager
     def using(self) -> Iterator[apsw.Connection]:
@@ -44,21 +49,25 @@ class Held:
             if not self.is_current():
                 raise Closed(f"{self._path}: closed")
             yield self._connection
-            if not self.is_current():
-                raise Closed(f"{self._path}: removed meanwhile")
+            if not self._is_whole():
+                raise Closed(f"{self._path}: its log was removed meanwhile")
+
+    def pause(self) -> None:
+        """Close it, for a moment."""
+        self.close()
 
     def close(self) -> None:
         with self._lock, suppress(apsw.Error):
-            now, self._closed = _identities(self._paths), True
-            if now != self._files:  # a log of this name is another's: it must neither be used nor removed
+            if self._closed:
+                return
+            is_there, is_whole = _identity(self._name) == self._file, self._is_whole()
+            self._closed = True
+            if not is_there or not is_whole:  # a log of this name is another's: it must neither be used nor removed
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-                if now[0] != self._files[0]:  # moved away: with all its rows
+                if not is_there:  # moved away: with all its rows
                     self._connection.execute("PRAGMA wal_checkpoint")
             self._connection.close()
-
-
-def _identities(paths: tuple[str, ...]) -> list[tuple[int, int] | None]:
-    return [_identity(path) for path in paths]
+            os.close(self._log)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -330,8 +330,14 @@ def has_row(connection: apsw.Connection, name: str, row_id: str) -> bool:
 
 def is_taken(connection: apsw.Connection, track_id: str) -> bool:
     """Whether something was written under this name, or a run is called so."""
-    relations = [str(row[0]) for row in connection.execute(f"SELECT relation {_THERE}")]
+    try:
+        return _is_in(connection, "SELECT relation FROM tracked_tables", track_id)
+    except apsw.SQLError:  # somebody's SQL dropped one
+        return _is_in(connection, f"SELECT relation {_THERE}", track_id)
+
+
+def _is_in(connection: apsw.Connection, tables: str, track_id: str) -> bool:
     asked = ["SELECT 1 FROM runs WHERE run = ?1"]
-    asked += [f"SELECT 1 FROM {quote(relation)} WHERE track_id = ?1" for relation in relations]
+    asked += [f"SELECT 1 FROM {quote(str(row[0]))} WHERE track_id = ?1" for row in connection.execute(tables)]
     pieces = (asked[at : at + 400] for at in range(0, len(asked), 400))  # SQLite takes 500 at a time
     return any(connection.execute(" UNION ALL ".join(piece), (track_id,)).fetchall() for piece in pieces)

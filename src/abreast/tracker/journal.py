@@ -33,7 +33,7 @@ FOLLOW_S = 0.5  # how far a DuckDB file is behind, at most, while rows come
 class Journal(Held):
     """One store as this process writes it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, follows: bool) -> None:
         connection = sqlite.open_for_writing(store.journal)
         connection.execute("PRAGMA synchronous=NORMAL")  # see above: the disk is waited for elsewhere
         connection.execute("PRAGMA wal_autocheckpoint=4000")
@@ -45,8 +45,8 @@ class Journal(Held):
         self._writing = False
         self._caches: set[Path] = set()
         self._names: set[str] = set()  # that trackers of this process have
-        self._disk = _Disk(store.journal.with_name(store.journal.name + "-wal"))
-        self._follower = _Follower(store) if store.engine == "duckdb" else None
+        self._disk = _Disk(connection.filename_wal)
+        self._follower = _Follower(store) if follows and store.engine == "duckdb" else None
 
     def write(self, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         """Commit these rows, all or none."""
@@ -109,16 +109,23 @@ class Journal(Held):
         if self._follower is not None:
             self._follower.catch_up()
 
+    def pause(self) -> None:
+        self._close()
+        if self._follower is not None and self._follower.stop():
+            _behind.add(self.store.path)
+
     def close(self) -> None:
+        self._close()
+        if self._follower is not None and self._follower.stop():
+            self._follower.catch_up()
+
+    def _close(self) -> None:
         with self._lock:
-            if self._closed:
-                return
-            try:
-                self._disk.close()
-            finally:
-                super().close()
-        if self._follower is not None:
-            self._follower.close()
+            if not self._closed:
+                try:
+                    self._disk.close()
+                finally:
+                    super().close()
 
 
 def _roll_back(connection: apsw.Connection) -> None:
@@ -135,7 +142,7 @@ def _wait_for_others(prior: int) -> bool:
 class _Disk:
     """Takes the log of a store to the disk, in a thread of its own, as often as something new is in it."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: str) -> None:
         self._log = log
         self._state = threading.Condition()
         self._written = self._safe = self._waiting = 0
@@ -204,6 +211,9 @@ class _Follower:
         self._store = store
         self._one_at_a_time = threading.Lock()
         self._new = threading.Event()
+        if store.path in _behind:
+            _behind.discard(store.path)
+            self._new.set()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="abreast-duckdb", daemon=True)
         self._thread.start()
@@ -222,22 +232,25 @@ class _Follower:
                     self._new.set()
 
     def _work(self) -> None:
-        while not self._closing.is_set():
+        rest = FOLLOW_S
+        while True:
             self._new.wait()
+            if self._closing.wait(rest):
+                return
             began = time.monotonic()
-            if not self._closing.is_set():
-                self.catch_up()
-            self._closing.wait(max(FOLLOW_S, 4 * (time.monotonic() - began)))  # a fifth of the time at most
+            self.catch_up()
+            rest = max(FOLLOW_S, 4 * (time.monotonic() - began))  # a fifth of the time at most
 
-    def close(self) -> None:
-        self._closing.set()
+    def stop(self) -> bool:
+        """Whether there is something left to follow."""
         pending = self._new.is_set()
+        self._closing.set()
         self._new.set()
         self._thread.join()
-        if pending:
-            self.catch_up()
+        return pending
 
 
+_behind: set[Path] = set()  # DuckDB files of journals that were closed for a moment
 _journals: Shared[Journal] = Shared()
 
 
@@ -251,7 +264,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 def use(path: str, engine: str | None, act: Callable[[Journal], Answer]) -> Answer:
     """What `act` does with the journal of this store; made with the store if it is not there."""
-    return _journals.use(path, lambda: Journal(_store(path, engine)), act)
+    return _journals.use(path, lambda: Journal(_store(path, engine), not _journals.is_ending), act)
 
 
 def _store(path: str, engine: str | None) -> Store:

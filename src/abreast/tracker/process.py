@@ -21,6 +21,9 @@ from abreast.store.held import Closed
 class Closable(Protocol):
     def close(self) -> None: ...
 
+    def pause(self) -> None:
+        """Close what will be opened again at once."""
+
     def is_current(self) -> bool:
         """Whether what was opened is still what its path names."""
 
@@ -38,11 +41,19 @@ class Shared(Generic[Open]):
         if hasattr(os, "register_at_fork"):
             after = self._lock.release
             os.register_at_fork(before=self._rest, after_in_parent=after, after_in_child=after)
-        atexit.register(self.close)
+        self.is_ending = False  # the interpreter: what is opened now must start no thread that may not be stopped
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        self.is_ending = True
+        self.close()
 
     def _rest(self) -> None:
         self._lock.acquire()
-        self.close()
+        for each in self._open.values():
+            with suppress(AbreastError):
+                each.pause()
+        self._open.clear()
 
     def use(self, name: str, make: Callable[[], Open], act: Callable[[Open], Answer]) -> Answer:
         """What `act` does with it; once more with another one if it was closed meanwhile."""
