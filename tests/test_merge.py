@@ -23,18 +23,9 @@ from hypothesis import strategies as st
 from abreast import Reader, Tracker
 from abreast.cli import main
 from abreast.store import open_store, tracked
-from conftest import Folder
+from conftest import SIMULATED, Folder
 
 PAIRS = [("a.db", "b.db"), ("a.db", "b.duckdb"), ("a.duckdb", "b.db"), ("a.duckdb", "b.duckdb")]
-
-SPEC = """\
-name: simulated
-cases: cases.jsonl
-variants:
-  plain: {target: simulated, accuracy: 0.6}
-  better: {target: simulated, accuracy: 0.9}
-scorers: [exact]
-"""
 
 MODULE = """\
 import os
@@ -51,7 +42,7 @@ def answer(case, **params):
 def run(folder: Folder, store: str, *words: str) -> str:
     """A simulated run of six cases in a store."""
     folder.cases(6, tags={"kind": "easy"})
-    folder.write("experiment.yaml", SPEC)
+    folder.write("experiment.yaml", SIMULATED)
     done = folder.abreast("run", "experiment.yaml", "--store", store, "--quiet", *words)
     assert done.code == 0, done.err
     name: str = folder.abreast("runs", "--store", store, "--json").json[-1]["run"]
@@ -318,7 +309,7 @@ def test_scores_that_were_given_anew_go_over_and_the_old_ones_are_kept_aside(fol
     folder.write("grade.py", "def grade(case, answer):\n    return 0.25\n")
     run(folder, "a.db")
     folder.abreast("copy", "a.db", "b.db")
-    folder.write("experiment.yaml", SPEC.replace("[exact]", '[exact, "python:grade:grade"]'))
+    folder.write("experiment.yaml", SIMULATED.replace("[exact]", '[exact, "python:grade:grade"]'))
     assert folder.command("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
     folder.write("grade.py", "def grade(case, answer):\n    return 0.75\n")
     assert folder.command("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
@@ -333,7 +324,7 @@ def test_scores_that_were_given_anew_go_over_and_the_old_ones_are_kept_aside(fol
 def test_a_score_that_a_later_scoring_could_not_give_is_gone_from_a_duckdb_file_too(folder: Folder) -> None:
     folder.write("grade.py", "def grade(case, answer):\n    return 0.25\n")
     run(folder, "a.db")
-    folder.write("experiment.yaml", SPEC.replace("[exact]", '[exact, "python:grade:grade"]'))
+    folder.write("experiment.yaml", SIMULATED.replace("[exact]", '[exact, "python:grade:grade"]'))
     assert folder.command("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
     assert folder.abreast("copy", "a.db", "b.duckdb").code == 0
     folder.write(
@@ -386,7 +377,7 @@ def test_logged_metrics_and_labels_come_along_once(folder: Folder) -> None:
 
 def test_a_run_at_work_is_copied_as_it_is_and_completed_by_a_later_merge(folder: Folder) -> None:
     folder.cases(30)
-    folder.write("slow.yaml", SPEC.replace("{target: simulated,", "{target: simulated, latency: 0.05,"))
+    folder.write("slow.yaml", SIMULATED.replace("{target: simulated,", "{target: simulated, latency: 0.05,"))
     with folder.start("run", "slow.yaml", "--store", "a.db", "--quiet", "--yes") as working:
         until(lambda: (folder.path / "a.db").exists() and rows_in(folder.path / "a.db", "trials") > 3, working)
         done = folder.abreast("copy", "a.db", "b.db")

@@ -143,6 +143,7 @@ def test_a_function_that_raises_is_a_row_with_its_error(here: Folder) -> None:
         "KeyboardInterrupt",
     ]
     assert "in predict" in rows[0]["traceback"]
+    assert "tracker.py" not in rows[0]["traceback"].replace(Path(__file__).name, "")
     assert rows[2]["params_model_name"] == "bert"
     assert here.sql("select count(*) as n from predictions where error is null") == [{"n": 1}]
 

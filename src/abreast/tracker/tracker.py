@@ -267,7 +267,11 @@ class Tracker:
 
     def _store_failure(self, call: _Call, error: BaseException, seconds: float, watch: Any) -> dict[str, str]:
         told = f"{type(error).__name__}: {shown(error)}"[:ERROR_LIMIT].removesuffix(": ")
-        detail = "".join(traceback.format_exception(error))[-DETAIL:]
+        trace = error.__traceback__
+        own = traceback.format_exception(
+            type(error), error, trace.tb_next if trace else None
+        )  # not the tracker's frame
+        detail = "".join(own)[-DETAIL:]
         taken = watch.stop() if watch is not None else {}
         self._store(call, {"error": told}, {"function_time": seconds, "traceback": detail, **taken})
         if call.raises or not isinstance(error, Exception):

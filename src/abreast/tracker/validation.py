@@ -63,7 +63,10 @@ def pre_experiment_validation(
         _schema(db_path, predictions_table, params_dataclass),
         *_code(db_path, [metrics_table, predictions_table]),
     ]
-    design = [_predictions(db_path, predictions_table), _metrics(db_path, metrics_table)]
+    design = [
+        _kept("design", db_path, predictions_table, WANTED),
+        _kept("metrics", db_path, metrics_table, AGGREGATIONS),
+    ]
     _show([*findings, *(finding for finding, _ in design), *_data(data)])
     going_on = all(finding.level != "fail" for finding in findings)
     for matter, question, stops_on, steps in _questions(findings, design):
@@ -172,26 +175,18 @@ def _last_commit(db: str | os.PathLike[str], name: str) -> str | None:
 # -- design --------------------------------------------------------------------------------------------------------
 
 
-def _predictions(db: str | os.PathLike[str], table: str) -> tuple[Finding, list[str]]:
+def _kept(
+    check: str, db: str | os.PathLike[str], table: str, wanted: dict[str, tuple[str, ...]]
+) -> tuple[Finding, list[str]]:
+    """What a table has, and what of the wanted it has not."""
     frame = _columns(db, table)
     if frame is None:
-        return Finding("design", "note", f"{table} is not there yet: the first experiment"), []
+        return Finding(check, "note", f"{table} is not there yet: the first experiment"), []
     columns = [name for name in frame.columns if name not in _OF_THE_ROW]
-    missing = _missing(WANTED, columns)
+    missing = _missing(wanted, columns)
     message = f"{table} keeps {listed(columns, 12)}"
     message += f"; not kept: {listed(missing, 6)}" if missing else ""
-    return Finding("design", "note" if missing else "pass", message, "", tuple(columns)), missing
-
-
-def _metrics(db: str | os.PathLike[str], table: str) -> tuple[Finding, list[str]]:
-    frame = _columns(db, table)
-    if frame is None:
-        return Finding("metrics", "note", f"{table} is not there yet: the first experiment"), []
-    columns = [name for name in frame.columns if name not in _OF_THE_ROW]
-    missing = _missing(AGGREGATIONS, columns)
-    message = f"{table} has {listed(columns, 12)}"
-    message += f"; not there: {listed(missing, 6)}" if missing else ""
-    return Finding("metrics", "note" if missing else "pass", message, "", tuple(columns)), missing
+    return Finding(check, "note" if missing else "pass", message, "", tuple(columns)), missing
 
 
 def _missing(wanted: dict[str, tuple[str, ...]], columns: Sequence[str]) -> list[str]:
@@ -290,7 +285,7 @@ def _questions(
     if aggregations:
         yield (
             "aggregations",
-            f"add aggregations to metrics (not there: {listed(aggregations, 6)})?",
+            f"add aggregations to metrics (not kept: {listed(aggregations, 6)})?",
             True,
             (
                 "compute them where metrics are logged, from the results of the calls",
