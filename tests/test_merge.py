@@ -543,7 +543,7 @@ def columns(path: Path) -> set[tuple[str, str]]:
         return {(table.name, key) for table in tracked.tables(store.reading()) for key in table.columns}
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(writes=WRITES, later=WRITES, merges=MERGES, has_run=st.integers(0, 2))
 def test_stores_merged_in_any_order_hold_the_union_of_their_rows_unchanged(
     with_run: Path,

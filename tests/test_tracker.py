@@ -290,7 +290,7 @@ _VALUES = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     rows=st.lists(
         st.fixed_dictionaries({}, optional={name: values | st.none() for name, values in _VALUES.items()}), min_size=1
