@@ -224,7 +224,7 @@ def test_sql_deletes_tracked_rows_without_a_further_word_and_says_how_many(folde
     assert (done.code, done.out) == (0, "deleted 2 rows of predictions\n")
     assert folder.sql("select count(*) as n from db.predictions", store) == [{"n": 2}]
     assert [hit["result"]["prediction"] for _, hit in Reader.scan_cache(folder.path / "cache")] == ["HORSE", "HORSE"]
-    gone = folder.abreast("sql", "--json", store, "delete from predictions")
+    gone = folder.abreast("sql", "--json", store, "delete from Predictions")
     assert gone.json == [{"table": "predictions", "deleted": 2}]
     assert not list(Reader.scan_cache(folder.path / "cache"))
 

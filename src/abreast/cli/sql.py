@@ -7,7 +7,6 @@ import argparse
 from abreast.cli import stores, tables
 from abreast.errors import BadInput
 from abreast.store import Store
-from abreast.store.store import changed_table
 from abreast.store.tables import extent, forget_missing
 
 EPILOG = """the views predictions (a row per trial) and metrics (a row per run, variant and segment) have plain columns:
@@ -34,8 +33,9 @@ def main(args: argparse.Namespace) -> int:
         )
     given, query = (args.words[0], args.words[1]) if len(args.words) == 2 else (args.store, args.words[0])
     with stores.find_store(given) as store:
-        if store.journal.is_file() and store.deletes_tracked(query):
-            return _delete(store, query, args.json)
+        table = store.tracked_that_loses(query) if store.journal.is_file() else None
+        if table is not None:
+            return _delete(store, table, query, args.json)
         names, rows = store.sql(query, args.write)
         if args.write and store.journal.is_file():
             forget_missing(store)
@@ -43,9 +43,8 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _delete(store: Store, query: str, as_json: bool) -> int:
+def _delete(store: Store, table: str, query: str, as_json: bool) -> int:
     """Remove rows of a user's own table, with what is cached of them, and say how many that were."""
-    table = changed_table(query) or ""
     before, last = extent(store, table)
     store.sql(query)
     forget_missing(store)

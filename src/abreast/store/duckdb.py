@@ -66,7 +66,7 @@ class DuckDBStore(Store):
         """A user's own query in DuckDB's SQL. What changes rows of the store is done to the truth, in SQLite's."""
         if not self.journal.is_file():
             return _asked(self.path, query, write)
-        if (write and self._changes_truth(query)) or self.deletes_tracked(query):
+        if (write and self._changes_truth(query)) or self.tracked_that_loses(query):
             answer = super().sql(query, True)
             with contextlib.suppress(StoreError):  # somebody has the file open: the next look makes up for it
                 self.materialise()

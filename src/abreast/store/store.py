@@ -147,7 +147,7 @@ class Store:
 
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
         """A user's own query in the store's own SQL; `db.predictions` is `predictions`."""
-        write = write or self.deletes_tracked(query)
+        write = write or self.tracked_that_loses(query) is not None
         connection = sqlite.open_for_writing(self.journal) if write else self._open_reader()
         if re.search(r"\bdb\s*\.", query, re.IGNORECASE):
             connection.execute("ATTACH ? AS db", (sqlite.address(self.journal, read_only=not write),))
@@ -158,14 +158,17 @@ class Store:
         except (apsw.ReadOnlyError, apsw.AuthError) as error:
             raise BadInput("this query would change the store", "abreast sql --write STORE QUERY") from error
         except (apsw.Error, UnicodeDecodeError) as error:
-            raise BadInput(f"sql: {error}") from error
+            view = changed_table(query) if "it is a view" in str(error) else None
+            raise BadInput(f"sql: {error}", f"what trackers wrote is in tracked_{view}" if view else "") from error
         finally:
             connection.close()
 
-    def deletes_tracked(self, query: str) -> bool:
-        """Whether this is one DELETE from a table of the user's own: plain enough to need no further word."""
+    def tracked_that_loses(self, query: str) -> str | None:
+        """The table of the user's own that this one DELETE is about: plain enough to need no further word."""
         is_delete = query.lstrip()[:6].lower() == "delete" and ";" not in query.rstrip().rstrip(";")
-        return is_delete and changed_table(query) in tracked.names(self.reading())
+        table = changed_table(query) if is_delete else None
+        known = {name.lower(): name for name in tracked.names(self.reading())} if table else {}
+        return known.get(table.lower()) if table else None
 
     def columns(self) -> list[schema.Column]:
         return [schema.Column(*row) for row in self.rows("SELECT kind, name, type FROM columns ORDER BY kind, name")]
