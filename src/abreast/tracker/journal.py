@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from abreast.errors import StoreError
+from abreast.plan.names import new_name
 from abreast.store import Store, open_store, sqlite, tracked
 from abreast.store.cells import Cell
 from abreast.store.held import Held
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 _sync = getattr(os, "fdatasync", os.fsync)
+MOST_NAMES = 64  # looked for at a time
 REST_S = 0.005  # between two times the disk is asked, unless somebody waits
 FOLLOW_S = 0.5  # how far a DuckDB file is behind, at most, while rows come
 
@@ -44,7 +46,9 @@ class Journal(Held):
         self._late: deque[tuple[str, Sequence[Mapping[str, Cell]]]] = deque()
         self._writing = False
         self._caches: set[Path] = set()
-        self._names: set[str] = set()  # that trackers of this process have
+        self._names: set[str] = set()  # that trackers of this process have, or will
+        self._free: deque[str] = deque()
+        self._wanted = 1
         self._disk = _Disk(connection.filename_wal)
         self._follower = _Follower(store) if follows and store.engine == "duckdb" else None
 
@@ -82,13 +86,22 @@ class Journal(Held):
         with self.using() as connection:
             return tracked.has_row(connection, table, row_id)
 
-    def take(self, track_id: str) -> bool:
-        """Whether nothing has this name yet, here or in the store; now something has."""
+    def free_name(self) -> str:
+        """A name that nothing has, here or in the store. Several are looked for together, the more the more are used."""
+        while True:
+            try:
+                return self._free.pop()
+            except IndexError:
+                self._find_names()
+
+    def _find_names(self) -> None:
         with self.using() as connection:
-            if track_id in self._names or tracked.is_taken(connection, track_id):
-                return False
-            self._names.add(track_id)
-            return True
+            self._wanted = min(2 * self._wanted, MOST_NAMES)
+            while len(self._free) < self._wanted:
+                name = new_name(self._names)
+                self._names.add(name)
+                if not tracked.is_taken(connection, name):
+                    self._free.append(name)
 
     def note_cache(self, folder: Path) -> None:
         """Remember where results of this store are cached, for who deletes rows."""

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from abreast.errors import BadInput
-from abreast.plan.names import new_name
 from abreast.store import open_store
 from abreast.store.cached import Hit, relative
 from abreast.store.cells import Cell, values
@@ -70,14 +69,16 @@ class Tracker:
         self.params: dict[str, Any] = _mapping("params", params)
         self.raise_on_error = raise_on_error
         self.resources = resources
-        self.latest: dict[str, Any] = {}
+        self._last: Mapping[str, Any] = {}
         self._looked_at, self._commit = datetime.datetime.min, Commit(None, None)
         self._path = journals.absolute(db)
         self._engine = journals.use(self._path, engine, lambda journal: journal.store.engine)
         if engine not in (None, self._engine):
             open_store(self._path, engine)  # says what is wrong
         self._cache = journals.absolute(cache) if cache is not None else None
-        self.track_id = _checked_name(track_id) if track_id is not None else self._new_name()
+        self.track_id = (
+            _checked_name(track_id) if track_id is not None else self._through(lambda journal: journal.free_name())
+        )
 
     @property
     def db(self) -> Path:
@@ -86,6 +87,14 @@ class Tracker:
     @property
     def engine(self) -> str:
         return self._engine
+
+    @property
+    def latest(self) -> dict[str, Any]:
+        """The last row that this tracker wrote."""
+        return {
+            key: values(value.type, [value.value])[0] if type(value) is Cell else value
+            for key, value in self._last.items()
+        }
 
     def __repr__(self) -> str:
         return f"Tracker({str(self.db)!r}, table={self.table!r}, track_id={self.track_id!r})"
@@ -323,23 +332,10 @@ class Tracker:
     def _write(self, rows: Sequence[Mapping[str, Any]], table: str) -> None:
         cells = [cells_of(row) for row in rows]
         self._through(lambda journal: journal.write(table, cells))
-        self.latest = {
-            key: values(value.type, [value.value])[0] if type(value) is Cell else value
-            for key, value in rows[-1].items()
-        }
+        self._last = rows[-1]
 
     def _through(self, act: Callable[[journals.Journal], Answer]) -> Answer:
         return journals.use(self._path, self._engine, act)
-
-    def _new_name(self) -> str:
-        while True:
-            name = new_name(())
-            if self._through(functools.partial(_take, name)):
-                return name
-
-
-def _take(name: str, journal: journals.Journal) -> bool:
-    return journal.take(name)
 
 
 def _says(error: Any) -> bool:
