@@ -87,7 +87,7 @@ class Journal(Held):
             return tracked.has_row(connection, table, row_id)
 
     def free_name(self) -> str:
-        """A name that nothing has, here or in the store. Several are looked for together, the more the more are used."""
+        """A name that nothing has, here or in the store. Several are looked for together, more the more are used."""
         while True:
             try:
                 return self._free.pop()
