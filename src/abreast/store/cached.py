@@ -81,18 +81,18 @@ class Cache(Held):
 
     def listed(self) -> list[dict[str, Any]]:
         """What every result is of, the oldest first; no result is loaded for that."""
-        with self._lock, sqlite.explained(self._path):
+        with self.using() as connection:
             return sqlite.rows_as_dicts(
-                self._connection,
+                connection,
                 "SELECT key, track_id, row_id, store, table_name, stored_at, LENGTH(result) AS size FROM results "
                 "ORDER BY stored_at, key",
             )
 
     def forget_tracked(self, track_id: str) -> int:
         """Remove the results of one tracker; how many there were."""
-        with self._lock, sqlite.explained(self._path):
-            self._connection.execute("DELETE FROM results WHERE track_id = ?", (track_id,))
-            return self._connection.changes()
+        with self.using() as connection:
+            connection.execute("DELETE FROM results WHERE track_id = ?", (track_id,))
+            return connection.changes()
 
     def rows_of(self, store: Path) -> list[tuple[str, str]]:
         """The rows of a store that results were first stored in: table and row."""

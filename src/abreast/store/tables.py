@@ -17,11 +17,7 @@ from abreast.store.dialect import quote
 from abreast.store.joining import JOINED
 from abreast.store.store import Store
 
-# Of the views; tables are in the order of writing. A tracked row says when it was written in words.
-_ORDER = {"predictions": ("started_at",)}
-_ORDER_WITH_TRACKED = {
-    "predictions": ("COALESCE(started_at, (julianday(timestamp) - 2440587.5) * 86400.0)", "timestamp")
-}
+_ORDER = {"predictions": ("started_at",)}  # of the views; tables are in the order of writing
 
 
 class Frame(NamedTuple):
@@ -187,8 +183,7 @@ def _place(connection: apsw.Connection, store: Store, name: str) -> Place:
     if name in JOINED or name in schema.TABLES:
         columns = {str(row[1]): str(row[1]) for row in connection.execute(f"PRAGMA table_xinfo({quote(name)})")}
         types = {key: kind for key, (_, kind) in table.columns.items()} if table is not None else {}
-        order = _ORDER if table is None else _ORDER_WITH_TRACKED
-        return Place(name, columns, types, order.get(name, ()))
+        return Place(name, columns, types, _ORDER.get(name, ()))
     known = list(dict.fromkeys([*JOINED, *tracked.names(connection)]))
     raise BadInput(f'{store.path}: no table "{name}"{suggestion(name, known)}', f"it has {', '.join(known)}")
 
