@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from abreast import Reader, Tracker
 from abreast.cli import main
 from abreast.store import open_store, tracked
-from conftest import SIMULATED, Folder
+from conftest import SIMULATED, WITHOUT_VERSION_5, Folder
 
 PAIRS = [("a.db", "b.db"), ("a.db", "b.duckdb"), ("a.duckdb", "b.db"), ("a.duckdb", "b.duckdb")]
 
@@ -435,6 +435,7 @@ def test_a_source_of_an_older_abreast_is_read_and_not_changed(folder: Folder, so
     path = journal(folder, source)
     connection = apsw.Connection(str(path))
     connection.execute("DROP VIEW metrics; DROP VIEW predictions; ALTER TABLE trials DROP COLUMN block")
+    connection.execute(WITHOUT_VERSION_5)
     connection.execute("DROP TABLE tracked_tables; DROP TABLE tracked_columns; DROP TABLE tracked_caches")
     connection.execute("DROP TABLE logged_metrics; PRAGMA user_version=2; PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()

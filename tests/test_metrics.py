@@ -20,7 +20,7 @@ from abreast import Experiment, Result
 from abreast.errors import BadInput
 from abreast.stats import wilson
 from abreast.store import open_store, schema
-from conftest import Folder
+from conftest import WITHOUT_VERSION_5, Folder
 
 ENGINES = ["results.db", "results.duckdb"]
 CONTRACT = [
@@ -536,6 +536,7 @@ def made_older(path: Path) -> None:
     connection = apsw.Connection(str(path))
     connection.execute("DROP VIEW metrics; DROP VIEW predictions; DROP TABLE logged_metrics")
     connection.execute("ALTER TABLE trials DROP COLUMN block")
+    connection.execute(WITHOUT_VERSION_5)
     connection.execute("CREATE VIEW predictions AS SELECT 1 AS one; CREATE VIEW metrics AS SELECT 1 AS one")
     connection.execute("PRAGMA user_version=2")
     connection.close()

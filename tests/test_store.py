@@ -19,7 +19,7 @@ import pytest
 from abreast.store import open_store, schema
 from abreast.store.rows import to_json
 from abreast.store.schema import Column, named
-from conftest import Folder
+from conftest import WITHOUT_VERSION_5, Folder
 
 ENGINES = ["results.db", "results.duckdb"]
 
@@ -436,6 +436,7 @@ def made_older(path: Path) -> None:
     connection = apsw.Connection(str(path))
     connection.execute("DROP VIEW metrics; DROP VIEW predictions")
     connection.execute("ALTER TABLE trials DROP COLUMN error_detail; ALTER TABLE trials DROP COLUMN block")
+    connection.execute(WITHOUT_VERSION_5)
     connection.execute("CREATE VIEW predictions AS SELECT 1 AS one; CREATE VIEW metrics AS SELECT 1 AS one")
     connection.execute("PRAGMA user_version=1")
     connection.close()

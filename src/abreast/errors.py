@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from abreast import headers as announced
-from abreast.model import Blame, Failure, RateLimits
+from abreast.model import Answer, Blame, Failure, RateLimits
 
 LONGEST_RETRY_AFTER_S = 3600.0
 LONGEST_DETAIL = 4_000  # characters kept of where a crash happened
@@ -71,13 +71,24 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 class TrialError(Exception):
-    """Raised by a target: the attempt gave no answer. The `headers` of the response say when to try again."""
+    """Raised by a target: the attempt gave no answer. The `headers` of the response say when to try again, `fix` says
+    what the user can do, and `answer` is what was used, paid and said until then."""
 
     kind = "crash"
     blame: Blame = "variant"
 
-    def __init__(self, message: str = "", *, retry_after: float | str | None = None, headers: Any = None) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        retry_after: float | str | None = None,
+        headers: Any = None,
+        fix: str = "",
+        answer: Answer | None = None,
+    ) -> None:
         super().__init__(message or self.kind)
+        self.fix = fix
+        self.answer = answer
         told = retry_after if retry_after is not None or headers is None else announced.retry_after(headers)
         self.retry_after = _seconds(told)
         self.rate = None if headers is None else announced.rate_limits(headers)
@@ -126,6 +137,20 @@ class NoAnswer(TrialError):
     """The target came back with nothing. Its own failure."""
 
     kind = "no_answer"
+
+
+class McpFailed(TrialError):
+    """An MCP server of the variant did not start: what was measured is not the variant. Retried."""
+
+    kind = "mcp_failed"
+    blame: Blame = "infrastructure"
+
+
+class ToolDenied(TrialError):
+    """A tool that the agent asked for was denied: what was measured is the permissions. Not retried."""
+
+    kind = "tool_denied"
+    blame: Blame = "infrastructure"
 
 
 class Crashed(TrialError):
@@ -297,7 +322,7 @@ _BLAMES: tuple[Blame, ...] = ("variant", "infrastructure", "unknown")
 
 def _typed(error: BaseException, message: str) -> Failure:
     kind, blame = _peek(error, "kind"), _peek(error, "blame")
-    detail, rate = _peek(error, "detail"), _peek(error, "rate")
+    detail, rate, fix = _peek(error, "detail"), _peek(error, "rate"), _peek(error, "fix")
     return Failure(
         kind if type(kind) is str else "crash",
         blame if type(blame) is str and blame in _BLAMES else "variant",
@@ -305,6 +330,7 @@ def _typed(error: BaseException, message: str) -> Failure:
         _seconds(_peek(error, "retry_after")),
         detail if type(detail) is str else "",
         rate if isinstance(rate, RateLimits) else None,
+        fix if type(fix) is str else "",
     )
 
 

@@ -90,12 +90,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens by class; None where the target does not say."""
+    """Tokens by class; None where the target does not say.
+
+    `input_tokens` are those that were neither read from a cache nor written to one; `reasoning_tokens` are part of
+    `output_tokens`.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ class RateLimits:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a target gave back. `data` holds further named values; each becomes a column of its own. `rate` is not
-    stored: it tells the scheduler what the provider allows.
+    stored: it tells the scheduler what the provider allows. `artifacts` are texts by name, such as a diff.
 
     >>> Answer("42").text
     '42'
@@ -133,6 +138,7 @@ class Answer:
     model: str | None = None
     raw_response: str | None = None
     rate: RateLimits | None = None
+    artifacts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,7 @@ class Failure:
     retry_after: float | None = None
     detail: str = ""  # of a crash: where in the user's code it happened
     rate: RateLimits | None = None
+    fix: str = ""  # what the user can do about it, as a command if there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +165,10 @@ class Score:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one attempt, and how long each part of it took."""
+    """What became of one attempt, and how long each part of it took.
+
+    A failure may have an answer beside it: what was used and paid until then. It is stored, and never scored.
+    """
 
     status: Status
     answer: Answer | None = None

@@ -75,7 +75,11 @@ class Estimates(Limit):
 
 
 def cost_of(outcome: Outcome) -> float | None:
-    return None if outcome.answer is None else outcome.answer.cost_usd
+    """Dollars that somebody has to pay; what a subscription includes is none."""
+    answer = outcome.answer
+    if answer is None:
+        return None
+    return 0.0 if answer.cost_basis == "included" else answer.cost_usd
 
 
 def tokens_of(outcome: Outcome) -> float | None:

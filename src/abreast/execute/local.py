@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from abreast.errors import Crashed, Skipped, classify
+from abreast.errors import Crashed, Skipped, TrialError, classify
 from abreast.execute.job import Job
 from abreast.execute.workers import Workers
 from abreast.model import Answer, Failure, Outcome, Request, Usage
@@ -94,6 +94,8 @@ class LocalEngine:
             return Outcome("error", failure=Failure("crash", "variant", "the target cancelled itself"))
         except Skipped as reason:
             return Outcome("skipped", failure=Failure("skipped", "unknown", str(reason)))
+        except TrialError as error:
+            return Outcome("error", _checked_remains(error.answer), classify(error))
 
     def _waits_for_a_process(self, begins: bool) -> None:
         """What it takes to start one is no time of the trial."""
@@ -167,12 +169,26 @@ def checked(answer: object) -> Answer:
     usage, cost = answer.usage, answer.cost_usd
     if type(answer.text) is not str or not isinstance(answer.data, Mapping) or not isinstance(usage, Usage):
         raise Crashed("the answer's text must be text, its data a mapping and its usage a Usage")
-    tokens = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    tokens = (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    )
     if all(type(count) in _PLAIN_COUNTS for count in tokens) and (cost is None or type(cost) is float):
         if cost is not None:
             _amount(cost)
         return answer
     return replace(answer, usage=Usage(*map(_count, tokens)), cost_usd=None if cost is None else _amount(cost))
+
+
+def _checked_remains(answer: object) -> Answer | None:
+    """What a failed attempt left, if it can be stored."""
+    try:
+        return None if answer is None else checked(answer)
+    except Crashed:
+        return None
 
 
 _PLAIN_COUNTS = (int, type(None))

@@ -9,13 +9,14 @@ from abreast.model import Failure
 
 FIRST_S = 0.5
 LONGEST_S = 60.0
+SAME_AGAIN = ("auth", "tool_denied")  # a wrong key is wrong next time too
 
 
 @dataclass(slots=True)
 class Retry:
     """Exponential back-off with full jitter, for infrastructure errors only.
 
-    A wrong key is wrong next time too, and the variant's own failures are its result.
+    The variant's own failures are its result.
     """
 
     retries: int = 3
@@ -23,7 +24,7 @@ class Retry:
 
     def delay(self, failure: Failure, attempt: int) -> float | None:
         """Seconds until the next attempt; None if this one was the last."""
-        if failure.blame != "infrastructure" or failure.kind == "auth" or attempt > self.retries:
+        if failure.blame != "infrastructure" or failure.kind in SAME_AGAIN or attempt > self.retries:
             return None
         jitter = self.chance.uniform(0.0, min(LONGEST_S, FIRST_S * 2 ** (attempt - 1)))
         if failure.retry_after is None:

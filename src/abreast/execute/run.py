@@ -70,6 +70,8 @@ class Records:
             ("payloads", rows.payload_row(run_id, job.trial.position, job.prompt, outcome.answer)),
             ("trials", rows.trial_row(run_id, job.trial, job.variant, job.block, digest, outcome, job.timing)),
         ]
+        if outcome.answer is not None and outcome.answer.artifacts:
+            together += [("artifacts", row) for row in rows.artifact_rows(run_id, job.trial.position, outcome.answer)]
         if job.case not in self._written:  # with the first trial of it: a case without one may be cleaned away
             self._written.add(job.case)
             together.append(("cases", rows.case_row(digest, cases.input_digest(job.case), cases[job.case])))
@@ -142,8 +144,9 @@ class Reports:
         self.stored += len(jobs)
         deciding = self.deciding
         for job in jobs:
-            if self._scores and job.outcome is not None and job.outcome.answer is not None:
-                self.scoring.put(job.trial.position, job.trial.case, job.outcome.answer)
+            answer = None if job.outcome is None or job.outcome.status != "ok" else job.outcome.answer
+            if self._scores and answer is not None:
+                self.scoring.put(job.trial.position, job.trial.case, answer)
                 if deciding is not None:
                     deciding.awaits_a_score()
             elif deciding is not None and job.outcome is not None:

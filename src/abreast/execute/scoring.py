@@ -122,7 +122,8 @@ def unscored(store: Store, run_id: int, scorers: Sequence[Scorer]) -> Iterator[I
     )
     rows = store.each(
         "SELECT t.position, c.id, c.input, c.expected, c.tags, c.case_group, p.answer, p.value, p.data, t.model, "
-        "t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.cost_usd, t.cost_basis, "
+        "t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.reasoning_tokens, t.cost_usd, "
+        "t.cost_basis, "
         "p.raw_response "
         "FROM trials t JOIN cases c ON c.digest = t.case_digest "
         "JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "

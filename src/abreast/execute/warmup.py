@@ -12,9 +12,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from abreast.execute.estimate import cost_of
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
-from abreast.execute.limits.breaker import FIXES
+from abreast.execute.limits.breaker import fix_of
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Engine
 from abreast.model import Failure, Outcome
@@ -45,7 +46,7 @@ class WarmUp:
             if failure is not None:
                 told = " ".join(failure.message.split())
                 message = f"the warm-up of {self.targets[variant].name} failed: {failure.kind}: {told}"
-                return message, FIXES.get(failure.kind, "mend it")
+                return message, fix_of(failure)
         return None
 
     def _variants(self) -> list[int]:
@@ -100,13 +101,13 @@ class WarmUp:
         return outcome
 
     def _tell(self, job: Job, outcome: Outcome) -> None:
-        failure, answer = outcome.failure, outcome.answer
+        failure = outcome.failure
         self.tell(
             "warmup",
             target=self.targets[job.variant].name,
             status=outcome.status,
             seconds=round(outcome.service_s, 3),
-            cost_usd=None if answer is None else answer.cost_usd,
+            cost_usd=cost_of(outcome),
             error=None if failure is None else f"{failure.kind}: {failure.message}",
             attempts=job.attempt,
             variant=job.trial.variant.name,

@@ -57,6 +57,7 @@ class Experiment:
         grid: Mapping[str, Sequence[Any]] | None = None,
         params: Mapping[str, Any] | None = None,
         primary: str | None = None,
+        prices: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | Limits | None = None,
         store: str | Path = "results.db",
         seed: int = 0,
@@ -79,6 +80,7 @@ class Experiment:
             "params": {} if params is None else params,
             "primary": primary,
             "limits": limits or {},
+            "prices": dict(prices or {}),
             "store": str(store),
             "seed": seed,
             "description": description,
@@ -167,7 +169,7 @@ class Experiment:
         variants = _selected(spec.all_variants(), options.variant)
         baseline = variants[0].name if options.variant and spec.baseline not in options.variant else None
         baseline = baseline or spec.baseline_of(variants)
-        shared: dict[str, Any] = {}
+        shared = {"base": self.base, "prices": spec.prices, "keep_workspaces": options.keep_workspaces}
         with self._placed():
             targets = [build(variant, spec.seed, shared) for variant in variants]
             scorers = build_scorers(spec)

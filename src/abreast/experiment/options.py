@@ -39,6 +39,7 @@ class Options:
     label: str | None = None
     strict: bool = False
     force: bool = False
+    keep_workspaces: bool = False
     resume: str | None = None
     listeners: tuple[Listener, ...] = ()
 

@@ -39,6 +39,7 @@ def stored_spec(spec: Spec, base: Path, origin: Path | None, options: Options) -
         "variants": _written_variants(spec),
         "scorers": [item if isinstance(item, str | Mapping) else reference_of(item) for item in spec.scorers],
         "limits": spec.limits.model_dump(exclude_unset=True),
+        "prices": {name: price.model_dump(exclude_unset=True) for name, price in spec.prices.items()},
         "base": str(base.resolve()),
         "origin": str(origin.resolve()) if origin else None,
         "origin_digest": None if options.resume else _digest_of(origin),  # who resumes did not read the file

@@ -72,6 +72,18 @@ class Bounds(Strict):
         return self
 
 
+Dollars = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False), Expects("dollars of at least 0")]
+
+
+class Price(Strict):
+    """Dollars per million tokens. What is left out of the cache costs as plain input."""
+
+    input: Dollars
+    output: Dollars
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
+
+
 class Timeout(Strict):
     """`base` seconds, and more for long prompts, up to `max`."""
 
@@ -294,6 +306,10 @@ class Spec(Strict):
     min_cases: Annotated[
         StrictInt, Field(ge=LEAST_CASES, le=1_000_000), Expects(f"a whole number of at least {LEAST_CASES}")
     ] = Field(default=30, description="Cases to compare before anything is decided early")
+    prices: Annotated[dict[str, Price], Expects("a mapping such as {my-model: {input: 3, output: 15}}")] = Field(
+        default_factory=dict,
+        description="Dollars per million tokens by model, where the shipped table is silent or you pay another price",
+    )
     limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(default_factory=lambda: Limits())
     store: Annotated[Name, Expects("a file such as results.db")] = DEFAULT_STORE
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63), Expects("a whole number from 0 to 9,223,372,036,854,775,807")] = 0

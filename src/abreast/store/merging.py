@@ -311,8 +311,12 @@ class _Twins:
         taken, same = self._trials()
         self._put("variants", _of_run(self._source, "variants", self._there), "INSERT OR IGNORE")
         self._put("trials", taken.values(), "INSERT OR REPLACE")
-        payloads = _of_run(self._source, "payloads", self._there)
-        self._put("payloads", (row for row in payloads if row[0] in taken), "INSERT OR REPLACE")
+        for table in ("payloads", "artifacts", "judgements"):
+            self._target.executemany(
+                f"DELETE FROM {table} WHERE run_id = ? AND position = ?", [(self._here, position) for position in taken]
+            )
+            theirs = _of_run(self._source, table, self._there)
+            self._put(table, (row for row in theirs if row[0] in taken or table == "judgements"), "INSERT OR IGNORE")
         self._scores(set(taken), same)
         for table in ("attempts", "logged_metrics", "events"):
             there, here = self._counted(table)

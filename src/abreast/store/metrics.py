@@ -116,7 +116,8 @@ def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
     SUM(score) AS score, COUNT(score) AS scored, AVG(score) AS mean,
     MIN(CASE WHEN score IN (0.0, 1.0) THEN 1 WHEN score IS NOT NULL THEN 0 END) AS plain,
     MAX(CASE WHEN score IS NOT NULL THEN repeat END) AS repeats,
-    SUM(latency) AS latency, COUNT(latency) AS timed, SUM(cost_usd) AS cost_usd, COUNT(cost_usd) AS priced
+    SUM(latency) AS latency, COUNT(latency) AS timed, SUM(cost_usd) AS cost_usd,
+    COUNT(CASE WHEN status = 'ok' THEN cost_usd END) AS priced
   FROM graded GROUP BY {trial}, case_key
 ), by_group AS (
   SELECT {key}, case_group, {", ".join(f"SUM({name}) AS {name}" for name in _SUMS)},

@@ -137,6 +137,7 @@ def trial_row(
         outcome.finished_at,
         storable(failure.detail) if failure and failure.detail else None,
         block,
+        _whole(usage.reasoning_tokens) if usage else None,
     )
 
 
@@ -146,6 +147,10 @@ def payload_row(run_id: int, position: int, prompt: str, answer: Answer | None) 
     value = None if answer.value is None else to_json(answer.value)
     data = to_json(answer.data) if answer.data else None
     return (run_id, position, storable(prompt), storable(answer.text), value, data, _text(answer.raw_response))
+
+
+def artifact_rows(run_id: int, position: int, answer: Answer) -> list[Row]:
+    return [(run_id, position, storable(name), storable(text)) for name, text in answer.artifacts.items()]
 
 
 def attempt_row(run_id: int, position: int, attempt: int, outcome: Outcome, failure: Failure, waited_s: float) -> Row:
@@ -160,6 +165,7 @@ def attempt_row(run_id: int, position: int, attempt: int, outcome: Outcome, fail
         failure.blame,
         message,
         waited_s,
+        outcome.answer.cost_usd if outcome.answer else None,
     )
 
 

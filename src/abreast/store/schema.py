@@ -17,7 +17,7 @@ from abreast.store import metrics
 from abreast.store.dialect import Dialect, json_value, literal, quote
 from abreast.store.joining import Tracked, deletable, joining
 
-VERSION = 4
+VERSION = 5
 MOST_COLUMNS = 1_900  # generated ones: SQLite allows 2,000 in a result
 MOST_RETURNED = 1_000  # of them keys of returned dicts; further ones stay in the JSON of their row
 LONGEST_NAME = 200
@@ -94,6 +94,7 @@ TABLES: dict[str, dict[str, str]] = {
         "finished_at": "DOUBLE",
         "error_detail": "TEXT",
         "block": "BIGINT",
+        "reasoning_tokens": "BIGINT",
     },
     "payloads": {
         "run_id": "BIGINT",
@@ -104,6 +105,7 @@ TABLES: dict[str, dict[str, str]] = {
         "data": "TEXT",
         "raw_response": "TEXT",
     },
+    "artifacts": {"run_id": "BIGINT", "position": "BIGINT", "name": "TEXT", "content": "TEXT"},
     "attempts": {
         "run_id": "BIGINT",
         "position": "BIGINT",
@@ -114,6 +116,7 @@ TABLES: dict[str, dict[str, str]] = {
         "error_blame": "TEXT",
         "error": "TEXT",
         "waited_s": "DOUBLE",
+        "cost_usd": "DOUBLE",
     },
     "scores": {
         "run_id": "BIGINT",
@@ -139,6 +142,26 @@ TABLES: dict[str, dict[str, str]] = {
         "logged_at": "DOUBLE",
         "data": "TEXT",
     },
+    "judgements": {
+        "run_id": "BIGINT",
+        "position": "BIGINT",
+        "scorer": "TEXT",
+        "item": "TEXT",
+        "key": "TEXT",
+        "status": "TEXT",
+        "error_kind": "TEXT",
+        "error": "TEXT",
+        "prompt": "TEXT",
+        "answer": "TEXT",
+        "model": "TEXT",
+        "input_tokens": "BIGINT",
+        "output_tokens": "BIGINT",
+        "cost_usd": "DOUBLE",
+        "cost_basis": "TEXT",
+        "started_at": "DOUBLE",
+        "service_s": "DOUBLE",
+        "reused_from": "TEXT",
+    },
     "events": {"run_id": "BIGINT", "happened_at": "DOUBLE", "kind": "TEXT", "detail": "TEXT"},
     "columns": {"kind": "TEXT", "name": "TEXT", "type": "TEXT"},
     "deletions": {"run_id": "BIGINT", "deleted_at": "DOUBLE"},
@@ -153,6 +176,8 @@ UNIQUE: dict[str, str] = {
     "cases": "digest",
     "trials": "run_id, position",
     "payloads": "run_id, position",
+    "artifacts": "run_id, position, name",
+    "judgements": "run_id, position, scorer, item",
     "scores": "run_id, position, name",
     "columns": "kind, name",
     "tracked_tables": "name",
@@ -161,7 +186,10 @@ UNIQUE: dict[str, str] = {
 }
 
 # What belongs to one run and goes with it; cases are shared between runs.
-OF_A_RUN = ("variants", "trials", "payloads", "attempts", "scores", "old_scores", "logged_metrics", "events")
+OF_A_RUN = (
+    *("variants", "trials", "payloads", "artifacts", "attempts", "scores", "old_scores", "judgements"),
+    *("logged_metrics", "events"),
+)
 
 CORE_COLUMNS = [
     "run",
@@ -186,6 +214,7 @@ CORE_COLUMNS = [
     "output_tokens",
     "cache_read_tokens",
     "cache_write_tokens",
+    "reasoning_tokens",
     "cost_usd",
     "cost_basis",
     "reused_from",
@@ -226,6 +255,10 @@ def create_tables() -> Iterable[str]:
     yield "CREATE INDEX IF NOT EXISTS attempts_of_trial ON attempts(run_id, position)"
     yield "CREATE INDEX IF NOT EXISTS events_of_run ON events(run_id)"
     yield "CREATE INDEX IF NOT EXISTS variants_by_digest ON variants(digest)"
+    yield _JUDGEMENTS_BY_KEY
+
+
+_JUDGEMENTS_BY_KEY = "CREATE INDEX IF NOT EXISTS judgements_by_key ON judgements(key)"
 
 
 def _create_table(table: str) -> str:
@@ -244,6 +277,11 @@ def upgrades(version: int) -> Iterable[str]:
         yield _create_table("logged_metrics")
     if version < 4:
         yield from map(_create_table, ("tracked_tables", "tracked_columns", "tracked_caches"))
+    if version < 5:
+        yield "ALTER TABLE trials ADD COLUMN reasoning_tokens BIGINT"
+        yield "ALTER TABLE attempts ADD COLUMN cost_usd DOUBLE"
+        yield from map(_create_table, ("artifacts", "judgements"))
+        yield _JUDGEMENTS_BY_KEY
 
 
 # A resume goes on counting the attempts of a trial where its earlier execution ended.

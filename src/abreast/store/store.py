@@ -234,7 +234,8 @@ class Store:
         found = {
             row[0]: row[1:]
             for row in self.rows(
-                "SELECT variant, COUNT(cost_usd), TOTAL(cost_usd), COUNT(COALESCE(input_tokens, output_tokens)), "
+                "SELECT variant, COUNT(cost_usd), TOTAL(CASE WHEN cost_basis <> 'included' THEN cost_usd END), "
+                "COUNT(COALESCE(input_tokens, output_tokens)), "
                 "TOTAL(COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0)) FROM trials "
                 "WHERE run_id = ? AND reused_from IS NULL GROUP BY variant",
                 (run_id,),
@@ -545,7 +546,8 @@ def _keep_last_attempts(connection: apsw.Connection, run_id: int) -> None:
     """What failed by infrastructure or was cancelled is executed again and its row replaced; the attempt is kept."""
     connection.execute(
         "INSERT INTO attempts (run_id, position, attempt, started_at, service_s, error_kind, error_blame, error, "
-        "waited_s) SELECT run_id, position, attempts, started_at, service_s, error_kind, error_blame, error, 0.0 "
+        "waited_s, cost_usd) SELECT run_id, position, attempts, started_at, service_s, error_kind, error_blame, error, "
+        "0.0, cost_usd "
         "FROM trials t WHERE run_id = ? AND status IN ('error', 'cancelled') AND error_blame <> 'variant' "
         "AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run_id = t.run_id AND a.position = t.position "
         "AND a.attempt >= t.attempts)",
@@ -562,7 +564,7 @@ def _adopt(connection: apsw.Connection, run_id: int, reuses: Sequence[Reuse], sc
     connection.executemany(f"INSERT INTO reuse ({names}) VALUES ({', '.join('?' * len(Reuse._fields))})", reuses)
     own = {name: f"u.{name}" for name in ("position", "case_digest", "variant", "repeat", "occurrence", "block")}
     own |= {"run_id": str(run_id), "reused_from": "COALESCE(o.reused_from, r.run)"}  # who made it, not who passed it on
-    for table in ("trials", "payloads", "scores"):
+    for table in ("trials", "payloads", "artifacts", "scores"):
         columns = list(schema.TABLES[table])
         chosen = ", ".join(own.get(name, f"o.{name}") for name in columns)
         only = (

@@ -31,6 +31,8 @@ _MODES = {
     "variants": "INSERT",
     "trials": "INSERT OR REPLACE",
     "payloads": "INSERT OR REPLACE",
+    "artifacts": "INSERT OR REPLACE",
+    "judgements": "INSERT OR REPLACE",
     "attempts": "INSERT",
     "scores": "INSERT OR REPLACE",
     "events": "INSERT",

@@ -15,7 +15,8 @@ NAMES = ("simulated", "mock", "python:MODULE:FUNCTION")
 
 
 def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
-    """The target of one variant. `shared` is what the targets of one run have in common."""
+    """The target of one variant. `shared` is what the targets of one run have in common: the folder of the spec
+    (`base`), what tokens cost (`prices`), and whether the workspaces of failed trials stay (`keep_workspaces`)."""
     where = f'variant "{variant.name}"'
     target = variant.target
     if target is None:

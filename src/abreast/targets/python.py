@@ -20,7 +20,7 @@ from abreast.model import Answer, Executor, Request, Trial, Usage, has_fields
 from abreast.targets.base import Place, Sees, Workers
 from abreast.targets.request import Renderer, params_as_mapping
 
-_USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+_USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
 class PythonTarget:

@@ -12,8 +12,15 @@ FIXES = {
     "auth": "log in, or set the key, and try again",
     "rate_limit": "reduce --parallel, or declare the rate under limits:",
     "network": "check the connection and the service, and try again",
+    "mcp_failed": "start the server by hand and read what it says, or: abreast check SPEC",
+    "tool_denied": "add the tool to allowed_tools:, or take it out of tools:",
     "timeout": "raise limits.timeout, or reduce --parallel",
 }
+
+
+def fix_of(failure: Failure) -> str:
+    """What the user can do: what the target says, else what helps against failures of this kind."""
+    return failure.fix or FIXES.get(failure.kind, "see abreast logs --errors")
 
 
 class Breaker(Limit):
@@ -42,4 +49,4 @@ class Breaker(Limit):
         what = f"{target}: {failure.kind}: {message}"
         most = self._most[target]
         row = f"{most} trials failed in a row" if most > 1 else "a trial failed"
-        return f"{what}; {row} ({self._errors} errors in all)", FIXES.get(failure.kind, "see abreast logs --errors")
+        return f"{what}; {row} ({self._errors} errors in all)", fix_of(failure)
