@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from abreast.errors import BadInput, suggestion
 from abreast.model import Answer, Case, Score
+from abreast.settings import Settings as Named
+from abreast.settings import is_number
 
 LONGEST_TEXT = 100_000
 LONGEST_PROSE = 30_000
@@ -37,22 +38,12 @@ class Scorer(Protocol):
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]: ...
 
 
-class Settings:
-    """The settings of one scorer, taken out by name so that what is left over is an error."""
+class Settings(Named):
+    """The settings of one scorer."""
 
     def __init__(self, kind: str, settings: Mapping[str, Any]) -> None:
+        super().__init__(f'scorer "{kind}"', settings)
         self.kind = kind
-        self.given = dict(settings)
-        self.left = dict(settings)
-        self.known: list[str] = []
-
-    def take(self, key: str, default: Any, check: Callable[[Any], bool], expects: str) -> Any:
-        """The value of `key`, checked; `expects` completes "must be ..."."""
-        self.known.append(key)
-        value = self.left.pop(key, default)
-        if key in self.given and not check(value):
-            raise BadInput(f'scorer "{self.kind}": {key} must be {expects}, got {value!r}')
-        return value
 
     def name(self, default: str) -> str:
         """The prefix of the columns: the setting `name`, which every scorer accepts, or the default."""
@@ -63,11 +54,6 @@ class Settings:
         """A tolerance: a finite number that is not negative, or None if it is not given."""
         value = self.take(key, None, is_tolerance, "a number that is not negative")
         return None if value is None else float(value)
-
-    def done(self) -> None:
-        """Refuse what nothing took."""
-        for key in self.left:
-            raise BadInput(f'scorer "{self.kind}": unknown setting "{key}"{suggestion(str(key), self.known)}')
 
     def version(self, revision: int, *more: str) -> str:
         """A digest of the kind, its settings and the revision of its code. A mere `name` changes no score."""
@@ -96,24 +82,8 @@ class SingleColumn(ABC):
         """The value and the reason. `expected` is not None if the scorer needs it."""
 
 
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def is_tolerance(value: Any) -> bool:
     return is_number(value) and 0 <= value < math.inf
-
-
-def is_text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def is_texts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) for item in value)
 
 
 def is_column(value: Any) -> bool:

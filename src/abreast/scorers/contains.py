@@ -7,20 +7,10 @@ from typing import Any
 
 from abreast.errors import BadInput
 from abreast.model import Answer
-from abreast.scorers.base import (
-    LONGEST_TEXT,
-    Mark,
-    Settings,
-    SingleColumn,
-    clipped,
-    is_flag,
-    is_text,
-    is_texts,
-    short,
-    texts_of,
-)
+from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, clipped, short, texts_of
 from abreast.scorers.folding import folded
 from abreast.scorers.negation import Phrases
+from abreast.settings import is_flag, is_text, is_texts
 
 
 class Contains(SingleColumn):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from abreast.model import Answer
-from abreast.scorers.base import Mark, SingleColumn, given_value, is_texts, same, short
+from abreast.scorers.base import Mark, SingleColumn, given_value, same, short
 from abreast.scorers.jsontext import MISSING, parsed
+from abreast.settings import is_texts
 
 
 class Exact(SingleColumn):

@@ -7,21 +7,11 @@ from typing import Any
 
 from abreast.errors import BadInput, suggestion
 from abreast.model import Answer
-from abreast.scorers.base import (
-    Mark,
-    Settings,
-    SingleColumn,
-    given_value,
-    is_flag,
-    is_number,
-    is_tolerance,
-    same,
-    short,
-    within,
-)
+from abreast.scorers.base import Mark, Settings, SingleColumn, given_value, is_tolerance, same, short, within
 from abreast.scorers.jsontext import MISSING, find_list, find_object, parsed
 from abreast.scorers.number import read_value
 from abreast.scorers.text import normalised
+from abreast.settings import is_flag, is_number
 
 _CLOSE = 1e-9
 

@@ -14,7 +14,8 @@ from typing import Any
 from abreast.code.digest import source_digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import Mark, Settings, is_column, is_number, short
+from abreast.scorers.base import Mark, Settings, is_column, short
+from abreast.settings import is_number
 
 NAMES = ("case", "answer", "text", "expected", "input", "value")
 

@@ -8,22 +8,13 @@ from typing import Any
 
 from abreast.errors import BadInput
 from abreast.model import Answer
-from abreast.scorers.base import (
-    LONGEST_PROSE,
-    Mark,
-    Settings,
-    SingleColumn,
-    clipped,
-    is_text,
-    is_texts,
-    short,
-    texts_of,
-)
+from abreast.scorers.base import LONGEST_PROSE, Mark, Settings, SingleColumn, clipped, short, texts_of
 from abreast.scorers.folding import folded
 from abreast.scorers.jsontext import ANSWER_KEYS, answers_in, find_object
 from abreast.scorers.marker import marker_ends, spoken_words
 from abreast.scorers.negation import Mention, Phrases
 from abreast.scorers.text import normalised
+from abreast.settings import is_text, is_texts
 
 _MOST_MARKERS = 50
 _LONGEST_SEGMENT = 300
