@@ -153,6 +153,14 @@ class ToolDenied(TrialError):
     blame: Blame = "infrastructure"
 
 
+class Rejected(TrialError):
+    """The provider does not take such a request: an unknown model, a parameter it does not know. Nothing was measured,
+    and the next one fails too: not retried."""
+
+    kind = "rejected"
+    blame: Blame = "infrastructure"
+
+
 class Crashed(TrialError):
     """The target broke. Its own failure."""
 

@@ -18,6 +18,7 @@ from abreast.preflight import (
     schema,
     stopping,
     subscription,
+    targets,
 )
 from abreast.preflight.context import Context
 from abreast.preflight.cost import question
@@ -50,6 +51,7 @@ __all__ = [
 ]
 
 _CHECKS = (
+    targets.check,
     limits.check,
     subscription.check,
     code.check,

@@ -216,12 +216,12 @@ def _duration(
 
 
 def _quotas(of_each: npt.NDArray[np.int64], targets: Sequence[Target], limits: Limits) -> Iterator[QuotaEstimate]:
-    for name in dict.fromkeys(target.name for target in targets):
+    for name, account in {target.name: getattr(target, "account", target.name) for target in targets}.items():
         quota = limits.of(name).quota
         if quota is not None:
             most, window_s = quota_window(quota)
             needed = sum(int(number) for number, target in zip(of_each, targets, strict=True) if target.name == name)
-            yield QuotaEstimate(name, needed, most, window_s, _used(name, window_s))
+            yield QuotaEstimate(name, needed, most, window_s, _used(account, window_s))
 
 
 def _used(account: str, window_s: float) -> int | None:

@@ -11,7 +11,7 @@ from abreast.targets.base import Target, Workers
 
 __all__ = ["NAMES", "Target", "Workers", "build"]
 
-NAMES = ("simulated", "mock", "python:MODULE:FUNCTION")
+NAMES = ("simulated", "mock", "anthropic", "openai", "python:MODULE:FUNCTION")
 
 
 def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
@@ -31,6 +31,14 @@ def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
         from abreast.targets.simulated import Simulated
 
         return Simulated(where, variant.params, seed, shared)
+    if target == "anthropic":
+        from abreast.targets.anthropic import Anthropic
+
+        return Anthropic(where, variant.params, shared)
+    if target == "openai":
+        from abreast.targets.openai import OpenAI
+
+        return OpenAI(where, variant.params, shared)
     for entry in entry_points(group="abreast.targets", name=target):
         built: Target = entry.load()(variant, seed, shared)
         return built

@@ -26,6 +26,13 @@ class Expected(NamedTuple):
     seconds: float | None = None
 
 
+class Problem(NamedTuple):
+    """Why a target could not answer at all, found out before anything is executed, and what to do about it."""
+
+    message: str
+    fix: str = ""
+
+
 class Workers(Protocol):
     """Where blocking code runs: handed to targets by the engine, so that no target owns a thread."""
 
@@ -40,9 +47,11 @@ class Target(Protocol):
     `name` is what limits and displays go by; `simulated` marks every result for good. `sees` is what of a case an
     answer may depend on: answers are reused by it. `transforms` says that making a request runs a user's code.
 
-    A target may have three things more. `expects(trial, request)` returns an `Expected`, which estimates use. By
+    A target may have more. `expects(trial, request)` returns an `Expected`, which estimates use. `problems()` are
+    reasons why it could not answer at all, and `notes()` sentences worth knowing, both asked before a run. By
     `warmup = True` it is asked once before anything is measured. By `subscription = True` more than a few of its trials
-    in flight are warned of.
+    in flight are warned of. `cli_versions` are programs it starts. `account` is whose quota it uses, and `pool` what
+    shares a rate that a provider announces; both are its name if it says nothing.
     """
 
     name: str

@@ -23,7 +23,8 @@ class Renderer:
 
     def __init__(self, where: str, params: Mapping[str, Any]) -> None:
         self.params = params
-        self._template = _compile(where, params.get("prompt"))
+        prompt = params.get("prompt")
+        self._template = None if prompt is None else _compile(where, prompt, "prompt")
         self._transform: Callable[[Any], Any] | None = None
         parts = []
         transform = params.get("transform")
@@ -48,11 +49,26 @@ class Renderer:
     def _prompt(self, case: Case, value: Any) -> str:
         if self._template is None:
             return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        names = dict(value) if isinstance(value, Mapping) else {}
-        try:
-            return self._template.render({**names, "input": value, "tags": case.tags, "id": case.id})
-        except Exception as error:
-            raise Crashed(f"prompt template: {error}") from error
+        return _rendered(self._template, "prompt", case, value)
+
+
+class Template:
+    """A parameter that is a template over the case's input, such as the names of pictures."""
+
+    def __init__(self, where: str, what: str, text: str) -> None:
+        self._what = what
+        self._template = _compile(where, text, what)
+
+    def render(self, case: Case, value: Any) -> str:
+        return _rendered(self._template, self._what, case, value)
+
+
+def _rendered(template: jinja2.Template, what: str, case: Case, value: Any) -> str:
+    names = dict(value) if isinstance(value, Mapping) else {}
+    try:
+        return template.render({**names, "input": value, "tags": case.tags, "id": case.id})
+    except Exception as error:
+        raise Crashed(f"{what} template: {error}") from error
 
 
 @cache
@@ -64,17 +80,15 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def _compile(where: str, template: Any) -> jinja2.Template | None:
-    if template is None:
-        return None
+def _compile(where: str, template: Any, what: str) -> jinja2.Template:
     if not isinstance(template, str):
-        raise BadInput(f"{where}: prompt must be text (a Jinja2 template), got {template!r}")
+        raise BadInput(f"{where}: {what} must be text (a Jinja2 template), got {template!r}")
     import jinja2
 
     try:
         return _environment().from_string(template)
     except jinja2.TemplateSyntaxError as error:
-        raise BadInput(f"{where}: prompt template, line {error.lineno}: {error.message}") from error
+        raise BadInput(f"{where}: {what} template, line {error.lineno}: {error.message}") from error
 
 
 def digest_of_params(params: Any) -> str:

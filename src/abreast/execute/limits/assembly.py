@@ -55,7 +55,7 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings) ->
     def trip(message: str, fix: str) -> None:
         around.stop("breaker", message, fix)
 
-    found.append(Announced([target.name for target in targets], estimates.tokens, around.tell))
+    found.append(Announced([getattr(target, "pool", target.name) for target in targets], estimates.tokens, around.tell))
     found.append(Breaker(most, [target.name for target in targets], trip))
     if any(target.place != "loop" for target in targets):
         found.append(_resources(limits, targets, around))
@@ -116,7 +116,8 @@ def _quota(own: TargetLimits, target: Target, variants: frozenset[int], around: 
     if own.quota is None:
         return []
     most, window = quota_window(own.quota)
-    return [Quota(most, window, target.name, variants, around.ledger(), around.waits_for_quota, around.tell)]
+    account = getattr(target, "account", target.name)
+    return [Quota(most, window, account, variants, around.ledger(), around.waits_for_quota, around.tell)]
 
 
 def _budgets(own: TargetLimits, variants: frozenset[int], estimates: Estimates, before: Sequence[Spent]) -> list[Limit]:

@@ -1,0 +1,368 @@
+"""What the targets of model APIs share: one session, one way to send, one reading of errors."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import mimetypes
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from abreast import errors
+from abreast.digest import compose
+from abreast.errors import BadInput, TrialError
+from abreast.headers import rate_limits
+from abreast.model import Answer, CostBasis, Request, Trial, Usage
+from abreast.settings import Settings, is_flag, is_number, is_text, is_texts
+from abreast.targets.base import Place, Problem, Sees, Workers
+from abreast.targets.keys import Key, command_of
+from abreast.targets.prices import Prices, as_of
+from abreast.targets.request import Renderer, Template, digest_of_params
+
+if TYPE_CHECKING:
+    import aiohttp
+
+LONGEST_MESSAGE = 500  # characters of an error's body that are told
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_SECRET_HEADERS = ("authorization", "x-api-key", "api-key", "cookie", "proxy-authorization")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a response says, whatever API it came from."""
+
+    text: str
+    usage: Usage
+    model: str | None
+    finish_reason: str | None
+    refusal: str | None = None  # why the model declined, if it did
+    cost_usd: float | None = None  # if the provider says it
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture to send: an address, or its bytes as base64."""
+
+    url: str | None
+    media: str = ""
+    content: str = ""
+
+
+class ApiTarget(ABC):
+    """A model behind HTTP. A family says how a request and a response look; everything else is here."""
+
+    name: str
+    variables: tuple[str, ...]  # of the environment, that may hold the key
+    address: str  # where the API is, if nothing else is said
+    address_variable: str
+    sees: Sees = "input"
+    place: Place = "loop"
+
+    def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
+        settings = Settings(where, params)
+        settings.what = "parameter"
+        self._where, self._base = where, Path(shared.get("base", "."))
+        self.model: str = settings.take("model", None, is_text, "the name of a model, as text")
+        if self.model is None:
+            raise BadInput(f"{where}: no model", f"write model: with a name that {self.name} knows")
+        given = settings.take("base_url", None, _is_address, "an address such as http://127.0.0.1:8000/v1")
+        self.base_url = str(given or os.environ.get(self.address_variable) or self.address).rstrip("/")
+        self._system = settings.take("system", None, is_text, "text")
+        self._temperature = settings.take("temperature", None, _is_temperature, "a number from 0 to 2")
+        self._max_tokens = settings.take("max_tokens", None, _is_count, "a whole number of at least 1")
+        self._json = settings.take("json", None, _is_format, "true, or a JSON Schema as a mapping")
+        self._extra: Mapping[str, Any] = settings.take("extra", {}, _is_mapping, "a mapping of further fields")
+        images = settings.take("images", [], is_texts, "a list of templates such as ['{{ picture }}']")
+        self._images = [Template(where, "images", text) for text in images]
+        self._key = self._take_key(settings)
+        self._headers = {**self._take_headers(settings), "content-type": "application/json"}
+        self._take_own(settings)
+        self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
+        settings.known += ["prompt", "transform"]
+        settings.done()
+        self.transforms = self._renderer.transforms
+        self._params = params
+        self._prices = Prices(shared.get("prices"))
+        self._price = self._prices.of(self.model)
+        self._shared = shared
+        self.simulated = is_fake(self.base_url)
+        self.version = compose(
+            self.name, self.base_url, digest_of_params(params), self._renderer.version, str(self.revision)
+        )
+        self.account = f"{self.name}:{self._key.fingerprint()}"  # whose quota it uses
+        self.pool = f"{self.base_url}:{self.model}"  # what shares a rate that the provider announces
+
+    revision = 1  # of what is sent: an answer to another request is another answer
+
+    # -- of a family -----------------------------------------------------------------------------------------------
+
+    def _take_own(self, settings: Settings) -> None:  # noqa: B027 - a family may have none
+        """Parameters that only this family has."""
+
+    @property
+    @abstractmethod
+    def _url(self) -> str:
+        """Where requests go."""
+
+    @abstractmethod
+    def _key_headers(self, key: str) -> dict[str, str]: ...
+
+    @abstractmethod
+    def _body(self, prompt: str, pictures: list[Picture]) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _said(self, body: Mapping[str, Any]) -> Said: ...
+
+    # -- what a target is ------------------------------------------------------------------------------------------
+
+    def request(self, trial: Trial) -> Request:
+        return self._renderer.request(trial)
+
+    def problems(self) -> list[Problem]:
+        missing = self._key.missing()
+        return [Problem(f"{self.name}: {missing}", self._key.fix)] if missing else []
+
+    def notes(self) -> list[str]:
+        if self._price is not None or self.simulated:
+            return []
+        return [f'no price is known for "{self.model}" (table of {as_of()}): its cost will be unknown without prices:']
+
+    async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
+        key = self._key.value() if self._key.known else await workers.in_thread(self._key.value)
+        pictures: list[Picture] = []
+        if self._images:
+            pictures = await workers.in_thread(self._pictures, trial, request)
+        content = json.dumps(self._body(request.prompt, pictures), ensure_ascii=False).encode("utf-8", "replace")
+        headers = {**self._headers, **self._key_headers(key)} if key else self._headers
+        status, received, raw = await self._send(content, headers)
+        text = self._key.hidden(raw.decode("utf-8", "replace"))
+        if status >= 400:
+            raise await self._refusal(status, received, text, workers)
+        return self._answer(text, received)
+
+    async def close(self) -> None:
+        session = self._shared.pop("http", None)
+        if session is not None:
+            await session.close()
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    async def _send(self, content: bytes, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str], bytes]:
+        session = self._shared.get("http")
+        if session is None:
+            session = self._shared["http"] = _session()
+        try:
+            async with session.post(self._url, data=content, headers=headers, allow_redirects=False) as response:
+                return response.status, response.headers, await response.read()
+        except OSError as error:  # what aiohttp raises for connections is one, too
+            raise errors.Transient(f"{self.name}: {_told(error)}", fix=self._look) from error
+        except Exception as error:
+            if not type(error).__module__.startswith("aiohttp"):
+                raise
+            raise errors.Transient(f"{self.name}: {_told(error)}", fix=self._look) from error
+
+    @property
+    def _look(self) -> str:
+        return f"is {self.base_url} the right address, and is it there?"
+
+    def _answer(self, text: str, received: Mapping[str, str]) -> Answer:
+        try:
+            body = json.loads(text)
+            said = self._said(body)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            told = f"{self.name}: an answer that cannot be read ({type(error).__name__}: {error}): {text[:200]}"
+            raise errors.Transient(told, fix=self._look) from error
+        cost, basis = self._cost(said)
+        answer = Answer(
+            said.text,
+            data={"finish_reason": said.finish_reason, "request_id": _request_id(received, body)},
+            usage=said.usage,
+            cost_usd=cost,
+            cost_basis=basis,
+            model=said.model or self.model,
+            raw_response=text,
+            rate=rate_limits(received),
+        )
+        if said.refusal is not None:
+            raise errors.Refused(said.refusal or "the model declined to answer", answer=answer)
+        if not said.text.strip():
+            raise errors.NoAnswer(f"an empty answer (finish reason {said.finish_reason})", answer=answer)
+        return answer
+
+    def _cost(self, said: Said) -> tuple[float | None, CostBasis]:
+        if said.cost_usd is not None:
+            return said.cost_usd, "reported"
+        price = self._price if said.model in (None, self.model) else self._prices.of(said.model, self.model)
+        cost = None if price is None else price.of(said.usage)
+        return cost, "unknown" if cost is None else "estimated"
+
+    # -- errors ----------------------------------------------------------------------------------------------------
+
+    async def _refusal(self, status: int, received: Mapping[str, str], text: str, workers: Workers) -> TrialError:
+        kind, message = _error_of(text)
+        told = f"{self.name}: {status} {message}"[:LONGEST_MESSAGE]
+        if status in (401, 403) and self._key.command and await workers.in_thread(self._key.renew):
+            return errors.Transient(f"{told} (with a key that is renewed now)")
+        return refusal(status, kind, message, told, received, self._key.fix)
+
+    # -- parameters ------------------------------------------------------------------------------------------------
+
+    def _take_key(self, settings: Settings) -> Key:
+        name = settings.take("key_env", None, is_text, "the name of an environment variable")
+        command = settings.take("key_command", None, _is_command, "a command, as text or a list of words")
+        local = urlsplit(self.base_url).hostname in LOOPBACK
+        variables = (name,) if name else self.variables
+        return Key(variables, command_of(command) if command else (), optional=local and not name)
+
+    def _take_headers(self, settings: Settings) -> dict[str, str]:
+        given = settings.take("headers", {}, _is_headers, "a mapping of texts")
+        for name in given:
+            if name.lower() in _SECRET_HEADERS:
+                raise BadInput(
+                    f"{settings.where}: headers: {name} would store a secret",
+                    "set the key in the environment and name it: key_env: MY_KEY",
+                )
+        return {str(name).lower(): value for name, value in given.items()}
+
+    def _pictures(self, trial: Trial, request: Request) -> list[Picture]:
+        return [self._picture(template.render(trial.case, request.input)) for template in self._images]
+
+    def _picture(self, place: str) -> Picture:
+        if place.startswith(("https://", "http://")):
+            return Picture(place)
+        if place.startswith("data:"):
+            media, _, content = place[5:].partition(";base64,")
+            return Picture(None, media, content)
+        path = self._base / place
+        media = mimetypes.guess_type(path.name)[0] or ""
+        if media not in PICTURES:
+            raise errors.Crashed(f"images: {place} is no picture that can be sent ({', '.join(PICTURES)})")
+        try:
+            return Picture(None, media, base64.b64encode(path.read_bytes()).decode())
+        except OSError as error:
+            raise errors.Crashed(f"images: {place} cannot be read ({error.strerror})") from None
+
+
+def refusal(status: int, kind: str, message: str, told: str, received: Mapping[str, str], fix: str = "") -> TrialError:
+    """The error behind a status and what the body says, the same for every provider."""
+    said = f"{kind} {message}".lower()
+    if status == 413 or any(words in said for words in _TOO_LONG):
+        return errors.TooLong(told)
+    if "content_filter" in said or "content management policy" in said:
+        return errors.Refused(told)
+    if "insufficient_quota" in said or "credit balance" in said or status == 402:
+        return errors.Unauthenticated(told, fix="there is no credit left: add some, or use another key")
+    if status in (429, 529):
+        return errors.RateLimited(told, headers=received)
+    if status >= 500 or status in (408, 409, 425):
+        return errors.Transient(told, headers=received)
+    if status in (401, 403):
+        return errors.Unauthenticated(told, fix=fix)
+    return errors.Rejected(told, fix="mend the variant: the provider does not take such a request")
+
+
+_TOO_LONG = (
+    "prompt is too long",
+    "context_length_exceeded",
+    "maximum context length",
+    "request_too_large",
+    "string_above_max_length",
+    "exceeds the context window",
+)
+
+
+def _error_of(text: str) -> tuple[str, str]:
+    """Kind and message of an error's body, which may be anything.
+
+    >>> _error_of('{"error": {"type": "overloaded_error", "message": "Overloaded"}}')
+    ('overloaded_error', 'Overloaded')
+    >>> _error_of("<html>Bad gateway</html>")
+    ('', '<html>Bad gateway</html>')
+    """
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return "", " ".join(text.split())[:LONGEST_MESSAGE] or "without a word"
+    error = body.get("error", body) if isinstance(body, Mapping) else body
+    if not isinstance(error, Mapping):
+        return "", str(error)[:LONGEST_MESSAGE]
+    kinds = [str(error[name]) for name in ("type", "code") if error.get(name)]
+    return " ".join(kinds), " ".join(str(error.get("message") or kinds or "without a word").split())
+
+
+def _request_id(received: Mapping[str, str], body: Mapping[str, Any]) -> str | None:
+    return received.get("request-id") or received.get("x-request-id") or body.get("id")
+
+
+def _session() -> aiohttp.ClientSession:
+    import aiohttp  # late: a third of a second that experiments without an API do not pay
+
+    from abreast import __version__
+
+    proxied = any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"))
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),  # how many at once is the scheduler's to say
+        timeout=aiohttp.ClientTimeout(total=None, connect=60),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"user-agent": f"abreast/{__version__}"},
+        trust_env=proxied,
+    )
+
+
+def is_fake(address: str) -> bool:
+    """Whether the project's own fake provider answers there. Only this machine is asked."""
+    parts = urlsplit(address)
+    if parts.hostname not in LOOPBACK or parts.scheme != "http":
+        return False
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=2.0)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().getheader("x-abreast-fake") is not None
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def whole(value: Any) -> int | None:
+    """A count as a provider says it; None if it says something else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _is_address(value: Any) -> bool:
+    return isinstance(value, str) and urlsplit(value).scheme in ("http", "https") and bool(urlsplit(value).hostname)
+
+
+def _is_temperature(value: Any) -> bool:
+    return is_number(value) and 0 <= value <= 2
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_format(value: Any) -> bool:
+    return is_flag(value) or _is_mapping(value)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_command(value: Any) -> bool:
+    return is_text(value) or is_texts(value)
+
+
+def _is_headers(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
