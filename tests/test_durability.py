@@ -26,7 +26,7 @@ import psutil
 import pytest
 
 from abreast.errors import StoreError
-from abreast.execute import orphans
+from abreast.targets import orphans
 from abreast.store import Lease, NewRun, Writer, open_store
 from conftest import ABREAST, Done, Folder
 

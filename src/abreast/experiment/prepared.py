@@ -11,7 +11,7 @@ from typing import Any
 from abreast.analyse import analyse
 from abreast.analyse.sequential import UntilDecided
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
-from abreast.execute import Execution, Listeners, orphans
+from abreast.execute import Execution, Listeners
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
 from abreast.experiment.deciding import until_decided
@@ -43,7 +43,7 @@ from abreast.store.metrics import NUMBERS
 from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.schema import Column
 from abreast.store.writer import add_columns
-from abreast.targets import Target
+from abreast.targets import Target, orphans
 
 
 class Prepared:
