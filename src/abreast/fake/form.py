@@ -35,8 +35,7 @@ def name(prefix: str) -> str:
     return f"{prefix}{_prefix}{next(_number):012x}"
 
 
-def dumps(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def event(kind: str, value: Mapping[str, Any]) -> bytes:

@@ -149,12 +149,15 @@ class FakeProvider:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         raw = await request.content.read()
-        headers = {key.lower(): value for key, value in request.headers.items()}
-        key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
+        given = request.headers
+        key = given.get("x-api-key") or given.get("authorization", "").removeprefix("Bearer ")
         body = _parsed(raw)
-        shown = {each: HIDDEN if each in _SECRETS else value for each, value in headers.items()}
+        headers = {each.lower(): value for each, value in given.items()}
+        for secret in _SECRETS:
+            if secret in headers:
+                headers[secret] = HIDDEN
         path = request.path.rstrip("/")
-        self._seen.append(Seen(request.method, path, shown, body, time.time()))
+        self._seen.append(Seen(request.method, path, headers, body, time.time()))
         form = self._form(path) if request.method == "POST" else None
         manner = form.manner if form else _manner(path, headers)
         if request.method == "HEAD" or (request.method == "GET" and not path):
@@ -201,7 +204,7 @@ class FakeProvider:
         asked = form.read(body)
         left = None if self._window is None else self._window.take(asked.tokens)
         if left is not None:
-            return self._error(form.manner, 429, retry_after=left)
+            return self._error(form.manner, 429, retry_after=math.ceil(left))
         if self._capacity is not None and self._busy >= self._capacity:
             return self._error(form.manner, 429, retry_after=self._retry_after)
         self._busy += 1
@@ -262,7 +265,7 @@ class FakeProvider:
     ) -> web.Response:
         headers = self._headers(manner)
         if retry_after is not None:
-            headers["retry-after"] = f"{retry_after:g}" if retry_after < 1 else str(math.ceil(retry_after))
+            headers["retry-after"] = str(int(retry_after) if retry_after == int(retry_after) else retry_after)
         if manner == "anthropic":
             return _json(status, anthropic.error(status, message, headers["request-id"]), manner, headers)
         return _json(status, openai.error(status, message, code), manner, headers)
