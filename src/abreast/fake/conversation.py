@@ -10,9 +10,11 @@ from typing import Any
 # Agent CLIs put notes of their own among the messages of the user; nobody wrote those.
 _NOTES = ("system-reminder", "environment_context", "user_instructions", "turn_aborted", "local-command-caveat")
 _NOTE = re.compile(rf"<({'|'.join(_NOTES)})>.*?</\1>", re.S)
+# What they say on their own after an answer that is empty, refused or cut.
 _URGES = (
     "[Your previous response had no visible output",
     "Your response above was stopped by",
+    "Output token limit hit. Resume directly",
     "[Request interrupted by",
 )
 _TEXTS = ("text", "input_text", "output_text")
