@@ -6,9 +6,9 @@ MCP_GARBAGE=text    prints this line on stdout first
 MCP_ENDLESS=1       prints garbage on stdout for ever; with `line`, without any line break
 MCP_EXIT=1          ends with exit code 5 after it answered initialize
 MCP_PAGES=1         lists its tools in two pages; with `endless`, in pages without an end
-MCP_ASK=1           asks the client for ping and roots/list before it lists its tools, and names the root in a description
+MCP_ASK=1           asks the client for ping and roots/list before it lists tools, and describes one by the root
 MCP_EMPTY=1         offers no tools; with `undeclared`, does not declare them either
-MCP_CHILD=FILE      starts a process that ignores the end of everything, and writes its id to this file; with MCP_DETACH=1
+MCP_CHILD=FILE      starts a process that ends for nobody, and writes its id to this file; with MCP_DETACH=1
                     in a session of its own
 MCP_DEAF=1          does not end when its input ends
 MCP_SAY=NAME        prints the value of this environment variable on stderr, and then ends with exit code 4

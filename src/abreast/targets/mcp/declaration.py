@@ -19,6 +19,7 @@ LARGEST_FILE = 5_000_000  # bytes
 _KINDS: dict[str, Kind] = {"stdio": "stdio", "http": "http", "streamable-http": "http", "sse": "sse"}
 _OF_COMMAND = ("type", "command", "args", "env", "cwd")
 _OF_ADDRESS = ("type", "url", "headers")
+_KEYS = {*_OF_COMMAND, *_OF_ADDRESS}
 _EXAMPLE = "NAME: {command: PROGRAM, args: [...]} or NAME: {type: http, url: https://...}"
 
 
@@ -100,16 +101,15 @@ def _of_mapping(place: str, setting: Mapping[Any, Any], base: Path) -> Iterator[
 
 
 def _server(place: str, name: str, declared: Mapping[Any, Any], base: Path) -> Server:
-    kind = _kind(place, declared)
-    known = _OF_COMMAND if kind == "stdio" else _OF_ADDRESS
     for key in declared:
-        if key in known:
-            continue
-        if key in (*_OF_COMMAND, *_OF_ADDRESS):
+        if key not in _KEYS:
+            near = suggestion(key, _KEYS) if isinstance(key, str) else ""
+            raise BadInput(f"{place}: unknown key {_shown(key)}{near}", "correct or remove it")
+    kind = _kind(place, declared)
+    for key in declared:
+        if key not in (_OF_COMMAND if kind == "stdio" else _OF_ADDRESS):
             whose = "a server with a url" if kind == "stdio" else "a server that is started by a command"
             raise BadInput(f'{place}: "{key}" is for {whose}', "remove it, or declare two servers")
-        near = suggestion(key, known) if isinstance(key, str) else ""
-        raise BadInput(f"{place}: unknown key {_shown(key)}{near}", "correct or remove it")
     if kind != "stdio":
         headers = _texts(f"{place}.headers", declared.get("headers"), "[!#$%&'*+.^_`|~0-9A-Za-z-]+")
         return Server(name, url=_address(place, declared.get("url")), kind=kind, headers=headers, base=str(base))

@@ -25,6 +25,7 @@ MOST_OUTPUT = 64_000_000
 MOST_NOISE = 1_000_000  # that is no message
 KEPT_OF_STDERR = 8_000
 _CHUNK = 65_536
+_MOMENT_S = 0.1
 
 
 @contextlib.asynccontextmanager
@@ -77,15 +78,22 @@ async def _end(process: asyncio.subprocess.Process, mark: str, patience: float, 
     try:
         if process.stdin is not None:
             process.stdin.close()
-        if patience:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), patience)
+        await _exit(process, patience)
     finally:
         _kill(process.pid, mark)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
             await channel.drain()
             await process.wait()
+
+
+async def _exit(process: asyncio.subprocess.Process, patience: float) -> None:
+    """Wait until the process has ended; `wait` alone also waits for children of it that hold its pipes."""
+    for _ in range(round(patience / _MOMENT_S)):
+        if process.returncode is not None:
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _MOMENT_S)
 
 
 def _kill(group: int, mark: str) -> None:
@@ -156,8 +164,7 @@ class StdioChannel:
         return Trouble(f"no answer to {asked} within {seconds:g} s{said}", "try the command in a terminal")
 
     async def _read(self) -> None:
-        assert self._process.stdout is not None
-        chunk = await self._process.stdout.read(_CHUNK)
+        chunk = await self._chunk()
         if not chunk:
             raise await self._ended()
         self._taken += len(chunk)
@@ -171,6 +178,17 @@ class StdioChannel:
             raise self._no_server()
         if self._noise > MOST_NOISE or self._taken > MOST_OUTPUT:
             raise self._no_server()
+
+    async def _chunk(self) -> bytes:
+        """Nothing if its output has ended, or if it has and a child of it holds the pipe."""
+        assert self._process.stdout is not None
+        while True:
+            over = self._process.returncode is not None
+            try:
+                return await asyncio.wait_for(self._process.stdout.read(_CHUNK), _MOMENT_S)
+            except TimeoutError:
+                if over:
+                    return b""
 
     def _take(self, content: bytes) -> None:
         messages = messages_in(content) if content.strip() else []
@@ -194,8 +212,7 @@ class StdioChannel:
             self._take(bytes(self._buffer))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._listening), PATIENCE_S / 2)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), PATIENCE_S)
+        await _exit(self._process, PATIENCE_S)
         code = self._process.returncode
         told = self._last_words()
         if code == 0 and self._first and not self._heard:
