@@ -48,11 +48,16 @@ class Renderer:
     def _prompt(self, case: Case, value: Any) -> str:
         if self._template is None:
             return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        names = dict(value) if isinstance(value, Mapping) else {}
         try:
-            return self._template.render({**names, "input": value, "tags": case.tags, "id": case.id})
+            return self._template.render(names_of(case, value))
         except Exception as error:
             raise Crashed(f"prompt template: {error}") from error
+
+
+def names_of(case: Case, value: Any) -> dict[str, Any]:
+    """What a template sees of a case: the keys of its input, and `input`, `tags` and `id`."""
+    names = dict(value) if isinstance(value, Mapping) else {}
+    return {**names, "input": value, "tags": case.tags, "id": case.id}
 
 
 @cache
@@ -69,12 +74,17 @@ def _compile(where: str, template: Any) -> jinja2.Template | None:
         return None
     if not isinstance(template, str):
         raise BadInput(f"{where}: prompt must be text (a Jinja2 template), got {template!r}")
+    return compile_template(f"{where}: prompt", template)
+
+
+def compile_template(where: str, text: str) -> jinja2.Template:
+    """A template in which nothing can be called that changes anything, and names that are missing are errors."""
     import jinja2
 
     try:
-        return _environment().from_string(template)
+        return _environment().from_string(text)
     except jinja2.TemplateSyntaxError as error:
-        raise BadInput(f"{where}: prompt template, line {error.lineno}: {error.message}") from error
+        raise BadInput(f"{where} template, line {error.lineno}: {error.message}") from error
 
 
 def digest_of_params(params: Any) -> str:
