@@ -22,7 +22,7 @@ from abreast.settings import Settings
 from abreast.targets import process
 from abreast.targets.base import Place, Problem, Sees, Workers
 from abreast.targets.mcp.references import Variables, is_secret
-from abreast.targets.request import Renderer
+from abreast.targets.request import Renderer, seen_by
 from abreast.targets.workspace import Workspace, Workspaces
 from abreast.targets.workspace.place import new_folder
 from abreast.targets.workspace.removal import remove_tree
@@ -44,7 +44,6 @@ class Agent(ABC):
     """A program that works on its own. A family says how it is called and how its output is read."""
 
     simulated = False
-    sees: Sees = "input"
     place: Place = "process"
     name: str
 
@@ -59,6 +58,9 @@ class Agent(ABC):
         settings.known += ["workspace", "prompt", "transform"]
         self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
         self.transforms = self._renderer.transforms
+        place = params.get("workspace")
+        commit = place.get("commit") if isinstance(place, Mapping) else None
+        self.sees: Sees = "case" if seen_by(commit) == "case" else self._renderer.sees
         self._take(settings)
         settings.done()
 
@@ -124,7 +126,7 @@ class Agent(ABC):
             diff = attempt.workspace.diff()
             if diff.text:
                 artifacts["diff"] = diff.text
-            data |= {"files_changed": diff.files, "lines_added": diff.added, "lines_deleted": diff.deleted}
+            data |= {"files_changed": len(diff.files), "lines_added": diff.added, "lines_deleted": diff.deleted}
         if self._keeps:
             data["workspace"] = str(attempt.workspace.path)
         return replace(answer, artifacts=artifacts, data=data)
@@ -137,8 +139,8 @@ class Agent(ABC):
     def environment(self) -> dict[str, str]:
         """What the program finds: this process's, without what tells of an agent around it, and the variant's own."""
         found = {name: value for name, value in os.environ.items() if name not in NESTED}
-        variables = Variables()
-        return found | {name: variables.fill(value) for name, value in self._environment.items()}
+        variables, place = Variables(os.environ), f"{self._where}: env"
+        return found | {name: variables.fill(place, value) for name, value in self._environment.items()}
 
 
 def _declared(settings: Settings) -> dict[str, str]:

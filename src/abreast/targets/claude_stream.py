@@ -20,7 +20,9 @@ from abreast.targets.http import whole
 
 LOGIN = "run `claude` once and log in, or: export ANTHROPIC_API_KEY=..."
 SLOWER = "reduce --parallel, or wait until the limit is reset, and resume"
-_NOT_LOGGED_IN = re.compile(r"not logged in|invalid api key|please run /login|authentication|oauth token", re.IGNORECASE)
+_NOT_LOGGED_IN = re.compile(
+    r"not logged in|invalid api key|please run /login|authentication|oauth token", re.IGNORECASE
+)
 _LIMIT = re.compile(r"(usage|session|weekly|5-hour|hit your) limit", re.IGNORECASE)
 _PASSING = re.compile(r"timed out|connection|overloaded|fetch failed|socket|network", re.IGNORECASE)
 _STARTED = ("connected", "pending")  # of MCP servers; pending ones are told of again when they are used
@@ -137,7 +139,9 @@ class Stream:
         if isinstance(denied, list) and denied:
             names = sorted({str(one.get("tool_name")) for one in denied if isinstance(one, Mapping)})
             told = f"denied: {', '.join(names)}"
-            return errors.ToolDenied(told, fix=f"allow it: allowed_tools: [{', '.join(names)}], or take it away by tools:")
+            return errors.ToolDenied(
+                told, fix=f"allow it: allowed_tools: [{', '.join(names)}], or take it away by tools:"
+            )
         if end.get("subtype") == "error_max_turns":
             return errors.NoAnswer(f"no answer within {end.get('num_turns')} turns")
         if end.get("stop_reason") == "refusal":
@@ -145,7 +149,9 @@ class Stream:
         if end.get("is_error"):
             return _api_trouble(end, self.text)
         if not end.get("num_turns", 1) and not end.get("duration_api_ms"):
-            return errors.Rejected("the CLI took the prompt for one of its commands", fix="begin it with another sign than /")
+            return errors.Rejected(
+                "the CLI took the prompt for one of its commands", fix="begin it with another sign than /"
+            )
         return None if self.text.strip() else errors.NoAnswer("an empty answer")
 
 

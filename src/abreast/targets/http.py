@@ -23,7 +23,7 @@ from abreast.settings import Settings, is_flag, is_number, is_text, is_texts
 from abreast.targets.base import Place, Problem, Sees, Workers
 from abreast.targets.keys import Key, command_of
 from abreast.targets.prices import Prices, as_of
-from abreast.targets.request import Renderer, Template, digest_of_params
+from abreast.targets.request import Renderer, Template, digest_of_params, seen_by
 
 if TYPE_CHECKING:
     import aiohttp
@@ -62,7 +62,6 @@ class ApiTarget(ABC):
     variables: tuple[str, ...]  # of the environment, that may hold the key
     address: str  # where the API is, if nothing else is said
     address_variable: str
-    sees: Sees = "input"
     place: Place = "loop"
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
@@ -88,6 +87,7 @@ class ApiTarget(ABC):
         settings.known += ["prompt", "transform"]
         settings.done()
         self.transforms = self._renderer.transforms
+        self.sees: Sees = "case" if seen_by(*images) == "case" else self._renderer.sees
         self._params = params
         self._prices = Prices(shared.get("prices"))
         self._price = self._prices.of(self.model)

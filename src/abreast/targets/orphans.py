@@ -45,7 +45,11 @@ def find(marks: Iterable[str], variable: str = MARK) -> list[psutil.Process]:
     wanted, found = set(marks), []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process.pid != os.getpid() and process.environ().get(variable) in wanted and not _ends_by_itself(process):
+            if (
+                process.pid != os.getpid()
+                and process.environ().get(variable) in wanted
+                and not _ends_by_itself(process)
+            ):
                 found.append(process)
     return found
 

@@ -197,7 +197,7 @@ async def _ended(pid: int, workers: Workers) -> tuple[int, Any]:
     finally:
         loop.remove_reader(watched)
         os.close(watched)
-    _, status, usage = os.wait4(pid, 0)
+    _, status, usage = os.wait4(pid, 0)  # noqa: ASYNC222 - it has ended
     return status, usage
 
 
