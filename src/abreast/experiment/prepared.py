@@ -44,6 +44,7 @@ from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.schema import Column
 from abreast.store.writer import add_columns
 from abreast.targets import Target, orphans
+from abreast.targets.workspace.place import remove_abandoned
 
 
 class Prepared:
@@ -201,7 +202,9 @@ class Prepared:
 
     def _enter(self) -> Lease:
         if self.exists:
-            orphans.reap(self.store.abandoned())
+            abandoned = self.store.abandoned()
+            orphans.reap(abandoned)
+            remove_abandoned(abandoned)
         if self.continues:
             held = self.store.claim(self.continues)
             spec = stored_spec(self.spec, self.base, self.origin, self.options)

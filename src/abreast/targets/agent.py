@@ -97,8 +97,7 @@ class Agent(ABC):
         one = Attempt(trial, request, workspace, scratch)
         failed = True
         try:
-            answer = await self._work(one, workers)
-            answer = await workers.in_thread(self._with_change, one, answer)
+            answer: Answer = await workers.in_thread(self._with_change, one, await self._work(one, workers))
             failed = False
             return answer
         except TrialError as error:

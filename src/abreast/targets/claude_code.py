@@ -39,7 +39,7 @@ REVISION = 1
 
 
 class ClaudeCode(Agent):
-    """A single turn without tools, or an agent with those it is given; with the MCP servers of the spec and no other."""
+    """A single turn without tools, or an agent with those it is given; with the spec's MCP servers and no other."""
 
     name = "claude-code"
     warmup = True
