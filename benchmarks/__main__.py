@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import limits, reports, runner, tracker
+from benchmarks import api, limits, reports, runner, tracker
 
-GROUPS = {"runner": runner.ALL, "limits": limits.ALL, "reports": reports.ALL, "tracker": tracker.ALL}
+GROUPS = {"runner": runner.ALL, "api": api.ALL, "limits": limits.ALL, "reports": reports.ALL, "tracker": tracker.ALL}
 
 
 def main(chosen: list[str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
@@ -70,10 +69,14 @@ def _filled(text: str) -> str:
 
 def _program(word: str, cwd: Path, server: Server) -> Path | None:
     try:
-        found = str(cwd / word) if os.sep in word else shutil.which(word, path=server.env.get("PATH"))
+        found = str(cwd / word) if os.sep in word else shutil.which(word, path=_path(server))
         return Path(found) if found and Path(found).is_file() else None
     except (OSError, ValueError):
         return None
+
+
+def _path(server: Server) -> str | None:
+    return _filled(server.env["PATH"]) if "PATH" in server.env else None
 
 
 def _executable(program: Path) -> Iterator[str]:
@@ -109,15 +112,10 @@ def _is(kind: Callable[[Path], bool], path: Path) -> bool:
 
 def _of_file(file: Path) -> str:
     try:
-        found = file.stat()
-        return _hash(file, found.st_size, found.st_mtime_ns)
+        size = file.stat().st_size
+        if size > LARGEST:
+            return f"{size} bytes"
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=12)).hexdigest()
     except OSError:
         return "unreadable"
-
-
-@functools.lru_cache(maxsize=1024)
-def _hash(file: Path, size: int, changed: int) -> str:
-    if size > LARGEST:
-        return f"{size} bytes"
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=12)).hexdigest()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
@@ -33,7 +34,7 @@ async def connected(server: Server, ready: Expanded) -> AsyncIterator[HttpChanne
         raise Trouble(f"{server.url} is no address", "set it to one that begins with http:// or https://")
     waits = aiohttp.ClientTimeout(total=None)  # whoever looks has a time limit of its own
     try:
-        session = aiohttp.ClientSession(headers=ready.headers, timeout=waits, trust_env=True)
+        session = aiohttp.ClientSession(headers=ready.headers, timeout=waits)
     except (ValueError, TypeError) as error:
         raise Trouble(f"its headers cannot be sent: {error}", "correct them") from error
     channel = (SseChannel if server.kind == "sse" else HttpChannel)(server, ready, session)
@@ -41,6 +42,15 @@ async def connected(server: Server, ready: Expanded) -> AsyncIterator[HttpChanne
         yield channel
     finally:
         await channel.close()
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names; `trust_env` of aiohttp would send passwords of ~/.netrc too."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host in ("localhost", "::1") or host.startswith("127.") or urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
 
 
 class HttpChannel:
@@ -103,7 +113,7 @@ class HttpChannel:
         own |= {"MCP-Protocol-Version": self.protocol} if self.protocol else {}
         try:
             return await self._session.request(
-                method, url, headers={**(headers or {}), **own}, allow_redirects=False, **more
+                method, url, headers={**(headers or {}), **own}, allow_redirects=False, proxy=proxy_for(url), **more
             )
         except aiohttp.ClientConnectorDNSError:
             raise Trouble(f"there is no host {urlsplit(url).hostname}", "correct its url") from None

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import ast
-import functools
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -32,7 +33,7 @@ class Imports:
 
     def __init__(self, roots: Iterable[Path], sites: Sequence[Path]) -> None:
         self._roots = list(dict.fromkeys([*roots, *(root for site in sites for root in linked(site))]))
-        self._sites = sites
+        self._installed = [records(site) for site in sites]
         self._found: dict[str, str] = {}
         self._pending: list[str] = []
 
@@ -57,7 +58,7 @@ class Imports:
             if file is not None:
                 self._take(name, file, name if file.name == "__init__.py" else name.rpartition(".")[0])
             elif "." not in name:
-                self._found[name] = next(filter(None, (installed(site, name) for site in self._sites)), "")
+                self._found[name] = installed(self._installed, name)
         yield from (f"{name} {content}" for name, content in sorted(self._found.items()) if content)
 
     def _file(self, name: str) -> Path | None:
@@ -125,30 +126,24 @@ def _mapping(text: str) -> list[str]:
     return []
 
 
-def installed(site: Path, name: str) -> str:
-    """The name and version of the package that brings a module; of one installed from a folder also its files."""
-    record = _record(site, name)
-    if record is None:
-        return ""
-    found = importlib.metadata.PathDistribution(record.parent)
-    told = f"{found.name} {found.version}"
-    if found.read_text("direct_url.json") is None:
-        return told
-    return f"{told} {hashlib.blake2b(record.read_bytes(), digest_size=16).hexdigest()}"
+Records = list[tuple[Path, bytes]]
+"""The list of files of every package that is installed in a place."""
 
 
-def _record(site: Path, name: str) -> Path | None:
-    folder, file = f"\n{name}/".encode(), f"\n{name}.".encode()
-    records = _records(site, site.stat().st_mtime_ns)
-    return next((record for record, content in records if folder in content or file in content), None)
-
-
-@functools.lru_cache(maxsize=8)
-def _records(site: Path, changed: int) -> list[tuple[Path, bytes]]:
+def records(site: Path) -> Records:
     found = []
     for record in sorted(site.glob("*.dist-info/RECORD")):
-        try:
+        with contextlib.suppress(OSError):
             found.append((record, b"\n" + record.read_bytes()))
-        except OSError:
-            continue
     return found
+
+
+def installed(places: Iterable[Records], name: str) -> str:
+    """The name and version of the package that brings a module; of one installed from a folder also its files."""
+    folder, file = f"\n{name}/".encode(), f"\n{name}.".encode()
+    for record, content in itertools.chain.from_iterable(places):
+        if folder in content or file in content:
+            found = importlib.metadata.PathDistribution(record.parent)
+            own = hashlib.blake2b(content, digest_size=16).hexdigest() if found.read_text("direct_url.json") else ""
+            return f"{found.name} {found.version} {own}"
+    return ""
