@@ -176,12 +176,8 @@ def everything_written(path: Path) -> bytes:
 
 
 def test_a_key_stands_nowhere_even_if_the_provider_repeats_it(folder: Folder, provider: FakeProvider) -> None:
-    prompts = [f'[[fake: say="your key is {KEY}"]] Hello', f"[[fake: status=400]] {KEY[:5]}"]
-    spec = {"cases": [{"id": "a", "input": "[[fake: say='x']] say it", "expected": "4"}]}
     with FakeProvider.in_thread(answers={"say it": f"your key is {KEY}"}) as talkative:
-        variant = {**FAMILIES["anthropic"], "base_url": talkative.url}
-        spec["cases"][0]["input"] = "say it"
-        done = run(folder, prompts[1:], variant, "--verbose", **spec)
+        done = run(folder, ["say it"], {**FAMILIES["anthropic"], "base_url": talkative.url}, "--verbose")
     assert done.code == 0, done.err
     (row,) = folder.sql("select answer, raw_response from predictions")
     assert row["answer"] == "your key is [key]"
@@ -266,12 +262,12 @@ def test_prices_of_the_spec_come_first(folder: Folder, provider: FakeProvider) -
 
 
 def test_a_model_without_a_price_has_no_cost_and_that_is_said_before(folder: Folder, provider: FakeProvider) -> None:
-    from abreast.targets.prices import as_of
-
-    variant = {"target": "openai", "model": "my-own-model"}
-    (row,) = (run(folder, ["Hello"], variant), folder.sql("select cost_usd, cost_basis from predictions"))[1]
+    run(folder, ["Hello"], {"target": "openai", "model": "my-own-model"})
+    (row,) = folder.sql("select cost_usd, cost_basis from predictions")
     assert (row["cost_usd"], row["cost_basis"]) == (None, "unknown")
-    assert as_of()[:2] == "20"
+    variant = {"target": "openai", "model": "my-own-model", "base_url": "https://models.example.com/v1"}
+    done = run(folder, ["Hello"], variant, "--dry-run")
+    assert 'no price is known for "my-own-model"' in done.said
 
 
 @pytest.mark.parametrize(
