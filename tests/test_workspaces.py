@@ -449,6 +449,22 @@ def test_forty_at_once_from_threads_are_whole_and_prepared_once(project: Project
     assert list(root.iterdir()) == []
 
 
+def test_workspaces_come_and_go_at_once(root: Path) -> None:
+    """The last that goes takes the folder above with it, where another one is just being made."""
+
+    def trials(number: int) -> None:
+        workspaces = made()
+        for _ in range(60):
+            workspace = workspaces.make(CASE, "x")
+            (workspace.path / "x").touch()
+            workspace.remove()
+        workspaces.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(trials, range(8)))
+    assert list(root.iterdir()) == []
+
+
 def test_every_case_has_the_commit_that_its_input_names(project: Project, root: Path) -> None:
     workspaces = made(git=str(project.path), commit="{{ commit }}")
     for start in (project.first, project.start, project.aside):
