@@ -33,15 +33,16 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
         monkeypatch.setenv("ANTHROPIC_BASE_URL", running.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody-0123456789")
         yield running
-    assert not left_behind()
+        assert not left_behind(running)
 
 
-def left_behind() -> list[str]:
-    """Processes of trials that are still there."""
+def left_behind(provider: FakeProvider) -> list[str]:
+    """Processes of this test's trials that are still there."""
     found = []
     for process in psutil.process_iter():
         try:
-            if TRIAL in process.environ():
+            around = process.environ()
+            if TRIAL in around and around.get("ANTHROPIC_BASE_URL") == provider.url:
                 found.append(" ".join(process.cmdline()))
         except (psutil.Error, OSError):
             continue
@@ -116,9 +117,7 @@ def test_a_server_that_does_not_start_is_found_before_the_run(folder: Folder, pr
     assert not asked(provider)
 
 
-def test_a_server_that_fails_to_start_in_a_trial_is_an_error_and_no_data(
-    folder: Folder, provider: FakeProvider
-) -> None:
+def test_a_server_that_fails_in_a_trial_is_an_error_and_no_data(folder: Folder, provider: FakeProvider) -> None:
     variant = {**PLAIN, "mcp": {"broken": {"command": "false"}}}
     done = run(folder, ["Hello"], {"only": variant}, "--force", limits={"retries": 0})
     assert done.code == 3
@@ -144,7 +143,7 @@ def test_a_denied_tool_is_an_error_and_no_data(folder: Folder, provider: FakePro
 @pytest.mark.parametrize(
     ("directive", "kind", "blame", "attempts"),
     [
-        ("status=429 times=1", None, None, 2),
+        ("status=429 times=3", None, None, 2),  # two in the warm-up
         ("status=529", "rate_limit", "infrastructure", 2),
         ("status=401", "auth", "infrastructure", 1),
         ("status=404", "rejected", "infrastructure", 1),
@@ -169,13 +168,13 @@ def test_a_rate_limit_is_reported_at_once_because_the_cli_does_not_retry_on_its_
     assert len(asked(provider)) == 2  # one in the warm-up, one in the trial
 
 
-def test_a_hang_ends_with_its_time_and_leaves_nothing(folder: Folder) -> None:
+def test_a_hang_ends_with_its_time_and_leaves_nothing(folder: Folder, provider: FakeProvider) -> None:
     variant = {**PLAIN, "mcp": {"sums": SERVER}}
     run(folder, ["[[fake: hang]] Hello"], {"only": variant}, "--force", limits={"timeout": 4, "retries": 0})
     found = row(folder)
     assert (found["error_kind"], found["error_blame"]) == ("timeout", "variant")
     assert found["model"].startswith("claude-sonnet")  # what it had said until then is kept
-    assert not left_behind()
+    assert not left_behind(provider)
 
 
 def test_a_prompt_that_the_cli_takes_for_a_command_is_no_answer(folder: Folder, provider: FakeProvider) -> None:

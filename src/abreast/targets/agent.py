@@ -24,7 +24,7 @@ from abreast.targets.base import Place, Problem, Sees, Workers
 from abreast.targets.mcp.references import Variables, is_secret
 from abreast.targets.request import Renderer, seen_by
 from abreast.targets.workspace import Workspace, Workspaces
-from abreast.targets.workspace.place import new_folder
+from abreast.targets.workspace.place import drop_empty, new_folder
 from abreast.targets.workspace.removal import remove_tree
 
 VERSION_S = 30.0  # for a program to say its version
@@ -134,6 +134,7 @@ class Agent(ABC):
         if not keep:
             attempt.workspace.remove()
         remove_tree(attempt.scratch)
+        drop_empty(attempt.scratch)
 
     def environment(self) -> dict[str, str]:
         """What the program finds: this process's, without what tells of an agent around it, and the variant's own."""

@@ -53,7 +53,7 @@ class Contents:
         return sum(entry.found.st_size for entry in self.entries if entry.kind == "file")
 
     def digest(self) -> str:
-        """Of names, permissions, links and every byte; no dates, nor an index of git, which is full of them."""
+        """Of names, permissions, links and every byte; dates do not count, nor does git's index, which has them."""
         parts: list[str | int] = []
         for entry in sorted(self.entries, key=lambda entry: entry.name):
             parts += [ascii(entry.name), entry.kind, stat.S_IMODE(entry.found.st_mode), ascii(entry.target)]

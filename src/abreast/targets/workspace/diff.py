@@ -38,6 +38,9 @@ def difference(start: Start, folder: Path, since: int, most: int) -> Diff:
         if start.index.exists():
             shutil.copyfile(start.index, index)
         (scratch / "objects").mkdir()
+        if folder.is_symlink() or not folder.is_dir():  # the agent removed it: there is nothing
+            folder = scratch / "nothing"
+            folder.mkdir()
         environment = {
             **surroundings(start.record, index, folder),
             "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),

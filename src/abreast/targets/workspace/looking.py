@@ -108,8 +108,7 @@ def look_at(
     """Compare a folder with the files that are known of it. What was changed after the moment `since`, by the file
     system's clock, counts as touched whatever date it shows; `everything` looks for new files too."""
     looked, top = Looked(), os.fsencode(folder)
-    there = not folder.is_symlink() and folder.is_dir()
-    folders: dict[bytes, bool] = {b"": there}
+    folders: dict[bytes, bool] = {b"": True}
     for name, seen in known.items():
         path = top + b"/" + name
         try:
@@ -126,7 +125,7 @@ def look_at(
                 looked.add(name, path, found, new=False)
         elif Seen.of(found) != seen or found.st_ctime_ns >= since:
             looked.add(name, path, found, new=False)
-    if everything and there:
+    if everything:
         _look_for_new(looked, top, environment)
     return looked
 

@@ -15,11 +15,12 @@ import psutil
 
 from abreast.errors import TrialError
 from abreast.model import Blame
+from abreast.targets.orphans import MARK
 from abreast.targets.workspace.removal import remove_tree
 
 ROOT = "ABREAST_WORKSPACES"
-MARK = "ABREAST_RUN"  # set by the run: abreast.targets.orphans
 UNMARKED = "none-"
+ROUNDS = 1_000
 Subtree = Literal["trials", "templates", "sources", "measures", "scratch"]
 
 
@@ -38,12 +39,15 @@ def root() -> Path:
 
 def new_folder(subtree: Subtree) -> Path:
     """A new, empty folder of this run with a name that nobody guesses."""
-    place = _run_folder() / subtree
-    with contextlib.suppress(FileExistsError):
-        place.mkdir(0o300)
-    made = place / secrets.token_hex(6)
-    made.mkdir(0o700)
-    return made
+    for _ in range(ROUNDS):
+        place = _run_folder() / subtree
+        made = place / secrets.token_hex(6)
+        with contextlib.suppress(FileNotFoundError):  # somebody removed the folder above, which was empty until now
+            with contextlib.suppress(FileExistsError):
+                place.mkdir(0o300)
+            made.mkdir(0o700)
+            return made
+    raise NoWorkspace(f"{root()} is removed again and again; set ${ROOT} to a folder that stays")
 
 
 def _run_folder() -> Path:

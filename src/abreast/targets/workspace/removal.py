@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import stat
 from pathlib import Path
@@ -33,7 +34,7 @@ def _flatten(path: Path) -> None:
     _open_up(path)
     top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        waiting, counter = ["."], 0
+        waiting = ["."]
         while waiting:
             name = waiting.pop()
             try:
@@ -45,10 +46,9 @@ def _flatten(path: Path) -> None:
                     with contextlib.suppress(OSError):
                         if not stat.S_ISDIR(os.lstat(entry, dir_fd=here).st_mode):
                             os.unlink(entry, dir_fd=here)
-                        elif name != "." or not entry.startswith("~abreast~"):
+                        else:
                             os.chmod(entry, 0o700, dir_fd=here)
-                            counter += 1
-                            moved = f"~abreast~{counter}"
+                            moved = secrets.token_hex(12)
                             os.rename(entry, moved, src_dir_fd=here, dst_dir_fd=top)
                             waiting.append(moved)
             finally:
