@@ -40,10 +40,11 @@ class WarmUp:
     clock: Callable[[], float]
 
     async def run(self) -> tuple[str, str] | None:
-        """None if all went well or there was none to do; else what is wrong, and the fix."""
+        """None if all went well or there was none to do; else what is wrong, and the fix. A target that declines, or
+        finds the first question too long, is there and warm."""
         outcomes = await asyncio.gather(*(self._warm(variant) for variant in self._variants()))
         for variant, failure in outcomes:
-            if failure is not None:
+            if failure is not None and (failure.blame != "variant" or failure.kind in ("crash", "timeout")):
                 told = " ".join(failure.message.split())
                 message = f"the warm-up of {self.targets[variant].name} failed: {failure.kind}: {told}"
                 return message, fix_of(failure)
