@@ -6,15 +6,15 @@ import argparse
 import shlex
 from pathlib import Path
 
+from abreast.suites.starters import KINDS, write_starter
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=("function", "demo"), nargs="?", default="function")
+    parser.add_argument("kind", choices=KINDS, nargs="?", default="function", help="what it compares (function)")
     parser.add_argument("--folder", metavar="DIR", default=".", help="where (this folder)")
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.suites.starters import write_starter
-
     written = write_starter(args.kind, Path(args.folder), overwrite=False)
     print(f"wrote {', '.join(written)}")
     print(f"next: abreast run {shlex.quote(str(Path(args.folder) / 'experiment.yaml'))}")

@@ -54,6 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--yes", action="store_true", help="go on without being asked: about cost, changes, additions")
     add("--strict", action="store_true", help="warnings are failures")
     add("--force", action="store_true", help="go on although a check failed")
+    add("--keep-workspaces", action="store_true", help="leave the folders of failed trials where they are")
     add("--quiet", action="store_true", help="no progress and no checks, only the result")
     add("--verbose", action="store_true", help="a line for each start and end of a trial; of check: all it saw")
     add("--events", metavar="FILE", help="everything that happens, as JSON lines")
@@ -101,6 +102,7 @@ def options_of(args: argparse.Namespace, started: Options | None = None) -> Opti
         "label": args.label,
         "strict": args.strict,
         "force": args.force,
+        "keep_workspaces": args.keep_workspaces,
     }
     return replace(started or Options(), **{key: value for key, value in given.items() if value not in (None, (), {})})
 

@@ -15,6 +15,9 @@ from abreast.store import Store
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
     parser.add_argument("case", metavar="CASE", nargs="?", help="the id of one case")
+    parser.add_argument(
+        "--artifact", metavar="NAME", help="what the trials of the case left under this name: diff, ..."
+    )
     parser.add_argument("--events", action="store_true", help="what the scheduler did and why")
     stores.argument(parser)
     tables.argument(parser)
@@ -25,6 +28,8 @@ def main(args: argparse.Namespace) -> int:
         run = store.run(args.run)
         if args.events:
             _show_events(store, run, args.json)
+        elif args.artifact:
+            _show_artifacts(store, run, args.case, args.artifact, args.json)
         elif args.case:
             _show_case(store, run, args.case, args.json)
         else:
@@ -61,6 +66,30 @@ def _show_events(store: Store, run: dict[str, Any], as_json: bool) -> None:
     tables.show(rows, as_json, "nothing worth telling happened")
 
 
+_ARTIFACTS = (
+    "SELECT c.id AS case_id, v.name AS variant, t.repeat, a.name, a.content FROM artifacts a "
+    "JOIN trials t ON t.run_id = a.run_id AND t.position = a.position JOIN cases c ON c.digest = t.case_digest "
+    "JOIN variants v ON v.run_id = t.run_id AND v.variant = t.variant "
+    "WHERE a.run_id = ?1 AND (?2 IS NULL OR c.id = ?2) ORDER BY a.position, a.name"
+)
+
+
+def _show_artifacts(store: Store, run: dict[str, Any], case: str | None, name: str, as_json: bool) -> None:
+    rows = store.dicts(_ARTIFACTS, (run["run_id"], case))
+    known = {row["name"] for row in rows}
+    if name not in known:
+        of_case = f' of the case "{case}"' if case else ""
+        raise BadInput(f'{run["run"]}: no trial{of_case} left an artifact "{name}"{suggestion(name, known)}')
+    rows = [row for row in rows if row["name"] == name]
+    if as_json:
+        tables.show(rows, True, "")
+        return
+    for row in rows:
+        if len(rows) > 1:
+            print(f"--- {row['case_id']}, {row['variant']}, repeat {row['repeat']}")
+        print(tables.printable(row["content"]))
+
+
 def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> None:
     from abreast.report.sentence import SIMULATED, failure
 
@@ -76,6 +105,9 @@ def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> N
     if as_json:
         tables.show(rows, True, "")
         return
+    artifacts: dict[tuple[str, int], list[str]] = {}
+    for one in store.dicts(_ARTIFACTS, (run["run_id"], case)):
+        artifacts.setdefault((one["variant"], one["repeat"]), []).append(one["name"])
     if run["simulated"]:
         print(SIMULATED)
     print(f"case {case}\nprompt: {tables.printable(rows[0]['prompt'] or '')}\nexpected: {rows[0]['expected']}")
@@ -83,3 +115,6 @@ def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> N
         score = "no score" if row["score"] is None else f"score {row['score']:.4g}"
         print(f"\n--- {row['variant']}, repeat {row['repeat']}: {row['status']}, {score}")
         print(tables.printable(row["answer"] if row["status"] == "ok" else failure(row)))
+        left = artifacts.get((row["variant"], row["repeat"]))
+        if left:
+            print(f"left: {', '.join(left)} (show it: --artifact {left[0]})")

@@ -40,7 +40,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _provider(told: argparse.Namespace) -> FakeProvider:
-    settings: dict[str, Any] = {} if told.script is None else read_script(told.script)
+    settings: dict[str, Any] = {"keys": None}  # who tries something out has none
+    settings |= {} if told.script is None else read_script(told.script)
     for name in ("latency", "capacity"):
         if getattr(told, name) is not None:
             settings[name] = getattr(told, name)

@@ -14,6 +14,7 @@ from abreast.preflight import files
 from abreast.preflight.context import Context
 from abreast.preflight.earlier import Earlier
 from abreast.preflight.finding import Finding, listed, many
+from abreast.targets import Target
 
 LINES = 10  # of what git says changed
 
@@ -81,10 +82,17 @@ def changes(context: Context, earlier: Earlier) -> Changes:
             )
         elif old.digest and versions.get(variant.name) != target.version:  # empty: cleared from the cache
             of_code.append(variant.name)
-            code[f"what {listed([variant.name])} is made of"] = None
+            code[_beneath(variant.name, target)] = None
         elif old.digest:
             params.append(f"{variant.name} has another version")
     return Changes(tuple(code), tuple(of_code), tuple(params), tuple(new))
+
+
+def _beneath(variant: str, target: Target) -> str:
+    """What is not written in the spec and counts all the same."""
+    if hasattr(target, "function"):
+        return f"what {variant} is made of"
+    return f"what {target.name} runs on (its address, program, servers or workspace)"
 
 
 def differences(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Parts]) -> Iterator[tuple[str, str]]:

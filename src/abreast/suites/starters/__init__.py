@@ -1,0 +1,38 @@
+"""Small experiments to start from: what `abreast init` and `abreast demo` write, a folder of files each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+
+from abreast.errors import BadInput
+
+KINDS = ("function", "api", "claude-code", "mcp", "agents", "demo")
+
+
+def write_starter(kind: str, folder: Path, overwrite: bool = True) -> list[str]:
+    """Write the files of a starter; what is there already is left alone unless `overwrite`."""
+    found = dict(_files(files(__name__).joinpath(kind), PurePosixPath()))
+    if not overwrite:
+        there = [name for name in found if (folder / name).exists()]
+        if there:
+            raise BadInput(f"{folder / there[0]}: is there already", "choose another place with --folder")
+    try:
+        for name, content in found.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{folder}: cannot be written ({error.strerror})") from None
+    return [str(folder / name) for name in found]
+
+
+def _files(place: Traversable, above: PurePosixPath) -> Iterator[tuple[str, str]]:
+    """Names and contents, the experiment first."""
+    for entry in sorted(place.iterdir(), key=lambda entry: (entry.name != "experiment.yaml", entry.name)):
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                yield from _files(entry, above / entry.name)
+        else:
+            yield str(above / entry.name), entry.read_text(encoding="utf-8")

@@ -1,0 +1,17 @@
+"""Areas of shapes."""
+
+
+def area_of_square(side):
+    return side * 4
+
+
+def area_of_rectangle(width, height):
+    return width * height
+
+
+def area_of_triangle(base, height):
+    return base * height / 2
+
+
+def area_of_trapezium(one, other, height):
+    return (one + other) / 2 * height
