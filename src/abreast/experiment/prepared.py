@@ -12,6 +12,7 @@ from abreast.analyse import analyse
 from abreast.analyse.sequential import UntilDecided
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
 from abreast.execute import Execution, Listeners, orphans
+from abreast.execute.judging import Panel, without_judges
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
 from abreast.experiment.deciding import until_decided
@@ -61,10 +62,11 @@ class Prepared:
         primary: str | None,
         baseline: str,
         store: Store,
+        panel: Panel | None = None,
     ) -> None:
         self.spec, self.base, self.origin, self.options = spec, base, origin, options
         self.plan, self.targets, self.scorers = plan, targets, scorers
-        self.primary, self.baseline, self.store = primary, baseline, store
+        self.primary, self.baseline, self.store, self.panel = primary, baseline, store, panel
         repository = git.state(base)
         case_files = files_of(spec.cases, base)
         self.surroundings = surroundings(base, repository, plan.variants, targets, case_files, origin)
@@ -104,7 +106,9 @@ class Prepared:
             return 0.0
         run_id = self.store.run(self.continues)["run_id"]
         warmups = warmup_costs(self.store, run_id).values()
-        return sum(row[1] for row in self.store.spent(run_id, len(self.targets))) + sum(map(sum, warmups))
+        judges = [judge.name for judge in self.panel.judges] if self.panel else []
+        rows = [*self.store.spent(run_id, len(self.targets)), *self.store.spent_on_judges(run_id, judges)]
+        return sum(row[1] for row in rows) + sum(map(sum, warmups))
 
     def close(self) -> None:
         self.plan.cases.close()
@@ -138,7 +142,7 @@ class Prepared:
         listener = Listeners(self.options.listeners)
         listener.event("run_started", run=held.run, planned=len(self.plan), to_execute=self.plan.missing())
         try:
-            pending = unscored(self.store, held.run_id, self.scorers)
+            pending = unscored(self.store, held.run_id, without_judges(self.scorers))
             ending = await Execution(
                 self.plan,
                 self.targets,
@@ -152,6 +156,7 @@ class Prepared:
                 self.options.force,
                 interruptible=self._may_be_interrupted,
                 stop=self._stop(held.run_id),
+                panel=self.panel,
             ).run()
             if ending.error is not None:
                 raise ending.error
@@ -261,6 +266,7 @@ class Prepared:
             self.provenance,
             variants,
             self._columns(),
+            [column for judge in (self.panel.judges if self.panel else ()) for column in judge.columns],
         )
 
     def _columns(self) -> list[Column]:
