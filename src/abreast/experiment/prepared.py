@@ -342,6 +342,9 @@ class Prepared:
             spec.name,
             any(name != spec.name for (name,) in experiments),
             [*NUMBERS, *(name for (name,) in logged)],
+            dict(zip([judge.name for judge in self.panel.judges], self.panel.targets, strict=True))
+            if self.panel
+            else {},
         )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:

@@ -473,14 +473,13 @@ class Store:
         count = sum(int(row["answers"]) for row in self.reusable(experiment))
         with self.change() as connection:
             found: list[Any] = connection.execute("SELECT run_id, experiment, owner, heartbeat_at FROM runs").fetchall()
-            connection.executemany(
-                "UPDATE variants SET digest = '' WHERE run_id = ?",
-                [
-                    (run_id,)
-                    for run_id, name, owner, heartbeat_at in found
-                    if experiment in (None, name) and not lease.is_alive(owner, heartbeat_at)
-                ],
-            )
+            over = [
+                (run_id,)
+                for run_id, name, owner, heartbeat_at in found
+                if experiment in (None, name) and not lease.is_alive(owner, heartbeat_at)
+            ]
+            connection.executemany("UPDATE variants SET digest = '' WHERE run_id = ?", over)
+            connection.executemany("UPDATE judgements SET key = '' WHERE run_id = ?", over)
         return count
 
     def label(self, run: str, label: str | None) -> None:
