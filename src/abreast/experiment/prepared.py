@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from abreast.execute.judging import Panel, without_judges
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
 from abreast.experiment.deciding import until_decided
+from abreast.experiment.judges import calls_of
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan import Plan, find_reusable, git, mark_done
@@ -98,7 +100,12 @@ class Prepared:
         left[[reuse.position for reuse in self.reuses]] = False
         names = [target.name for target in self.targets]
         earlier = history(self.store, names, self.plan.digests) if self.exists else History()
-        return estimate(self.plan, left, self.targets, self.spec.limits, earlier)
+        found = estimate(self.plan, left, self.targets, self.spec.limits, earlier)
+        if self.panel is None:
+            return found
+        run_id = self.store.run(self.continues)["run_id"] if self.continues else None
+        store = self.store if self.exists else None
+        return replace(found, judges=calls_of(self.panel, left, store, run_id, self.reuses))
 
     def _spent(self) -> float:
         """Dollars that the run which goes on has spent before."""
