@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
+CLIS   := .cache/clis
 
 .PHONY: demo test lint bench clean
 
@@ -27,7 +28,15 @@ lint: $(VENV)/developer
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
+# The real agent CLIs that tests run against the fake provider.
+$(CLIS)/ready: tests/clis.txt
+	@command -v npm >/dev/null || { echo "make test needs npm (Node.js 20 or later): it installs the agent CLIs"; exit 1; }
+	@echo "installing the agent CLIs of the tests into $(CLIS), once"
+	@mkdir -p $(CLIS)
+	@npm install --prefix $(CLIS) --no-save --no-package-lock --no-audit --no-fund --loglevel=error $$(cat tests/clis.txt)
+	@touch $@
+
+test: lint $(CLIS)/ready
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 $(VENV)/peers/ready: benchmarks/peers.txt $(VENV)/developer
@@ -39,4 +48,4 @@ bench: $(VENV)/developer $(VENV)/peers/ready
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) .cache demo

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import limits, reports, runner, tracker
+from benchmarks import api, limits, reports, runner, tracker, workspaces
 
-GROUPS = {"runner": runner.ALL, "limits": limits.ALL, "reports": reports.ALL, "tracker": tracker.ALL}
+GROUPS = {
+    "runner": runner.ALL,
+    "api": api.ALL,
+    "limits": limits.ALL,
+    "reports": reports.ALL,
+    "tracker": tracker.ALL,
+    "workspaces": workspaces.ALL,
+}
 
 
 def main(chosen: list[str]) -> int:

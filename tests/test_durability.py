@@ -26,8 +26,8 @@ import psutil
 import pytest
 
 from abreast.errors import StoreError
-from abreast.execute import orphans
 from abreast.store import Lease, NewRun, Writer, open_store
+from abreast.targets import orphans
 from conftest import ABREAST, Done, Folder
 
 MODULE = """\

@@ -14,7 +14,7 @@ LAYERS = [
     ["code"],
     ["stats"],
     ["store"],
-    ["targets", "scorers"],
+    ["targets", "scorers", "fake"],
     ["spec"],
     ["plan"],
     ["preflight"],

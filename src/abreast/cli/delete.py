@@ -114,9 +114,9 @@ def _delete_tracked(store: Store, names: dict[str, dict[str, int]]) -> None:
 
 
 def _delete_runs(store: Store, runs: dict[str, dict[str, Any]]) -> None:
-    from abreast.execute import orphans
     from abreast.report import folder
     from abreast.report.sentence import many
+    from abreast.targets import orphans
 
     if runs:
         orphans.reap(store.abandoned())  # with the run goes the mark by which they are known

@@ -78,7 +78,7 @@ class LocalEngine:
         except BaseException as error:  # noqa: BLE001 - pytest's Skipped is one; without an outcome the run would wait
             outcome = Outcome("error", failure=classify(error))
         if flight.ending is not None and outcome.status != "ok":
-            outcome = flight.ending
+            outcome = replace(flight.ending, answer=outcome.answer)  # what it used until then
         if self._begun.pop(task, None) is not None:  # else nobody waits for it any more
             self._end(flight, outcome)
 

@@ -24,7 +24,6 @@ from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.limits.resources import SAMPLE_S, Resources
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.local import LocalEngine
-from abreast.execute.orphans import marked
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import INTERRUPTED, Scheduler
 from abreast.execute.scoring import Item, Scoring
@@ -37,6 +36,7 @@ from abreast.spec import Limits
 from abreast.store import Lease, Store, Writer, rows
 from abreast.store.writer import LeaseLost
 from abreast.targets import Target
+from abreast.targets.orphans import marked
 
 GRACE_S = 30.0
 

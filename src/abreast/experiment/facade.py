@@ -81,7 +81,7 @@ class Experiment:
             "params": {} if params is None else params,
             "primary": primary,
             "limits": limits or {},
-            "prices": dict(prices or {}),
+            "prices": {} if prices is None else prices,
             "store": str(store),
             "seed": seed,
             "description": description,

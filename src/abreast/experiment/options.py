@@ -93,10 +93,12 @@ class Result:
 
 def predictions(store: Store, run: str) -> list[dict[str, Any]]:
     """The rows of a run in plan order."""
-    return store.dicts(
-        "SELECT p.* FROM predictions p JOIN runs r ON r.run = p.run JOIN variants v ON v.run_id = r.run_id "
-        "AND v.name = p.variant JOIN cases c ON c.id = p.case_id JOIN trials t ON t.run_id = r.run_id "
-        "AND t.variant = v.variant AND t.case_digest = c.digest AND t.repeat = p.repeat "
-        "WHERE p.run = ? ORDER BY t.position",
+    places = store.rows(
+        "SELECT c.id, v.name, t.repeat, t.position FROM trials t JOIN runs r ON r.run_id = t.run_id "
+        "JOIN variants v ON v.run_id = t.run_id AND v.variant = t.variant JOIN cases c ON c.digest = t.case_digest "
+        "WHERE r.run = ?",
         (run,),
     )
+    place = {tuple(key): position for *key, position in places}
+    found = store.dicts("SELECT * FROM predictions WHERE run = ?", (run,))
+    return sorted(found, key=lambda row: place[row["case_id"], row["variant"], row["repeat"]])

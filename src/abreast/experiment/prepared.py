@@ -12,7 +12,7 @@ from typing import Any
 from abreast.analyse import analyse
 from abreast.analyse.sequential import UntilDecided
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
-from abreast.execute import Execution, Listeners, orphans
+from abreast.execute import Execution, Listeners
 from abreast.execute.judging import Panel, without_judges
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
@@ -46,7 +46,8 @@ from abreast.store.metrics import NUMBERS
 from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.schema import Column
 from abreast.store.writer import add_columns
-from abreast.targets import Target
+from abreast.targets import Target, orphans
+from abreast.targets.workspace.place import remove_abandoned
 
 
 class Prepared:
@@ -213,7 +214,9 @@ class Prepared:
 
     def _enter(self) -> Lease:
         if self.exists:
-            orphans.reap(self.store.abandoned())
+            abandoned = self.store.abandoned()
+            orphans.reap(abandoned)
+            remove_abandoned(abandoned)
         if self.continues:
             held = self.store.claim(self.continues)
             spec = stored_spec(self.spec, self.base, self.origin, self.options)

@@ -11,7 +11,7 @@ import pydantic
 from abreast.errors import BadInput, suggestion
 from abreast.model import Variant
 from abreast.spec.check import check_whole
-from abreast.spec.schema import Bounds, Expects, Limits, Misplaced, Spec, Timeout
+from abreast.spec.schema import Bounds, Expects, Limits, Misplaced, Price, Spec, TargetLimits, Timeout
 from abreast.spec.syntax import Places, parse, read_text
 from abreast.spec.values import At, flaw, shown, shown_path
 from abreast.spec.written import WrittenCases, WrittenText
@@ -137,7 +137,7 @@ _KINDS = {
 
 def _expects(at: At) -> Expects | None:
     """What the field at this place takes, as its model says it."""
-    model = _MODELS.get(at[:-1]) if at else None
+    model = _model(at[:-1]) if at else None
     field = model.model_fields.get(str(at[-1])) if model else None
     return next((item for item in field.metadata if isinstance(item, Expects)), None) if field else None
 
@@ -158,6 +158,15 @@ _MODELS: dict[At, type[pydantic.BaseModel]] = {
 }
 
 
+def _model(at: At) -> type[pydantic.BaseModel] | None:
+    """The model of a mapping at this place; of those whose keys are names, too."""
+    if len(at) == 2 and at[0] == "prices":
+        return Price
+    if len(at) >= 3 and at[:2] == ("limits", "targets"):
+        return TargetLimits if len(at) == 3 else _MODELS.get(("limits", *at[3:]))
+    return _MODELS.get(at)
+
+
 def _known_keys(at: At) -> list[str]:
-    model = _MODELS.get(at)
+    model = _model(at)
     return list(model.model_fields) if model else []

@@ -72,7 +72,8 @@ class Bounds(Strict):
         return self
 
 
-Dollars = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False), Expects("dollars of at least 0")]
+_DOLLARS = Expects("dollars of at least 0")
+Dollars = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False), _DOLLARS]
 
 
 class Price(Strict):
@@ -80,8 +81,8 @@ class Price(Strict):
 
     input: Dollars
     output: Dollars
-    cache_read: Dollars | None = None
-    cache_write: Dollars | None = None
+    cache_read: Annotated[Dollars | None, _DOLLARS] = None
+    cache_write: Annotated[Dollars | None, _DOLLARS] = None
 
 
 class Timeout(Strict):

@@ -19,13 +19,14 @@ class Anthropic(ApiTarget):
     variables = ("ANTHROPIC_API_KEY",)
     address = "https://api.anthropic.com"
     address_variable = "ANTHROPIC_BASE_URL"
+    _fixed_headers = {"anthropic-version": VERSION}  # noqa: RUF012
 
     @property
     def _url(self) -> str:
         return f"{self.base_url.removesuffix('/v1')}/v1/messages"
 
     def _key_headers(self, key: str) -> dict[str, str]:
-        return {"x-api-key": key, "anthropic-version": VERSION}
+        return {"x-api-key": key}
 
     def _body(self, prompt: str, pictures: list[Picture]) -> dict[str, Any]:
         content: Any = prompt

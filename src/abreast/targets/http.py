@@ -23,11 +23,12 @@ from abreast.settings import Settings, is_flag, is_number, is_text, is_texts
 from abreast.targets.base import Place, Problem, Sees, Workers
 from abreast.targets.keys import Key, command_of
 from abreast.targets.prices import Prices, as_of
-from abreast.targets.request import Renderer, Template, digest_of_params
+from abreast.targets.request import Renderer, Template, digest_of_params, seen_by
 
 if TYPE_CHECKING:
     import aiohttp
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 LONGEST_MESSAGE = 500  # characters of an error's body that are told
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -62,7 +63,6 @@ class ApiTarget(ABC):
     variables: tuple[str, ...]  # of the environment, that may hold the key
     address: str  # where the API is, if nothing else is said
     address_variable: str
-    sees: Sees = "input"
     place: Place = "loop"
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
@@ -83,11 +83,14 @@ class ApiTarget(ABC):
         self._images = [Template(where, "images", text) for text in images]
         self._key = self._take_key(settings)
         self._headers = {**self._take_headers(settings), "content-type": "application/json"}
+        self._sent_headers: tuple[str | None, Mapping[str, str] | None] = (None, None)
+        self._sent_to: Any = None
         self._take_own(settings)
         self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
         settings.known += ["prompt", "transform"]
         settings.done()
         self.transforms = self._renderer.transforms
+        self.sees: Sees = "case" if seen_by(*images) == "case" else self._renderer.sees
         self._params = params
         self._prices = Prices(shared.get("prices"))
         self._price = self._prices.of(self.model)
@@ -99,6 +102,7 @@ class ApiTarget(ABC):
         self.account = f"{self.name}:{self._key.fingerprint()}"  # whose quota it uses
         self.pool = f"{self.base_url}:{self.model}"  # what shares a rate that the provider announces
 
+    _fixed_headers: Mapping[str, str] = {}  # of the family
     revision = 1  # of what is sent: an answer to another request is another answer
 
     # -- of a family -----------------------------------------------------------------------------------------------
@@ -139,9 +143,8 @@ class ApiTarget(ABC):
         pictures: list[Picture] = []
         if self._images:
             pictures = await workers.in_thread(self._pictures, trial, request)
-        content = json.dumps(self._body(request.prompt, pictures), ensure_ascii=False).encode("utf-8", "replace")
-        headers = {**self._headers, **self._key_headers(key)} if key else self._headers
-        status, received, raw = await self._send(content, headers)
+        content = _ENCODER.encode(self._body(request.prompt, pictures)).encode("utf-8", "replace")
+        status, received, raw = await self._send(content, self._headers_with(key))
         text = self._key.hidden(raw.decode("utf-8", "replace"))
         if status >= 400:
             raise await self._refusal(status, received, text, workers)
@@ -159,7 +162,7 @@ class ApiTarget(ABC):
         if session is None:
             session = self._shared["http"] = _session()
         try:
-            async with session.post(self._url, data=content, headers=headers, allow_redirects=False) as response:
+            async with session.post(self._address(), data=content, headers=headers, allow_redirects=False) as response:
                 return response.status, response.headers, await response.read()
         except OSError as error:  # what aiohttp raises for connections is one, too
             raise errors.Transient(f"{self.name}: {_told(error)}", fix=self._look) from error
@@ -167,6 +170,22 @@ class ApiTarget(ABC):
             if not type(error).__module__.startswith("aiohttp"):
                 raise
             raise errors.Transient(f"{self.name}: {_told(error)}", fix=self._look) from error
+
+    def _address(self) -> Any:
+        """Where it goes, parsed once."""
+        if self._sent_to is None:
+            from yarl import URL
+
+            self._sent_to = URL(self._url)
+        return self._sent_to
+
+    def _headers_with(self, key: str | None) -> Mapping[str, str]:
+        """Made once for a key: it stays the same from one request to the next."""
+        known, headers = self._sent_headers
+        if headers is None or known != key:
+            headers = {**self._headers, **self._fixed_headers, **(self._key_headers(key) if key else {})}
+            self._sent_headers = key, headers
+        return headers
 
     @property
     def _look(self) -> str:

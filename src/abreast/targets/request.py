@@ -13,6 +13,7 @@ from abreast.code.reference import load_function
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, Crashed
 from abreast.model import Case, Request, Trial
+from abreast.targets.base import Sees
 
 if TYPE_CHECKING:
     import jinja2
@@ -24,7 +25,10 @@ class Renderer:
     def __init__(self, where: str, params: Mapping[str, Any]) -> None:
         self.params = params
         prompt = params.get("prompt")
-        self._template = None if prompt is None else _compile(where, prompt, "prompt")
+        if prompt is not None and not isinstance(prompt, str):
+            raise BadInput(f"{where}: prompt must be text (a Jinja2 template), got {prompt!r}")
+        self._template = None if prompt is None else compile_template(f"{where}: prompt", prompt)
+        self.sees: Sees = seen_by(prompt)
         self._transform: Callable[[Any], Any] | None = None
         parts = []
         transform = params.get("transform")
@@ -57,18 +61,35 @@ class Template:
 
     def __init__(self, where: str, what: str, text: str) -> None:
         self._what = what
-        self._template = _compile(where, text, what)
+        self._template = compile_template(f"{where}: {what}", text)
 
     def render(self, case: Case, value: Any) -> str:
         return _rendered(self._template, self._what, case, value)
 
 
 def _rendered(template: jinja2.Template, what: str, case: Case, value: Any) -> str:
-    names = dict(value) if isinstance(value, Mapping) else {}
     try:
-        return template.render({**names, "input": value, "tags": case.tags, "id": case.id})
+        return template.render(names_of(case, value))
     except Exception as error:
         raise Crashed(f"{what} template: {error}") from error
+
+
+def seen_by(*templates: str | None) -> Sees:
+    """What of a case these templates may depend on.
+
+    >>> seen_by("{{ question }}", None), seen_by("{{ tags.kind }}: {{ input }}")
+    ('input', 'case')
+    """
+    from jinja2 import meta
+
+    names = [name for text in templates if text for name in meta.find_undeclared_variables(_environment().parse(text))]
+    return "case" if {"tags", "id"} & set(names) else "input"
+
+
+def names_of(case: Case, value: Any) -> dict[str, Any]:
+    """What a template sees of a case: the keys of its input, and `input`, `tags` and `id`."""
+    names = dict(value) if isinstance(value, Mapping) else {}
+    return {**names, "input": value, "tags": case.tags, "id": case.id}
 
 
 @cache
@@ -80,15 +101,14 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def _compile(where: str, template: Any, what: str) -> jinja2.Template:
-    if not isinstance(template, str):
-        raise BadInput(f"{where}: {what} must be text (a Jinja2 template), got {template!r}")
+def compile_template(where: str, text: str) -> jinja2.Template:
+    """A template in which nothing can be called that changes anything, and names that are missing are errors."""
     import jinja2
 
     try:
-        return _environment().from_string(template)
+        return _environment().from_string(text)
     except jinja2.TemplateSyntaxError as error:
-        raise BadInput(f"{where}: {what} template, line {error.lineno}: {error.message}") from error
+        raise BadInput(f"{where} template, line {error.lineno}: {error.message}") from error
 
 
 def digest_of_params(params: Any) -> str:

@@ -16,6 +16,7 @@ from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Tog
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
 from abreast.execute.limits.resources import Resources
+from abreast.execute.limits.stagger import Stagger
 from abreast.execute.machine import Machine
 from abreast.spec import Bounds, Limits
 from abreast.spec.schema import TargetLimits, quota_window, size_in_bytes
@@ -58,16 +59,20 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
 
     found.append(Announced([getattr(target, "pool", target.name) for target in targets], estimates.tokens, around.tell))
     found.append(Breaker(most, [target.name for target in targets], trip))
+    machine = Machine()
     if any(target.place != "loop" for target in targets):
-        found.append(_resources(limits, targets, around))
+        found.append(_resources(machine, limits, targets, around))
+    starts = [getattr(target, "start_cpu_s", 0.0) for target in targets]
+    if any(starts):
+        found.append(Stagger(starts, machine.cores()))
     return found
 
 
-def _resources(limits: Limits, targets: Sequence[Target], around: Surroundings) -> Resources:
+def _resources(machine: Machine, limits: Limits, targets: Sequence[Target], around: Surroundings) -> Resources:
     free = None if limits.free_memory is None else size_in_bytes(limits.free_memory)
     each = None if limits.memory_per_trial is None else size_in_bytes(limits.memory_per_trial)
     places = [target.place for target in targets]
-    return Resources(Machine(), places, limits.free_cores, free, each, around.tell)
+    return Resources(machine, places, limits.free_cores, free, each, around.tell)
 
 
 def _concurrency(limits: Limits, variants: int) -> list[Limit]:

@@ -40,12 +40,16 @@ def marked(mark: str) -> Iterator[None]:
 _BEFORE = os.environ.get(MARK)  # this process may itself be the child of a run
 
 
-def find(marks: Iterable[str]) -> list[psutil.Process]:
-    """Processes of this user that carry one of these marks, this one excepted."""
+def find(marks: Iterable[str], variable: str = MARK) -> list[psutil.Process]:
+    """Processes of this user that carry one of these marks in their environment, this one excepted."""
     wanted, found = set(marks), []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process.pid != os.getpid() and process.environ().get(MARK) in wanted and not _ends_by_itself(process):
+            if (
+                process.pid != os.getpid()
+                and process.environ().get(variable) in wanted
+                and not _ends_by_itself(process)
+            ):
                 found.append(process)
     return found
 
@@ -55,11 +59,11 @@ def _ends_by_itself(process: psutil.Process) -> bool:
     return any("multiprocessing.resource_tracker" in word for word in process.cmdline())
 
 
-def reap(marks: Collection[str]) -> int:
+def reap(marks: Collection[str], variable: str = MARK) -> int:
     """End them, by id. How many there were."""
     ended = 0
     for _ in range(ROUNDS):  # one that is starting another may be quicker than one look
-        found = find(marks) if marks else []
+        found = find(marks, variable) if marks else []
         if not found:
             break
         for process in found:

@@ -1,0 +1,11 @@
+"""A fake provider for tests, benchmarks and demonstrations: Anthropic's and OpenAI's APIs without a model.
+
+What it says is scripted: by rules, by answers, or by the prompts themselves (`[[fake: status=429 times=2]]`).
+"""
+
+from abreast.fake.rate import Rate
+from abreast.fake.reply import Reply
+from abreast.fake.script import Rule, read_script
+from abreast.fake.server import FakeProvider, Seen
+
+__all__ = ["FakeProvider", "Rate", "Reply", "Rule", "Seen", "read_script"]

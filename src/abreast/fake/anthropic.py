@@ -1,0 +1,149 @@
+"""Anthropic's form: `POST /v1/messages`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from abreast.fake.conversation import Conversation, Made, characters, joined, written
+from abreast.fake.form import REFUSAL, arguments, event, name, pieces
+
+_ENDINGS = {"end": "end_turn", "tool": "tool_use", "cut": "max_tokens", "refusal": "refusal"}
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_MESSAGES = {
+    401: "invalid x-api-key",
+    403: "Your API key does not have permission to use the specified resource.",
+    429: "This request would exceed your account's rate limit. Please try again later.",
+    500: "Internal server error",
+    529: "Overloaded",
+}
+
+
+def error(status: int, message: str | None, request_id: str) -> dict[str, Any]:
+    """The body of an error, with the type that belongs to its status."""
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
+    told = {"type": kind, "message": message or _MESSAGES.get(status, kind)}
+    return {"type": "error", "error": told, "request_id": request_id}
+
+
+def too_long(tokens: int) -> str:
+    return f"prompt is too long: {max(tokens, 200_001)} tokens > 200000 maximum"
+
+
+class Messages:
+    """The messages of `/v1/messages`, whole or streamed."""
+
+    manner = "anthropic"
+
+    def problem(self, body: Mapping[str, Any]) -> str | None:
+        if not isinstance(body.get("model"), str):
+            return "model: Field required"
+        if not isinstance(body.get("messages"), list) or not body["messages"]:
+            return "messages: at least one message is required"
+        if not all(isinstance(message, dict) for message in body["messages"]):
+            return "messages: Input should be an object"
+        return None
+
+    def lacks_limit(self, body: Mapping[str, Any]) -> str | None:
+        """What is wrong with `max_tokens`, which an answer needs and a count does not."""
+        return None if type(body.get("max_tokens")) is int else "max_tokens: Field required"
+
+    def read(self, body: Mapping[str, Any]) -> Conversation:
+        messages = body["messages"]
+        size = characters((body.get("system"), messages, body.get("tools")))
+        calls, result = 0, None
+        for message in reversed(messages):
+            content = message.get("content")
+            if message.get("role") == "assistant":
+                calls += _count(content, "tool_use")
+            elif message.get("role") == "user":
+                if result is None:
+                    result = _result(content)
+                text = written(content)
+                if text:
+                    return Conversation(text, calls, result if calls else None, size)
+        return Conversation("", calls, result, size)
+
+    def whole(self, body: Mapping[str, Any], made: Made) -> dict[str, Any]:
+        return _message(body, _blocks(made), _ENDINGS[made.ending], _usage(made))
+
+    def events(self, body: Mapping[str, Any], made: Made) -> Iterator[bytes]:
+        usage = _usage(made)
+        yield event("message_start", {"message": _message(body, [], None, {**usage, "output_tokens": 1})})
+        yield event("ping", {})
+        for at, block in enumerate(_blocks(made)):
+            yield from _block_events(at, block, made)
+        ending = {"stop_reason": _ENDINGS[made.ending], "stop_sequence": None}
+        yield event("message_delta", {"delta": ending, "usage": usage})
+        yield event("message_stop", {})
+
+
+def _block_events(at: int, block: dict[str, Any], made: Made) -> Iterator[bytes]:
+    if block["type"] == "text":
+        start: dict[str, Any] = {"type": "text", "text": ""}
+        deltas = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
+    else:
+        start = {**block, "input": {}}
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(arguments(made.args))]
+    yield event("content_block_start", {"index": at, "content_block": start})
+    for delta in deltas:
+        yield event("content_block_delta", {"index": at, "delta": delta})
+    yield event("content_block_stop", {"index": at})
+
+
+def _message(
+    body: Mapping[str, Any], blocks: list[dict[str, Any]], ending: str | None, usage: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "id": name("msg_"),
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+        "content": blocks,
+        "stop_reason": ending,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def _blocks(made: Made) -> list[dict[str, Any]]:
+    text = made.text or (REFUSAL if made.ending == "refusal" else "")
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+    if made.calls:
+        blocks.append({"type": "tool_use", "id": name("toolu_"), "name": made.calls, "input": made.args})
+    return blocks
+
+
+def _usage(made: Made) -> dict[str, Any]:
+    used = made.usage
+    return {
+        "input_tokens": used.input,
+        "cache_creation_input_tokens": used.cache_write,
+        "cache_read_input_tokens": used.cached,
+        "cache_creation": {"ephemeral_5m_input_tokens": used.cache_write, "ephemeral_1h_input_tokens": 0},
+        "output_tokens": used.output,
+        "service_tier": "standard",
+    }
+
+
+def _count(content: Any, kind: str) -> int:
+    parts = content if isinstance(content, list) else []
+    return sum(isinstance(part, dict) and part.get("type") == kind for part in parts)
+
+
+def _result(content: Any) -> str | None:
+    """The text of the last tool result in a message; None if it has none."""
+    for part in reversed(content if isinstance(content, list) else []):
+        if isinstance(part, dict) and part.get("type") == "tool_result":
+            return joined(part.get("content"))
+    return None

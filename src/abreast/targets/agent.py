@@ -1,0 +1,188 @@
+"""What agents have in common, whatever program they are: a workspace, an environment, a process, and what is left.
+
+A trial works in a folder of its own and leaves its change as an artifact. Whatever ends it, its processes end with it,
+and what it used and paid until then is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from abreast.errors import BadInput, Crashed, TrialError
+from abreast.model import Answer, Request, Trial
+from abreast.settings import Settings
+from abreast.targets import process
+from abreast.targets.base import Place, Problem, Sees, Workers
+from abreast.targets.mcp.references import Variables, is_secret
+from abreast.targets.request import Renderer, seen_by
+from abreast.targets.workspace import Workspace, Workspaces
+from abreast.targets.workspace.place import drop_empty, new_folder
+from abreast.targets.workspace.removal import remove_tree
+
+VERSION_S = 30.0  # for a program to say its version
+# A program that one of its own kind started behaves otherwise.
+NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID")
+
+
+class Attempt:
+    """One attempt: where it works, where its output goes, and the mark by which its processes are known."""
+
+    def __init__(self, trial: Trial, request: Request, workspace: Workspace, scratch: Path) -> None:
+        self.trial, self.request, self.workspace, self.scratch = trial, request, workspace, scratch
+        self.mark = process.new_mark()
+
+
+class Agent(ABC):
+    """A program that works on its own. A family says how it is called and how its output is read."""
+
+    simulated = False
+    place: Place = "process"
+    name: str
+
+    def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
+        self._where, self._shared = where, shared
+        self._base = Path(shared.get("base", ".")).absolute()
+        self._keeps = bool(shared.get("keep_workspaces"))
+        settings = Settings(where, params)
+        settings.what = "parameter"
+        self._environment = _declared(settings)
+        self._workspaces = Workspaces(where, settings.left.pop("workspace", None), self._base)
+        settings.known += ["workspace", "prompt", "transform"]
+        self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
+        self.transforms = self._renderer.transforms
+        place = params.get("workspace")
+        commit = place.get("commit") if isinstance(place, Mapping) else None
+        self.sees: Sees = "case" if seen_by(commit) == "case" else self._renderer.sees
+        self._take(settings)
+        settings.done()
+
+    # -- of a family -----------------------------------------------------------------------------------------------
+
+    changes_files = True  # else nobody looks for a change
+
+    @abstractmethod
+    def _take(self, settings: Settings) -> None:
+        """The family's own parameters."""
+
+    @abstractmethod
+    async def _work(self, attempt: Attempt, workers: Workers) -> Answer:
+        """Run the program and read what it said. Raises a `TrialError`, with what was used until then."""
+
+    def _remains(self, attempt: Attempt) -> Answer:
+        """What is known of an attempt that was cut off."""
+        return Answer("", raw_response=process.content(attempt.scratch / "stdout") or None)
+
+    # -- what a target is ------------------------------------------------------------------------------------------
+
+    def request(self, trial: Trial) -> Request:
+        return self._renderer.request(trial)
+
+    def problems(self) -> list[Problem]:
+        return [Problem(*problem) for problem in self._workspaces.problems()]
+
+    def notes(self) -> list[str]:
+        return self._workspaces.notes()
+
+    async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
+        workspace = await workers.in_thread(self._workspaces.make, trial.case, request.input)
+        scratch = await workers.in_thread(new_folder, "scratch")
+        one = Attempt(trial, request, workspace, scratch)
+        failed = True
+        try:
+            answer: Answer = await workers.in_thread(self._with_change, one, await self._work(one, workers))
+            failed = False
+            return answer
+        except TrialError as error:
+            error.answer = await workers.in_thread(self._with_change, one, error.answer or self._remains(one))
+            raise
+        except asyncio.CancelledError:  # its time is over: what it did is kept all the same
+            left = await asyncio.shield(workers.in_thread(self._cut_off, one))
+            raise Crashed("cut off", answer=left) from None
+        finally:
+            await asyncio.shield(workers.in_thread(self._clean, one, failed and self._keeps))
+
+    async def close(self) -> None:
+        self._workspaces.close()
+
+    def _cut_off(self, attempt: Attempt) -> Answer:
+        return self._with_change(attempt, self._remains(attempt))
+
+    def _with_change(self, attempt: Attempt, answer: Answer) -> Answer:
+        """The answer with what changed in the workspace, and with what was said beside it."""
+        artifacts, data = dict(answer.artifacts), dict(answer.data)
+        errors = process.tail(attempt.scratch / "stderr")
+        if errors:
+            artifacts["stderr"] = errors
+        if self.changes_files:
+            diff = attempt.workspace.diff()
+            if diff.text:
+                artifacts["diff"] = diff.text
+            data |= {"files_changed": len(diff.files), "lines_added": diff.added, "lines_deleted": diff.deleted}
+        if self._keeps:
+            data["workspace"] = str(attempt.workspace.path)
+        return replace(answer, artifacts=artifacts, data=data)
+
+    def _clean(self, attempt: Attempt, keep: bool) -> None:
+        if not keep:
+            attempt.workspace.remove()
+        remove_tree(attempt.scratch)
+        drop_empty(attempt.scratch)
+
+    def environment(self) -> dict[str, str]:
+        """What the program finds: this process's, without what tells of an agent around it, and the variant's own."""
+        found = {name: value for name, value in os.environ.items() if name not in NESTED}
+        variables, place = Variables(os.environ), f"{self._where}: env"
+        return found | {name: variables.fill(place, value) for name, value in self._environment.items()}
+
+
+def _declared(settings: Settings) -> dict[str, str]:
+    """`env:` of a variant: texts, in which ${NAME} stands for a variable of the environment; secrets only so."""
+    expects = "a mapping of texts"
+    given = settings.take("env", {}, _is_texts, expects)
+    for name, value in given.items():
+        if is_secret(name) and value and "${" not in value:
+            raise BadInput(
+                f"{settings.where}: env: {name} would store a secret",
+                f"write {name}: ${{{name}}} and set it in the environment, which every program gets anyway",
+            )
+    return dict(given)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
+
+
+def program(command: str, base: Path) -> str | None:
+    """The file of a program: one on the path, or one beside the spec."""
+    found = shutil.which(command)
+    if found is None and os.sep in command:
+        found = shutil.which(str(base / command))
+    return None if found is None else str(Path(found).absolute())
+
+
+def version_of(path: str, shared: dict[str, Any], arguments: tuple[str, ...] = ("--version",)) -> str:
+    """What a program says of its version, asked once a run; "unknown" if it says nothing."""
+    known: dict[str, str] = shared.setdefault("program-versions", {})
+    if path not in known:
+        try:
+            done = subprocess.run(
+                [path, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=VERSION_S,
+                check=False,
+                start_new_session=True,
+            )
+            lines = done.stdout.decode("utf-8", "replace").split("\n") if done.returncode == 0 else []
+        except (OSError, subprocess.TimeoutExpired):
+            lines = []
+        known[path] = next((line.strip()[:100] for line in lines if line.strip()), "unknown")
+    return known[path]

@@ -1,0 +1,171 @@
+"""What Claude Code prints, read line by line: who started, which tools were called, what it cost, how it ended.
+
+Versions differ in what they print, so everything is optional here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from abreast import errors
+from abreast.errors import TrialError
+from abreast.model import Usage
+from abreast.targets.anthropic import usage_of
+from abreast.targets.http import whole
+
+LOGIN = "run `claude` once and log in, or: export ANTHROPIC_API_KEY=..."
+SLOWER = "reduce --parallel, or wait until the limit is reset, and resume"
+_NOT_LOGGED_IN = re.compile(
+    r"not logged in|invalid api key|please run /login|authentication|oauth token", re.IGNORECASE
+)
+_LIMIT = re.compile(r"(usage|session|weekly|5-hour|hit your) limit", re.IGNORECASE)
+_PASSING = re.compile(r"timed out|connection|overloaded|fetch failed|socket|network", re.IGNORECASE)
+_STARTED = ("connected", "pending")  # of MCP servers; pending ones are told of again when they are used
+
+
+@dataclass(slots=True)
+class Stream:
+    """What has been printed so far."""
+
+    start: Mapping[str, Any] = field(default_factory=dict)
+    end: Mapping[str, Any] | None = None
+    tools: Counter[str] = field(default_factory=Counter)
+    retries: int = 0
+    request_id: str | None = None
+    said: str = ""  # the last text of the assistant
+    _used: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by message
+
+    def hear(self, line: bytes) -> None:
+        """One line; what is no JSON object is no word of the CLI's."""
+        try:
+            told = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(told, Mapping):
+            return
+        kind, subtype = told.get("type"), told.get("subtype")
+        if kind == "system" and subtype == "init":
+            self.start = told
+        elif kind == "system" and subtype == "api_retry":
+            self.retries += 1
+        elif kind == "assistant" and isinstance(told.get("message"), Mapping):
+            self._hear_message(told["message"], told)
+        elif kind == "result":
+            self.end = told
+
+    def _hear_message(self, message: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+        self.request_id = told.get("request_id") or self.request_id
+        if isinstance(message.get("usage"), Mapping):
+            self._used[str(message.get("id"))] = message["usage"]
+        for part in message.get("content") or ():
+            if isinstance(part, Mapping) and part.get("type") == "tool_use":
+                self.tools[str(part.get("name"))] += 1
+            elif isinstance(part, Mapping) and part.get("type") == "text":
+                self.said = str(part.get("text"))
+
+    # -- what it says ----------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> str | None:
+        """The model that answered: of several the one that cost most."""
+        used = (self.end or {}).get("modelUsage")
+        if isinstance(used, Mapping) and used:
+            return str(max(used, key=lambda name: (used[name] or {}).get("costUSD") or 0))
+        return self.start.get("model")
+
+    @property
+    def usage(self) -> Usage:
+        """By the end of it, or, if there was none, by its messages."""
+        if self.end is not None and isinstance(self.end.get("usage"), Mapping):
+            return usage_of(self.end["usage"])
+        each = [usage_of(used) for used in self._used.values()]
+        if not each:
+            return Usage()
+        names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+        return Usage(*(sum(getattr(one, name) or 0 for one in each) for name in names))
+
+    @property
+    def cost_usd(self) -> float | None:
+        cost = (self.end or {}).get("total_cost_usd")
+        return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0 else None
+
+    @property
+    def is_paid_by_key(self) -> bool:
+        """Else a subscription pays."""
+        return self.start.get("apiKeySource", "none") not in ("none", "oauth", "/login managed key")
+
+    @property
+    def text(self) -> str:
+        result = (self.end or {}).get("result")
+        return result if isinstance(result, str) else self.said
+
+    def columns(self) -> dict[str, Any]:
+        end = self.end or {}
+        return {
+            "turns": whole(end.get("num_turns")),
+            "tool_calls": self.tools.total(),
+            "tools": dict(self.tools) or None,
+            "api_retries": self.retries,
+            "finish_reason": end.get("stop_reason"),
+            "request_id": self.request_id,
+            "cli_version": self.start.get("claude_code_version"),
+        }
+
+    # -- what is wrong ---------------------------------------------------------------------------------------------
+
+    def failed_servers(self) -> list[str]:
+        """MCP servers that did not start, with what is said of them."""
+        found = self.start.get("mcp_servers")
+        servers = [server for server in found if isinstance(server, Mapping)] if isinstance(found, list) else []
+        return [f"{one.get('name')}: {one.get('status')}" for one in servers if one.get("status") not in _STARTED]
+
+    def missing_servers(self, names: tuple[str, ...]) -> list[str]:
+        """Servers that should be there and that the CLI does not even name."""
+        found = self.start.get("mcp_servers")
+        there = {one.get("name") for one in found if isinstance(one, Mapping)} if isinstance(found, list) else set()
+        return [f"{name}: not started" for name in names if self.start and name not in there]
+
+    def trouble(self) -> TrialError | None:
+        """Why the answer is none; None if it is one. What the CLI calls its subtype says nothing of API errors."""
+        end = self.end
+        if end is None:
+            return None
+        denied = end.get("permission_denials")
+        if isinstance(denied, list) and denied:
+            names = sorted({str(one.get("tool_name")) for one in denied if isinstance(one, Mapping)})
+            told = f"denied: {', '.join(names)}"
+            return errors.ToolDenied(
+                told, fix=f"allow it: allowed_tools: [{', '.join(names)}], or take it away by tools:"
+            )
+        if end.get("subtype") == "error_max_turns":
+            return errors.NoAnswer(f"no answer within {end.get('num_turns')} turns")
+        if end.get("stop_reason") == "refusal":
+            return errors.Refused(self.text or "the model declined to answer")
+        if end.get("is_error"):
+            return _api_trouble(end, self.text)
+        if not end.get("num_turns", 1) and not end.get("duration_api_ms"):
+            return errors.Rejected(
+                "the CLI took the prompt for one of its commands", fix="begin it with another sign than /"
+            )
+        return None if self.text.strip() else errors.NoAnswer("an empty answer")
+
+
+def _api_trouble(end: Mapping[str, Any], text: str) -> TrialError:
+    status, reason = whole(end.get("api_error_status")), end.get("terminal_reason")
+    told = " ".join(text.split())[:500] or f"{end.get('subtype')}, {reason}"
+    if reason == "prompt_too_long" or "prompt is too long" in told.lower():
+        return errors.TooLong(told)
+    if status in (429, 529) or (status is None and _LIMIT.search(told)):
+        return errors.RateLimited(told, fix=SLOWER)
+    if status in (401, 403) or (status is None and _NOT_LOGGED_IN.search(told)):
+        return errors.Unauthenticated(told, fix=LOGIN)
+    if status is not None and status >= 500:
+        return errors.Transient(told)
+    if status is not None and status >= 400:
+        return errors.Rejected(told, fix="mend the variant: is that the name of a model?")
+    return errors.Transient(told) if _PASSING.search(told) else errors.Crashed(told)

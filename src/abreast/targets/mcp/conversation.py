@@ -1,0 +1,111 @@
+"""What is said between a client and a server, over whatever channel: hello, and which tools there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+PROTOCOL = "2025-11-25"  # the newest that is known here; a server answers with the one it speaks
+MOST_PAGES = 100
+MOST_TOOLS = 10_000
+
+Message = dict[str, Any]
+
+
+class Trouble(Exception):
+    """Why a server cannot be used, in a sentence, and what to do about it."""
+
+    def __init__(self, problem: str, fix: str = "") -> None:
+        super().__init__(problem)
+        self.problem, self.fix = problem, fix
+
+
+class Channel(Protocol):
+    """A way to a server. `receive` raises a `Trouble` if nothing will come any more."""
+
+    protocol: str
+
+    async def send(self, message: Message) -> None: ...
+
+    async def receive(self) -> Message: ...
+
+
+class Conversation:
+    """One client and one server. `asked` is what the server has been asked last."""
+
+    def __init__(self, channel: Channel, folder: Path) -> None:
+        self._channel, self._folder = channel, folder
+        self._last = 0
+        self.asked = "initialize"
+
+    async def hello(self) -> Message:
+        """What the server says of itself."""
+        who = {"name": "abreast", "version": "1"}
+        params = {"protocolVersion": PROTOCOL, "capabilities": {"roots": {}}, "clientInfo": who}
+        about = await self._ask("initialize", params)
+        self._channel.protocol = str(about.get("protocolVersion") or PROTOCOL)
+        await self._channel.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return about
+
+    async def tools(self) -> list[Mapping[str, Any]]:
+        """All of them, page by page."""
+        found: list[Mapping[str, Any]] = []
+        cursors: list[Any] = []
+        for _ in range(MOST_PAGES):
+            page = await self._ask("tools/list", {"cursor": cursors[-1]} if cursors else {})
+            listed = page.get("tools")
+            if not isinstance(listed, list):
+                raise Trouble("answers tools/list without a list of tools", "the server is broken: tell its authors")
+            found += [tool for tool in listed if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+            cursor = page.get("nextCursor")
+            if not cursor:
+                return found
+            if cursor in cursors or len(found) > MOST_TOOLS:
+                break
+            cursors.append(cursor)
+        raise Trouble("lists its tools without an end", "the server is broken: tell its authors")
+
+    async def _ask(self, method: str, params: Message) -> Message:
+        self.asked = method
+        self._last += 1
+        await self._channel.send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params})
+        while True:
+            message = await self._channel.receive()
+            if "method" in message:
+                await self._serve(message)
+            elif message.get("id") == self._last or (message.get("id") is None and "error" in message):
+                return self._result(message)
+
+    def _result(self, message: Message) -> Message:
+        error, result = message.get("error"), message.get("result")
+        if error is not None:
+            told = error.get("message") if isinstance(error, dict) else error
+            raise Trouble(f"answers {self.asked} with an error: {told}")
+        if not isinstance(result, dict):
+            raise Trouble(f"answers {self.asked} with nothing that can be read: {json.dumps(result)[:100]}")
+        return result
+
+    async def _serve(self, message: Message) -> None:
+        """Answer what the server asks; what it only tells needs none."""
+        if "id" not in message:
+            return
+        reply: Message = {"jsonrpc": "2.0", "id": message["id"]}
+        if message["method"] == "ping":
+            reply["result"] = {}
+        elif message["method"] == "roots/list":
+            reply["result"] = {"roots": [{"uri": self._folder.resolve().as_uri(), "name": self._folder.name or "/"}]}
+        else:
+            reply["error"] = {"code": -32601, "message": "not offered"}
+        await self._channel.send(reply)
+
+
+def messages_in(content: str | bytes) -> list[Message] | None:
+    """The messages of JSON-RPC in a text, one or several; None if it is something else."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    each = found if isinstance(found, list) else [found]
+    return each if each and all(isinstance(one, dict) and one.get("jsonrpc") == "2.0" for one in each) else None

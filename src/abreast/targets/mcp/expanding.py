@@ -1,0 +1,71 @@
+"""A declaration with everything in it that it stands for: only for use, never to be stored."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from abreast.targets.mcp.declaration import Server
+from abreast.targets.mcp.references import Variables
+
+# Claude's format has no folder to start a server in, so a server that wants one is started by way of this.
+_IN_FOLDER = "import os,sys; os.chdir(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """What a server is started or reached with, and which values of it nobody may see: variables by value."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str | None
+    url: str
+    headers: Mapping[str, str]
+    secrets: Mapping[str, str]
+
+
+def expanded(server: Server) -> Expanded:
+    """With the environment of now. `BadInput` if a variable is not set."""
+    variables = Variables(os.environ)
+
+    def fill(text: str) -> str:
+        return variables.fill(f"MCP server {server.name}", text)
+
+    cwd = None if server.cwd is None else str(Path(server.base).resolve() / Path(fill(server.cwd)).expanduser())
+    command = tuple(
+        located(fill(word), server.base, cwd, first=index == 0) for index, word in enumerate(server.command)
+    )
+    env = {name: fill(value) for name, value in server.env.items()}
+    headers = {name: fill(value) for name, value in server.headers.items()}
+    return Expanded(command, env, cwd, fill(server.url or ""), headers, variables.used)
+
+
+def located(word: str, base: str, cwd: str | None, first: bool) -> str:
+    """A word of a command; where it names a file beside the spec, that file, since a server is started elsewhere."""
+    try:
+        path = Path(word).expanduser() if word.startswith("~/") else Path(word)
+        looks_like_a_file = os.sep in word or (not first and bool(path.suffix))
+        if path.is_absolute() or not looks_like_a_file or (cwd is not None and (Path(cwd) / path).is_file()):
+            return str(path) if word.startswith("~/") else word
+        there = Path(base).resolve() / path
+        return str(there) if there.is_file() else word
+    except (OSError, ValueError, RuntimeError):  # longer than a path may be; no home
+        return word
+
+
+def config(servers: Iterable[Server], marks: Mapping[str, str]) -> dict[str, Any]:
+    """The same in Claude's format, secrets included: for a file that only its user may read. Processes get `marks`."""
+    return {"mcpServers": {server.name: _entry(server, expanded(server), marks) for server in servers}}
+
+
+def _entry(server: Server, ready: Expanded, marks: Mapping[str, str]) -> dict[str, Any]:
+    if server.kind != "stdio":
+        return {"type": server.kind, "url": ready.url, "headers": dict(ready.headers)}
+    command = ready.command
+    if ready.cwd is not None:
+        command = (sys.executable, "-I", "-S", "-c", _IN_FOLDER, ready.cwd, *command)
+    return {"type": "stdio", "command": command[0], "args": list(command[1:]), "env": {**ready.env, **marks}}

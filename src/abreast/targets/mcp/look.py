@@ -1,0 +1,125 @@
+"""Each server started, or reached, for real: whether it works, and which tools it offers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from abreast.errors import BadInput
+from abreast.targets.mcp.conversation import Conversation, Message, Trouble
+from abreast.targets.mcp.declaration import Server
+from abreast.targets.mcp.expanding import Expanded, expanded
+from abreast.targets.mcp.text import line, plain, redacted
+
+TIMEOUT_S = 20.0
+AT_ONCE = 8
+LONGEST_NAME = 128
+LONGEST_DESCRIPTION = 10_000
+LONGEST_PROBLEM = 500
+NO_MARKS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What a server offers. Its text is the server's, without control characters, and not to be trusted."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one server is, or what is wrong with it and what to do about that."""
+
+    server: str
+    tools: tuple[Tool, ...] = ()
+    title: str = ""  # the name and version that it gives itself
+    seconds: float = 0.0
+    problem: str = ""
+    fix: str = ""
+
+
+async def look_at_all(
+    servers: Sequence[Server], cwd: Path, timeout_s: float = TIMEOUT_S, marks: Mapping[str, str] = NO_MARKS
+) -> list[Found]:
+    """In the order of the servers, a few at once."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(server: Server) -> Found:
+        async with room:
+            return await look(server, cwd, timeout_s, marks)
+
+    async with asyncio.TaskGroup() as group:  # if one is cancelled, none is left behind
+        tasks = [group.create_task(one(server)) for server in servers]
+    return [task.result() for task in tasks]
+
+
+async def look(server: Server, cwd: Path, timeout_s: float = TIMEOUT_S, marks: Mapping[str, str] = NO_MARKS) -> Found:
+    """Say hello to it and ask for its tools; then it is left, and ended if it was started here."""
+    began = time.monotonic()
+    try:
+        ready = expanded(server)
+    except BadInput as error:
+        problem = error.message.removeprefix(f"MCP server {server.name}: ")
+        return Found(server.name, problem=problem, fix=error.fix)
+    try:
+        about, listed, ended = await _ask(server, ready, cwd, timeout_s, marks)
+        return replace(_found(server.name, about, listed, ready.secrets), seconds=ended - began)
+    except Trouble as trouble:
+        return Found(
+            server.name,
+            seconds=time.monotonic() - began,
+            problem=line(redacted(trouble.problem, ready.secrets), LONGEST_PROBLEM),
+            fix=redacted(trouble.fix, ready.secrets),
+        )
+
+
+async def _ask(
+    server: Server, ready: Expanded, cwd: Path, timeout_s: float, marks: Mapping[str, str]
+) -> tuple[Message, list[Mapping[str, Any]], float]:
+    """What it says of itself, its tools, and when that was known; to end it takes time of its own."""
+    if server.kind == "stdio":
+        from abreast.targets.mcp.stdio import started
+
+        way: Any = started(ready, cwd, marks)
+    else:
+        from abreast.targets.mcp.http import connected
+
+        way = connected(server, ready)
+    async with way as channel:
+        talk = Conversation(channel, Path(ready.cwd) if ready.cwd is not None else cwd)
+        try:
+            async with asyncio.timeout(timeout_s):
+                about = await talk.hello()
+                listed = await talk.tools() if _has_tools(about) else []
+                return about, listed, time.monotonic()
+        except TimeoutError:
+            raise channel.late(talk.asked, timeout_s) from None
+
+
+def _has_tools(about: Message) -> bool:
+    """Whether it says so: clients do not ask those that do not."""
+    offers = about.get("capabilities")
+    return isinstance(offers, dict) and offers.get("tools") is not None
+
+
+def _found(name: str, about: Message, listed: Sequence[Mapping[str, Any]], secrets: Mapping[str, str]) -> Found:
+    who = about.get("serverInfo")
+    words = [str(who.get(key) or "") for key in ("name", "version")] if isinstance(who, dict) else []
+    title = line(redacted(" ".join(word for word in words if word), secrets), LONGEST_NAME)
+    tools = tuple(
+        Tool(
+            line(redacted(tool["name"], secrets), LONGEST_NAME),
+            plain(redacted(str(tool.get("description") or ""), secrets), LONGEST_DESCRIPTION),
+        )
+        for tool in listed
+    )
+    if tools:
+        return Found(name, tools, title)
+    why = "" if _has_tools(about) else ": it does not declare the capability tools"
+    return Found(name, (), title, problem=f"offers no tools{why}", fix="is it the right server, with the right args?")

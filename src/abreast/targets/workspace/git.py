@@ -1,0 +1,139 @@
+"""Calling git: with argument lists, never a shell; in our repositories without others' settings, hooks and prompts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PATIENCE_S = 300.0
+FETCH_PATIENCE_S = 3600.0
+_NOT_OURS = {  # what says which repository is meant, when git itself started this process
+    *(
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_COMMON_DIR",
+        "GIT_CONFIG",
+        "GIT_DIR",
+        "GIT_GRAFT_FILE",
+        "GIT_INDEX_FILE",
+    ),
+    *(
+        "GIT_NAMESPACE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_SHALLOW_FILE",
+        "GIT_WORK_TREE",
+        "GIT_QUARANTINE_PATH",
+    ),
+    *("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_LITERAL_PATHSPECS", "GIT_ICASE_PATHSPECS"),
+}
+_QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
+_ALWAYS = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "gc.auto": "0", "maintenance.auto": "false"}
+_APART = {
+    **_ALWAYS,
+    "core.excludesFile": os.devnull,
+    "core.attributesFile": os.devnull,
+    "core.protectNTFS": "false",
+    "core.protectHFS": "false",
+    "core.untrackedCache": "false",
+}
+
+
+class GitFailed(Exception):
+    """Git said no; its words."""
+
+
+def installed() -> bool:
+    return shutil.which("git") is not None
+
+
+def run(
+    *words: str | os.PathLike[str],
+    settings: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    allowed: Sequence[int] = (0,),
+) -> bytes:
+    """What git writes, in a repository of ours: settings of users and machines do not count."""
+    command = ["git", *_options({**_APART, **(settings or {})}), *(os.fspath(word) for word in words)]
+    return _run(command, {**_apart(), **(environment or {})}, stdin, allowed, PATIENCE_S)
+
+
+def run_as_user(*words: str | os.PathLike[str], patience_s: float = FETCH_PATIENCE_S) -> bytes:
+    """What git writes where a user's repository is reached: with the user's credentials, proxies and safe folders."""
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_OURS}
+    command = ["git", *_options(_ALWAYS), *(os.fspath(word) for word in words)]
+    return _run(command, {**environment, **_QUIET}, b"", (0,), patience_s)
+
+
+def first_bytes(most: int, *words: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> bytes:
+    """The first bytes of what git writes; the rest is never made."""
+    command = ["git", *_options({**_APART, **settings}), *words]
+    with subprocess.Popen(
+        command,
+        env={**_apart(), **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        watch = threading.Timer(PATIENCE_S, process.kill)
+        watch.start()
+        try:
+            found = process.stdout.read(most) if process.stdout else b""
+            if len(found) == most:
+                process.kill()
+        finally:
+            watch.cancel()
+    if process.returncode and len(found) < most:
+        raise GitFailed(f"git {words[0]} ended with {process.returncode}")
+    return found
+
+
+def _apart() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return {
+        **kept,
+        **_QUIET,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+    }
+
+
+def _options(settings: Mapping[str, str]) -> list[str]:
+    return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+
+
+def _run(command: list[str], environment: dict[str, str], stdin: bytes, allowed: Sequence[int], limit: float) -> bytes:
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            input=stdin,
+            capture_output=True,
+            timeout=limit,
+            check=False,
+            start_new_session=True,  # without a terminal nothing can ask for a password
+        )
+    except subprocess.TimeoutExpired:
+        raise GitFailed(f"git took longer than {limit:,.0f} s") from None
+    except OSError as error:
+        raise GitFailed(f"git: {error.strerror or error}") from None
+    if done.returncode not in allowed:
+        raise GitFailed(_last_words(done.stderr) or f"git ended with {done.returncode}")
+    return done.stdout
+
+
+def _last_words(said: bytes) -> str:
+    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR"))]
+    return (told or lines or [""])[0].removeprefix("fatal: ").removeprefix("error: ")
+
+
+def folder_of(path: Path) -> Path:
+    """The directory of objects and refs of the repository at a path, wherever it keeps them."""
+    told = run_as_user("-C", path, "rev-parse", "--git-common-dir", patience_s=30.0)
+    return (path / os.fsdecode(told.removesuffix(b"\n"))).absolute()

@@ -1,0 +1,223 @@
+"""The git repository that trials begin with: which commit is meant, and a checkout that knows nothing later."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from abreast.targets.workspace import git, place
+from abreast.targets.workspace.git import GitFailed
+from abreast.targets.workspace.removal import remove_tree
+
+_URL = re.compile(r"(https?|ssh|git|file)://.+|[\w.+-]+@[\w.-]+:.+", re.IGNORECASE)
+_SECRET = re.compile(r"(?<=://)[^/@]+@")
+_WHOLE = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+ASK_PATIENCE_S = 30.0
+CONFIG = """\
+[user]
+	name = agent
+	email = agent@localhost
+[core]
+	checkStat = minimal
+	trustctime = false
+[commit]
+	gpgSign = false
+[tag]
+	gpgSign = false
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a checkout is made of."""
+
+    files: int
+    bytes: int
+    submodules: int
+
+
+class Repository:
+    """One repository, by folder or address. Nothing is asked of it before it is needed."""
+
+    def __init__(self, written: str, base: Path) -> None:
+        self.is_remote = _URL.fullmatch(written) is not None
+        self.address = written if self.is_remote else str(_absolute(base, written))
+        self.shown = _SECRET.sub("", written)
+        self._lock = threading.Lock()
+        self._folder: Path | None = None
+        self._commits: dict[str, str] = {}
+
+    def problem(self) -> tuple[str, str] | None:
+        """What is wrong with it, and what to do."""
+        if not git.installed():
+            return "git is not installed", "install git, or use workspace: {copy: FOLDER}"
+        if self.is_remote:
+            try:
+                git.run_as_user("ls-remote", "--quiet", "--", self.address, "HEAD", patience_s=ASK_PATIENCE_S)
+            except GitFailed as error:
+                return f"{self.shown} cannot be reached: {_SECRET.sub('', str(error))}", "see that git fetches it here"
+            return None
+        path = Path(self.address)
+        if not path.is_dir():
+            return f"{self.shown}: there is no such folder", "write the folder of a git repository, or its URL"
+        try:
+            top = _top(path)
+        except GitFailed as error:
+            return f"{self.shown} is not a git repository: {error}", "write the folder that has .git, or copy: instead"
+        if top.resolve() != path.resolve():
+            return f"{self.shown} is a folder inside of the repository {top}", f"write git: {top}"
+        return None
+
+    def commit(self, revision: str) -> str | None:
+        """The hash of the commit that a revision means now; None if there is none."""
+        with self._lock:
+            if revision not in self._commits:
+                found = self._resolve(revision)
+                if found is None:
+                    return None
+                self._commits[revision] = found
+            return self._commits[revision]
+
+    def _resolve(self, revision: str) -> str | None:
+        if not revision or revision.startswith("-") or not revision.isprintable():
+            return None
+        if self.is_remote and self._folder is None:
+            if _WHOLE.fullmatch(revision):
+                return revision
+            if found := self._announced(revision):
+                return found
+        try:
+            told = git.run_as_user(
+                *("--git-dir", self._source(), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+            )
+        except GitFailed:
+            return None
+        return told.decode().strip()
+
+    def _announced(self, revision: str) -> str | None:
+        """What the server says that a branch or tag is."""
+        try:
+            told = git.run_as_user(
+                *("ls-remote", "--", self.address, revision, f"{revision}^{{}}"), patience_s=ASK_PATIENCE_S
+            )
+        except GitFailed:
+            return None
+        lines = [line.partition("\t") for line in told.decode("utf-8", "replace").splitlines()]
+        known = {name: digest for digest, _, name in lines}
+        names = [f"refs/tags/{revision}^{{}}", f"refs/tags/{revision}", f"refs/heads/{revision}", revision]
+        return next((known[name] for name in names if name in known), None)
+
+    def _source(self) -> Path:
+        """A folder to fetch from: the repository itself, or a clone of it that is made once. Needs the lock."""
+        if self._folder is None:
+            if not self.is_remote:
+                self._folder = git.folder_of(Path(self.address))
+            else:
+                made = place.new_folder("sources")
+                try:
+                    git.run_as_user("clone", "--quiet", "--bare", "--", self.address, made)
+                except GitFailed:
+                    remove_tree(made)
+                    raise
+                self._folder = made
+        return self._folder
+
+    def check_out(self, commit: str, to: Path) -> None:
+        """A repository of its own in an empty folder: this commit, its ancestors and nothing else."""
+        with self._lock:
+            source = self._source()
+        objects = git.run_as_user("--git-dir", source, "rev-parse", "--show-object-format").decode().strip()
+        git.run("init", "--quiet", "--template=", "--initial-branch=main", f"--object-format={objects}", to)
+        try:
+            self._fetch(str(source), commit, to)
+        except GitFailed:
+            if not self.is_remote:
+                raise
+            self._fetch(self.address, commit, to)  # some servers hand out what no branch leads to
+        with (to / ".git" / "config").open("a", encoding="utf-8") as config:
+            config.write(CONFIG)
+        git.run("-C", to, "read-tree", "--reset", "-u", "HEAD")
+        _date(to, commit)
+        git.run("-C", to, "update-index", "-q", "--refresh")
+        for left in ("logs", "FETCH_HEAD", "ORIG_HEAD", "branches"):
+            remove_tree(to / ".git" / left)
+
+    def _fetch(self, source: str, commit: str, to: Path) -> None:
+        git.run_as_user(
+            *("-C", to, "-c", "fetch.unpackLimit=1", "-c", "core.logAllRefUpdates=false", "-c", "protocol.version=2"),
+            *("-c", "fetch.writeCommitGraph=false", "-c", "fetch.recurseSubmodules=false"),
+            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--update-head-ok"),
+            *("--no-auto-maintenance", "--", source, f"{commit}:refs/heads/main"),
+        )
+
+    def size(self, commit: str) -> Size:
+        """Of the files of a commit."""
+        with self._lock:
+            source = self._source()
+        told = git.run_as_user("--git-dir", source, "ls-tree", "-r", "-l", "-z", "--full-tree", commit)
+        files = total = links = 0
+        for line in filter(None, told.split(b"\0")):
+            _, kind, _, size = line.split(b"\t", 1)[0].split()
+            links += kind == b"commit"
+            files += kind == b"blob"
+            total += int(size) if size.isdigit() else 0
+        return Size(files, total, links)
+
+    def uses_lfs(self, commit: str) -> bool:
+        with self._lock:
+            source = self._source()
+        try:
+            told = git.run_as_user("--git-dir", source, "show", f"{commit}:.gitattributes")
+        except GitFailed:
+            return False
+        return b"filter=lfs" in told
+
+    def uncommitted(self) -> int:
+        """Files that differ from the commit or were never added."""
+        if self.is_remote:
+            return 0
+        try:
+            told = git.run_as_user("-C", self.address, "status", "--porcelain", "-z", "--no-renames")
+        except GitFailed:  # a bare one has none
+            return 0
+        return told.count(b"\0")
+
+    def close(self) -> None:
+        with self._lock:
+            if self.is_remote and self._folder is not None:
+                remove_tree(self._folder)
+                place.drop_empty(self._folder)
+                self._folder = None
+
+
+def _absolute(base: Path, written: str) -> Path:
+    return (base / Path(written).expanduser()).absolute()
+
+
+def _top(path: Path) -> Path:
+    """The folder of the repository: of its files, or of a bare one itself."""
+    told = git.run_as_user("-C", path, "rev-parse", "--is-bare-repository", "--git-dir", patience_s=ASK_PATIENCE_S)
+    bare, folder = os.fsdecode(told.removesuffix(b"\n")).split("\n", 1)
+    if bare == "true":
+        return path / folder
+    told = git.run_as_user("-C", path, "rev-parse", "--show-toplevel", patience_s=ASK_PATIENCE_S)
+    return Path(os.fsdecode(told.removesuffix(b"\n")))
+
+
+def _date(folder: Path, commit: str) -> None:
+    """Every file gets a second of its own before the commit, so that git tells any two apart without reading them."""
+    told = git.run("-C", folder, "log", "-1", "--format=%ct", commit)
+    latest = min(max(int(told), 10**9), int(time.time()) - 10)
+    names = git.run("-C", folder, "ls-files", "-z").split(b"\0")
+    for number, name in enumerate(filter(None, names)):
+        date = latest - number
+        path = os.path.join(os.fsencode(folder), name)  # noqa: PTH118 - names of any bytes
+        os.utime(path, (date, date), follow_symlinks=False)

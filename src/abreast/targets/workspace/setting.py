@@ -1,0 +1,72 @@
+"""The `workspace:` of a variant, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from abreast.errors import BadInput, suggestion
+from abreast.model import Case
+from abreast.targets.request import compile_template, names_of
+from abreast.targets.workspace.place import NoWorkspace
+
+if TYPE_CHECKING:
+    import jinja2
+
+FIX = "write workspace: empty, workspace: {copy: FOLDER}, or workspace: {git: FOLDER_OR_URL, commit: REVISION}"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What trials begin with: nothing, a copied folder, or a commit of a repository."""
+
+    copy: Path | None = None
+    git: str | None = None
+    commit: str = "HEAD"
+    template: jinja2.Template | None = None
+
+    def revision(self, case: Case, value: Any) -> str:
+        """The revision for one case."""
+        if self.template is None:
+            return self.commit
+        try:
+            return self.template.render(names_of(case, value)).strip()
+        except Exception as error:
+            raise NoWorkspace(f"workspace: commit {self.commit!r}: {error}") from error
+
+
+def read_setting(where: str, setting: Any, base: Path) -> Setting:
+    """Raises BadInput for whatever is no workspace."""
+    where = f"{where}: workspace"
+    if setting is None or setting == "empty":
+        return Setting()
+    if isinstance(setting, str):
+        near = suggestion(setting, ["empty"])
+        raise BadInput(f'{where}: "{setting}" is none{near if "did you mean" in near else ""}', FIX)
+    if not isinstance(setting, Mapping):
+        raise BadInput(f"{where}: {setting!r} is none", FIX)
+    known = ("copy", "git", "commit")
+    for key in setting:
+        if key not in known:
+            raise BadInput(f'{where}: unknown key "{key}"{suggestion(str(key), known)}', FIX)
+    for key, value in setting.items():
+        if not isinstance(value, str) or not value.strip() or "\0" in value:
+            quoted = f', in quotes: {key}: "{value}"' if isinstance(value, int | float) else ""
+            raise BadInput(f"{where}: {key} must be text, got {value!r}", f"write it as text{quoted}")
+    if ("copy" in setting) == ("git" in setting):
+        raise BadInput(f"{where}: one of copy and git is needed, and only one", FIX)
+    if "copy" in setting:
+        if "commit" in setting:
+            raise BadInput(f"{where}: commit is for git, not for copy", "write git: instead of copy:, or remove commit")
+        return Setting(copy=(base / Path(setting["copy"]).expanduser()).absolute())
+    commit = setting.get("commit", "HEAD").strip()
+    if commit.startswith("-"):
+        raise BadInput(f'{where}: commit "{commit}" is no revision', "write a commit, a branch or a tag")
+    if "::" in setting["git"].partition("/")[0]:
+        raise BadInput(
+            f'{where}: git "{setting["git"]}" names a program', "write a folder, https://…, ssh://… or file://…"
+        )
+    template = compile_template(f"{where}: commit", commit) if "{{" in commit or "{%" in commit else None
+    return Setting(git=setting["git"].strip(), commit=commit, template=template)

@@ -1,0 +1,247 @@
+"""The workspaces of a variant: checked before a run, made for each trial, measured and removed after it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from abreast.digest import compose
+from abreast.model import Case
+from abreast.targets.workspace import git, place
+from abreast.targets.workspace.copying import Contents, contents, copy_contents
+from abreast.targets.workspace.diff import Diff, difference
+from abreast.targets.workspace.git import GitFailed
+from abreast.targets.workspace.place import NoWorkspace
+from abreast.targets.workspace.removal import remove_tree
+from abreast.targets.workspace.repository import Repository
+from abreast.targets.workspace.setting import read_setting
+from abreast.targets.workspace.template import TEMPLATES, Template
+
+Fill = Callable[[Path], None]
+
+
+class Workspaces:
+    """Where the trials of one variant work: prepared once, copied for each.
+
+    `setting` is the variant's `workspace:`; paths in it count from `base`. All of it may be called from any thread.
+    """
+
+    def __init__(self, where: str, setting: Any, base: Path) -> None:
+        self._where = where
+        self._owner = object()
+        self._setting = read_setting(where, setting, base)
+        self._repository = Repository(self._setting.git, base) if self._setting.git is not None else None
+
+    @cached_property
+    def version(self) -> str:
+        """A digest of what trials start from: the content of the folder, the hash of the commit, or the template of it.
+        Where that cannot be said, `problems` says why, and this is a digest of the setting."""
+        setting = self._setting
+        if setting.copy is not None:
+            with contextlib.suppress(OSError):
+                return compose("copy", contents(setting.copy).digest())
+            return compose("copy", "unknown", str(setting.copy))
+        if self._repository is None:
+            return compose("empty")
+        if setting.template is not None:
+            return compose("git", self._repository.shown, "template", setting.commit)
+        with contextlib.suppress(GitFailed, NoWorkspace):
+            if found := self._repository.commit(setting.commit):
+                return compose("git", found)
+        return compose("git", "unknown", self._repository.shown, setting.commit)
+
+    def problems(self, trials: Iterable[tuple[Case, Any]] = ()) -> list[tuple[str, str]]:
+        """What would keep trials from starting, each with what to do. With cases and the values that templates see, it
+        is also looked whether there is a commit for each."""
+        found = [*self._problem_of_the_place(), *self._problem_of_the_source()]
+        if not found and self._repository is not None:
+            found += self._unknown_commits(self._repository, trials)
+        return [(f"{self._where}: workspace: {message}", fix) for message, fix in found]
+
+    def _problem_of_the_place(self) -> list[tuple[str, str]]:
+        root = place.root()
+        fix = f"set ${place.ROOT} to a folder elsewhere"
+        if (above := place.repository_above(root)) is not None:
+            return [(f"{root} is inside of the repository {above}, which agents would find", fix)]
+        copied = self._setting.copy
+        if copied is not None and copied.resolve().is_relative_to(root.resolve()):
+            return [(f"copy: {copied} is inside of {root}, where workspaces are made", fix)]
+        return []
+
+    def _problem_of_the_source(self) -> list[tuple[str, str]]:
+        folder = self._setting.copy
+        if folder is not None:
+            if not folder.is_dir():
+                what = "is a file, not a folder" if folder.exists() else "there is no such folder"
+                return [(f"copy: {folder}: {what}", "write a folder that is there, from the folder of the spec")]
+            try:
+                unreadable = [entry.name for entry in contents(folder).entries if not _may_read(folder, entry.name)]
+            except OSError as error:
+                return [(f"copy: {error.filename}: {error.strerror}", "make it readable, or copy another folder")]
+            if unreadable:
+                return [(f"copy: {folder / unreadable[0]} cannot be read", "make it readable, or remove it")]
+        elif self._repository is not None and (problem := self._repository.problem()) is not None:
+            return [(f"git: {problem[0]}", problem[1])]
+        return []
+
+    def _unknown_commits(self, repository: Repository, trials: Iterable[tuple[Case, Any]]) -> list[tuple[str, str]]:
+        fix = "write a commit, a branch or a tag that git log in that repository shows"
+        try:
+            if self._setting.template is None:
+                known = repository.commit(self._setting.commit) is not None
+                return [] if known else [(f'commit "{self._setting.commit}": {repository.shown} has none such', fix)]
+            found = []
+            for case, value in trials:
+                revision = self._setting.revision(case, value)
+                if repository.commit(revision) is None:
+                    found.append((f'case {case.id}: commit "{revision}": {repository.shown} has none such', fix))
+            return found
+        except (GitFailed, NoWorkspace) as error:
+            return [(str(error), fix)]
+
+    def notes(self) -> list[str]:
+        """What is good to know before a run."""
+        try:
+            if self._setting.copy is not None:
+                return _notes_of_folder(self._setting.copy, contents(self._setting.copy))
+            if self._repository is not None:
+                return self._notes_of_repository(self._repository)
+        except (OSError, GitFailed, NoWorkspace):  # that is a problem, not a note
+            pass
+        return [] if git.installed() else [_NO_GIT]
+
+    def _notes_of_repository(self, repository: Repository) -> list[str]:
+        notes = []
+        if changed := repository.uncommitted():
+            notes.append(f"{changed:,} uncommitted changes in {repository.shown} are not seen by trials")
+        commit = None if self._setting.template is not None else repository.commit(self._setting.commit)
+        if commit is None:
+            return notes
+        size = repository.size(commit)
+        notes.append(f"each trial gets {size.files:,} files ({_megabytes(size.bytes)}) and their history")
+        if size.submodules:
+            notes.append(f"{size.submodules:,} submodules of {repository.shown} stay empty folders")
+        if repository.uses_lfs(commit):
+            notes.append(f"files of {repository.shown} that Git LFS keeps stay pointers")
+        return notes
+
+    def make(self, case: Case, value: Any) -> Workspace:
+        """A workspace for a trial of this case; `value` is what templates see. Raises NoWorkspace."""
+        try:
+            return self._made(case, value)
+        except GitFailed as error:
+            raise NoWorkspace(f"workspace: {error}") from error
+        except OSError as error:
+            raise NoWorkspace(f"workspace: {error.strerror or error}: {error.filename or place.root()}") from error
+
+    def _made(self, case: Case, value: Any) -> Workspace:
+        key, fill = self._beginning(case, value)
+        template = TEMPLATES.taken(key, self._owner, fill, tracked=self._repository is not None)
+        folder = None
+        try:
+            folder = place.new_folder("trials")
+            work = folder / "work"
+            work.mkdir(0o700)
+            template.copy_to(work)
+            os.utime(work)  # by the clock of the file system it is now: what changes later was changed by the trial
+            return Workspace(work, template, work.lstat().st_ctime_ns)
+        except BaseException:
+            if folder is not None:
+                remove_tree(folder)
+                place.drop_empty(folder)
+            TEMPLATES.give_back(template)
+            raise
+
+    def _beginning(self, case: Case, value: Any) -> tuple[Hashable, Fill | None]:
+        """What the trial begins with: its name, and how to make it."""
+        repository, folder = self._repository, self._setting.copy
+        if folder is not None:
+            return ("copy", str(folder), self.version), self._copy
+        if repository is None:
+            return "empty", None
+        revision = self._setting.revision(case, value)
+        commit = repository.commit(revision)
+        if commit is None:
+            raise NoWorkspace(f'workspace: commit "{revision}": {repository.shown} has none such')
+        return ("git", repository.address, commit), lambda to: repository.check_out(commit, to)
+
+    def _copy(self, to: Path) -> None:
+        assert self._setting.copy is not None
+        copy_contents(contents(self._setting.copy), to)
+        if compose("copy", contents(to).digest()) != self.version:
+            raise NoWorkspace(f"workspace: {self._setting.copy} changed since the run was planned; start it again")
+
+    def close(self) -> None:
+        """Remove what was prepared; workspaces that are still there keep what they need until they are removed."""
+        TEMPLATES.leave(self._owner)
+        if self._repository is not None:
+            self._repository.close()
+
+
+class Workspace:
+    """The folder of one trial. `path` is where the agent works; the folder above has nothing else in it."""
+
+    def __init__(self, path: Path, template: Template, since: int) -> None:
+        self.path = path
+        self._template = template
+        self._since = since
+        self._lock = threading.Lock()
+        self._removed = False
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What an agent's environment should have: git does not look for a repository above the workspace."""
+        return {"GIT_CEILING_DIRECTORIES": str(self.path.parent)}
+
+    def diff(self, most: int = 2_000_000) -> Diff:
+        """The change against the start, of so many bytes at most. Never raises; `problem` says why there is none."""
+        if not git.installed():
+            return Diff(problem="no diff: git is not installed")
+        try:
+            return difference(self._template.start(), self.path, self._since, most)
+        except (GitFailed, NoWorkspace, OSError) as error:
+            return Diff(problem=f"no diff: {error}")
+
+    def remove(self) -> None:
+        """Remove the folder, whatever the agent left in it. Never raises."""
+        with self._lock:
+            if self._removed:
+                return
+            self._removed = True
+        remove_tree(self.path.parent)
+        place.drop_empty(self.path.parent)
+        TEMPLATES.give_back(self._template)
+
+
+_NO_GIT = "git is not installed: what trials change is not shown"
+
+
+def _notes_of_folder(folder: Path, found: Contents) -> list[str]:
+    notes = [f"each trial gets {found.files:,} files ({_megabytes(found.size)})"]
+    if (folder / ".git").is_dir():
+        notes.append(f"{folder}: trials get its .git too, with every branch; write git: instead of copy: to hide them")
+    for names, what in (
+        (found.special, "sockets, pipes or devices are left out"),
+        (found.stores, "files of stores are left out, so that no trial reads what another answered"),
+        (found.pointers, ".git that only point to a repository elsewhere are left out"),
+        (found.leading_out, "links lead out of the folder: what is written through them is written there"),
+    ):
+        if names:
+            notes.append(f"{folder}: {len(names):,} {what} ({', '.join(map(ascii, names[:3]))})")
+    return notes if git.installed() else [*notes, _NO_GIT]
+
+
+def _may_read(folder: Path, name: str) -> bool:
+    path = folder / name
+    mode = path.lstat().st_mode
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or os.access(path, os.R_OK)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

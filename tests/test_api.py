@@ -1,0 +1,414 @@
+"""Model APIs as targets, against the fake provider."""
+
+from __future__ import annotations
+
+import base64
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from abreast.fake import FakeProvider, Rate
+from conftest import Done, Folder
+
+KEY = "sk-very-secret-0123456789"
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "anthropic": {"target": "anthropic", "model": "claude-haiku-4-5"},
+    "chat": {"target": "openai", "model": "gpt-4.1"},
+    "responses": {"target": "openai", "api": "responses", "model": "gpt-5"},
+}
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
+    with FakeProvider.in_thread() as running:
+        connect(running, monkeypatch)
+        yield running
+
+
+def connect(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in provider.environment.items():
+        monkeypatch.setenv(name, value)
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+
+
+def run(folder: Folder, prompts: list[Any], variant: dict[str, Any], *words: str, **spec: Any) -> Done:
+    """One variant that is asked these prompts."""
+    cases = [{"id": f"c{n}", "input": prompt, "expected": "4"} for n, prompt in enumerate(prompts)]
+    content = {"name": "api", "cases": cases, "variants": {"only": variant}, "scorers": ["exact"], **spec}
+    folder.write("experiment.yaml", yaml.safe_dump(content, sort_keys=False))
+    return folder.abreast("run", "experiment.yaml", *words)
+
+
+def asked(provider: FakeProvider) -> list[dict[str, Any]]:
+    return [seen.body for seen in provider.requests if seen.method == "POST"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_answer_comes_with_its_tokens_its_cost_and_where_it_came_from(
+    folder: Folder, provider: FakeProvider, family: str
+) -> None:
+    say = '[[fake: say="4" input=1000 output=50 cached=400 reasoning=30]]'
+    done = run(folder, [f"What is 2 + 2? {say}"], FAMILIES[family])
+    assert done.code == 0, done.err
+    (row,) = folder.sql("select * from predictions")
+    assert (row["status"], row["answer"], row["score"]) == ("ok", "4", 1.0)
+    assert row["model"] == FAMILIES[family]["model"]
+    fresh = 1000 if family == "anthropic" else 600  # OpenAI counts what was cached as input too
+    assert (row["input_tokens"], row["output_tokens"], row["cache_read_tokens"]) == (fresh, 50, 400)
+    prices = {"anthropic": (1, 0.1, 5), "chat": (2, 0.5, 8), "responses": (1.25, 0.125, 10)}[family]
+    assert row["cost_usd"] == pytest.approx((fresh * prices[0] + 400 * prices[1] + 50 * prices[2]) / 1e6)
+    assert row["cost_basis"] == "estimated"
+    assert row["finish_reason"] in ("end_turn", "stop", "completed")
+    assert row["request_id"].startswith("req_")
+    assert json.loads(row["raw_response"])["model"] == FAMILIES[family]["model"]
+    if family != "anthropic":
+        assert row["reasoning_tokens"] == 30
+
+
+@pytest.mark.parametrize(
+    ("directive", "kind", "blame", "attempts"),
+    [
+        ("status=429 retry-after=0 times=1", None, None, 2),
+        ("status=429 times=1", None, None, 2),
+        ("status=529 times=2", None, None, 3),
+        ("status=500 times=1", None, None, 2),
+        ("drop times=1", None, None, 2),
+        ("status=401", "auth", "infrastructure", 1),
+        ("status=400", "rejected", "infrastructure", 1),
+        ("status=404", "rejected", "infrastructure", 1),
+        ("too-long", "too_long", "variant", 1),
+        ("empty", "no_answer", "variant", 1),
+        ("refusal", "refused", "variant", 1),
+        ("hang", "timeout", "variant", 1),
+    ],
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_goes_wrong_is_named_and_only_what_passes_is_tried_again(
+    folder: Folder,
+    provider: FakeProvider,
+    family: str,
+    directive: str,
+    kind: str | None,
+    blame: str | None,
+    attempts: int,
+) -> None:
+    limits = {"timeout": 1.0} if directive == "hang" else {}
+    run(folder, [f"[[fake: {directive}]] Hello"], FAMILIES[family], limits=limits)
+    (row,) = folder.sql("select * from predictions")
+    assert (row["error_kind"], row["error_blame"], row["attempts"]) == (kind, blame, attempts), row["error"]
+    assert row["status"] == ("ok" if kind is None else "error")
+    if kind in ("no_answer", "refused"):  # it was paid all the same
+        assert row["cost_usd"] > 0
+        assert row["raw_response"]
+
+
+def test_what_a_variant_says_is_what_is_sent(folder: Folder, provider: FakeProvider) -> None:
+    common = {"system": "Be brief.", "temperature": 0.5, "max_tokens": 77}
+    for name, family in FAMILIES.items():
+        done = run(folder, ["Hello"], {**family, **common, "json": True, "extra": {"top_p": 0.9}}, store=f"{name}.db")
+        assert done.code == 0, done.err
+    messages, chat, responses = asked(provider)
+    assert messages["messages"] == [{"role": "user", "content": "Hello"}]
+    assert messages["system"].startswith("Be brief.")
+    assert (messages["temperature"], messages["max_tokens"], messages["top_p"]) == (0.5, 77, 0.9)
+    assert chat["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert (chat["temperature"], chat["max_tokens"]) == (0.5, 77)
+    assert chat["response_format"] == {"type": "json_object"}
+    assert (responses["instructions"], responses["max_output_tokens"]) == ("Be brief.", 77)
+    assert responses["text"] == {"format": {"type": "json_object"}}
+    assert not any("tools" in body for body in (messages, chat, responses))
+
+
+def test_a_json_schema_reaches_each_api_in_its_own_place(folder: Folder, provider: FakeProvider) -> None:
+    schema = {"type": "object", "properties": {"answer": {"type": "number"}}, "required": ["answer"]}
+    for name, family in FAMILIES.items():
+        assert run(folder, ["Hello"], {**family, "json": schema}, store=f"{name}.db").code == 0
+    messages, chat, responses = asked(provider)
+    assert messages["output_config"]["format"]["schema"] == schema
+    assert chat["response_format"]["json_schema"]["schema"] == schema
+    assert responses["text"]["format"]["schema"] == schema
+
+
+def test_pictures_of_a_case_are_sent_with_its_prompt(folder: Folder, provider: FakeProvider) -> None:
+    folder.write("pictures/dot.png", PIXEL)
+    prompt = {"question": "What is it?", "picture": "pictures/dot.png", "link": "https://example.com/a.jpg"}
+    for name, family in FAMILIES.items():
+        variant = {**family, "prompt": "{{ question }}", "images": ["{{ picture }}", "{{ link }}"]}
+        done = run(folder, [prompt], variant, store=f"{name}.db")
+        assert done.code == 0, done.err
+    encoded = base64.b64encode(PIXEL).decode()
+    messages, chat, responses = asked(provider)
+    sources = [part["source"] for part in messages["messages"][0]["content"] if part["type"] == "image"]
+    assert sources == [
+        {"type": "base64", "media_type": "image/png", "data": encoded},
+        {"type": "url", "url": "https://example.com/a.jpg"},
+    ]
+    of_chat = [part["image_url"]["url"] for part in chat["messages"][0]["content"] if part["type"] == "image_url"]
+    of_responses = [part["image_url"] for part in responses["input"][0]["content"] if part["type"] == "input_image"]
+    assert of_chat == of_responses == [f"data:image/png;base64,{encoded}", "https://example.com/a.jpg"]
+
+
+@pytest.mark.parametrize(("name", "told"), [("notes.txt", "no picture"), ("missing.png", "cannot be read")])
+def test_a_picture_that_cannot_be_sent_is_said(folder: Folder, provider: FakeProvider, name: str, told: str) -> None:
+    folder.write("notes.txt", "no picture")
+    run(folder, [{"picture": name}], {**FAMILIES["chat"], "prompt": "Look", "images": ["{{ picture }}"]})
+    (row,) = folder.sql("select status, error from predictions")
+    assert row["status"] == "error"
+    assert told in row["error"]
+    assert not asked(provider)
+
+
+# -- keys ----------------------------------------------------------------------------------------------------------
+
+
+def everything_written(path: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file())
+
+
+def test_a_key_stands_nowhere_even_if_the_provider_repeats_it(folder: Folder, provider: FakeProvider) -> None:
+    with FakeProvider.in_thread(answers={"say it": f"your key is {KEY}"}) as talkative:
+        done = run(folder, ["say it"], {**FAMILIES["anthropic"], "base_url": talkative.url}, "--verbose")
+    assert done.code == 0, done.err
+    (row,) = folder.sql("select answer, raw_response from predictions")
+    assert row["answer"] == "your key is [key]"
+    for command in (
+        ["logs"],
+        ["show", "latest"],
+        ["report", "latest", "--format", "json"],
+        ["check", "experiment.yaml"],
+    ):
+        assert KEY not in folder.abreast(*command).said
+    assert KEY not in done.said
+    assert KEY.encode() not in everything_written(folder.path)
+
+
+@pytest.mark.parametrize("family", ["anthropic", "chat"])
+def test_without_a_key_nothing_is_executed(folder: Folder, monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    done = run(folder, ["Hello"], FAMILIES[family])
+    assert done.code == 4
+    variable = "ANTHROPIC_API_KEY" if family == "anthropic" else "OPENAI_API_KEY"
+    assert f"{variable} is not set" in done.err
+    assert f"export {variable}=..." in done.err
+    assert not (folder.path / "results.db").exists()
+
+
+def test_a_server_on_this_machine_needs_no_key(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with FakeProvider.in_thread(answers={"Hello": "4"}, keys=None) as local:
+        done = run(folder, ["Hello"], {**FAMILIES["chat"], "base_url": f"{local.url}/v1"})
+        assert done.code == 0, done.err
+        assert "authorization" not in local.requests[-1].headers
+
+
+def test_a_key_command_gives_the_key_and_another_one_when_it_is_refused(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    script = folder.write("give-key", "#!/bin/sh\necho first-key-xyz\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    with FakeProvider.in_thread(answers={"Hello": "4"}, keys=["first-key-xyz"]) as provider:
+        done = run(folder, ["Hello"], {**FAMILIES["anthropic"], "base_url": provider.url, "key_command": str(script)})
+        assert done.code == 0, done.err
+    assert b"first-key-xyz" not in everything_written(folder.path).replace(script.read_bytes(), b"")
+
+
+@pytest.mark.parametrize("command", ["false", "no-such-program --key", "true"])
+def test_a_key_command_that_fails_is_named(folder: Folder, provider: FakeProvider, command: str) -> None:
+    done = run(folder, ["Hello"], {**FAMILIES["anthropic"], "key_command": command}, limits={"breaker": 1})
+    assert done.code == 3
+    assert f"the key command {command}" in done.err
+    assert not asked(provider)
+
+
+def test_secrets_in_headers_are_refused(folder: Folder, provider: FakeProvider) -> None:
+    done = run(folder, ["Hello"], {**FAMILIES["chat"], "headers": {"Authorization": f"Bearer {KEY}"}})
+    assert done.code == 2
+    assert "would store a secret" in done.err
+    assert "key_env" in done.err
+    assert KEY not in done.said
+
+
+def test_a_wrong_key_stops_the_run_and_says_what_to_set(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    with FakeProvider.in_thread(keys=["another"]) as provider:
+        done = run(folder, [f"Hello {n}" for n in range(9)], {**FAMILIES["anthropic"], "base_url": provider.url})
+        assert len(asked(provider)) == 3
+    assert done.code == 3
+    assert "anthropic: auth: anthropic: 401" in done.err
+    assert "export ANTHROPIC_API_KEY=..." in done.err
+    assert "abreast resume" in done.err
+
+
+# -- prices --------------------------------------------------------------------------------------------------------
+
+
+def test_prices_of_the_spec_come_first(folder: Folder, provider: FakeProvider) -> None:
+    prices = {"gpt-4.1": {"input": 1000, "output": 0, "cache_read": 0}}
+    run(folder, ["[[fake: input=100 output=10 cached=40]] Hello"], FAMILIES["chat"], prices=prices)
+    (row,) = folder.sql("select cost_usd, cost_basis from predictions")
+    assert (row["cost_usd"], row["cost_basis"]) == (pytest.approx(60 * 1000 / 1e6), "estimated")
+
+
+def test_a_model_without_a_price_has_no_cost_and_that_is_said_before(folder: Folder, provider: FakeProvider) -> None:
+    run(folder, ["Hello"], {"target": "openai", "model": "my-own-model"})
+    (row,) = folder.sql("select cost_usd, cost_basis from predictions")
+    assert (row["cost_usd"], row["cost_basis"]) == (None, "unknown")
+    variant = {"target": "openai", "model": "my-own-model", "base_url": "https://models.example.com/v1"}
+    done = run(folder, ["Hello"], variant, "--dry-run")
+    assert 'no price is known for "my-own-model"' in done.said
+
+
+@pytest.mark.parametrize(
+    ("prices", "told"),
+    [
+        ({"m": {"input": -1, "output": 1}}, "at least 0"),
+        ({"m": {"input": 1}}, "output"),
+        ({"m": {"input": 1, "output": 1, "inptu": 2}}, "inptu"),
+    ],
+)
+def test_a_price_that_is_none_is_refused_with_its_place(
+    folder: Folder, provider: FakeProvider, prices: dict[str, Any], told: str
+) -> None:
+    done = run(folder, ["Hello"], FAMILIES["chat"], prices=prices)
+    assert done.code == 2
+    assert told in done.err
+    assert "experiment.yaml" in done.err
+
+
+def test_what_a_subscription_includes_is_charged_to_no_budget(folder: Folder) -> None:
+    folder.write(
+        "mine.py",
+        """
+        from abreast import Answer
+
+        def included(case):
+            return Answer("4", cost_usd=1.0, cost_basis="included")
+
+        def paid(case):
+            return Answer("4", cost_usd=1.0, cost_basis="reported")
+        """,
+    )
+    free = run(folder, list("abcdefgh"), {"target": "python:mine:included"}, limits={"budget_usd": 2.0})
+    assert free.code == 0, free.err
+    paid = run(folder, list("abcdefgh"), {"target": "python:mine:paid"}, limits={"budget_usd": 2.0})
+    assert paid.code == 3
+    assert "budget $2.00" in paid.err
+
+
+# -- limits, marks, reuse ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["anthropic", "chat"])
+def test_rates_that_the_provider_announces_are_kept(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    with FakeProvider.in_thread(rate=Rate(requests=4, seconds=1)) as provider:
+        connect(provider, monkeypatch)
+        done = run(folder, [f"Hello {n}" for n in range(10)], FAMILIES[family], limits={"parallel": 2})
+    assert done.code == 0, done.err
+    assert folder.sql("select max(attempts) n from predictions") == [{"n": 1}]
+    assert folder.sql("select count(*) n from events where kind = 'announced'")[0]["n"] >= 1
+
+
+def test_answers_of_the_fake_provider_are_marked_as_simulated(folder: Folder, provider: FakeProvider) -> None:
+    done = run(folder, ["Hello"], FAMILIES["anthropic"])
+    assert "SIMULATED" in done.out
+    assert folder.sql("select distinct simulated from predictions") == [{"simulated": 1}]
+
+
+def test_an_address_where_nobody_is_stops_the_run_with_that_address(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeProvider.in_thread() as provider:
+        gone = provider.url
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    done = run(
+        folder, ["a", "b", "c", "d"], {**FAMILIES["anthropic"], "base_url": gone}, limits={"retries": 0, "parallel": 4}
+    )
+    assert done.code == 3
+    assert gone in done.err
+    assert folder.sql("select distinct error_kind k from predictions") == [{"k": "network"}]
+
+
+def test_a_transform_and_a_template_make_a_treatment_in_two_lines(folder: Folder, provider: FakeProvider) -> None:
+    folder.write("shorten.py", "def first(value):\n    return {'numbers': value['numbers'][:2]}\n")
+    content = {
+        "name": "transform",
+        "cases": [{"id": "a", "input": {"numbers": [1, 2, 3]}, "expected": "4"}],
+        "target": "anthropic",
+        "params": {"model": "claude-haiku-4-5", "prompt": "Numbers: {{ numbers }}"},
+        "variants": {"baseline": {}, "treatment": {"transform": "python:shorten:first"}},
+        "scorers": ["exact"],
+    }
+    folder.write("experiment.yaml", yaml.safe_dump(content, sort_keys=False))
+    assert folder.abreast("run", "experiment.yaml").code == 0
+    prompts = {row["variant"]: row["prompt"] for row in folder.sql("select variant, prompt from predictions")}
+    assert prompts == {"baseline": "Numbers: [1, 2, 3]", "treatment": "Numbers: [1, 2]"}
+    assert sorted(body["messages"][0]["content"] for body in asked(provider)) == sorted(prompts.values())
+
+
+def test_a_name_that_a_template_does_not_find_is_an_error_of_that_trial(folder: Folder, provider: FakeProvider) -> None:
+    run(folder, [{"question": "?"}], {**FAMILIES["chat"], "prompt": "{{ qestion }}"})
+    (row,) = folder.sql("select status, error from predictions")
+    assert row["status"] == "error"
+    assert "qestion" in row["error"]
+    assert not asked(provider)
+
+
+def test_a_template_that_shows_tags_is_another_question_for_other_tags(folder: Folder, provider: FakeProvider) -> None:
+    variant = {**FAMILIES["chat"], "prompt": "{{ tags.kind }}: {{ input }}"}
+    for kind in ("easy", "hard"):
+        cases = [{"id": "a", "input": "Hello", "expected": "4", "tags": {"kind": kind}}]
+        assert run(folder, [], variant, cases=cases).code == 0
+    assert [body["messages"][0]["content"] for body in asked(provider)] == ["easy: Hello", "hard: Hello"]
+
+
+@pytest.mark.parametrize("change", [{"model": "claude-opus-4-5"}, {"temperature": 1}, {"system": "Be long."}, {}])
+def test_an_answer_is_reused_unless_the_request_is_another(
+    folder: Folder, provider: FakeProvider, change: dict[str, Any]
+) -> None:
+    run(folder, ["Hello"], FAMILIES["anthropic"])
+    run(folder, ["Hello"], {**FAMILIES["anthropic"], **change})
+    assert len(asked(provider)) == (2 if change else 1)
+
+
+@pytest.mark.parametrize(
+    ("variant", "told"),
+    [
+        ({"target": "anthropic"}, "no model"),
+        ({"target": "anthropic", "model": "m", "temprature": 1}, 'did you mean "temperature"'),
+        ({"target": "anthropic", "model": "m", "temperature": 3}, "a number from 0 to 2"),
+        ({"target": "anthropic", "model": "m", "max_tokens": 0}, "at least 1"),
+        ({"target": "anthropic", "model": "m", "base_url": "localhost"}, "an address such as"),
+        ({"target": "openai", "model": "m", "api": "completions"}, "chat or responses"),
+        ({"target": "openai", "model": "m", "images": "a.png"}, "a list of templates"),
+        ({"target": "openai", "model": "m", "prompt": "{{ a"}, "template, line 1"),
+        ({"target": "antropic", "model": "m"}, 'did you mean "anthropic"'),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_what_to_write(
+    folder: Folder, provider: FakeProvider, variant: dict[str, Any], told: str
+) -> None:
+    done = run(folder, ["Hello"], variant)
+    assert done.code == 2
+    assert told in done.err
+    assert 'variant "only"' in done.err
+
+
+def test_a_dry_run_shows_the_request_and_sends_nothing(folder: Folder, provider: FakeProvider) -> None:
+    done = run(folder, ["Hello there"], FAMILIES["anthropic"], "--dry-run")
+    assert done.code == 0, done.err
+    assert "Hello there" in done.said
+    assert not asked(provider)

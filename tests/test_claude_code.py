@@ -1,0 +1,285 @@
+"""The real Claude Code CLI as a target, against the fake provider."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from abreast import Experiment
+from abreast.fake import FakeProvider
+from abreast.targets.process import TRIAL
+from clis import real_cli
+from conftest import Done, Folder
+
+SERVER = {"command": sys.executable, "args": [str(Path(__file__).parent / "mcp_server.py")]}
+PLAIN = {"target": "claude-code", "model": "sonnet"}
+
+
+@pytest.fixture(autouse=True)
+def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProvider]:
+    """A provider that the CLI talks to, an account that is nobody's, and the machine's governor out of the way."""
+    monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    for name in ("CLAUDE_CONFIG_DIR", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with FakeProvider.in_thread() as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody-0123456789")
+        yield running
+        assert not left_behind(running)
+
+
+def left_behind(provider: FakeProvider) -> list[str]:
+    """Processes of this test's trials that are still there."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            around = process.environ()
+            if TRIAL in around and around.get("ANTHROPIC_BASE_URL") == provider.url:
+                found.append(" ".join(process.cmdline()))
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def run(folder: Folder, prompts: list[str], variants: dict[str, Any], *words: str, **spec: Any) -> Done:
+    cases = [{"id": f"c{n}", "input": prompt, "expected": "4"} for n, prompt in enumerate(prompts)]
+    content = {"name": "cli", "cases": cases, "variants": variants, "scorers": ["exact"], **spec}
+    folder.write("experiment.yaml", yaml.safe_dump(content, sort_keys=False))
+    return folder.abreast("run", "experiment.yaml", *words)
+
+
+def row(folder: Folder) -> dict[str, Any]:
+    (found,) = folder.sql("select * from predictions")
+    return found
+
+
+def asked(provider: FakeProvider) -> list[dict[str, Any]]:
+    return [seen.body for seen in provider.requests if seen.method == "POST" and seen.path.endswith("/messages")]
+
+
+def test_a_plain_answer_comes_with_turns_tokens_cost_model_and_version(folder: Folder, provider: FakeProvider) -> None:
+    done = run(folder, ['What is 2 + 2? [[fake: say="4" cached=700]]'], {"only": PLAIN})
+    assert done.code == 0, done.err
+    found = row(folder)
+    assert (found["status"], found["answer"], found["score"]) == ("ok", "4", 1.0)
+    assert (found["turns"], found["tool_calls"], found["api_retries"], found["exit_code"]) == (1, 0, 0, 0)
+    assert found["model"].startswith("claude-sonnet")
+    assert found["cli_version"] == "2.1.325"
+    assert found["input_tokens"] > 0
+    assert found["cache_read_tokens"] == 700
+    assert (found["cost_basis"], found["cost_usd"] > 0) == ("reported", True)
+    assert found["cpu_s"] > 0.1
+    assert found["peak_memory_mb"] > 50
+    assert [json.loads(line)["type"] for line in found["raw_response"].splitlines()][-1] == "result"
+    (provenance,) = folder.sql("select provenance from runs")
+    assert "2.1.325" in json.loads(provenance["provenance"])["cli_versions"]["claude"]
+    assert [body.get("tools") or [] for body in asked(provider)] == [[], []]  # the warm-up, and the trial
+
+
+def test_a_variant_may_choose_system_prompt_effort_and_turns(folder: Folder, provider: FakeProvider) -> None:
+    variant = {**PLAIN, "system": "You are a calculator.", "warmup": True, "args": ["--effort", "low"]}
+    refused = run(folder, ["Hello"], {"only": variant})
+    assert refused.code == 2
+    assert "--effort is set by abreast" in refused.err
+    done = run(folder, ["Hello"], {"only": {**variant, "args": [], "effort": "low"}})
+    assert done.code == 0, done.err
+    assert "You are a calculator." in json.dumps(asked(provider)[-1]["system"])
+
+
+def test_a_tool_of_an_mcp_server_is_called_end_to_end(folder: Folder, provider: FakeProvider) -> None:
+    prompt = '[[fake: tool=mcp__sums__add args={"a": 1, "b": 3}]] How much is it?'
+    variants = {"without": PLAIN, "with": {**PLAIN, "mcp": {"sums": SERVER}}}
+    done = run(folder, [prompt], variants)
+    assert done.code == 0, done.err
+    assert "mcp: sums: 2 tools" in done.err
+    found = {each["variant"]: each for each in folder.sql("select * from predictions")}
+    assert (found["with"]["answer"], found["with"]["score"]) == ("4", 1.0)
+    assert (found["with"]["turns"], found["with"]["tool_calls"]) == (2, 1)
+    assert json.loads(found["with"]["tools"]) == {"mcp__sums__add": 1}
+    assert found["without"]["score"] == 0.0
+    offered = [sorted(tool["name"] for tool in body.get("tools") or []) for body in asked(provider)]
+    assert ["mcp__sums__add", "mcp__sums__lookup"] in offered
+    assert [] in offered  # the other arm has none of them
+
+
+def test_a_server_that_does_not_start_is_found_before_the_run(folder: Folder, provider: FakeProvider) -> None:
+    done = run(folder, ["Hello"], {"only": {**PLAIN, "mcp": {"broken": {"command": "false"}}}})
+    assert done.code == 4
+    assert "broken" in done.err
+    assert not asked(provider)
+
+
+def test_a_server_that_fails_in_a_trial_is_an_error_and_no_data(folder: Folder, provider: FakeProvider) -> None:
+    variant = {**PLAIN, "mcp": {"broken": {"command": "false"}}}
+    done = run(folder, ["Hello"], {"only": variant}, "--force", limits={"retries": 0})
+    assert done.code == 3
+    found = row(folder)
+    assert (found["status"], found["error_kind"], found["error_blame"]) == ("error", "mcp_failed", "infrastructure")
+    assert "broken: failed" in found["error"]
+    assert found["score"] is None
+    assert not asked(provider)  # it was ended before it asked anything
+
+
+def test_a_denied_tool_is_an_error_and_no_data(folder: Folder, provider: FakeProvider) -> None:
+    variant = {**PLAIN, "mcp": {"sums": SERVER}, "allowed_tools": ["mcp__sums__lookup"]}
+    prompt = '[[fake: tool=mcp__sums__add args={"a": 1, "b": 3}]] How much is it?'
+    done = run(folder, [prompt], {"only": {**variant}}, "--force")
+    assert done.code == 3
+    found = row(folder)
+    assert (found["error_kind"], found["error_blame"], found["attempts"]) == ("tool_denied", "infrastructure", 1)
+    assert "mcp__sums__add" in found["error"]
+    assert found["score"] is None
+    assert found["cost_usd"] > 0  # it was paid
+
+
+@pytest.mark.parametrize(
+    ("directive", "kind", "blame", "attempts"),
+    [
+        ("status=429 times=3", None, None, 2),  # two in the warm-up
+        ("status=529", "rate_limit", "infrastructure", 2),
+        ("status=401", "auth", "infrastructure", 1),
+        ("status=404", "rejected", "infrastructure", 1),
+        ("too-long", "too_long", "variant", 1),
+        ("empty", "no_answer", "variant", 1),
+        ("refusal", "refused", "variant", 1),
+        ("drop", "network", "infrastructure", 2),
+    ],
+)
+def test_what_goes_wrong_is_named_by_what_the_cli_says(
+    folder: Folder, directive: str, kind: str | None, blame: str | None, attempts: int
+) -> None:
+    run(folder, [f"[[fake: {directive}]] Hello"], {"only": PLAIN}, "--force", limits={"retries": 1})
+    found = row(folder)
+    assert (found["error_kind"], found["error_blame"], found["attempts"]) == (kind, blame, attempts), found["error"]
+
+
+def test_a_rate_limit_is_reported_at_once_because_the_cli_does_not_retry_on_its_own(
+    folder: Folder, provider: FakeProvider
+) -> None:
+    run(folder, ["[[fake: status=429]] Hello"], {"only": PLAIN}, "--force", limits={"retries": 0})
+    assert len(asked(provider)) == 2  # one in the warm-up, one in the trial
+
+
+def test_a_hang_ends_with_its_time_and_leaves_nothing(folder: Folder, provider: FakeProvider) -> None:
+    variant = {**PLAIN, "mcp": {"sums": SERVER}}
+    run(folder, ["[[fake: hang]] Hello"], {"only": variant}, "--force", limits={"timeout": 4, "retries": 0})
+    found = row(folder)
+    assert (found["error_kind"], found["error_blame"]) == ("timeout", "variant")
+    assert found["model"].startswith("claude-sonnet")  # what it had said until then is kept
+    assert not left_behind(provider)
+
+
+def test_a_prompt_that_the_cli_takes_for_a_command_is_no_answer(folder: Folder, provider: FakeProvider) -> None:
+    run(folder, ["/usage"], {"only": PLAIN}, "--force")
+    found = row(folder)
+    assert (found["status"], found["error_kind"]) == ("error", "rejected")
+    assert "commands" in found["error"]
+
+
+def test_eight_at_once_are_eight_answers_each_in_a_folder_of_its_own(folder: Folder) -> None:
+    prompts = [
+        f'[[fake: tool=Write args={{"file_path": "note-{n}.txt", "content": "{n}"}} then="4"]] Write {n}'
+        for n in range(8)
+    ]
+    variant = {**PLAIN, "tools": ["Write", "Read"], "permission_mode": "acceptEdits"}
+    done = run(folder, prompts, {"only": variant}, limits={"parallel": 8, "free_cores": 0})
+    assert done.code == 0, done.err
+    found = folder.sql("select case_id, status, answer, turns, files_changed, lines_added from predictions order by 1")
+    assert [each["answer"] for each in found] == ["4"] * 8
+    assert {(each["turns"], each["files_changed"], each["lines_added"]) for each in found} == {(2, 1, 1)}
+    diffs = folder.sql("select content from artifacts where name = 'diff'")
+    assert sorted(each["content"].count("+++ b/note-") for each in diffs) == [1] * 8
+
+
+def test_an_agent_edits_a_checkout_and_its_change_is_kept(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    import subprocess
+
+    repository = folder.path / "repository"
+    repository.mkdir()
+    (repository / "greeting.txt").write_text("hello\n")
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.com", "-C", str(repository)]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    prompt = '[[fake: tool=Bash args={"command": "echo bye >> greeting.txt"} then="4"]] Say bye'
+    variant = {**PLAIN, "tools": ["Bash"], "workspace": {"git": "repository"}}
+    done = run(folder, [prompt], {"only": variant})
+    assert done.code == 0, done.err
+    (diff,) = folder.sql("select content from artifacts where name = 'diff'")
+    assert "+bye" in diff["content"]
+    assert (repository / "greeting.txt").read_text() == "hello\n"
+
+
+def test_without_the_program_nothing_is_executed_and_it_is_said_how_to_install_it(folder: Folder) -> None:
+    done = run(folder, ["Hello"], {"only": {**PLAIN, "command": "no-such-claude"}})
+    assert done.code == 4
+    assert "the program no-such-claude is not found" in done.err
+    assert "npm install -g @anthropic-ai/claude-code" in done.err
+
+
+def test_without_a_login_nothing_is_executed_and_it_is_said_how_to_log_in(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    done = run(folder, ["Hello"], {"only": PLAIN})
+    assert done.code == 4
+    assert "not logged in" in done.err
+    assert "run `claude` once and log in" in done.err
+
+
+def test_a_login_that_does_not_hold_ends_the_warm_up_with_the_same_advice(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, provider: FakeProvider
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    home = Path.home()
+    (home / ".claude").mkdir()
+    (home / ".claude" / ".credentials.json").write_text("{}")
+    done = run(folder, ["Hello"], {"only": PLAIN})
+    assert done.code == 4
+    assert "Not logged in" in done.err
+    assert "run `claude` once and log in" in done.err
+    assert "abreast resume" in done.err
+
+
+def test_its_key_and_its_settings_stay_out_of_the_store(folder: Folder) -> None:
+    run(folder, ["Hello"], {"only": PLAIN})
+    written = b"".join(file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
+    assert b"sk-nobody-0123456789" not in written
+
+
+@pytest.mark.parametrize(
+    ("variant", "told"),
+    [
+        ({"modle": "sonnet"}, 'did you mean "model"'),
+        ({"tools": "Bash"}, "a list of tools"),
+        ({"max_turns": 0}, "at least 1"),
+        ({"effort": "huge"}, "one of low"),
+        ({"mcp": {"a": {"comand": "x"}}}, "comand"),
+        ({"workspace": {"copi": "."}}, "copi"),
+        ({"env": {"MY_API_KEY": "abc"}}, "would store a secret"),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_what_to_write(folder: Folder, variant: dict[str, Any], told: str) -> None:
+    done = run(folder, ["Hello"], {"only": {"target": "claude-code", **variant}})
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_a_failed_trial_keeps_its_workspace_if_that_is_asked_for(folder: Folder) -> None:
+    variant = {**PLAIN, "tools": ["Bash"]}
+    prompt = '[[fake: tool=Bash args={"command": "echo here > note.txt"}]] [[fake: refusal]] Write'
+    experiment = Experiment(
+        cases=[{"id": "a", "input": prompt}], variants={"only": variant}, store=folder.path / "results.db"
+    )
+    result = experiment.run(keep_workspaces=True)
+    (found,) = result.rows()
+    assert found["status"] == "error"
+    kept = Path(found["workspace"])
+    assert (kept / "note.txt").read_text() == "here\n"

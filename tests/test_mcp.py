@@ -1,0 +1,758 @@
+"""MCP servers of a variant: what is declared, what they are made of, and what they offer when started for real."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abreast.errors import BadInput
+from abreast.targets.mcp import Found, Server, config, look, look_at_all, servers, version
+from abreast.targets.mcp.stdio import StdioChannel
+from conftest import Done, Folder
+from mcp_server import TOOLS, answer
+
+SCRIPT = Path(__file__).with_name("mcp_server.py")
+LITTLE_S = 3.0  # enough for a process to start on a busy machine
+
+
+def declared(setting: Any, base: Path = Path()) -> tuple[Server, ...]:
+    return servers('variant "v"', setting, base)
+
+
+def one(base: Path = Path(), **declaration: Any) -> Server:
+    (server,) = declared({"secrets": declaration}, base)
+    return server
+
+
+def ours(**env: str) -> Server:
+    """The server beside these tests."""
+    return one(command=sys.executable, args=[str(SCRIPT)], env=env)
+
+
+def seen(server: Server, cwd: Path, timeout_s: float = 20.0, marks: dict[str, str] | None = None) -> Found:
+    return asyncio.run(look(server, cwd, timeout_s, marks or {}))
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Processes alive that carry it."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get("MCP_TEST_MARK") == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+# -- what is declared ----------------------------------------------------------------------------------------------
+
+
+def test_servers_are_declared_by_name_in_files_or_in_a_list_of_both(folder: Folder) -> None:
+    folder.write("tools/.mcp.json", '{"mcpServers": {"far": {"type": "http", "url": "https://example.com/mcp"}}}')
+    near = {"near": {"command": "codetect", "args": ["mcp"], "env": {"LEVEL": "1"}, "cwd": "work"}}
+    assert declared(None) == declared([]) == declared({}) == ()
+    (far,) = declared("tools/.mcp.json", folder.path)
+    assert (far.name, far.kind, far.url) == ("far", "http", "https://example.com/mcp")
+    (server,) = declared(near)
+    assert (server.command, server.env, server.cwd) == (("codetect", "mcp"), {"LEVEL": "1"}, "work")
+    assert [server.name for server in declared([near, "tools/.mcp.json"], folder.path)] == ["near", "far"]
+    assert declared({"mcpServers": near}) == declared(near), "a file's content may be pasted"
+    assert declared([near, near]) == declared(near)
+    assert one(url="https://example.com/").kind == "http"
+    assert one(type="sse", url="https://example.com/", headers={"X-Team": "a"}).kind == "sse"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (7, 'variant "v": mcp declares no servers: 7'),
+        ({"a b": {"command": "x"}}, 'mcp: "a b" is no name of a server'),
+        ({1: {"command": "x"}}, "mcp: 1 is no name of a server"),
+        ({"a": "x"}, 'mcp.a is no declaration: "x"'),
+        ({"a": {}}, "mcp.a has no command and no url"),
+        ({"a": {"args": ["x"]}}, "mcp.a has no command and no url"),
+        ({"a": {"command": "x", "url": "http://x"}}, "mcp.a has a command and a url"),
+        ({"a": {"type": "http", "command": "x"}}, "mcp.a has the type http and no url"),
+        ({"a": {"type": "htp", "url": "http://x"}}, r'mcp.a.type: "htp" is no way to talk \(did you mean "http"\?\)'),
+        ({"a": {"command": "x", "arg": []}}, r'mcp.a: unknown key "arg" \(did you mean "args"\?\)'),
+        ({"a": {"command": "x", "headers": {}}}, '"headers" is for a server with a url'),
+        ({"a": {"url": "http://x", "env": {}}}, '"env" is for a server that is started'),
+        ({"a": {"command": ["x"]}}, r"mcp.a.command is no text: \['x'\]"),
+        ({"a": {"command": ""}}, "mcp.a.command is empty"),
+        ({"a": {"command": "x", "args": "y"}}, 'mcp.a.args is no list: "y"'),
+        ({"a": {"command": "x", "args": ["--port", 80]}}, r"mcp.a.args\[1\] is no text: 80"),
+        ({"a": {"command": "x", "env": {"N": 1}}}, "mcp.a.env.N is no text: 1"),
+        ({"a": {"command": "x\0"}}, "mcp.a.command has a NUL character"),
+        ({"a": {"url": "example.com"}}, 'mcp.a.url: "example.com" is no address'),
+        ({"a": {"url": "https://me:secret@example.com"}}, "mcp.a.url has a secret in it"),
+        ({"a": {"url": "https://example.com/?api_key=abc"}}, "mcp.a.url has a secret in it"),
+        ("nowhere.json", 'mcp: "nowhere.json": there is no such file'),
+        ("broken.json", '"broken.json", line 3: no JSON'),
+        ("bare.json", 'bare.json": no servers under "mcpServers"'),
+        ("deep.json", r'deep.json": mcpServers.a: unknown key "comand" \(did you mean "command"\?\)'),
+        (".", "cannot be read"),
+        ([["x"]], r"mcp\[0\] is a list in a list"),
+        ([{"a": {"command": "x"}}, {"a": {"command": "y"}}], 'two servers are named "a"'),
+    ],
+)
+def test_a_declaration_that_cannot_be_meant_is_refused_with_its_place(folder: Folder, setting: Any, said: str) -> None:
+    folder.write("broken.json", '{\n"mcpServers": {\n"a": oops}}')
+    folder.write("bare.json", '{"a": {"command": "x"}}')
+    folder.write("deep.json", '{"mcpServers": {"a": {"comand": "x"}}}')
+    with pytest.raises(BadInput, match=said) as refused:
+        declared(setting, folder.path)
+    assert refused.value.fix
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        {"command": "x", "env": {"GITHUB_TOKEN": "ghp_123"}},
+        {"command": "x", "env": {"API_KEY": "${API_KEY:-sk-123}"}},
+        {"url": "https://x", "headers": {"Authorization": "Bearer abc"}},
+        {"url": "https://x", "headers": {"x-api-key": "abc"}},
+    ],
+)
+def test_a_secret_in_plain_text_is_refused_and_told_how_to_write_it(declaration: Any) -> None:
+    with pytest.raises(BadInput, match="is a secret in plain text") as refused:
+        one(**declaration)
+    assert re.search(r"write \$\{[A-Z_]+\} and set", refused.value.fix)
+    assert "abc" not in refused.value.message
+    assert "123" not in refused.value.message
+
+
+def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "abcdef")
+    monkeypatch.delenv("SOME_LEVEL", raising=False)
+    here = one(command="x", args=["--level=${SOME_LEVEL:-7}"], env={"API_TOKEN": "${SOME_TOKEN}", "MAX_TOKENS": "9"})
+    there = one(url="https://x/${SOME_LEVEL:-mcp}", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
+    assert "abcdef" not in repr((here, there))
+    before = version([here], Path())
+    assert config([here], {"MARK": "m"}) == {
+        "mcpServers": {
+            "secrets": {
+                "type": "stdio",
+                "command": "x",
+                "args": ["--level=7"],
+                "env": {"API_TOKEN": "abcdef", "MAX_TOKENS": "9", "MARK": "m"},
+            }
+        }
+    }
+    assert config([there], {"MARK": "m"})["mcpServers"]["secrets"] == {
+        "type": "http",
+        "url": "https://x/mcp",
+        "headers": {"Authorization": "Bearer abcdef"},
+    }
+    monkeypatch.setenv("SOME_TOKEN", "another")
+    assert version([here], Path()) == before
+    monkeypatch.delenv("SOME_TOKEN")
+    with pytest.raises(BadInput, match="MCP server secrets: the environment variable SOME_TOKEN is not set"):
+        config([here], {})
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+WORDS = st.sampled_from(
+    ["x", "", "${A}", "http://x", "http://[", "https://u:p@h", "stdio", "sse", "http", "\0", "\ud800"]
+)
+ALMOST = st.dictionaries(
+    st.sampled_from(["a", "a-b", "mcpServers", ""]),
+    st.dictionaries(
+        st.sampled_from(["command", "args", "env", "cwd", "url", "type", "headers", "comand"]),
+        WORDS
+        | ANY_JSON
+        | st.lists(WORDS)
+        | st.dictionaries(st.sampled_from(["TOKEN", "N", "a=b", "a b"]), WORDS | ANY_JSON),
+    )
+    | ANY_JSON,
+)
+
+
+@given(st.one_of(ANY_JSON, ALMOST, st.lists(ALMOST, max_size=3)))
+def test_anything_declares_servers_or_is_refused_and_nothing_else_happens(setting: Any) -> None:
+    try:
+        found = declared(setting, Path(__file__).parent)
+    except BadInput:
+        return
+    assert len({server.name for server in found}) == len(found)
+    assert version(found, Path()) == version(found[::-1], Path())
+
+
+# -- what they are made of -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(folder: Folder) -> Folder:
+    """A server in a few files."""
+    folder.write("serve.py", "import helper\nfrom parts import one\nimport json\n")
+    folder.write("helper.py", "WORD = 'a'\n")
+    folder.write("parts/__init__.py", "")
+    folder.write("parts/one.py", "from . import two\n")
+    folder.write("parts/two.py", "from . import one\nX = 1\n")
+    folder.write("parts/__main__.py", "from parts import one\n")
+    folder.write("unrelated.py", "")
+    folder.write("settings.json", "{}")
+    folder.write("serve.js", "console.log(1)")
+    return folder
+
+
+PYTHON = {"command": "python3", "args": ["serve.py", "--config=settings.json"]}
+MODULE = {"command": "python3", "args": ["-m", "parts"]}
+NODE = {"command": "node", "args": ["serve.js"]}
+BINARY = {"command": "./serve.bin"}
+FOLDER = {"command": "uv", "args": ["--directory", "parts", "run", "one.py"]}
+
+
+@pytest.mark.parametrize(
+    ("declaration", "file", "text", "changes"),
+    [
+        (PYTHON, "serve.py", "import helper\nfrom parts import one\nprint(1)\n", True),
+        (PYTHON, "serve.py", "import helper  # a word\nfrom parts import (one)\nimport json\n", False),
+        (PYTHON, "helper.py", "WORD = 'b'\n", True),
+        (PYTHON, "parts/two.py", "X = 2\n", True),
+        (PYTHON, "settings.json", "{'a': 1}", True),
+        (PYTHON, "unrelated.py", "x = 1", False),
+        (PYTHON, "json.py", "x = 1", True),
+        (MODULE, "parts/two.py", "X = 2\n", True),
+        (MODULE, "parts/__main__.py", "x = 1\n", True),
+        (MODULE, "helper.py", "x = 1\n", False),
+        (NODE, "serve.js", "console.log(2)", True),
+        (BINARY, "serve.bin", b"\x7fELF 2", True),
+        (FOLDER, "parts/one.py", "x = 2", True),
+        ({"command": "npx", "args": ["serve.js"]}, "serve.js", "console.log(2)", False),
+    ],
+)
+def test_a_digest_changes_with_what_a_server_executes_and_with_nothing_else(
+    project: Folder, declaration: Any, file: str, text: str | bytes, changes: bool
+) -> None:
+    project.write("serve.bin", b"\x7fELF 1")
+    server = one(project.path, **declaration)
+    before = version([server], project.path)
+    assert version([server], project.path) == before
+    project.write(file, text)
+    assert (version([server], project.path) != before) is changes
+
+
+def test_a_digest_changes_with_the_declaration_and_not_with_the_folder_it_is_in(
+    project: Folder, tmp_path: Path
+) -> None:
+    def digest(**more: Any) -> str:
+        return version([one(project.path, **{**PYTHON, **more})], project.path)
+
+    other = project.path / "moved"
+    for file in [*project.path.rglob("*.*")]:
+        if file.is_file():
+            project.write(str(Path("moved") / file.relative_to(project.path)), file.read_bytes())
+    assert version([one(other, **PYTHON)], other) == digest()
+    different = {digest(), digest(args=["serve.py"]), digest(env={"A": "1"}), digest(cwd="parts")}
+    assert len(different) == 4
+    assert version([], project.path) != digest()
+    assert version([one(url="http://x/a")], tmp_path) != version([one(url="http://x/b")], tmp_path)
+
+
+def test_an_installed_command_counts_by_version_and_one_that_is_edited_by_its_files(folder: Folder) -> None:
+    """As pip installs them: a few lines in `bin`, a package beside, or a link to the folder of a project."""
+    site = "venv/lib/python3.12/site-packages"
+    folder.write("venv/bin/detect", "#!/somewhere/bin/python\nfrom detect_server import main\nmain()\n")
+    server = one(folder.path, command="venv/bin/detect", args=["mcp"])
+
+    def install(version: str) -> None:
+        folder.write(
+            f"{site}/detect-1.dist-info/METADATA", f"Metadata-Version: 2.1\nName: detect\nVersion: {version}\n"
+        )
+        folder.write(f"{site}/detect-1.dist-info/RECORD", "detect_server/__init__.py,sha256=x,1\n")
+
+    install("1.0")
+    first = version([server], folder.path)
+    install("1.1")
+    second = version([server], folder.path)
+    folder.write(f"{site}/detect.pth", f"{folder.path / 'source'}\n")
+    folder.write("source/detect_server/__init__.py", "def main(): pass\n")
+    third = version([server], folder.path)
+    folder.write("source/detect_server/__init__.py", "def main(): return 1\n")
+    assert len({first, second, third, version([server], folder.path)}) == 4
+
+
+# -- started for real ----------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_works_is_named_with_its_tools(tmp_path: Path) -> None:
+    found = seen(ours(), tmp_path)
+    assert (found.problem, found.title) == ("", "secrets 1.2.3")
+    assert [tool.name for tool in found.tools] == ["lookup", "add"]
+    assert found.tools[0].description == "The secret that belongs to a key.\nKeys are words."
+    assert found.tools[1].description == "The sum of two numbers. red", "nothing commands the terminal"
+    assert 0 < found.seconds < 20
+
+
+def test_tools_on_several_pages_are_all_found(tmp_path: Path) -> None:
+    assert [tool.name for tool in seen(ours(MCP_PAGES="1"), tmp_path).tools] == ["lookup", "add"]
+
+
+def test_a_server_may_ask_its_client_whether_it_is_there_and_where_it_works(tmp_path: Path) -> None:
+    (tool,) = seen(ours(MCP_ASK="1"), tmp_path).tools
+    assert tool.description == tmp_path.resolve().as_uri()
+
+
+def test_a_banner_before_the_first_message_is_passed_over(tmp_path: Path) -> None:
+    assert len(seen(ours(MCP_GARBAGE="*** welcome ***"), tmp_path).tools) == 2
+
+
+@pytest.mark.parametrize(
+    ("env", "problem", "fix"),
+    [
+        ({"MCP_FAIL": "no index here"}, "ended with exit code 3: no index here", "terminal"),
+        ({"MCP_EXIT": "1"}, "ended with exit code 5", "terminal"),
+        ({"MCP_HANG": "1"}, "no answer to initialize within 3 s", "terminal"),
+        ({"MCP_GARBAGE": "usage: x", "MCP_HANG": "1"}, 'does not speak MCP: it printed "usage: x" first', "is this"),
+        ({"MCP_ENDLESS": "1"}, 'does not speak MCP: it printed "garbage garbage', "is this the command"),
+        ({"MCP_ENDLESS": "line"}, 'does not speak MCP: it printed "garbage garbage', "is this the command"),
+        ({"MCP_PAGES": "endless"}, "lists its tools without an end", "tell its authors"),
+        ({"MCP_EMPTY": "1"}, "offers no tools", "right server"),
+        ({"MCP_EMPTY": "undeclared"}, "offers no tools: it does not declare the capability tools", "right server"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_what_is_wrong_with_a_server_is_one_sentence_with_a_fix(
+    tmp_path: Path, env: dict[str, str], problem: str, fix: str
+) -> None:
+    found = seen(ours(**env), tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
+    assert found.problem.startswith(problem)
+    assert fix in found.fix
+    assert len(found.problem) < 300
+    assert found.tools == ()
+    assert not marked(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("declaration", "problem", "fix"),
+    [
+        ({"command": "no-such-program"}, "the command no-such-program is not found", "install it, or write its full"),
+        ({"command": "npx -y thing"}, "the command npx -y thing is not found", "write command: npx and the other"),
+        ({"command": "./plain.txt"}, "plain.txt is not executable", "chmod"),
+        ({"command": "./orphan.sh"}, "orphan.sh begins with the name of a program that is not there", "#!"),
+        ({"command": "true", "cwd": "gone"}, "there is no folder", "correct its cwd"),
+        ({"command": "echo"}, "ended with exit code 0", "terminal"),
+        ({"command": "echo", "args": ["usage: x"]}, 'does not speak MCP: it printed "usage: x" first', "is this the"),
+        ({"command": "sh", "args": ["-c", "kill -9 $$"]}, "was ended by SIGKILL", "terminal"),
+        ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "the environment variable NOT_SET_HERE is not", "export"),
+    ],
+)
+def test_a_command_that_cannot_be_started_is_told_what_to_write(
+    folder: Folder, declaration: Any, problem: str, fix: str
+) -> None:
+    folder.write("plain.txt", "x")
+    folder.write("orphan.sh", "#!/no/such/interpreter\n").chmod(0o755)
+    found = seen(one(folder.path, **declaration), folder.path)
+    assert problem in found.problem
+    assert fix in found.fix
+
+
+def test_a_server_is_started_in_the_folder_of_its_client_with_the_files_beside_the_spec(folder: Folder) -> None:
+    folder.write("spec/serve.py", SCRIPT.read_bytes())
+    work = folder.path / "work"
+    work.mkdir()
+    server = one(folder.path / "spec", command=sys.executable, args=["serve.py"], env={"MCP_ASK": "1"})
+    (tool,) = seen(server, work).tools
+    assert tool.description == work.resolve().as_uri()
+    own = one(folder.path, command=sys.executable, args=["serve.py"], env={"MCP_ASK": "1"}, cwd="spec")
+    (tool,) = seen(own, work).tools
+    assert tool.description == (folder.path / "spec").resolve().as_uri()
+
+
+def test_claude_starts_a_server_in_a_folder_of_its_own_by_the_same_config(folder: Folder) -> None:
+    """Claude's format has no folder: what is written for it does the same."""
+    folder.write("spec/serve.py", SCRIPT.read_bytes())
+    server = one(folder.path, command=sys.executable, args=["-c", "import os; print(os.getcwd())"], cwd="spec")
+    entry = config([server], {})["mcpServers"]["secrets"]
+    found = seen(one(**entry), folder.path, 20.0)
+    assert found.problem == f'does not speak MCP: it printed "{(folder.path / "spec").resolve()}" first'
+
+
+def test_secrets_are_not_in_what_a_server_is_said_to_have_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "abcdefghijklmnop")
+    monkeypatch.setenv("SOME_WORD", "xxxxhunter2xxxx")
+    found = seen(ours(API_TOKEN="${SOME_TOKEN}", MCP_SAY="API_TOKEN"), tmp_path)
+    assert found.problem == "ended with exit code 4: error: bad key ${SOME_TOKEN}"
+    said = seen(one(command="echo", args=["${SOME_WORD}"]), tmp_path)
+    assert said.problem == 'does not speak MCP: it printed "${SOME_WORD}" first'
+    cut = seen(ours(MCP_FAIL="y" * 195 + "${SOME_TOKEN}"), tmp_path)
+    assert "abc" not in cut.problem, "half of a secret is one"
+
+
+@pytest.mark.parametrize("env", [{}, {"MCP_HANG": "1"}, {"MCP_DEAF": "1"}, {"MCP_FAIL": "x"}])
+@pytest.mark.parametrize("detached", ["", "1"], ids=["in its group", "in a session of its own"])
+def test_no_process_outlives_a_look(tmp_path: Path, env: dict[str, str], detached: str) -> None:
+    child = tmp_path / "child"
+    server = ours(MCP_CHILD=str(child), MCP_DETACH=detached, **env)
+    seen(server, tmp_path, LITTLE_S if "MCP_HANG" in env else 20.0, {"MCP_TEST_MARK": str(tmp_path)})
+    assert child.read_text()
+    assert not marked(str(tmp_path))
+
+
+def test_no_process_outlives_a_look_that_is_cancelled(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    os.mkfifo(child)
+
+    async def cancelled() -> None:
+        server = ours(MCP_CHILD=str(child), MCP_DETACH="1", MCP_HANG="1")
+        looking = asyncio.create_task(look_at_all([server], tmp_path, marks={"MCP_TEST_MARK": str(tmp_path)}))
+        assert await asyncio.to_thread(child.read_text), "it has started its child"
+        assert marked(str(tmp_path))
+        looking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await looking
+
+    asyncio.run(cancelled())
+    assert not marked(str(tmp_path))
+
+
+def test_endless_output_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    read = StdioChannel._read
+
+    async def watched(self: StdioChannel) -> None:
+        try:
+            await read(self)
+        finally:
+            taken.append(self._taken)
+
+    monkeypatch.setattr(StdioChannel, "_read", watched)
+    assert "does not speak MCP" in seen(ours(MCP_ENDLESS="line"), tmp_path).problem
+    assert max(taken) < 2_000_000
+
+
+def test_several_are_looked_at_together_in_their_order(tmp_path: Path) -> None:
+    names = [f"s{n}" for n in range(12)]
+    setting = {name: {"command": sys.executable, "args": [str(SCRIPT)]} for name in names}
+    setting["s5"]["command"] = "no-such-program"
+    found = asyncio.run(look_at_all(declared(setting), tmp_path))
+    assert [each.server for each in found] == names
+    assert [each.server for each in found if each.problem] == ["s5"]
+
+
+# -- reached over HTTP ---------------------------------------------------------------------------------------------
+
+Handler = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
+
+
+@contextlib.asynccontextmanager
+async def serving(*routes: tuple[str, str, Handler]) -> AsyncIterator[str]:
+    """A real HTTP server on this machine, and its address."""
+    app = web.Application()
+    for method, path, handler in routes:
+        app.router.add_route(method, path, handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+class Streamable:
+    """MCP over streamable HTTP: replies as JSON or as events, wants its session back, and may ask in between."""
+
+    def __init__(self, events: bool = False) -> None:
+        self.events, self.headers, self.deleted = events, list[dict[str, str]](), False
+        self._pong = asyncio.Event()
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        self.headers.append(dict(request.headers))
+        message = await request.json()
+        if message.get("method") != "initialize" and request.headers.get("Mcp-Session-Id") != "s-1":
+            return web.json_response({"error": "no session"}, status=400)
+        if message.get("id") == "ours" and message.get("result") == {}:
+            self._pong.set()
+        if "method" not in message or "id" not in message:
+            return web.Response(status=202)
+        result = answer(message["method"], message.get("params") or {})
+        reply = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        if not self.events:
+            return web.json_response(reply, headers={"Mcp-Session-Id": "s-1"})
+        stream = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Mcp-Session-Id": "s-1"})
+        await stream.prepare(request)
+        await stream.write(b"id: 1\ndata:\n\n: a comment\n\n")
+        if message["method"] == "tools/list":
+            await stream.write(b'event: message\ndata: {"jsonrpc": "2.0", "id": "ours", "method": "ping"}\n\n')
+            await self._pong.wait()
+        await stream.write(f"event: message\ndata: {json.dumps(reply)}\n\n".encode())
+        return stream
+
+    async def delete(self, request: web.Request) -> web.StreamResponse:
+        self.deleted = True
+        return web.Response()
+
+
+def reached(*routes: tuple[str, str, Handler], path: str = "/mcp", timeout_s: float = 20.0, **more: Any) -> Found:
+    async def reach() -> Found:
+        async with serving(*routes) as address:
+            return await look(one(**{"type": "http", "url": address + path, **more}), Path(), timeout_s)
+
+    return asyncio.run(reach())
+
+
+@pytest.mark.parametrize("events", [False, True], ids=["json", "events"])
+def test_a_server_is_reached_over_streamable_http(monkeypatch: pytest.MonkeyPatch, events: bool) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "abcdef")
+
+    async def reach() -> tuple[Found, Streamable]:
+        server = Streamable(events)
+        async with serving(("POST", "/mcp", server.post), ("DELETE", "/mcp", server.delete)) as address:
+            declaration = one(url=f"{address}/mcp", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
+            return await look(declaration, Path()), server
+
+    found, server = asyncio.run(reach())
+    assert (found.problem, found.title) == ("", "secrets 1.2.3")
+    assert [tool.name for tool in found.tools] == [tool["name"] for tool in TOOLS]
+    assert {each["Authorization"] for each in server.headers} == {"Bearer abcdef"}
+    assert server.headers[0]["Accept"] == "application/json, text/event-stream"
+    assert server.headers[-1]["MCP-Protocol-Version"] == "2025-06-18"
+    assert server.deleted, "its session is over"
+
+
+def sse(endpoint: str = "/messages?session=1") -> list[tuple[str, str, Handler]]:
+    """MCP over server-sent events, as it was before."""
+    replies: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(f"event: endpoint\r\ndata: {endpoint}\r\n\r\n".encode())
+        while True:
+            await response.write(f"event: message\ndata: {json.dumps(await replies.get())}\n\n".encode())
+
+    async def post(request: web.Request) -> web.StreamResponse:
+        message = await request.json()
+        if "id" in message:
+            result = answer(message["method"], message.get("params") or {})
+            replies.put_nowait({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        return web.Response(status=202, text="Accepted")
+
+    return [("GET", "/sse", stream), ("POST", "/messages", post)]
+
+
+def test_a_server_is_reached_over_server_sent_events() -> None:
+    found = reached(*sse(), path="/sse", type="sse")
+    assert (found.problem, [tool.name for tool in found.tools]) == ("", ["lookup", "add"])
+
+
+def test_a_server_may_not_send_our_headers_to_another_host() -> None:
+    found = reached(*sse("https://example.com/steal"), path="/sse", type="sse")
+    assert found.problem == "wants messages at another host: https://example.com/steal"
+
+
+def status(code: int, **headers: str) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=code, headers=headers)
+
+    return handle
+
+
+async def page(request: web.Request) -> web.StreamResponse:
+    return web.Response(text="<html>welcome", content_type="text/html")
+
+
+async def never(request: web.Request) -> web.StreamResponse:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def breaks_off(request: web.Request) -> web.StreamResponse:
+    stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await stream.prepare(request)
+    return stream
+
+
+@pytest.mark.parametrize(
+    ("handler", "problem", "fix"),
+    [
+        (status(401), r"wants to know who asks \(401\)", r"Authorization: Bearer \$\{NAME\}"),
+        (status(403), r"does not let us in \(403\)", "headers"),
+        (status(404), r"there is nothing at http://\S+/mcp \(404\)", "correct its path"),
+        (status(405), r"speaks in another way \(405\)", "write type: sse"),
+        (status(500), "answers with status 500", "logs"),
+        (status(307, Location="/elsewhere"), r"redirects to /elsewhere \(307\)", "write the address"),
+        (page, 'does not speak MCP: it answers with text/html: "<html>welcome"', "is this the address"),
+        (never, "no answer to initialize within 0.5 s", "does http"),
+        (breaks_off, "ends its stream of events without an answer", "logs"),
+    ],
+)
+def test_what_is_wrong_over_http_is_one_sentence_with_a_fix(handler: Handler, problem: str, fix: str) -> None:
+    found = reached(("POST", "/mcp", handler), timeout_s=0.5 if handler is never else 20.0)
+    assert re.search(problem, found.problem)
+    assert re.search(fix, found.fix)
+
+
+def test_a_refused_token_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "abcdef")
+    found = reached(("POST", "/mcp", status(401)), headers={"Authorization": "Bearer ${SOME_TOKEN}"})
+    assert found.fix == "is SOME_TOKEN right?"
+    assert "abcdef" not in found.problem + found.fix
+
+
+@pytest.mark.parametrize("through_it", [True, False])
+def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(
+    monkeypatch: pytest.MonkeyPatch, through_it: bool
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def reach() -> Found:
+        server = Streamable()
+        async with serving(("POST", "/mcp", server.post), ("DELETE", "/mcp", server.delete)) as address:
+            monkeypatch.setenv("http_proxy", address if through_it else "http://127.0.0.1:9")
+            there = "http://mcp.invalid" if through_it else address
+            return await look(one(url=f"{there}/mcp"), Path())
+
+    assert len(asyncio.run(reach()).tools) == 2
+
+
+@pytest.mark.parametrize("kind", ["http", "sse"])
+def test_where_nothing_listens_it_is_said(kind: str) -> None:
+    async def reach() -> Found:
+        async with serving() as address:
+            pass
+        return await look(one(type=kind, url=f"{address}/mcp"), Path())
+
+    found = asyncio.run(reach())
+    assert re.fullmatch(r"nothing listens at 127\.0\.0\.1:\d+", found.problem)
+    assert found.fix == "start the server, or correct its url"
+
+
+# -- before a run --------------------------------------------------------------------------------------------------
+
+TARGET = '''\
+"""A target that answers yes and has MCP servers."""
+from pathlib import Path
+
+from abreast.model import Answer, Request
+from abreast.targets.mcp import servers, version
+
+
+class Agent:
+    name, simulated, sees, transforms, place = "agent", False, "input", False, "loop"
+
+    def __init__(self, variant):
+        self.mcp_servers = servers(f'variant "{variant.name}"', variant.params.get("mcp"), Path.cwd())
+        self.version = version(self.mcp_servers, Path.cwd())
+
+    def request(self, trial):
+        return Request(trial.case.input, trial.case.input, {})
+
+    async def answer(self, trial, request, attempt, workers):
+        return Answer("yes")
+
+    async def close(self):
+        pass
+
+
+def build(variant, seed, shared):
+    return Agent(variant)
+'''
+SPEC = """\
+name: tools
+cases: cases.jsonl
+variants:
+  without: {target: agent}
+  with: {target: agent, mcp: {secrets: {command: %s, args: [serve.py], env: {STARTS: starts, MCP_FAIL: "${FAIL:-}"}}}}
+  again: {target: agent, mcp: {secrets: {command: %s, args: [serve.py], env: {STARTS: starts, MCP_FAIL: "${FAIL:-}"}}}}
+scorers: [exact]
+"""
+COUNTED = "import os\nopen(os.environ['STARTS'], 'a').write('x')\n"
+
+
+@pytest.fixture
+def agent(folder: Folder) -> Folder:
+    """An experiment with a target of a package, one variant without and two with a server."""
+    folder.write("bring-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: bring\nVersion: 1.0\n")
+    folder.write("bring-1.0.dist-info/entry_points.txt", "[abreast.targets]\nagent = bring:build\n")
+    folder.write("bring.py", TARGET)
+    folder.write("spec.yaml", SPEC % (sys.executable, sys.executable))
+    source = SCRIPT.read_text(encoding="utf-8")
+    folder.write("serve.py", source.replace("import json\n", f"import json\n{COUNTED}", 1))
+    folder.cases(12)
+    return folder
+
+
+def environment(folder: Folder) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder.path), *sys.path])}
+
+
+def abreast(folder: Folder, *words: str, **env: str) -> Done:
+    return folder.command(*words, env={**environment(folder), **env})
+
+
+def test_the_check_names_the_tools_of_each_server_that_it_has_started_once(agent: Folder) -> None:
+    done = abreast(agent, "check", "spec.yaml", "--json")
+    assert done.code == 0, done.said
+    (row,) = [row for row in done.json if row["check"] == "mcp"]
+    assert row["level"] == "pass"
+    assert re.fullmatch(r"secrets: 2 tools \(lookup, add\) in \d+\.\d s", row["message"])
+    assert (agent.path / "starts").read_text() == "x"
+    told = abreast(agent, "check", "spec.yaml", "--verbose").err
+    assert "secrets (secrets 1.2.3)" in told
+    assert "lookup: The secret that belongs to a key." in told
+    assert "Keys are words" not in told
+    assert "\x1b[31m" not in told
+
+
+def test_nothing_is_executed_if_a_server_does_not_start(agent: Folder) -> None:
+    said = "mcp: with and again: secrets: ended with exit code 3: ${FAIL}"
+    done = abreast(agent, "run", "spec.yaml", FAIL="no index here")
+    assert (done.code, said in done.err) == (4, True), done.said
+    assert said in abreast(agent, "run", "spec.yaml", "--dry-run", FAIL="no index here").err
+    assert not (agent.path / "results.db").exists()
+
+
+def test_no_server_is_started_if_nothing_is_left_to_execute(agent: Folder) -> None:
+    assert abreast(agent, "run", "spec.yaml").code == 0
+    (agent.path / "starts").unlink()
+    done = abreast(agent, "run", "spec.yaml", FAIL="no index here")
+    assert done.code == 0, done.said
+    assert "36 done before" in done.err
+    assert not (agent.path / "starts").exists()
+
+
+def test_answers_are_given_anew_when_the_server_changes(agent: Folder) -> None:
+    abreast(agent, "run", "spec.yaml")
+    agent.write("serve.py", (agent.path / "serve.py").read_text().replace("xyzzy", "other"))
+    assert "12 done before" in abreast(agent, "run", "spec.yaml").err, "those without a server stand"
+
+
+def test_the_check_works_where_a_loop_is_running_already(agent: Folder) -> None:
+    agent.write(
+        "notebook.py",
+        """\
+        import asyncio
+        from abreast import Experiment
+
+        async def cell():
+            return Experiment.load("spec.yaml").check()
+
+        (found,) = [each for each in asyncio.run(cell()) if each.check == "mcp"]
+        print(found.level)
+        """,
+    )
+    done = subprocess.run(
+        [sys.executable, "notebook.py"], cwd=agent.path, env=environment(agent), capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "pass", done.stderr

@@ -1,0 +1,1103 @@
+"""Workspaces: a folder for each trial that shows neither the work of others nor the solution, and what was changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import abreast
+from abreast import Experiment
+from abreast.errors import BadInput
+from abreast.model import Case
+from abreast.targets.workspace import Diff, NoWorkspace, Workspace, Workspaces, copying, remove_abandoned
+from abreast.targets.workspace.looking import LARGE
+from abreast.targets.workspace.removal import remove_tree
+
+CASE = Case("c1", "do it")
+MARK = "4711-0123456789ab"
+QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
+SOMEBODY = {f"GIT_{who}_{what}": "x@y" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where workspaces are made during a test."""
+    monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path / "root"))
+    monkeypatch.setenv("ABREAST_RUN", MARK)
+    return tmp_path / "root"
+
+
+def git(folder: Path, *words: str, stdin: str | None = None, check: bool = True, **more: str) -> str:
+    """What an agent or a user sees of git, without the settings of this machine."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    done = subprocess.run(
+        ["git", *words], cwd=folder, env={**clean, **QUIET, **more}, input=stdin, capture_output=True, text=True
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def commit(folder: Path, message: str = "a step") -> str:
+    git(folder, "add", "-A")
+    git(folder, "commit", "--quiet", "-m", message, **SOMEBODY)
+    return git(folder, "rev-parse", "HEAD")
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, content in files.items():
+        path = folder / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+class Project:
+    """A repository with a past, a present that is measured, and a solution in its future and on other branches."""
+
+    def __init__(self, path: Path, *init: str) -> None:
+        self.path = path
+        path.mkdir()
+        git(path, "init", "--quiet", "-b", "trunk", *init)
+        write(path, app_py="print(1)\n", src__deep__x_txt="x\n", run_sh="echo\n")
+        (path / "run.sh").chmod(0o755)
+        (path / "link").symlink_to("app.py")
+        self.first = commit(path, "first")
+        write(path, app_py="print(2)\n", _gitignore="*.log\nbuild/\n")
+        self.start = commit(path, "start")
+        git(path, "tag", "-a", "v1", "-m", "annotated", **SOMEBODY)
+        git(path, "branch", "side", self.start)
+        write(path, solution_txt="THE SOLUTION\n")
+        self.solution = commit(path, "the solution")
+        git(path, "tag", "v2")
+        git(path, "checkout", "--quiet", "side")
+        write(path, other_txt="ANOTHER TRY\n")
+        self.aside = commit(path, "another try")
+        git(path, "checkout", "--quiet", "trunk")
+        write(path, stashed_txt="STASHED\n")
+        git(path, "stash", "--quiet", "--include-untracked", **SOMEBODY)
+
+    def workspaces(self, revision: str | None = None, **more: Any) -> Workspaces:
+        return made(git=str(self.path), commit=revision or self.start, **more)
+
+
+def made(**setting: Any) -> Workspaces:
+    return Workspaces('variant "v"', setting or None, Path.cwd())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path / "project")
+
+
+@pytest.fixture
+def at_start(project: Project) -> Iterator[Workspace]:
+    """A workspace at the start of the project."""
+    workspaces = project.workspaces()
+    workspace = workspaces.make(CASE, "do it")
+    yield workspace
+    workspace.remove()
+    workspaces.close()
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if ".git" not in path.parts}
+
+
+# What a trial begins with
+
+
+def test_an_empty_workspace_is_empty_and_alone_in_the_folder_above_it() -> None:
+    for setting in (None, "empty"):
+        workspaces = Workspaces('variant "v"', setting, Path.cwd())
+        one, other = workspaces.make(CASE, "x"), workspaces.make(CASE, "x")
+        assert list(one.path.iterdir()) == []
+        assert list(one.path.parent.iterdir()) == [one.path]
+        assert one.path != other.path
+        assert workspaces.problems() == []
+
+
+def test_a_copy_keeps_permissions_dates_and_links_and_follows_none(tmp_path: Path) -> None:
+    source, outside = tmp_path / "source", tmp_path / "outside"
+    outside.mkdir()
+    write(outside, secret_txt="secret")
+    write(source, a_txt="a", sub__b_sh="b")
+    (source / "sub" / "b.sh").chmod(0o751)
+    (source / "a.txt").chmod(0o440)
+    os.utime(source / "a.txt", (1_000_000_000, 1_000_000_000))
+    (source / "inside").symlink_to("sub")
+    (source / "out").symlink_to(outside)
+    (source / "dangling").symlink_to("nowhere")
+    workspaces = made(copy=str(source))
+    path = workspaces.make(CASE, "x").path
+    assert names(path) == {"a.txt", "sub", "sub/b.sh", "inside", "out", "dangling"}
+    assert stat.S_IMODE((path / "sub" / "b.sh").stat().st_mode) == 0o751
+    assert stat.S_IMODE((path / "a.txt").stat().st_mode) == 0o440
+    assert int((path / "a.txt").stat().st_mtime) == 1_000_000_000
+    links = [str((path / name).readlink()) for name in ("inside", "out", "dangling")]
+    assert links == ["sub", str(outside), "nowhere"]
+    (path / "out").unlink()
+    (path / "sub" / "b.sh").write_text("changed")
+    assert (source / "sub" / "b.sh").read_text() == "b"
+    assert any("links lead out" in note and "'out'" in note for note in workspaces.notes())
+    assert any("3 files" in note or "5 files" in note for note in workspaces.notes())
+
+
+def test_a_copy_is_the_same_where_there_is_no_cp(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write(source, a_txt="a" * 100_000, sub__b_sh="b", sub__locked__c="c", empty="")
+    (source / "link").symlink_to("a.txt")
+    (source / "sub" / "locked").chmod(0o555)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    copying.copy_tree(source, tmp_path / "one")
+    copying.copy_tree_here(source, tmp_path / "other")
+
+    def seen(folder: Path) -> list[Any]:
+        return [
+            (str(path.relative_to(folder)), path.lstat().st_mode, path.is_file() and path.read_bytes())
+            + ((path.lstat().st_mtime_ns,) if not path.is_dir() else ())
+            for path in sorted(folder.rglob("*"))
+        ]
+
+    assert seen(tmp_path / "one") == seen(tmp_path / "other") == seen(source)
+
+
+def test_sockets_and_pipes_are_left_out_of_a_copy_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "source"
+    write(source, a_txt="a")
+    os.mkfifo(source / "pipe")
+    monkeypatch.chdir(source)  # the name of a socket must be short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("sock")
+        workspaces = made(copy=str(source))
+        assert names(workspaces.make(CASE, "x").path) == {"a.txt"}
+        assert any("2 sockets, pipes or devices" in note for note in workspaces.notes())
+
+
+def test_a_copied_folder_may_contain_the_root_of_all_workspaces(root: Path) -> None:
+    write(root.parent / "data", a_txt="a")
+    workspaces = made(copy=str(root.parent))
+    first = workspaces.make(CASE, "x")
+    assert names(first.path) == {"data", "data/a.txt"}
+    assert names(workspaces.make(CASE, "x").path) == {"data", "data/a.txt"}
+    assert made(copy=str(first.path)).problems()[0][1].startswith("set $ABREAST_WORKSPACES")
+
+
+def test_a_store_in_a_copied_folder_is_not_shown_to_trials(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write(source, a_txt="a")
+    Experiment(
+        cases=[Case("c", "q", expected="yes")],
+        variants={"v": {}},
+        target="simulated",
+        scorers=["exact"],
+        store=source / "results.db",
+    ).run()
+    shutil.copyfile(source / "results.db", source / "named otherwise.db")
+    (source / "fixture.db").write_bytes(b"SQLite format 3\0" + bytes(200))
+    workspaces = made(copy=str(source))
+    found = names(workspaces.make(CASE, "x").path)
+    assert {name for name in found if "db" in name} == {"fixture.db"}
+    assert any("stores are left out" in note for note in workspaces.notes())
+
+
+def test_a_git_folder_is_copied_only_if_the_repository_is_inside(tmp_path: Path, project: Project) -> None:
+    inside = made(copy=str(project.path))
+    assert git(inside.make(CASE, "x").path, "rev-parse", "HEAD") == project.solution
+    assert any("every branch" in note for note in inside.notes())
+    git(project.path, "worktree", "add", "--quiet", str(tmp_path / "tree"), "side")
+    pointing = made(copy=str(tmp_path / "tree"))
+    path = pointing.make(CASE, "x").path
+    assert (path / "other.txt").exists()
+    assert not (path / ".git").exists()
+    assert any("point to a repository elsewhere" in note for note in pointing.notes())
+
+
+def test_a_folder_that_changes_between_plan_and_start_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write(source, a_txt="a")
+    workspaces = made(copy=str(source))
+    assert workspaces.version
+    write(source, a_txt="b")
+    with pytest.raises(NoWorkspace, match="changed since the run was planned"):
+        workspaces.make(CASE, "x")
+
+
+def test_all_trials_of_a_run_begin_alike_though_the_folder_is_edited_meanwhile(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write(source, a_txt="a")
+    workspaces = made(copy=str(source))
+    workspaces.make(CASE, "x")
+    write(source, a_txt="b")
+    assert (workspaces.make(CASE, "x").path / "a.txt").read_text() == "a"
+
+
+# The solution is not there
+
+
+def every_object(path: Path) -> set[str]:
+    told = git(path, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
+    return set(told.split())
+
+
+def assert_only_ancestors(path: Path, project: Project, start: str) -> None:
+    reachable = set(git(project.path, "rev-list", "--objects", "--no-object-names", start).split())
+    assert every_object(path) == reachable
+    assert set(git(path, "rev-list", "--all", "--objects", "--no-object-names").split()) == reachable
+    assert git(path, "log", "--all", "--format=%H").split() == git(project.path, "log", "--format=%H", start).split()
+    assert git(path, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    assert git(path, "rev-parse", "HEAD") == start
+    assert git(path, "symbolic-ref", "HEAD") == "refs/heads/main"
+    assert git(path, "remote") == git(path, "tag") == git(path, "reflog") == git(path, "stash", "list") == ""
+    assert git(path, "fsck", "--full", "--unreachable", "--no-progress") == ""
+    assert git(path, "fsck", "--lost-found", "--no-progress") == ""
+    assert git(path, "status", "--porcelain") == ""
+
+
+def test_a_checkout_has_nothing_but_the_ancestry_of_its_commit(at_start: Workspace, project: Project) -> None:
+    assert_only_ancestors(at_start.path, project, project.start)
+    for later in (project.solution, project.aside, "v1", "v2", "trunk", "side", "origin/trunk"):
+        assert git(at_start.path, "cat-file", "-t", later, check=False) == ""
+    kept = b"".join(path.read_bytes() for path in (at_start.path / ".git").rglob("*") if path.is_file())
+    assert str(project.path).encode() not in kept, "nothing names the original"
+    assert {path.name for path in (at_start.path / ".git").iterdir()} <= {
+        *("HEAD", "config", "index", "objects", "refs")
+    }
+    assert names(at_start.path) == {"app.py", "link", "run.sh", ".gitignore", "src", "src/deep", "src/deep/x.txt"}
+
+
+def test_the_same_holds_for_a_url_a_packed_a_bare_and_a_sha256_repository(tmp_path: Path, project: Project) -> None:
+    git(project.path, "gc", "--quiet", "--aggressive")
+    git(project.path, "repack", "-adbq")
+    git(tmp_path, "clone", "--quiet", "--bare", str(project.path), "bare.git")
+    other = Project(tmp_path / "other", "--object-format=sha256")
+    for whose, address in (
+        (project, str(project.path)),
+        (project, f"file://{project.path}"),
+        (project, "bare.git"),
+        (other, str(other.path)),
+    ):
+        workspaces = Workspaces('variant "v"', {"git": address, "commit": whose.start}, tmp_path)
+        assert workspaces.problems() == []
+        workspace = workspaces.make(CASE, "x")
+        assert_only_ancestors(workspace.path, whose, whose.start)
+        write(workspace.path, new_txt="new\n")
+        (workspace.path / "app.py").unlink()
+        assert workspace.diff().files == ("app.py", "new.txt")
+        workspace.remove()
+        workspaces.close()
+
+
+def test_a_commit_that_only_a_server_hands_out_is_found(tmp_path: Path, project: Project) -> None:
+    """One that no branch leads to, as of a pull request: a clone does not have it."""
+    git(project.path, "update-ref", "refs/pull/1/head", project.aside)
+    git(project.path, "branch", "-D", "side")
+    workspaces = made(git=f"file://{project.path}", commit=project.aside)
+    assert workspaces.problems() == []
+    assert_only_ancestors(workspaces.make(CASE, "x").path, project, project.aside)
+
+
+def test_a_shallow_repository_can_be_the_source(tmp_path: Path, project: Project) -> None:
+    git(tmp_path, "clone", "--quiet", "--depth", "2", f"file://{project.path}", "shallow")
+    workspaces = made(git=str(tmp_path / "shallow"), commit=project.start)
+    assert workspaces.problems() == []
+    workspace = workspaces.make(CASE, "x")
+    assert git(workspace.path, "log", "--format=%H") == project.start
+    assert git(workspace.path, "status", "--porcelain") == git(workspace.path, "fsck") == ""
+    assert project.solution not in every_object(workspace.path)
+    write(workspace.path, new_txt="new\n")
+    assert workspace.diff().files == ("new.txt",)
+
+
+def test_submodules_and_files_of_lfs_stay_as_they_are_and_it_is_said(tmp_path: Path, project: Project) -> None:
+    whole = Project(tmp_path / "whole")
+    write(whole.path, _gitattributes="*.bin filter=lfs diff=lfs merge=lfs -text\n", big_bin="version https://lfs\n")
+    git(whole.path, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(project.path), "part")
+    start = commit(whole.path, "with a submodule")
+    workspaces = whole.workspaces(start)
+    workspace = workspaces.make(CASE, "x")
+    assert list((workspace.path / "part").iterdir()) == []
+    assert (workspace.path / "big.bin").read_text() == "version https://lfs\n"
+    assert git(workspace.path, "status", "--porcelain") == ""
+    said = "\n".join(workspaces.notes())
+    assert "1 submodules" in said
+    assert "Git LFS" in said
+    assert workspace.diff() == Diff()
+    write(workspace.path, part__filled_txt="filled\n", big_bin="version 2\n")
+    assert workspace.diff().files == ("big.bin", "part/filled.txt")
+
+
+def test_settings_and_hooks_of_the_user_do_not_reach_a_checkout(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks = tmp_path / "hooks"
+    for name in ("post-checkout", "reference-transaction", "post-index-change"):
+        write(hooks, **{name: f"#!/bin/sh\ntouch {tmp_path}/hooked\n"})
+        (hooks / name).chmod(0o755)
+    (tmp_path / "template" / "hooks").mkdir(parents=True)
+    shutil.copy(hooks / "post-checkout", tmp_path / "template" / "hooks" / "pre-commit")
+    (tmp_path / "config").write_text(
+        f"[core]\n hooksPath = {hooks}\n autocrlf = true\n excludesFile = {tmp_path}/ignore\n"
+        f"[init]\n templateDir = {tmp_path}/template\n[diff]\n external = false\n noprefix = true\n"
+        '[filter "lfs"]\n smudge = false\n required = true\n'
+    )
+    (tmp_path / "ignore").write_text("*.txt\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "no-index"))
+    workspace = project.workspaces().make(CASE, "x")
+    assert not (workspace.path / ".git" / "hooks").exists()
+    assert (workspace.path / "app.py").read_bytes() == b"print(2)\n"
+    write(workspace.path, new_txt="new\n")
+    assert workspace.diff().text.startswith("diff --git a/new.txt b/new.txt\n")
+    assert not (tmp_path / "hooked").exists()
+
+
+def test_an_agent_can_commit(at_start: Workspace) -> None:
+    write(at_start.path, done_txt="done\n")
+    git(at_start.path, "add", "-A")
+    git(at_start.path, "commit", "--quiet", "-m", "done", HOME="/nonexistent")
+    assert git(at_start.path, "log", "-1", "--format=%an <%ae>") == "agent <agent@localhost>"
+
+
+def test_git_need_not_read_the_files_of_a_fresh_checkout_again(at_start: Workspace) -> None:
+    assert git(at_start.path, "diff-files", "--name-only") == "", "it takes the index as it was copied"
+    dates = [
+        path.lstat().st_mtime for path in at_start.path.rglob("*") if ".git" not in path.parts and not path.is_dir()
+    ]
+    assert len(set(map(int, dates))) == len(dates), "so that it tells any two files apart"
+
+
+def test_files_that_change_places_are_seen_by_git_and_by_the_diff(tmp_path: Path) -> None:
+    path = tmp_path / "twins"
+    path.mkdir()
+    git(path, "init", "--quiet")
+    write(path, a__x_txt="one\n", b__x_txt="two\n")
+    commit(path)
+    for workspaces in (made(git=str(path)), made(copy=str(path))):
+        work = workspaces.make(CASE, "x")
+        (work.path / "a").rename(work.path / "c")
+        (work.path / "b").rename(work.path / "a")
+        (work.path / "c").rename(work.path / "b")
+        assert git(work.path, "status", "--porcelain").split() == ["M", "a/x.txt", "M", "b/x.txt"]
+        assert work.diff().files == ("a/x.txt", "b/x.txt")
+
+
+# Trials do not disturb each other
+
+
+def test_whatever_a_trial_does_to_its_objects_the_others_keep_theirs(project: Project) -> None:
+    workspaces = project.workspaces()
+    bad, good = workspaces.make(CASE, "x"), workspaces.make(CASE, "x")
+    write(bad.path, app_py="print(3)\n")
+    git(bad.path, "commit", "--quiet", "-am", "mine")
+    git(bad.path, "reflog", "expire", "--expire=now", "--all")
+    git(bad.path, "reset", "--quiet", "--hard", "HEAD~2")
+    git(bad.path, "gc", "--quiet", "--prune=now", "--aggressive")
+    for path in (bad.path / ".git").rglob("*"):
+        path.chmod(path.stat().st_mode | stat.S_IWUSR)
+        if path.is_file():
+            os.truncate(path, 3)
+    for path in bad.path.rglob("*"):
+        if ".git" not in path.parts and path.is_file() and not path.is_symlink():
+            os.truncate(path, 0)
+    for workspace in (good, workspaces.make(CASE, "x")):
+        assert_only_ancestors(workspace.path, project, project.start)
+        assert (workspace.path / "app.py").read_text() == "print(2)\n"
+        assert workspace.diff() == Diff()
+    assert "app.py" in bad.diff().files
+    outside = [path for path in bad.path.rglob("*") if path.is_file() and path.stat().st_nlink > 1]
+    assert outside == [], "no file is shared with anybody"
+
+
+def test_forty_at_once_from_threads_are_whole_and_prepared_once(project: Project, root: Path) -> None:
+    workspaces, together = project.workspaces(), threading.Barrier(40)
+    twin = project.workspaces("side~1")  # another variant that begins with the same commit
+
+    def trial(number: int) -> tuple[Path, Diff]:
+        together.wait()
+        workspace = (twin if number % 2 else workspaces).make(CASE, "x")
+        (workspace.path / "app.py").write_text(f"print(10 + {number})\n")
+        found = workspace.diff()
+        assert git(workspace.path, "log", "-1", "--format=%H") == project.start
+        assert len(list((root / MARK / "templates").iterdir())) == 1
+        workspace.remove()
+        return workspace.path, found
+
+    with ThreadPoolExecutor(40) as threads:
+        done = list(threads.map(trial, range(40)))
+    assert len({path for path, _ in done}) == 40
+    for number, (_, found) in enumerate(done):
+        assert f"+print(10 + {number})\n" in found.text
+        assert (found.files, found.added, found.deleted) == (("app.py",), 1, 1)
+    workspaces.close()
+    twin.close()
+    assert list(root.iterdir()) == []
+
+
+def test_workspaces_come_and_go_at_once(root: Path) -> None:
+    """The last that goes takes the folder above with it, where another one is just being made."""
+
+    def trials(number: int) -> None:
+        workspaces = made()
+        for _ in range(60):
+            workspace = workspaces.make(CASE, "x")
+            (workspace.path / "x").touch()
+            workspace.remove()
+        workspaces.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(trials, range(8)))
+    assert list(root.iterdir()) == []
+
+
+def test_every_case_has_the_commit_that_its_input_names(project: Project, root: Path) -> None:
+    workspaces = made(git=str(project.path), commit="{{ commit }}")
+    for start in (project.first, project.start, project.aside):
+        value = {"commit": start}
+        assert_only_ancestors(workspaces.make(Case("c", value), value).path, project, start)
+    named = made(git=str(project.path), commit="{{ tags.at }}^{commit}")
+    workspace = named.make(Case("c", "x", tags={"at": "v1"}), "x")
+    assert git(workspace.path, "rev-parse", "HEAD") == project.start
+    with pytest.raises(NoWorkspace, match="'commit' is undefined"):
+        workspaces.make(CASE, "x")
+    with pytest.raises(NoWorkspace, match="has none such"):
+        workspaces.make(CASE, {"commit": "0" * 40})
+    for bad in ("--upload-pack=touch x", "", "a\nb", "HEAD..side"):
+        with pytest.raises(NoWorkspace, match="has none such"):
+            workspaces.make(CASE, {"commit": bad})
+    values = [(Case("good", ""), {"commit": "trunk"}), (Case("bad", ""), {"commit": "nowhere"})]
+    assert [message for message, _ in workspaces.problems(values)] == [
+        f'variant "v": workspace: case bad: commit "nowhere": {project.path} has none such'
+    ]
+
+
+def test_of_many_commits_only_the_last_used_stay_prepared(tmp_path: Path, root: Path) -> None:
+    path = tmp_path / "long"
+    path.mkdir()
+    git(path, "init", "--quiet")
+    for number in range(12):
+        write(path, n_txt=f"{number}\n")
+        commit(path)
+    workspaces = made(git=str(path), commit="HEAD~{{ n }}")
+    for number in range(12):
+        workspace = workspaces.make(CASE, {"n": number})
+        assert (workspace.path / "n.txt").read_text() == f"{11 - number}\n"
+        workspace.remove()
+    assert len(list((root / MARK / "templates").iterdir())) == 8
+    again = workspaces.make(CASE, {"n": 0})
+    workspaces.close()
+    write(again.path, n_txt="mine\n")
+    assert again.diff().added == 1, "what a trial needs stays until it is removed"
+    again.remove()
+    assert list(root.iterdir()) == []
+
+
+# What a trial changed
+
+
+def test_a_diff_shows_new_changed_deleted_renamed_and_binary_files(at_start: Workspace) -> None:
+    path = at_start.path
+    write(path, app_py="print(2)\nprint(3)\n", new_txt="new\n", noise_log="ignored\n", build__x="ignored\n")
+    (path / "run.sh").unlink()
+    (path / "src" / "deep" / "x.txt").rename(path / "src" / "y.txt")
+    (path / "picture.png").write_bytes(b"\x89PNG\0\1\2" * 50)
+    found = at_start.diff()
+    assert set(found.files) == {"app.py", "new.txt", "picture.png", "run.sh", "src/y.txt"}
+    assert (found.added, found.deleted, found.truncated, found.problem) == (2, 1, False, "")
+    for line in (
+        *("+print(3)", "deleted file mode 100755", "rename from src/deep/x.txt", "rename to src/y.txt"),
+        *("GIT binary patch", "new file mode 100644"),
+    ):
+        assert f"\n{line}\n" in found.text
+
+
+def as_left(path: Path, how: str, project: Project) -> None:
+    """Do the same work, and then something to git."""
+    write(path, app_py="print(9)\n", new_txt="new\n")
+    if how == "commits":
+        commit(path)
+    elif how == "rewrites history":
+        commit(path)
+        git(path, "checkout", "--quiet", "--orphan", "other")
+        git(path, "commit", "--quiet", "-m", "all of it", **SOMEBODY)
+        git(path, "branch", "-D", "main")
+    elif how == "resets softly":
+        git(path, "reset", "--quiet", "--soft", "HEAD~1")
+    elif how == "deletes .git":
+        remove_tree(path / ".git")
+    elif how == "begins anew":
+        remove_tree(path / ".git")
+        git(path, "init", "--quiet")
+        commit(path)
+    elif how == "breaks .git":
+        remove_tree(path / ".git")
+        (path / ".git").write_text("gitdir: /nonexistent\n")
+    elif how == "begins a repository inside":
+        git(path / "src", "init", "--quiet")
+    elif how == "asks for programs":
+        attributes = "* diff=evil filter=evil\n*.py -diff\n"
+        (path / ".git" / "info").mkdir()
+        (path / ".git" / "info" / "attributes").write_text(attributes)
+        git(path, "config", "diff.evil.command", f"touch {project.path}/evil")
+        git(path, "config", "diff.evil.textconv", f"touch {project.path}/evil")
+        git(path, "config", "filter.evil.clean", f"touch {project.path}/evil")
+        git(path, "config", "core.fsmonitor", f"touch {project.path}/evil")
+    elif how == "hides by flags":
+        git(path, "update-index", "--assume-unchanged", "app.py")
+        git(path, "update-index", "--skip-worktree", "app.py")
+        (path / ".git" / "info").mkdir()
+        (path / ".git" / "info" / "exclude").write_text("*\n")
+    elif how == "fakes dates":
+        known = (path / "link").lstat()
+        os.utime(path / "app.py", ns=(known.st_mtime_ns, known.st_mtime_ns))
+
+
+HOWS = [
+    *("commits", "rewrites history", "resets softly", "deletes .git", "begins anew", "breaks .git"),
+    *("begins a repository inside", "asks for programs", "hides by flags", "fakes dates"),
+]
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_the_diff_is_the_same_whatever_the_agent_does_to_git(at_start: Workspace, project: Project, how: str) -> None:
+    as_left(at_start.path, how, project)
+    found = at_start.diff()
+    assert (found.files, found.added, found.deleted, found.problem) == (("app.py", "new.txt"), 2, 1, "")
+    assert not (project.path / "evil").exists()
+
+
+def test_a_change_of_the_same_size_with_the_old_date_is_seen(at_start: Workspace) -> None:
+    path = at_start.path / "app.py"
+    known = path.stat()
+    path.write_text("print(7)\n")
+    os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns))
+    assert at_start.diff().files == ("app.py",)
+
+
+def test_a_diff_leaves_the_workspace_as_it_is(at_start: Workspace) -> None:
+    write(at_start.path, new_txt="new\n")
+
+    def seen() -> list[Any]:
+        return sorted((str(path), path.lstat().st_mtime_ns, path.lstat().st_size) for path in at_start.path.rglob("*"))
+
+    before = seen()
+    assert at_start.diff().files == ("new.txt",)
+    assert seen() == before
+
+
+def test_empty_and_copied_workspaces_have_a_diff_too(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write(source, a_txt="a\n", b_txt="b\n", _gitignore="*.log\n", old_log="old\n", sub___gitignore="/only-here\n")
+    git_inside = source / "vendor"
+    git_inside.mkdir()
+    git(git_inside, "init", "--quiet")
+    write(git_inside, v_txt="v\n")
+    copied, empty = made(copy=str(source)).make(CASE, "x"), made().make(CASE, "x")
+    assert copied.diff() == empty.diff() == Diff()
+    write(copied.path, a_txt="A\n", new_log="new\n", vendor__v_txt="V\n", vendor__w_txt="w\n", sub__also="s\n")
+    write(copied.path, **{"sub__only-here": "x\n", "only-here": "y\n"})
+    (copied.path / "b.txt").unlink()
+    assert copied.diff().files == ("a.txt", "b.txt", "only-here", "sub/also", "vendor/v.txt", "vendor/w.txt")
+    write(empty.path, hello_txt="hello\n")
+    assert empty.diff().files == ("hello.txt",)
+
+
+def test_what_the_start_ignores_stays_out_even_if_the_agent_changes_the_rules(at_start: Workspace) -> None:
+    write(at_start.path, _gitignore="*.tmp\n", x_log="log\n", x_tmp="tmp\n", build__out="out\n", x_txt="x\n")
+    assert at_start.diff().files == (".gitignore", "x.txt")
+    (at_start.path / ".gitignore").unlink()
+    assert at_start.diff().files == (".gitignore", "x.tmp", "x.txt")
+
+
+def test_repositories_that_an_agent_makes_inside_hide_nothing(at_start: Workspace) -> None:
+    inner = at_start.path / "tool"
+    inner.mkdir()
+    git(inner, "init", "--quiet")
+    write(inner, main_py="print()\n", sub__deep_py="deep\n", noise_log="log\n", _gitignore="secret\n", secret="s\n")
+    commit(inner)
+    nested = inner / "sub" / "again"
+    nested.mkdir()
+    git(nested, "init", "--quiet")
+    write(nested, inner_py="inner\n")
+    expected = ("tool/.gitignore", "tool/main.py", "tool/sub/again/inner.py", "tool/sub/deep.py")
+    assert at_start.diff().files == expected
+
+
+def test_a_deleted_workspace_is_a_diff_in_which_everything_is_deleted(project: Project, tmp_path: Path) -> None:
+    for how in ("nothing", "file", "link"):
+        of_git, of_nothing = project.workspaces().make(CASE, "x"), made().make(CASE, "x")
+        for workspace in (of_git, of_nothing):
+            shutil.rmtree(workspace.path)
+            if how == "file":
+                workspace.path.write_text("x")
+            elif how == "link":
+                workspace.path.symlink_to(project.path)
+        assert of_git.diff().files == (".gitignore", "app.py", "link", "run.sh", "src/deep/x.txt")
+        assert (of_git.diff().added, of_git.diff().problem) == (0, "")
+        assert of_nothing.diff() == Diff()
+        of_git.remove()
+        of_nothing.remove()
+        assert not of_git.path.parent.exists()
+    assert (project.path / "app.py").exists(), "no link was followed"
+
+
+def test_folders_that_became_links_are_not_followed(at_start: Workspace, tmp_path: Path) -> None:
+    write(tmp_path / "elsewhere", deep__x_txt="x\n", secret_txt="secret\n")
+    shutil.rmtree(at_start.path / "src")
+    (at_start.path / "src").symlink_to(tmp_path / "elsewhere")
+    found = at_start.diff()
+    assert "secret" not in found.text
+    assert set(found.files) == {"src", "src/deep/x.txt"}
+    at_start.remove()
+    assert (tmp_path / "elsewhere" / "secret.txt").exists()
+
+
+def test_files_and_folders_may_change_into_each_other(at_start: Workspace) -> None:
+    (at_start.path / "app.py").unlink()
+    shutil.rmtree(at_start.path / "src")
+    write(at_start.path, app_py__inner_txt="inner\n")
+    (at_start.path / "app.py").mkdir(exist_ok=True)
+    write(at_start.path / "app.py", inner_txt="inner\n")
+    (at_start.path / "src").write_text("now a file\n")
+    (at_start.path / "run.sh").unlink()
+    os.mkfifo(at_start.path / "run.sh")
+    found = at_start.diff()
+    assert {"app.py", "app.py/inner.txt", "src", "src/deep/x.txt", "run.sh"} <= set(found.files)
+    assert found.problem == ""
+
+
+def test_names_of_any_bytes_are_in_the_diff_and_its_text_can_be_stored(at_start: Workspace) -> None:
+    top = os.fsencode(at_start.path)
+    for name in (b"new\nline", b'quo"te', b"back\\slash", b"not-utf8-\xff\xfe", "grün ✓".encode(), b" spaces ", b"-rf"):
+        Path(os.fsdecode(top + b"/" + name)).write_bytes(b"caf\xe9 and some text\n")
+    (at_start.path / ".GIT").mkdir()
+    (at_start.path / ".GIT" / "config").write_text("x")
+    (at_start.path / ".gitmodules").symlink_to("app.py")
+    found = at_start.diff()
+    assert found.problem == ""
+    assert len(found.files) == 7
+    assert "\n".join([found.text, *found.files]).encode()
+    assert "caf� and some text" in found.text
+
+
+def test_a_diff_that_is_too_long_ends_at_a_line_and_says_so(at_start: Workspace) -> None:
+    write(at_start.path, many_txt="".join(f"line {number}\n" for number in range(10_000)))
+    found = at_start.diff(most=5_000)
+    assert found.truncated
+    assert 4_000 < len(found.text) <= 5_000
+    assert found.text.endswith("\n")
+    assert (found.added, found.files) == (10_000, ("many.txt",))
+    whole = at_start.diff()
+    assert not whole.truncated
+    assert at_start.diff(most=len(whole.text.encode())) == whole
+
+
+def test_a_huge_file_is_named_and_not_read(at_start: Workspace) -> None:
+    with (at_start.path / "huge.bin").open("wb") as file:
+        file.truncate(1 << 40)  # a terabyte of nothing
+    write(at_start.path, new_txt="new\n")
+    found = at_start.diff()
+    assert found.truncated
+    assert found.files == ("huge.bin", "new.txt")
+    assert "+(not shown: 1,099,511,627,776 bytes, dated " in found.text
+    assert "+new\n" in found.text
+
+
+def test_large_files_of_the_start_are_compared_by_content(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.mkdir()
+    git(path, "init", "--quiet")
+    (path / "large.bin").write_bytes(b"x" * (LARGE + 1))
+    (path / "gone.bin").write_bytes(b"y" * (LARGE + 1))
+    commit(path)
+    for workspaces in (made(git=str(path)), made(copy=str(path))):
+        workspace = workspaces.make(CASE, "x")
+        os.utime(workspace.path / "large.bin")
+        assert workspace.diff() == Diff(), "touched, not changed"
+        with (workspace.path / "large.bin").open("r+b") as file:
+            file.write(b"z")
+        (workspace.path / "gone.bin").unlink()
+        found = workspace.diff()
+        assert found.files == ("gone.bin", "large.bin")
+        assert len(found.text) < 2_000
+
+
+def test_without_git_folders_work_and_the_diff_says_why_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Project
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "cp").symlink_to(str(shutil.which("cp")))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    write(tmp_path / "source", a_txt="a")
+    for workspaces in (made(), made(copy=str(tmp_path / "source"))):
+        workspace = workspaces.make(CASE, "x")
+        assert workspaces.problems() == []
+        assert any("git is not installed" in note for note in workspaces.notes())
+        assert workspace.diff() == Diff(problem="no diff: git is not installed")
+        workspace.remove()
+    of_git = project.workspaces()
+    assert of_git.problems() == [
+        ('variant "v": workspace: git: git is not installed', "install git, or use workspace: {copy: FOLDER}")
+    ]
+    with pytest.raises(NoWorkspace):
+        of_git.make(CASE, "x")
+
+
+# Applying the text gives the end
+
+CONTENT = st.one_of(
+    st.just(b""),
+    st.text(alphabet="ab\n é", max_size=40).map(str.encode),
+    st.text(alphabet="ab\r\n", max_size=40).map(str.encode),
+    st.binary(max_size=40).map(lambda some: b"\0" + some),
+    st.integers(0, 3).map(lambda which: b"".join(b"line %d of %d\n" % (n, which) for n in range(30))),
+)
+NAME = st.sampled_from(["a", "b", "c.txt", "d/e", "d/f", "d/g/h", "i j", 'k"l', "ü", "m\nn"])
+TREE = st.dictionaries(NAME, st.tuples(CONTENT, st.sampled_from(["plain", "executable", "link"])), max_size=6)
+
+
+def put(folder: Path, tree: dict[str, tuple[bytes, str]]) -> None:
+    for name, (content, kind) in tree.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "link":
+            path.symlink_to("target" + str(len(content)))
+        else:
+            path.write_bytes(content)
+            path.chmod(0o755 if kind == "executable" else 0o644)
+
+
+def taken(folder: Path) -> dict[str, Any]:
+    return {
+        str(path.relative_to(folder)): str(path.readlink())
+        if path.is_symlink()
+        else (path.read_bytes(), bool(path.stat().st_mode & 0o100))
+        for path in folder.rglob("*")
+        if ".git" not in path.relative_to(folder).parts and (path.is_symlink() or path.is_file())
+    }
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(TREE, TREE, st.booleans(), st.lists(st.tuples(NAME, NAME), max_size=2))
+def test_the_text_applied_to_the_start_gives_the_end(
+    before: dict[str, tuple[bytes, str]],
+    after: dict[str, tuple[bytes, str]],
+    by_git: bool,
+    renames: list[tuple[str, str]],
+) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        source, again = Path(place) / "source", Path(place) / "again"
+        source.mkdir()
+        put(source, before)
+        if by_git:
+            git(source, "init", "--quiet")
+            git(source, "add", "-A")
+            git(source, "commit", "--quiet", "--allow-empty", "-m", "start", **SOMEBODY)
+        shutil.copytree(source, again, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        workspaces = made(git=str(source)) if by_git else made(copy=str(source))
+        workspace = workspaces.make(CASE, "x")
+        assert taken(workspace.path) == taken(source)
+        moved = {new: before[old] for old, new in renames if old in before}
+        if by_git:
+            for path in workspace.path.iterdir():
+                if path.name != ".git":
+                    remove_tree(path)
+        else:
+            remove_tree(workspace.path)
+            workspace.path.mkdir()
+        put(workspace.path, {**moved, **after})
+        found = workspace.diff()
+        assert found.problem == ""
+        assert not found.truncated
+        git(again, "init", "--quiet")
+        if found.text:
+            patch = Path(place) / "patch"
+            patch.write_bytes(found.text.encode())
+            git(again, "apply", "--binary", "--whitespace=nowarn", str(patch))
+        assert taken(again) == taken(workspace.path)
+        assert bool(found.files) == (taken(workspace.path) != taken(source))
+        workspace.remove()
+        workspaces.close()
+
+
+# Removing
+
+
+WITHOUT_POWERS = """
+import ctypes, os, sys
+if os.getuid() == 0:
+    for power in (1, 2, 3):  # to pass over permissions
+        assert ctypes.CDLL(None).prctl(24, power, 0, 0, 0) == 0
+os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+"""
+
+
+def as_somebody(code: str) -> None:
+    """Run code as somebody whom permissions stop, even if this is root."""
+    place = Path(tempfile.mkdtemp())
+    try:
+        source = str(Path(abreast.__file__).parent.parent)
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "ABREAST_"))}
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_POWERS, textwrap.dedent(code)],
+            cwd=place,
+            env={**clean, **QUIET, "PYTHONPATH": source, "ABREAST_WORKSPACES": str(place / "root")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    finally:
+        remove_tree(place)
+
+
+def test_whatever_an_agent_leaves_is_removed_and_what_links_lead_to_is_not() -> None:
+    as_somebody(
+        """
+        import os
+        from pathlib import Path
+        from abreast.model import Case
+        from abreast.targets.workspace import Workspaces
+
+        outside = Path("outside")
+        outside.mkdir()
+        (outside / "kept.txt").write_text("kept")
+        outside.chmod(0o555)
+        workspaces = Workspaces("v", None, Path.cwd())
+        workspace = workspaces.make(Case("c", "x"), "x")
+        path = workspace.path
+        for name in ("none", "read", "search"):
+            (path / name / "sub" / "sub").mkdir(parents=True)
+            (path / name / "sub" / "file").write_text("x")
+            (path / name / "sub" / "file").chmod(0)
+        (path / "out").symlink_to(outside.absolute())
+        (path / "none" / "out").symlink_to(outside.absolute())
+        os.mkfifo(path / "pipe")
+        here = os.getcwd()
+        os.chdir(path)
+        for _ in range(3000):  # deeper than any path may be, and than Python calls itself
+            os.mkdir("deeper")
+            os.chdir("deeper")
+        open("file", "w").close()
+        os.chdir(here)
+        (path / "none" / "sub" / "sub").chmod(0)
+        (path / "none").chmod(0)
+        (path / "read").chmod(0o400)
+        (path / "search").chmod(0o100)
+        path.chmod(0)
+        path.parent.chmod(0)
+        before = workspace.diff()
+        workspace.remove()
+        workspace.remove()
+        workspaces.close()
+        assert not os.path.lexists(path.parent), os.listdir(path.parent)
+        assert (outside / "kept.txt").read_text() == "kept"
+        assert oct(outside.stat().st_mode)[-3:] == "555"
+        assert os.listdir(os.environ["ABREAST_WORKSPACES"]) == []
+        """
+    )
+
+
+def test_what_may_not_be_read_is_said_and_the_rest_is_in_the_diff() -> None:
+    as_somebody(
+        """
+        from pathlib import Path
+        from abreast.model import Case
+        from abreast.targets.workspace import Workspaces
+
+        Path("source/shut").mkdir(parents=True)
+        for name in ("a", "b", "shut/c"):
+            Path("source", name).write_text("x\\n")
+        workspaces = Workspaces("v", {"copy": "source"}, Path.cwd())
+        workspace = workspaces.make(Case("c", "x"), "x")
+        (workspace.path / "new").write_text("new\\n")
+        (workspace.path / "new").chmod(0)
+        (workspace.path / "a").chmod(0)
+        (workspace.path / "b").write_text("changed\\n")
+        (workspace.path / "shut").chmod(0)
+        found = workspace.diff()
+        assert found.files == ("b", "new"), found
+        assert found.truncated and not found.problem, found
+        assert "4 bytes that may not be read" in found.text
+        Path("source/a").chmod(0)
+        again = Workspaces("v", {"copy": "source"}, Path.cwd())
+        assert "cannot be read" in again.problems()[0][0]
+        assert again.version
+        """
+    )
+
+
+def test_trials_cannot_list_the_folders_of_others() -> None:
+    as_somebody(
+        """
+        import os
+        from pathlib import Path
+        from abreast.model import Case
+        from abreast.targets.workspace import Workspaces
+
+        workspaces = Workspaces("v", None, Path.cwd())
+        one, other = (workspaces.make(Case("c", "x"), "x") for _ in range(2))
+        assert os.listdir(one.path.parent) == ["work"]
+        try:
+            os.listdir(one.path.parent.parent)
+        except PermissionError:
+            pass
+        else:
+            raise AssertionError("listed")
+        assert one.environment == {"GIT_CEILING_DIRECTORIES": str(one.path.parent)}
+        one.remove()
+        other.remove()
+        """
+    )
+
+
+def test_folders_of_runs_whose_driver_was_killed_are_removed(root: Path, project: Project) -> None:
+    code = """
+    import os, signal, sys
+    from pathlib import Path
+    from abreast.model import Case
+    from abreast.targets.workspace import Workspaces
+    Workspaces("v", {"git": sys.argv[1]}, Path.cwd()).make(Case("c", "x"), "x").path.chmod(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+    """
+    for mark in ("1-dead", "2-alive", ""):
+        subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code), str(project.path)], env={**os.environ, "ABREAST_RUN": mark}
+        )
+    mine = made().make(CASE, "x")
+    assert sum(1 for _ in root.iterdir()) == 4
+    (root.parent / "elsewhere").mkdir()
+    assert remove_abandoned(["1-dead", "unknown", "../elsewhere", "..", ".", "", "/"]) == 2
+    assert {path.name for path in root.iterdir()} == {"2-alive", MARK}, "the dead one, and the one without a mark"
+    assert (root.parent / "elsewhere").exists()
+    assert mine.path.exists()
+    assert remove_abandoned([]) == 0
+
+
+def test_a_root_that_somebody_else_prepared_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ABREAST_WORKSPACES")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "trap").mkdir()
+    (tmp_path / f"abreast-{os.getuid()}").symlink_to(tmp_path / "trap")
+    with pytest.raises(NoWorkspace, match="belongs to somebody else"):
+        made().make(CASE, "x")
+    (tmp_path / f"abreast-{os.getuid()}").unlink()
+    workspace = made().make(CASE, "x")
+    assert stat.S_IMODE((tmp_path / f"abreast-{os.getuid()}").stat().st_mode) == 0o700
+    workspace.remove()
+
+
+# Before a run
+
+
+@pytest.mark.parametrize(
+    ("setting", "said", "fix"),
+    [
+        ("emtpy", 'workspace: "emtpy" is none (did you mean "empty"?)', "write workspace: empty"),
+        ("data", 'workspace: "data" is none', "{copy: FOLDER}"),
+        (3, "workspace: 3 is none", "write workspace"),
+        ([], "workspace: [] is none", "write workspace"),
+        ({}, "one of copy and git is needed", "{copy: FOLDER}"),
+        ({"copy": "a", "git": "b"}, "one of copy and git is needed, and only one", "{copy: FOLDER}"),
+        ({"commit": "x"}, "one of copy and git is needed", "{copy: FOLDER}"),
+        ({"git": "a", "comit": "x"}, 'unknown key "comit" (did you mean "commit"?)', "write workspace"),
+        ({"git": "a", "commit": 1234567}, "commit must be text, got 1234567", 'commit: "1234567"'),
+        ({"git": ""}, "git must be text", "write it as text"),
+        ({"copy": "a", "commit": "x"}, "commit is for git, not for copy", "write git: instead"),
+        ({"git": "a", "commit": "--output=x"}, 'commit "--output=x" is no revision', "write a commit"),
+        ({"git": "ext::sh -c evil"}, "names a program", "write a folder"),
+        ({"git": "a", "commit": "{{ x"}, "workspace: commit template, line 1", ""),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_with_what_to_write(setting: Any, said: str, fix: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        Workspaces('variant "with_mcp"', setting, Path.cwd())
+    assert caught.value.message.startswith('variant "with_mcp": workspace')
+    assert said in caught.value.message
+    assert fix in caught.value.fix
+
+
+def test_problems_are_said_before_a_run(tmp_path: Path, project: Project) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    for setting, said, fix in [
+        ({"copy": "nowhere"}, "there is no such folder", "write a folder that is there"),
+        ({"copy": "file"}, "is a file, not a folder", "write a folder"),
+        ({"git": "nowhere"}, "there is no such folder", "its URL"),
+        ({"git": "folder"}, "is not a git repository", "copy: instead"),
+        ({"git": "project/src"}, f"inside of the repository {project.path}", f"write git: {project.path}"),
+        ({"git": "project", "commit": "nowhere"}, 'commit "nowhere": project has none such', "git log"),
+        ({"git": f"file://{tmp_path}/nowhere"}, "cannot be reached", "git fetches it"),
+        ({"git": f"file://{project.path}", "commit": "nowhere"}, "has none such", "git log"),
+        ({"git": "https://me:secret@127.0.0.1:1/x.git"}, "https://127.0.0.1:1/x.git cannot be reached", "fetches"),
+    ]:
+        workspaces = Workspaces('variant "v"', setting, tmp_path)
+        ((message, told),) = workspaces.problems()
+        assert message.startswith('variant "v": workspace: ')
+        assert said in message
+        assert fix in told
+        assert "secret" not in message
+        assert workspaces.version, "there is one all the same"
+        assert isinstance(workspaces.notes(), list)
+        workspaces.close()
+
+
+def test_a_root_inside_of_a_repository_is_a_problem(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ABREAST_WORKSPACES", str(project.path / "workspaces"))
+    ((message, fix),) = made().problems()
+    assert "which agents would find" in message
+    assert fix == "set $ABREAST_WORKSPACES to a folder elsewhere"
+
+
+def test_the_version_is_that_of_the_content(tmp_path: Path, project: Project) -> None:
+    def version(**setting: Any) -> str:
+        return made(**setting).version
+
+    address = str(project.path)
+    at = version(git=address, commit=project.start)
+    assert at == version(git=address, commit="v1") == version(git=f"file://{address}", commit="v1")
+    assert at == version(git=f"file://{address}", commit="trunk~1")
+    head = version(git=address)
+    assert head == version(git=address, commit="trunk") == version(git=f"file://{address}")
+    assert head != at
+    write(project.path, more_txt="more")
+    assert version(git=address) == head, "not committed"
+    commit(project.path)
+    assert version(git=address) != head
+    template = version(git=address, commit="{{ a }}")
+    assert template != version(git=address, commit="{{ b }}")
+    assert template == version(git=address, commit="{{ a }}")
+
+    one, other = tmp_path / "one", tmp_path / "other"
+    write(one, a_txt="a", sub__b="b")
+    write(other, sub__b="b", a_txt="a")
+    found = version(copy=str(one))
+    assert found == version(copy=str(other))
+    (other / "a.txt").touch()
+    assert found == version(copy=str(other)), "dates do not count"
+    (other / "sub" / "b").chmod(0o755)
+    assert found != version(copy=str(other))
+    write(one, a_txt="A")
+    assert found != version(copy=str(one))
+    assert version() not in (found, at, head)
+
+
+def test_notes_say_what_trials_do_not_see_and_what_they_get(project: Project) -> None:
+    workspaces = project.workspaces()
+    assert workspaces.notes() == ["each trial gets 5 files (0.0 MB) and their history"]
+    write(project.path, app_py="changed", never_added_txt="x")
+    assert f"2 uncommitted changes in {project.path} are not seen by trials" in project.workspaces().notes()
