@@ -67,6 +67,21 @@ Every scorer takes `name`, which replaces the name of its column.
 | `label` | just one of `classes` (names, or names with synonyms) is meant, and it is the expected one |
 | `set` | gives `set_f1`, `set_precision`, `set_recall` of the items |
 | `json` | the share of expected fields that are right; `fields`, `strict` |
+| `judge` | another target says how good it is; see [Judging with a model](recipes.md#judging-with-a-model) |
+
+A `judge` takes `target` and `rubric`, and further keys that are parameters of its target:
+
+| key | default | |
+|---|---|---|
+| `target` | required | any but the simulator; `executor` and `version` are as for a variant |
+| `rubric` | required | dimensions and what they mean, or one text |
+| `scale` | `[1, 5]` | the worst and the best score; rescaled to [0, 1] |
+| `samples` | `1` | calls for each answer, averaged |
+| `pairwise` | `false` | `true`: each variant against the baseline, in both orders |
+| `shows` | all there is | what the judge sees: `answer`, and of `input` and `expected` what is named |
+
+Dimensions give a column `judge` with their mean, which drives the verdict, and `judge_DIMENSION` for each; one text
+gives `judge` alone. In pairs 1 is preferred, 0.5 a tie and 0 not preferred; the baseline's own score is 0.5.
 
 ## Cases
 

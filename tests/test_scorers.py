@@ -57,7 +57,11 @@ def test_the_examples_of_python_references_run() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_takes_a_name_for_its_columns(kind: str) -> None:
-    settings = {"classes": ["a", "b"]} if kind == "label" else {}
+    needed: dict[str, dict[str, Any]] = {
+        "label": {"classes": ["a", "b"]},
+        "judge": {"target": "anthropic", "rubric": "Is it true?"},
+    }
+    settings = needed.get(kind, {})
     plain, named = build(kind, settings), build(kind, {**settings, "name": "loose"})
     assert plain.columns[0].startswith(kind)
     assert all(column.startswith("loose") for column in named.columns)

@@ -196,6 +196,19 @@ class Rows:
         wanted = json.dumps(list(self._digests.values()))
         return self.store.chunks(f"SELECT {fields} FROM json_each(?) j JOIN cases c ON c.digest = j.value", (wanted,))
 
+    @cached_property
+    def judges(self) -> list[dict[str, Any]]:
+        """What was asked of judges in this run, and paid for it: no cost of a variant."""
+        return self.store.dicts(
+            "SELECT scorer, COUNT(*) - COUNT(reused_from) AS calls, COUNT(reused_from) AS reused, "
+            "SUM(status <> 'ok' AND reused_from IS NULL) AS failed, "
+            "SUM(CASE WHEN reused_from IS NULL THEN cost_usd END) AS cost_usd, "
+            "SUM(CASE WHEN reused_from IS NULL THEN input_tokens END) AS input_tokens, "
+            "SUM(CASE WHEN reused_from IS NULL THEN output_tokens END) AS output_tokens "
+            "FROM judgements WHERE run_id = ? GROUP BY scorer ORDER BY scorer",
+            (self.run_id,),
+        )
+
     def groups(self, cases: Ints) -> list[str] | None:
         """The group of each of these cases, its own if it has none; None if no case of the run has one."""
         if not self.grouped:

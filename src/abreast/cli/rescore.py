@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abreast.cli import stores, tables
+from abreast.cli.run import say
+from abreast.errors import Incomplete
+
+if TYPE_CHECKING:
+    from abreast.experiment.rescore import Rescored
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,18 +30,35 @@ def main(args: argparse.Namespace) -> int:
     from abreast.report import objects
     from abreast.report.sentence import many
     from abreast.report.terminal import render
+    from abreast.view.progress import JudgingProgress
 
     with stores.find_store(args.store) as store:
-        run, count = rescore(store, args.run, Path(args.spec) if args.spec else None, args.scorer)
+        listeners = () if args.json else (JudgingProgress(sys.stderr),)
+        ended = rescore(store, args.run, Path(args.spec) if args.spec else None, args.scorer, listeners)
+        run, count = ended.run, ended.answers
         analysis = analyse(store, run)
         page = write_reports(analysis)
         if args.json:
-            tables.show([{**objects.report(analysis, trials=False), "scored": count}], True, "")
-            return 0
-        told = f"scored {many(count, 'answer')}" if count else "every answer has these scores already"
+            found = {**objects.report(analysis, trials=False), "scored": count, "waiting": ended.waiting}
+            tables.show([found], True, "")
+            return _code(ended)
+        nothing = "no answer was scored" if ended.waiting else "every answer has these scores already"
+        told = f"scored {many(count, 'answer')}" if count else nothing
         print(f"{run}: {told}; nothing was run again")
         print(f"the verdict uses score_{store.run(run)['primary_score']}")
         tables.console().print(render(analysis, stores.option(store)), crop=False)
         if page:
             print(f"  report   {stores.shown(page)}")
-    return 0
+        if ended.waiting:
+            where = stores.option(store)
+            say(f"stopped: {ended.why or 'a judge failed: abreast show RUN CASE says why'}")
+            say(f"       {many(ended.waiting, 'answer')} not judged; what is judged is stored")
+            first = f"{ended.fix}, then: " if ended.fix else ""
+            say(f"       {first}abreast rescore {run}{where}")
+    return _code(ended)
+
+
+def _code(ended: Rescored) -> int:
+    if ended.stopped == "interrupted":
+        return 130
+    return Incomplete.exit_code if ended.waiting else 0

@@ -50,9 +50,18 @@ def value_without_answer(outcome: Outcome) -> float | None:
 class Deciding:
     """Between the scheduler, the scoring and who decides."""
 
-    def __init__(self, stop: Stop, scheduler: Scheduler, listener: Listener, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        stop: Stop,
+        scheduler: Scheduler,
+        listener: Listener,
+        loop: asyncio.AbstractEventLoop,
+        at_judges: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`at_judges` is how many answers wait for a judge who gives the score that counts."""
         self.score = stop.score
         self._stop, self._scheduler, self._listener, self._loop = stop, scheduler, listener, loop
+        self._at_judges = at_judges
         self._waits = True  # for the scores of answers that were stored before: they may decide it
         self._scores: deque[tuple[int, float | None]] = deque()
         self._told = False
@@ -68,7 +77,9 @@ class Deciding:
 
     def is_behind(self) -> bool:
         """Starting more would be of no use: the run waits for these scores in any case, and they may decide it."""
-        return not self._ends and (self._waits or self._awaited > BACKLOG + self._scheduler.in_flight)
+        if self._ends:
+            return False
+        return self._waits or self._awaited + self._at_judges() > BACKLOG + self._scheduler.in_flight
 
     def awaits_a_score(self) -> None:
         self._awaited += 1
@@ -76,6 +87,10 @@ class Deciding:
     def has_no_answer(self, position: int, outcome: Outcome) -> None:
         if outcome.status != "cancelled":  # which is no outcome: a resume executes it
             self._observe(position, value_without_answer(outcome))
+
+    def judged(self, position: int, value: float | None) -> None:
+        self._observe(position, value)
+        self._scheduler.wake()
 
     def _take_scores(self) -> None:
         self._told = False

@@ -1,8 +1,9 @@
-"""A job: one trial on its way, through as many attempts as it takes."""
+"""A job: one trial, or one question to a judge, on its way through as many attempts as it takes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from abreast.model import Outcome, Trial
 from abreast.store.rows import Timing
@@ -24,6 +25,7 @@ class Job:
     prompt: str = ""
     outcome: Outcome | None = None
     timing: Timing = field(default_factory=Timing)
+    asks: Any = None  # of a judge: the question it is asked; None for a trial
 
     @property
     def order(self) -> tuple[int, int]:

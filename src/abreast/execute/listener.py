@@ -24,6 +24,9 @@ class Listener:
     def stored(self, jobs: Sequence[Job]) -> None:
         """These outcomes are on disk."""
 
+    def judging(self, left: int, outcome: Outcome | None = None) -> None:
+        """So many answers wait for a judge, who came to this if it was called."""
+
     def event(self, kind: str, **detail: Any) -> None:
         """The scheduler did something worth knowing."""
 
@@ -39,9 +42,9 @@ class Listeners(Listener):
 
     def _sort(self) -> None:
         """Who listens to what: most listen to little, and this is asked for every trial."""
-        self._started, self._retried, self._finished, self._stored, self._event = (
+        self._started, self._retried, self._finished, self._stored, self._judging, self._event = (
             [each for each in self._all if getattr(type(each), name) is not getattr(Listener, name)]
-            for name in ("started", "retried", "finished", "stored", "event")
+            for name in ("started", "retried", "finished", "stored", "judging", "event")
         )
 
     def started(self, job: Job, in_flight: int) -> None:
@@ -69,6 +72,13 @@ class Listeners(Listener):
         for listener in self._stored:
             try:
                 listener.stored(jobs)
+            except Exception as error:  # noqa: BLE001
+                self._leave_out(listener, error)
+
+    def judging(self, left: int, outcome: Outcome | None = None) -> None:
+        for listener in self._judging:
+            try:
+                listener.judging(left, outcome)
             except Exception as error:  # noqa: BLE001
                 self._leave_out(listener, error)
 

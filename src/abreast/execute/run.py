@@ -18,6 +18,7 @@ from abreast.execute.deciding import Deciding, Decision, Stop
 from abreast.execute.estimate import Spent
 from abreast.execute.flying import Flown, Flying
 from abreast.execute.job import Job
+from abreast.execute.judging import Judging, Panel, without_judges
 from abreast.execute.limits import Limit
 from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.limits.resources import SAMPLE_S, Resources
@@ -62,8 +63,12 @@ class Records:
         self._run_id = held.run_id
         self._written: set[int] = set()
         self.writer: Writer
+        self.judging: Judging | None = None
 
     def outcome(self, job: Job, outcome: Outcome) -> None:
+        if job.asks is not None and self.judging is not None:
+            self.judging.outcome(job, outcome)
+            return
         writer, cases, run_id = self.writer, self._plan.cases, self._run_id
         digest = cases.digest(job.case)
         together = [
@@ -131,7 +136,9 @@ class Reports:
         self._loop, self._scheduler, self._engine = loop, scheduler, engine
         self._listener, self._scores = listener, scores
         self.scoring: Scoring
+        self.judging: Judging | None = None
         self.deciding: Deciding | None = None
+        self.decides_by_judge = False
         self.stored = 0
 
     def committed(self, jobs: list[Any]) -> None:
@@ -141,16 +148,21 @@ class Reports:
         self._loop.call_soon_threadsafe(self._has_failed, error)
 
     def _are_safe(self, jobs: list[Job]) -> None:
-        self.stored += len(jobs)
-        deciding = self.deciding
+        deciding, judging = self.deciding, self.judging
         for job in jobs:
+            if job.asks is not None and judging is not None:
+                judging.safe(job)
+                continue
+            self.stored += 1
             answer = None if job.outcome is None or job.outcome.status != "ok" else job.outcome.answer
             if self._scores and answer is not None:
                 self.scoring.put(job.trial.position, job.trial.case, answer)
-                if deciding is not None:
+                if deciding is not None and not self.decides_by_judge:
                     deciding.awaits_a_score()
-            elif deciding is not None and job.outcome is not None:
+            if deciding is not None and answer is None and job.outcome is not None:
                 deciding.has_no_answer(job.trial.position, job.outcome)
+            if judging is not None and job.outcome is not None:
+                judging.put(job.trial.position, job.outcome)
             job.outcome = None
         self._scheduler.stored(jobs)
 
@@ -180,11 +192,14 @@ class Execution:
     grace_s: float = GRACE_S
     interruptible: Callable[[Callable[[], object]], None] | None = None  # is told how, where no signal arrives
     stop: Stop | None = None  # who looks at results on the way, and may say that they suffice
+    panel: Panel | None = None  # who judges
 
     async def run(self) -> Ending:
         """Execute what is missing, score what is stored, and give everything back."""
         loop = asyncio.get_running_loop()
-        engine = LocalEngine(self.targets, [self.limits.of(target.name).seconds for target in self.targets])
+        panel, judges = self.panel, () if self.panel is None else self.panel.targets
+        targets = [*self.targets, *judges]
+        engine = LocalEngine(targets, [self.limits.of(target.name).seconds for target in targets])
         records = Records(self.plan, self.held)
         flying = Flying(loop.time)
         heard = Listeners([self.listener, Recorder(records, self.held.run_id)])
@@ -196,17 +211,25 @@ class Execution:
             self._spent(),
             self.waits_for_quota,
         )
-        limits = assemble(self.limits, self.targets, around)
-        scheduler = Scheduler(self.plan, engine, records, limits, retry, listener, loop.time)
+        limits = assemble(self.limits, targets, around, len(judges))
+        judging = None if panel is None else Judging(panel, self.store, self.held, len(self.targets), listener)
+        scheduler = Scheduler(self.plan, engine, records, limits, retry, listener, loop.time, judging)
         warm_up = WarmUp(
             self.plan, self.targets, engine, limits, retry, listener.event, lambda: scheduler.is_idle, loop.time
         )
-        reports = Reports(loop, scheduler, engine, self.listener, bool(self.scorers))
+        scorers = without_judges(self.scorers)
+        reports = Reports(loop, scheduler, engine, self.listener, bool(scorers))
         writer = Writer(self.store.journal, self.held, reports.committed, reports.failed)
         records.writer = writer
-        deciding = None if self.stop is None else Deciding(self.stop, scheduler, listener, loop)
-        reports.deciding = deciding
-        reports.scoring = Scoring(self.scorers, writer, self.unscored, deciding)
+        at_judges = (lambda: 0) if judging is None else lambda: judging.behind
+        deciding = None if self.stop is None else Deciding(self.stop, scheduler, listener, loop, at_judges)
+        by_judge = deciding is not None and panel is not None and panel.gives(deciding.score)
+        reports.deciding, reports.decides_by_judge = deciding, by_judge
+        reports.scoring = Scoring(scorers, writer, self.unscored, None if by_judge else deciding)
+        if judging is not None:
+            records.judging = reports.judging = judging
+            judging.writer = writer
+            judging.begin(deciding if by_judge else None)
         error: StoreError | None = None
         with marked(self.held.mark), self._interruptible(scheduler, engine, reports.scoring), self._followed():
             self._end_in_time(scheduler)
@@ -253,7 +276,8 @@ class Execution:
             costs = warmups.get(variant.name, [])
             costed, cost_usd, counted, tokens = row
             found.append(Spent(costed + len(costs), cost_usd + sum(costs), counted, tokens))
-        return found
+        judges = [] if self.panel is None else [judge.name for judge in self.panel.judges]
+        return found + [Spent(*row) for row in self.store.spent_on_judges(self.held.run_id, judges)]
 
     @contextlib.contextmanager
     def _followed(self) -> Iterator[None]:

@@ -1,8 +1,9 @@
 """The scheduler: the one place that decides which job starts now.
 
 Jobs wait in one lane per variant, in dispatch order, refilled from a cursor over the plan; those in back-off sit in a
-heap and hold nothing. Only the heads of lanes are looked at, so one stalled target never delays another. The clock is
-injected: tests run in virtual time.
+heap and hold nothing. Only the heads of lanes are looked at, so one stalled target never delays another. Behind them
+there is a lane for each judge: its questions are jobs like any other, under the same limits, and start before further
+trials do, for an answer without its score decides nothing. The clock is injected: tests run in virtual time.
 """
 
 from __future__ import annotations
@@ -59,6 +60,25 @@ class Records(Protocol):
     def attempt(self, job: Job, outcome: Outcome, delay: float) -> None: ...
 
 
+class Judges(Protocol):
+    """Where questions to judges come from. Their jobs come back through the same `Records`."""
+
+    lanes: int
+
+    @property
+    def left(self) -> int:
+        """Answers that wait for a judgement."""
+        ...
+
+    def next(self, lane: int, now: float) -> Job | None:
+        """The next question to one of the judges, if there is one."""
+        ...
+
+    def look(self, enough: int) -> bool:
+        """Find questions until there are enough for each, but only for a moment; whether there may be more."""
+        ...
+
+
 class Scheduler:
     """Drain completions, release back-offs, refill the lanes, start what may start; sleep until something happens."""
 
@@ -71,6 +91,7 @@ class Scheduler:
         retry: Retry,
         listener: Listener,
         clock: Callable[[], float],
+        judges: Judges | None = None,
     ) -> None:
         self._plan = plan
         self._engine = engine
@@ -83,7 +104,9 @@ class Scheduler:
         self._retry = retry
         self._listener = listener
         self._clock = clock
+        self._judges = judges
         self._lanes: list[deque[Job]] = [deque() for _ in plan.variants]
+        self._judge_lanes: list[deque[Job]] = [deque() for _ in range(0 if judges is None else judges.lanes)]
         self._backoff: list[tuple[float, int, Job]] = []
         self._completed: deque[tuple[Job, Outcome]] = deque()
         self._stored: deque[Sequence[Job]] = deque()
@@ -106,7 +129,7 @@ class Scheduler:
     @property
     def is_idle(self) -> bool:
         """Nothing more will start."""
-        return self.stopped is not None or self._unstored == 0
+        return self.stopped is not None or (self._unstored == 0 and self._is_judged())
 
     # -- from outside ----------------------------------------------------------------------------------------------
 
@@ -170,6 +193,8 @@ class Scheduler:
             self._drain(now)
             self._release(now)
             self._refill(now)
+            if self._judges is not None:
+                self._refill_judges(self._judges, now)
             wait = self._start(now)
             if self._is_over():
                 return
@@ -183,7 +208,10 @@ class Scheduler:
             return False
         if self.stopped is not None:
             return self._unacknowledged == 0 or self.store_failed
-        return self._unstored == 0
+        return self._unstored == 0 and self._is_judged()
+
+    def _is_judged(self) -> bool:
+        return self._judges is None or not self._judges.left
 
     async def _sleep(self, wait: float) -> None:
         if wait == UNTIL_AN_EVENT:
@@ -208,13 +236,15 @@ class Scheduler:
             if delay is not None and failure is not None and self.stopped is None:
                 job.timing.backoff_s += delay
                 self._release_place(job, now)
-                self._records.attempt(job, outcome, delay)
-                self._listener.retried(job, failure, delay)
+                if job.asks is None:
+                    self._records.attempt(job, outcome, delay)
+                    self._listener.retried(job, failure, delay)
                 heapq.heappush(self._backoff, (now + delay, job.trial.position, job))
             else:
                 for limit in self._concluding:
                     limit.conclude(job, outcome, now)
-                self._listener.finished(job, outcome)
+                if job.asks is None:
+                    self._listener.finished(job, outcome)
                 self._unacknowledged += 1
                 if outcome.service_s < HOLD_S * job.timing.in_flight:
                     job.holds = False
@@ -228,10 +258,13 @@ class Scheduler:
                     self._release_place(job, now)
                 else:
                     self._unsafe -= 1
-                self._close(job.block)
-            self._unstored -= len(jobs)
+                if job.asks is None:
+                    self._close(job.block)
             self._unacknowledged -= len(jobs)
-            self._listener.stored(jobs)
+            trials = jobs if self._judges is None else [job for job in jobs if job.asks is None]
+            if trials:
+                self._unstored -= len(trials)
+                self._listener.stored(trials)
 
     def _release_place(self, job: Job, now: float) -> None:
         for limit in self._releasing:
@@ -254,7 +287,20 @@ class Scheduler:
             due.append(heapq.heappop(self._backoff)[2])
         for job in sorted(due, key=lambda job: job.order, reverse=True):
             job.ready_at = now
-            self._lanes[job.variant].appendleft(job)
+            self._lane_of(job).appendleft(job)
+
+    def _lane_of(self, job: Job) -> deque[Job]:
+        return self._lanes[job.variant] if job.asks is None else self._judge_lanes[job.variant - len(self._lanes)]
+
+    def _refill_judges(self, judges: Judges, now: float) -> None:
+        if self.stopped is not None:
+            return
+        enough = AHEAD + self.in_flight
+        if judges.look(enough):
+            self._wake.set()
+        for number, lane in enumerate(self._judge_lanes):
+            while len(lane) < enough and (job := judges.next(number, now)) is not None:
+                lane.append(job)
 
     def _refill(self, now: float) -> None:
         if self.stopped is not None:
@@ -283,24 +329,37 @@ class Scheduler:
             earliest = self._backoff[0][0] - now if self._backoff else UNTIL_AN_EVENT
             if self._unsafe and self._unsafe >= self.most_in_flight:
                 return UNTIL_AN_EVENT  # a kill would cost more than twice what is in flight
-            if self._behind is not None and self._behind():
-                return UNTIL_AN_EVENT
-            last = UNTIL_AN_EVENT if self._behind is None else self._last_block_in_step()
-            chosen: Job | None = None
-            for lane in self._lanes:
-                if not lane or (chosen is not None and lane[0].order > chosen.order) or lane[0].block > last:
-                    continue
-                wait = self._longest_wait(lane[0], now)
-                if wait == 0.0:
-                    chosen = lane[0]
-                elif wait < earliest:
-                    earliest = wait
+            chosen, lanes = None, self._judge_lanes
+            if lanes:
+                chosen, earliest = self._first_that_may(lanes, now, earliest)
+            if chosen is None and (self._behind is None or not self._behind()):
+                last = UNTIL_AN_EVENT if self._behind is None else self._last_block_in_step()
+                chosen, earliest = self._first_that_may(self._lanes, now, earliest, last)
+                lanes = [*lanes, *self._lanes] if lanes else self._lanes
             if chosen is None:
                 if earliest == UNTIL_AN_EVENT and not self.in_flight:
-                    self._stop_if_exhausted(now)
+                    self._stop_if_exhausted(lanes, now)
                 return max(0.0, earliest)
             self._dispatch(chosen, now)
-            self._refill(now)
+            if chosen.asks is None:
+                self._refill(now)
+            elif self._judges is not None:
+                self._refill_judges(self._judges, now)
+
+    def _first_that_may(
+        self, lanes: Sequence[deque[Job]], now: float, earliest: float, last: float = UNTIL_AN_EVENT
+    ) -> tuple[Job | None, float]:
+        """The first in order that may start, of blocks up to `last`; and when one might, if that is sooner."""
+        chosen: Job | None = None
+        for lane in lanes:
+            if not lane or (chosen is not None and lane[0].order > chosen.order) or lane[0].block > last:
+                continue
+            wait = self._longest_wait(lane[0], now)
+            if wait == 0.0:
+                chosen = lane[0]
+            elif wait < earliest:
+                earliest = wait
+        return chosen, earliest
 
     def _few_blocks(self) -> int:
         """A trial that waits for its next attempt holds back the decision, and should not let all others be paid for.
@@ -314,9 +373,9 @@ class Scheduler:
         """No variant runs ahead of the slowest by more: what is begun has to be finished."""
         return min((lane[0].block for lane in self._lanes if lane), default=0) + LEAD
 
-    def _stop_if_exhausted(self, now: float) -> None:
+    def _stop_if_exhausted(self, lanes: Sequence[deque[Job]], now: float) -> None:
         """Nothing is in flight and nothing may start: ask why."""
-        for lane in self._lanes:
+        for lane in lanes:
             for limit in self._limits if lane else ():
                 why = limit.exhausted(lane[0], now)
                 if why is not None:
@@ -332,7 +391,7 @@ class Scheduler:
         return longest
 
     def _dispatch(self, job: Job, now: float) -> None:
-        self._lanes[job.variant].popleft()
+        self._lane_of(job).popleft()
         for limit in self._taking:
             limit.take(job, now)
         self.in_flight += 1
@@ -342,5 +401,6 @@ class Scheduler:
         job.timing.attempts = job.attempt
         job.timing.queue_s += now - job.ready_at
         job.timing.in_flight = self.in_flight
-        self._listener.started(job, self.in_flight)
+        if job.asks is None:
+            self._listener.started(job, self.in_flight)
         self._engine.submit(job, self.finished)

@@ -52,6 +52,8 @@ class WarmUp:
 
     def _variants(self) -> list[int]:
         """One for each target that asks for it and has something left to execute: its first variant."""
+        if not self.targets:
+            return []
         left = (~self.plan.done).reshape(-1, len(self.targets)).sum(axis=0)
         chosen: dict[str, int] = {}
         for index, (variant, target) in enumerate(zip(self.plan.variants, self.targets, strict=True)):

@@ -15,6 +15,7 @@ from typing import Any
 from abreast.analyse import analyse
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput, suggestion
+from abreast.experiment.judges import seat
 from abreast.experiment.options import Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import reopened
@@ -180,7 +181,12 @@ class Experiment:
             digests = [variant_digest(variant, target) for variant, target in zip(variants, targets, strict=True)]
             plan = Plan(cases, variants, digests, spec.repeats, spec.seed, [target.sees for target in targets])
             store = open_store(self._store_path(options.store))
-            return Prepared(spec, self.base, self.origin, options, plan, targets, scorers, primary, baseline, store)
+            names = [variant.name for variant in variants]
+            with self._placed():
+                panel = seat(scorers, names, digests, baseline, spec.seed, shared, alone=options.fresh)
+            return Prepared(
+                spec, self.base, self.origin, options, plan, targets, scorers, primary, baseline, store, panel
+            )
         except BaseException:
             cases.close()
             raise

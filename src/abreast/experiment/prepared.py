@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from abreast.analyse import analyse
 from abreast.analyse.sequential import UntilDecided
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
 from abreast.execute import Execution, Listeners
+from abreast.execute.judging import Panel, without_judges
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
 from abreast.experiment.deciding import until_decided
+from abreast.experiment.judges import calls_of
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan import Plan, find_reusable, git, mark_done
@@ -62,10 +65,11 @@ class Prepared:
         primary: str | None,
         baseline: str,
         store: Store,
+        panel: Panel | None = None,
     ) -> None:
         self.spec, self.base, self.origin, self.options = spec, base, origin, options
         self.plan, self.targets, self.scorers = plan, targets, scorers
-        self.primary, self.baseline, self.store = primary, baseline, store
+        self.primary, self.baseline, self.store, self.panel = primary, baseline, store, panel
         repository = git.state(base)
         case_files = files_of(spec.cases, base)
         self.surroundings = surroundings(base, repository, plan.variants, targets, case_files, origin)
@@ -97,7 +101,12 @@ class Prepared:
         left[[reuse.position for reuse in self.reuses]] = False
         names = [target.name for target in self.targets]
         earlier = history(self.store, names, self.plan.digests) if self.exists else History()
-        return estimate(self.plan, left, self.targets, self.spec.limits, earlier)
+        found = estimate(self.plan, left, self.targets, self.spec.limits, earlier)
+        if self.panel is None:
+            return found
+        run_id = self.store.run(self.continues)["run_id"] if self.continues else None
+        store = self.store if self.exists else None
+        return replace(found, judges=calls_of(self.panel, left, store, run_id, self.reuses))
 
     def _spent(self) -> float:
         """Dollars that the run which goes on has spent before."""
@@ -105,7 +114,9 @@ class Prepared:
             return 0.0
         run_id = self.store.run(self.continues)["run_id"]
         warmups = warmup_costs(self.store, run_id).values()
-        return sum(row[1] for row in self.store.spent(run_id, len(self.targets))) + sum(map(sum, warmups))
+        judges = [judge.name for judge in self.panel.judges] if self.panel else []
+        rows = [*self.store.spent(run_id, len(self.targets)), *self.store.spent_on_judges(run_id, judges)]
+        return sum(row[1] for row in rows) + sum(map(sum, warmups))
 
     def close(self) -> None:
         self.plan.cases.close()
@@ -139,7 +150,7 @@ class Prepared:
         listener = Listeners(self.options.listeners)
         listener.event("run_started", run=held.run, planned=len(self.plan), to_execute=self.plan.missing())
         try:
-            pending = unscored(self.store, held.run_id, self.scorers)
+            pending = unscored(self.store, held.run_id, without_judges(self.scorers))
             ending = await Execution(
                 self.plan,
                 self.targets,
@@ -153,6 +164,7 @@ class Prepared:
                 self.options.force,
                 interruptible=self._may_be_interrupted,
                 stop=self._stop(held.run_id),
+                panel=self.panel,
             ).run()
             if ending.error is not None:
                 raise ending.error
@@ -264,6 +276,7 @@ class Prepared:
             self.provenance,
             variants,
             self._columns(),
+            [column for judge in (self.panel.judges if self.panel else ()) for column in judge.columns],
         )
 
     def _columns(self) -> list[Column]:
@@ -339,6 +352,9 @@ class Prepared:
             spec.name,
             any(name != spec.name for (name,) in experiments),
             [*NUMBERS, *(name for (name,) in logged)],
+            dict(zip([judge.name for judge in self.panel.judges], self.panel.targets, strict=True))
+            if self.panel
+            else {},
         )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:

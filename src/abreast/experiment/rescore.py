@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput
+from abreast.execute import Ending, Execution, Listener, Listeners
+from abreast.execute.judging import Panel, without_judges
 from abreast.execute.scoring import scored, unscored
+from abreast.experiment.judges import seat
+from abreast.plan import Plan
 from abreast.spec import Spec, load_spec, validated
+from abreast.spec.cases import CaseTable
 from abreast.spec.scorers import build_scorers, primary_column
 from abreast.store import Store
 from abreast.store.rows import score_rows
 
 
-def rescore(store: Store, name: str, spec_path: Path | None, kinds: Sequence[str] | None) -> tuple[str, int]:
+@dataclass(frozen=True, slots=True)
+class Rescored:
+    """What it came to: so many answers have new scores, and so many wait for a judge who was stopped, and why."""
+
+    run: str
+    answers: int
+    waiting: int = 0
+    stopped: str | None = None
+    why: str = ""
+    fix: str = ""
+
+
+def rescore(
+    store: Store,
+    name: str,
+    spec_path: Path | None,
+    kinds: Sequence[str] | None,
+    listeners: Sequence[Listener] = (),
+) -> Rescored:
     """Score a run with the scorers of a spec (its own file if none is named), or with these kinds in addition."""
     run = store.run(name)
     if run["status"] == "running":
@@ -29,16 +54,55 @@ def rescore(store: Store, name: str, spec_path: Path | None, kinds: Sequence[str
         raise BadInput("there is no scorer to score with", "name one: abreast rescore --scorer exact")
     primary = run["primary_score"] if kinds and run["primary_score"] else primary_column(spec, scorers)
     run_id = int(run["run_id"])
+    found = store.rows("SELECT name, digest FROM variants WHERE run_id = ? ORDER BY variant", (run_id,))
+    names, digests = [row[0] for row in found], [row[1] for row in found]
+    shared = {"base": base, "prices": spec.prices, "keep_workspaces": False}
+    panel = seat(scorers, names, digests, run["baseline"], spec.seed, shared, anew=True)
     fresh = [
         row
-        for position, case, answer in unscored(store, run_id, scorers)
-        for scorer in scorers
+        for position, case, answer in unscored(store, run_id, without_judges(scorers))
+        for scorer in without_judges(scorers)
         for row in score_rows(run_id, position, scorer.version, scored(scorer, case, answer))
     ]
     versions = {column: scorer.version for scorer in scorers for column in scorer.columns}
     store.replace_scores(run_id, versions, fresh, primary)
+    positions = {row[1] for row in fresh}
+    ended = Rescored(str(run["run"]), len(positions))
+    if panel is not None:
+        ended = _judged(store, ended.run, spec, panel, positions, listeners)
     store.materialise()
-    return str(run["run"]), len({row[1] for row in fresh})
+    return ended
+
+
+def _judged(
+    store: Store, run: str, spec: Spec, panel: Panel, positions: set[int], listeners: Sequence[Listener]
+) -> Rescored:
+    """Under the same scheduler, limits and budget as a run, with nothing to execute."""
+    run_id = int(store.run(run)["run_id"])
+    wanted = _unjudged(store, run_id, panel)
+    ending = asyncio.run(_execution(store, run, spec, panel, listeners)) if wanted else None
+    store.close()
+    left = _unjudged(store, run_id, replace(panel, anew=False)) & wanted
+    number = len(positions | (wanted - left))
+    if ending is None:
+        return Rescored(run, number)
+    if ending.error is not None:
+        raise ending.error
+    return Rescored(run, number, len(left), ending.stopped, ending.why, ending.fix)
+
+
+def _unjudged(store: Store, run_id: int, panel: Panel) -> set[int]:
+    return {position for judge in panel.judges for position in panel.unjudged(store, run_id, judge)}
+
+
+async def _execution(store: Store, run: str, spec: Spec, panel: Panel, listeners: Sequence[Listener]) -> Ending:
+    held = store.claim(run, executes=False)
+    try:
+        nothing = Plan(CaseTable(), (), (), 1, spec.seed)
+        listener = Listeners(listeners)
+        return await Execution(nothing, (), (), spec.limits, store, held, listener, panel=panel).run()
+    finally:
+        store.give_back(held)
 
 
 def _scorer_spec(stored: Mapping[str, Any], path: Path | None, kinds: Sequence[str] | None) -> tuple[Spec, Path]:
@@ -50,4 +114,5 @@ def _scorer_spec(stored: Mapping[str, Any], path: Path | None, kinds: Sequence[s
     scorers = list(kinds) if kinds else stored["scorers"]
     primary = None if kinds else stored["primary"]
     given = {"cases": [], "scorers": scorers, "primary": primary}
+    given |= {key: stored[key] for key in ("limits", "prices") if key in stored}
     return validated(given, "rescore"), Path(stored["base"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
+from abreast.experiment.judges import written_scorer
 from abreast.experiment.options import Options
 from abreast.model import Variant
 from abreast.spec import Spec, validated
@@ -37,7 +38,7 @@ def stored_spec(spec: Spec, base: Path, origin: Path | None, options: Options) -
         "seed": spec.seed,
         "cases": _written_cases(spec.cases, origin),
         "variants": _written_variants(spec),
-        "scorers": [item if isinstance(item, str | Mapping) else reference_of(item) for item in spec.scorers],
+        "scorers": [written_scorer(item) for item in spec.scorers],
         "limits": spec.limits.model_dump(exclude_unset=True),
         "prices": {name: price.model_dump(exclude_unset=True) for name, price in spec.prices.items()},
         "base": str(base.resolve()),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from abreast.preflight.context import Context
-from abreast.preflight.estimate import Estimate, VariantEstimate
+from abreast.preflight.estimate import Estimate, JudgeEstimate, VariantEstimate
 from abreast.preflight.finding import Finding
 
 DAY_S = 86_400.0
@@ -17,6 +17,7 @@ def check(context: Context) -> Finding:
     estimate, budget = context.estimate, context.limits.budget_usd
     told = sentence(estimate)
     cost, spent = estimate.cost_usd, context.spent_usd
+    cost = cost + estimate.judges_usd if cost is not None else estimate.judges_usd or None
     if budget is not None and cost is not None and spent + cost > budget:
         before = f", {dollars(spent)} of it spent" if spent else ""
         fits = int(estimate.trials * max(0.0, budget - spent) / cost)
@@ -44,8 +45,9 @@ def question(context: Context) -> str | None:
 
 def sentence(estimate: Estimate) -> str:
     """`24 trials to execute · about 9,600 tokens in, 400 out · $0.03 · 20 s, 4 at a time (from 40 earlier trials)`."""
+    judges = "".join(f" · {_of_judge(one)}" for one in estimate.judges)
     if not estimate.trials:
-        return "nothing to execute"
+        return f"nothing to execute{judges}"
     trials = "1 trial" if estimate.trials == 1 else f"{estimate.trials:,} trials"
     known = [
         *_tokens(estimate),
@@ -53,7 +55,12 @@ def sentence(estimate: Estimate) -> str:
         *([] if estimate.seconds is None else [f"{duration(estimate.seconds)}, {_at_a_time(estimate.in_flight)}"]),
     ]
     basis = f" ({_basis(estimate.variants)})" if known else ""
-    return " · ".join([f"{trials} to execute", *known]) + basis + _unknown(estimate)
+    return " · ".join([f"{trials} to execute", *known]) + basis + _unknown(estimate) + judges
+
+
+def _of_judge(one: JudgeEstimate) -> str:
+    calls = f"{one.calls:,} call{'' if one.calls == 1 else 's'} of {one.scorer}"
+    return f"{calls}, cost unknown" if one.cost_usd is None else f"{calls}, {dollars(one.cost_usd)}"
 
 
 def _tokens(estimate: Estimate) -> list[str]:

@@ -61,6 +61,15 @@ class QuotaEstimate:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeEstimate:
+    """The calls that one judge will be asked for, and what earlier ones cost; None is unknown."""
+
+    scorer: str
+    calls: int
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """What is left to execute, and what that will probably take; None is unknown."""
 
@@ -73,11 +82,17 @@ class Estimate:
     in_flight: int
     quotas: tuple[QuotaEstimate, ...]
     variants: tuple[VariantEstimate, ...]  # those with something left to execute
+    judges: tuple[JudgeEstimate, ...] = ()  # those with something to judge
 
     @property
     def real_cost_usd(self) -> float:
         """Dollars that somebody will be charged, as far as they are known."""
-        return sum(one.cost_usd or 0.0 for one in self.variants if not one.simulated)
+        return sum(one.cost_usd or 0.0 for one in self.variants if not one.simulated) + self.judges_usd
+
+    @property
+    def judges_usd(self) -> float:
+        """The same of the judges alone."""
+        return sum(one.cost_usd or 0.0 for one in self.judges)
 
 
 def estimate(

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 def check(context: Context) -> Finding:
     limits = context.limits
-    known = [target.name for target in context.targets]
+    known = [target.name for target in (*context.targets, *context.judges.values())]
     for name in limits.targets:
         if name not in known:
             near = suggestion(name, known)
-            return Finding("limits", "fail", f'limits.targets: no variant has the target "{name}"{near}', "correct it")
+            return Finding(
+                "limits", "fail", f'limits.targets: no variant and no judge has the target "{name}"{near}', "correct it"
+            )
     if limits.budget_usd is not None:
         silent = [target.name for target in context.targets if target.name.startswith("python:")]
         if silent:

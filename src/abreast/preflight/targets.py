@@ -11,10 +11,12 @@ def check(context: Context) -> Finding | None:
     if not context.estimate.trials:
         return None
     notes: dict[str, None] = {}
-    for variant, target in zip(context.plan.variants, context.targets, strict=True):
+    known = [f'variant "{variant.name}"' for variant in context.plan.variants]
+    known += [f'scorer "{name}"' for name in context.judges]
+    for where, target in zip(known, (*context.targets, *context.judges.values()), strict=True):
         for problem in getattr(target, "problems", list)():
-            return Finding("targets", "fail", f'variant "{variant.name}": {problem.message}', problem.fix)
-        notes |= dict.fromkeys(f'variant "{variant.name}": {note}' for note in getattr(target, "notes", list)())
+            return Finding("targets", "fail", f"{where}: {problem.message}", problem.fix)
+        notes |= dict.fromkeys(f"{where}: {note}" for note in getattr(target, "notes", list)())
     if not notes:
         return None
     first, *others = notes

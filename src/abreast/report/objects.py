@@ -44,6 +44,7 @@ def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
             }
             for summary in analysis.variants
         },
+        "judges": analysis.rows.judges,
         "segments": [segment(item) for item in analysis.segments],
         "provenance": provenance(analysis),
         "config": config(analysis),

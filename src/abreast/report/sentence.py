@@ -219,6 +219,18 @@ def not_run_line(analysis: Analysis) -> str:
     return f"{left:,} of {many(analysis.planned, 'trial')} {'was' if left == 1 else 'were'} not run: {reason}"
 
 
+def judge_lines(analysis: Analysis) -> list[str]:
+    """`judge    24 calls, $0.12`: what judges took, which is no cost of a variant."""
+    found = []
+    for one in analysis.rows.judges:
+        parts = [many(one["calls"], "call")]
+        parts += [f"${one['cost_usd']:,.2f}"] if one["cost_usd"] is not None else []
+        parts += [f"{one['failed']:,} of them without a usable reply"] if one["failed"] else []
+        parts += [f"{many(one['reused'], 'judgement')} reused"] if one["reused"] else []
+        found.append(f"{one['scorer']:<8} {', '.join(parts)}")
+    return found
+
+
 def ranking_line(analysis: Analysis) -> str:
     """`ranking: short (52 %), long (30 %), none (18 %)`: each one's share of the strength of all."""
     ranking = analysis.ranking

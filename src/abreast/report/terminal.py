@@ -14,7 +14,7 @@ from rich.text import Text
 
 from abreast.analyse import Analysis, Comparison
 from abreast.report.figures import NOTHING, TITLES, cells
-from abreast.report.sentence import aside, not_run_line, ranking_line, verdict_lines, where_it_helps, whose
+from abreast.report.sentence import aside, judge_lines, not_run_line, ranking_line, verdict_lines, where_it_helps, whose
 
 _COLOURS = {"better": "bold green", "worse": "bold red", "inconclusive": "bold yellow", "SIMULATED": "bold magenta"}
 
@@ -35,6 +35,7 @@ def render(analysis: Analysis, where: str = "") -> RenderableType:
     parts += [Text(""), _Variants(analysis), Text("")]
     for comparison in analysis.comparisons:
         parts += _where_to_look(analysis, comparison, where)
+    parts += [_indented(Text(line)) for line in judge_lines(analysis)]
     if left := not_run_line(analysis):
         parts.append(_indented(Text(left)))
     return Group(*parts)

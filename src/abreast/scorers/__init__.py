@@ -30,6 +30,7 @@ _FAMILIES = {
     "label": ("label", "Label"),
     "set": ("sets", "SetOverlap"),
     "json": ("fields", "Fields"),
+    "judge": ("judge", "Judge"),
 }
 KINDS = tuple(_FAMILIES)
 """The built-in scorers. Besides these: `python:MODULE:FUNCTION`, and what other packages bring along."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -37,6 +38,19 @@ def find_object(text: str) -> Any:
     {'a': {'b': 2}}
     """
     return _find(text, dict, _OBJECT)
+
+
+def find_objects(text: str) -> list[dict[str, Any]]:
+    """Every JSON object: the whole text if it is one, else those in fenced blocks and in the prose.
+
+    >>> find_objects('First {"a": 1}, then {"a": 2}.')
+    [{'a': 1}, {'a': 2}]
+    """
+    whole = parsed(text)
+    if isinstance(whole, dict):
+        return [whole]
+    found = itertools.chain(map(parsed, _fenced(text)), _embedded(text, _OBJECT))
+    return [value for value in found if isinstance(value, dict)]
 
 
 def find_list(text: str) -> Any:

@@ -169,6 +169,34 @@ def attempt_row(run_id: int, position: int, attempt: int, outcome: Outcome, fail
     )
 
 
+def judgement_row(
+    run_id: int, position: int, scorer: str, item: str, key: str, prompt: str, status: str, outcome: Outcome
+) -> Row:
+    """`status` tells a reply that could not be used from one that could."""
+    answer, failure = outcome.answer, outcome.failure
+    usage = answer.usage if answer is not None else None
+    return (
+        run_id,
+        position,
+        scorer,
+        item,
+        key,
+        status,
+        failure.kind if failure else None,
+        storable(failure.message[:ERROR_LIMIT]) if failure else None,
+        storable(prompt),
+        storable(answer.text) if answer else None,
+        _text(answer.model) if answer else None,
+        _whole(usage.input_tokens) if usage else None,
+        _whole(usage.output_tokens) if usage else None,
+        answer.cost_usd if answer else None,
+        answer.cost_basis if answer else None,
+        outcome.started_at,
+        outcome.service_s,
+        None,
+    )
+
+
 def score_rows(run_id: int, position: int, version: str, scores: Iterable[Score]) -> list[Row]:
     return [(run_id, position, score.name, score.value, storable(score.explanation), version) for score in scores]
 

@@ -44,6 +44,7 @@ class NewRun:
     provenance: Mapping[str, Any]
     variants: Sequence[Row]  # without run_id, as in schema.TABLES
     columns: Sequence[schema.Column]
+    judged: Sequence[str] = ()  # scores that are not taken over with an answer: the judgements behind them are
 
 
 class StoredOutcome(NamedTuple):
@@ -243,6 +244,20 @@ class Store:
         }
         return [found.get(variant, (0, 0.0, 0, 0.0)) for variant in range(variants)]
 
+    def spent_on_judges(self, run_id: int, scorers: Sequence[str]) -> list[tuple[int, float, int, float]]:
+        """The same for each of these judges, by its name; what was reused was paid before."""
+        found = {
+            row[0]: row[1:]
+            for row in self.rows(
+                "SELECT scorer, COUNT(cost_usd), TOTAL(CASE WHEN cost_basis <> 'included' THEN cost_usd END), "
+                "COUNT(COALESCE(input_tokens, output_tokens)), "
+                "TOTAL(COALESCE(input_tokens, 0) + COALESCE(output_tokens, 0)) FROM judgements "
+                "WHERE run_id = ? AND reused_from IS NULL GROUP BY scorer",
+                (run_id,),
+            )
+        }
+        return [found.get(scorer, (0, 0.0, 0, 0.0)) for scorer in scorers]
+
     def outcomes_of(self, variant_digest: str, failures_too: bool = True) -> Iterator[StoredOutcome]:
         """Every outcome worth reusing of this very contender; the newest original last: a dictionary keeps it."""
         rows = self.each(
@@ -310,12 +325,13 @@ class Store:
             connection.executemany(schema.insert("variants"), [(run_id, *map(_clean, row)) for row in new.variants])
             add_columns(connection, new.columns)
             connection.executemany(schema.insert("cases", "INSERT OR IGNORE"), cases)
-            _adopt(connection, run_id, reuses, [column.name for column in new.columns if column.kind == "score"])
+            scores = [column.name for column in new.columns if column.kind == "score"]
+            _adopt(connection, run_id, reuses, [name for name in scores if name not in new.judged])
         lease.take(owner)
         return Lease(run_id, new.run, 1, lease.process_mark(), owner)
 
-    def claim(self, run: str) -> Lease:
-        """Take over a run whose owner is gone; refuse while it lives."""
+    def claim(self, run: str, executes: bool = True) -> Lease:
+        """Take over a run whose owner is gone; refuse while it lives. Who only scores leaves its status alone."""
         owner = lease.new_owner()
         with self.change() as connection:
             found: list[Any] = connection.execute(
@@ -326,12 +342,15 @@ class Store:
             run_id, other, heartbeat_at, epoch = found[0]
             if lease.is_alive(other, heartbeat_at):
                 raise _executed_by(run, other)
-            _keep_last_attempts(connection, run_id)
             connection.execute(
-                "UPDATE runs SET owner = ?, epoch = ?, heartbeat_at = ?, status = ?, reason = NULL, finished_at = NULL "
-                "WHERE run_id = ?",
-                (owner, epoch + 1, time.time(), RUNNING, run_id),
+                "UPDATE runs SET owner = ?, epoch = ?, heartbeat_at = ? WHERE run_id = ?",
+                (owner, epoch + 1, time.time(), run_id),
             )
+            if executes:
+                _keep_last_attempts(connection, run_id)
+                connection.execute(
+                    "UPDATE runs SET status = ?, reason = NULL, finished_at = NULL WHERE run_id = ?", (RUNNING, run_id)
+                )
         lease.take(owner)
         return Lease(run_id, run, epoch + 1, lease.process_mark(), owner)
 
@@ -417,6 +436,13 @@ class Store:
         self.let_go(held)
         self._fold()
 
+    def give_back(self, held: Lease) -> None:
+        """Give the lease back of a run that was only scored."""
+        with self.change() as connection:
+            connection.execute("UPDATE runs SET owner = NULL WHERE run_id = ? AND epoch = ?", (held.run_id, held.epoch))
+        self.let_go(held)
+        self._fold()
+
     def _fold(self) -> None:
         """Everything into the one file, for people who copy it; if somebody reads just now, the next run does it."""
         self.close()
@@ -447,14 +473,13 @@ class Store:
         count = sum(int(row["answers"]) for row in self.reusable(experiment))
         with self.change() as connection:
             found: list[Any] = connection.execute("SELECT run_id, experiment, owner, heartbeat_at FROM runs").fetchall()
-            connection.executemany(
-                "UPDATE variants SET digest = '' WHERE run_id = ?",
-                [
-                    (run_id,)
-                    for run_id, name, owner, heartbeat_at in found
-                    if experiment in (None, name) and not lease.is_alive(owner, heartbeat_at)
-                ],
-            )
+            over = [
+                (run_id,)
+                for run_id, name, owner, heartbeat_at in found
+                if experiment in (None, name) and not lease.is_alive(owner, heartbeat_at)
+            ]
+            connection.executemany("UPDATE variants SET digest = '' WHERE run_id = ?", over)
+            connection.executemany("UPDATE judgements SET key = '' WHERE run_id = ?", over)
         return count
 
     def label(self, run: str, label: str | None) -> None:

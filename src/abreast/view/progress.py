@@ -40,6 +40,8 @@ class Counts(Listener):
         self.errors: Counter[str] = Counter()
         self.retries = 0
         self.in_flight: Counter[str] = Counter()
+        self.at_judges = 0
+        self.judge_cost = 0.0
         self._targets = targets
         self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
 
@@ -65,6 +67,11 @@ class Counts(Listener):
             self._recent.append((now, self.executed))
             while len(self._recent) > 2 and now - self._recent[0][0] > RATE_OVER_S:
                 self._recent.popleft()
+
+    def judging(self, left: int, outcome: Outcome | None = None) -> None:
+        self.at_judges = left
+        if outcome is not None and outcome.answer is not None:
+            self.judge_cost += outcome.answer.cost_usd or 0.0
 
     def event(self, kind: str, **detail: Any) -> None:
         if kind == "decided":
@@ -97,6 +104,10 @@ class Counts(Listener):
         if self.cost:
             parts["cost"] = f"${self.cost:,.2f}"
             parts["total"] = f"of about ${self.cost * (self.executed + left) / max(1, self.executed):,.2f}"
+        if self.at_judges:
+            parts["judging"] = f"judging {self.at_judges:,}"
+        if self.judge_cost:
+            parts["judge cost"] = f"judges ${self.judge_cost:,.2f}"
         if rate > 0 and left:
             parts["left"] = f"{_clock(left / rate)} left"
         return parts
@@ -110,7 +121,10 @@ def _joined(parts: dict[str, str]) -> str:
 _EXPLAINING = ("by target", "kinds", "total")
 
 # In a narrow terminal these are left out, the first first; how much is done is always said.
-_DISPENSABLE = ("by target", "kinds", "total", "retries", "rate", "in flight", "cost", "left", "errors")
+_DISPENSABLE = (
+    *("by target", "kinds", "total", "retries", "rate", "in flight", "judge cost", "cost", "judging", "left"),
+    "errors",
+)
 
 
 def _clock(seconds: float) -> str:
@@ -227,6 +241,30 @@ def _name(job: Job) -> str:
     return f"{job.trial.case.id} {job.trial.variant.name}{repeat}"
 
 
+class JudgingProgress(Listener):
+    """A line every few seconds while stored answers are judged."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._last = time.monotonic()
+        self._calls = 0
+
+    def judging(self, left: int, outcome: Outcome | None = None) -> None:
+        self._calls += outcome is not None
+        if time.monotonic() - self._last >= PLAIN_EVERY_S:
+            self._last = time.monotonic()
+            self._say(f"  judging: {self._calls:,} calls made, {left:,} answers left")
+
+    def event(self, kind: str, **detail: Any) -> None:
+        note = notice(kind, detail)
+        if note:
+            self._say(note)
+
+    def _say(self, line: str) -> None:
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+
 class EventFile(Listener):
     """`--events FILE`: everything as JSON lines, for programs that follow a run."""
 
@@ -255,6 +293,10 @@ class EventFile(Listener):
     def stored(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
             self._write("trial_stored", job)
+
+    def judging(self, left: int, outcome: Outcome | None = None) -> None:
+        if outcome is not None:
+            self._line({"kind": "judged", "left": left, "status": outcome.status})
 
     def event(self, kind: str, **detail: Any) -> None:
         self._line({"kind": kind, **detail})

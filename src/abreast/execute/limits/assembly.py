@@ -35,10 +35,11 @@ class Surroundings:
     ledger: Callable[[], Ledger] = field(default=Ledger)
 
 
-def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings) -> list[Limit]:
-    """Every limit that was asked for, what providers announce, and no other."""
+def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, judges: int = 0) -> list[Limit]:
+    """Every limit that was asked for, what providers announce, and no other. The last so many targets are judges'."""
     estimates = Estimates(len(targets), around.spent)
-    found: list[Limit] = [estimates, *_concurrency(limits, targets)]
+    trials = len(targets) - judges
+    found: list[Limit] = [estimates, *_concurrency(limits, trials), *_judging(limits, trials, targets)]
     members: dict[str, frozenset[int]] = {}
     for target in targets:
         members[target.name] = frozenset(index for index, other in enumerate(targets) if other.name == target.name)
@@ -74,12 +75,11 @@ def _resources(machine: Machine, limits: Limits, targets: Sequence[Target], arou
     return Resources(machine, places, limits.free_cores, free, each, around.tell)
 
 
-def _concurrency(limits: Limits, targets: Sequence[Target]) -> list[Limit]:
-    variants = len(targets)
+def _concurrency(limits: Limits, variants: int) -> list[Limit]:
     parallel, blocks = limits.parallel, limits.trial_parallelism
     found: list[Limit] = []
     if blocks is not None or parallel == "variants":
-        of_each = 1 if parallel is None else variants
+        of_each = 1 if parallel is None else max(1, variants)
         found.append(Blocks(max(1, blocks or 1), of_each))
     elif parallel is None and not any(own.parallel is not None for own in limits.targets.values()):
         found.append(InFlight(1))
@@ -88,6 +88,16 @@ def _concurrency(limits: Limits, targets: Sequence[Target]) -> list[Limit]:
     if limits.per_variant is not None:
         found.append(PerVariant(dict.fromkeys(range(variants), max(1, limits.per_variant))))
     return found
+
+
+def _judging(limits: Limits, variants: int, targets: Sequence[Target]) -> list[Limit]:
+    """Where no number holds for all that is in flight, judges are at most as many as trials would be."""
+    parallel, blocks = limits.parallel, limits.trial_parallelism
+    if isinstance(parallel, int) or (parallel is not None and parallel != "variants"):
+        return []  # it counts judges too, or what their target takes is found out
+    most = max(1, blocks or 1) * (1 if parallel is None else max(1, variants))
+    free = [index for index in range(variants, len(targets)) if limits.of(targets[index].name).parallel == parallel]
+    return [Together(frozenset(free), most)] if free else []
 
 
 def _parallel_of_target(

@@ -73,14 +73,19 @@ class Blocks(Limit):
         self._now: dict[int, int] = {}
 
     def wait(self, job: Job, now: float) -> float:
+        if job.asks is not None:  # a judge belongs to no block
+            return 0.0
         running = self._now.get(job.block, 0)
         free = running < self._each if running else len(self._now) < self._blocks
         return 0.0 if free else UNTIL_AN_EVENT
 
     def take(self, job: Job, now: float) -> None:
-        self._now[job.block] = self._now.get(job.block, 0) + 1
+        if job.asks is None:
+            self._now[job.block] = self._now.get(job.block, 0) + 1
 
     def release(self, job: Job, now: float) -> None:
+        if job.asks is not None:
+            return
         self._now[job.block] -= 1
         if not self._now[job.block]:
             del self._now[job.block]

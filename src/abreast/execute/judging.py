@@ -1,0 +1,372 @@
+"""Judging: stored answers become questions to judges, and what judges reply becomes scores.
+
+All of it happens on the loop, between the scheduler, which asks the questions as it starts trials, and the writer: a
+judgement is on disk before the score that comes from it. Only positions wait in memory; an answer is read again when
+its turn has come. The same question to the same judge is asked once, whoever asked it, in this run or in another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from abreast.execute.job import Job
+from abreast.execute.listener import Listener
+from abreast.model import Case, Outcome, Score, Trial, Variant
+from abreast.scorers.base import Scorer
+from abreast.scorers.judge import Judge, Reading
+from abreast.store import Lease, Store, Writer
+from abreast.store.rows import Row, judgement_row, score_rows
+from abreast.store.schema import TABLES
+from abreast.targets import Target
+
+AT_ONCE = 50  # answers looked at before others have their turn
+FIRST_PLACE = -1_000_000  # a job needs a place in the plan of its own: below those of trials and warm-ups
+UNFINISHED = ""  # the version of a score that a resume tries again
+SAID_NO = ("refused", "too_long", "no_answer")  # a judge that says nothing says so next time too
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Who judges in a run, with what target each, and whom: so many variants, one of them the baseline."""
+
+    judges: Sequence[Judge]
+    targets: Sequence[Target]
+    variants: int
+    baseline: int
+    alone: bool = False  # nothing is reused of other runs
+    anew: bool = False  # what could not be used is asked again
+
+    def gives(self, score: str) -> bool:
+        """Whether this score comes from one of the judges."""
+        return any(score in judge.columns for judge in self.judges)
+
+    def unjudged(self, store: Store, run_id: int, judge: Judge) -> list[int]:
+        """Stored answers that lack a score of this judge in its present version."""
+        names = ", ".join("?" * len(judge.columns))
+        usable = "AND s.value IS NOT NULL" if self.anew else ""
+        found = store.rows(
+            "SELECT t.position FROM trials t WHERE t.run_id = ? AND t.status = 'ok' AND (SELECT COUNT(*) FROM scores s "
+            f"WHERE s.run_id = t.run_id AND s.position = t.position AND s.name IN ({names}) AND s.version = ? {usable})"
+            " < ? ORDER BY t.position",
+            (run_id, *judge.columns, judge.version, len(judge.columns)),
+        )
+        return [position for (position,) in found]
+
+
+def without_judges(scorers: Sequence[Scorer]) -> list[Scorer]:
+    """Those that look at an answer and know."""
+    return [scorer for scorer in scorers if not isinstance(scorer, Judge)]
+
+
+class Told(Protocol):
+    """Who wants to know one of the scores at once."""
+
+    score: str
+
+    def judged(self, position: int, value: float | None) -> None: ...
+
+    def caught_up(self) -> None:
+        """Every answer that was stored before is judged, as far as it can be."""
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """An answer that waits for one of the judges."""
+
+    judge: int
+    position: int
+    earlier: bool
+    missing: int
+    readings: dict[str, Reading] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Question:
+    """One call of a judge, and who waits for what it says."""
+
+    judge: int
+    item: str
+    key: str
+    prompt: str
+    asked_by: list[Pending]
+    reading: Reading | None = None
+    outcome: Outcome | None = None
+    written: int = 0  # of those who asked, so many have a row
+
+
+class Stored(NamedTuple):
+    """A trial as far as a judge has to do with it."""
+
+    status: str
+    blame: str | None
+    input: str
+    expected: str
+    answer: str | None
+
+    @property
+    def case(self) -> Case:
+        return Case("", json.loads(self.input), json.loads(self.expected))
+
+
+_TRIALS = """
+SELECT t.position, t.status, t.error_blame, c.input, c.expected, p.answer FROM trials t
+JOIN cases c ON c.digest = t.case_digest LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position
+WHERE t.run_id = ? AND t.position IN (?, ?)
+"""
+
+_COLUMNS = tuple(TABLES["judgements"])
+_OWN = "(j.run_id = ?2 AND j.position = ?3 AND j.scorer = ?4 AND j.item = ?5)"
+_KNOWN = f"""
+SELECT {_OWN}, COALESCE(j.reused_from, r.run), {", ".join(f"j.{name}" for name in _COLUMNS)}
+FROM judgements j JOIN runs r ON r.run_id = j.run_id
+WHERE j.key = ?1 AND (j.status = 'ok' AND (?6 IS NULL OR j.run_id = ?6)
+  OR {_OWN} AND j.status IN ('invalid', 'skipped') AND NOT ?7)
+ORDER BY 1 DESC, j.seq LIMIT 1
+"""
+
+
+class Judging:
+    """The questions of one execution."""
+
+    def __init__(self, panel: Panel, store: Store, held: Lease, first_lane: int, listener: Listener) -> None:
+        self._panel, self._store, self._held, self._listener = panel, store, held, listener
+        self._first_lane = first_lane
+        self.lanes = len(panel.judges)
+        self.writer: Writer
+        self._told: Told | None = None
+        self._waiting: list[deque[tuple[int, bool]]] = [deque() for _ in panel.judges]  # positions, stored before?
+        self._ready: list[deque[Question]] = [deque() for _ in panel.judges]
+        self._asked: dict[str, Question] = {}  # by key, until the reply is safe
+        self._seen: list[set[int]] = [set() for _ in panel.judges]
+        self._fallen: set[int] = set()  # baselines that infrastructure broke in this execution
+        self._open = [0 for _ in panel.judges]  # answers that wait for a reply
+        self._earlier = 0  # answers stored before that the one who is told waits for
+        self._number = 0
+        self._variants = [
+            Variant(judge.name, judge.target, judge.params, judge.executor, judge.target_version)
+            for judge in panel.judges
+        ]
+
+    def begin(self, told: Told | None) -> None:
+        """What was stored before is judged first. `told` wants to know a score of one of the judges."""
+        self._told = told
+        for number, judge in enumerate(self._panel.judges):
+            found = self._panel.unjudged(self._store, self._held.run_id, judge)
+            self._waiting[number].extend((position, True) for position in found)
+            if self._tells(number):
+                self._earlier = len(found)
+        if told is not None and not self._earlier:
+            told.caught_up()
+        self._say()
+
+    # -- for the scheduler -----------------------------------------------------------------------------------------
+
+    @property
+    def left(self) -> int:
+        return sum(map(len, self._waiting)) + sum(self._open)
+
+    @property
+    def behind(self) -> int:
+        """The same of the judge whose score somebody waits for."""
+        judges = range(len(self._panel.judges))
+        return sum(len(self._waiting[number]) + self._open[number] for number in judges if self._tells(number))
+
+    def look(self, enough: int) -> bool:
+        """Turn answers into questions, until every judge has enough of them; whether there may be more."""
+        more = False
+        for number, waiting in enumerate(self._waiting):
+            for _ in range(AT_ONCE):
+                if not waiting or len(self._ready[number]) >= enough:
+                    break
+                self._look_at(number, *waiting.popleft())
+            else:
+                more = more or bool(waiting)
+        return more
+
+    def next(self, lane: int, now: float) -> Job | None:
+        if not self._ready[lane]:
+            return None
+        question = self._ready[lane].popleft()
+        self._number += 1
+        # Whoever judges sees what is in the key, and nothing else.
+        case = Case(question.key[:12], question.prompt)
+        trial = Trial(FIRST_PLACE - self._number, case, self._variants[lane], 0)
+        return Job(trial, self._first_lane + lane, self._number, 0, -1, now, asks=question)
+
+    # -- from answers to questions ---------------------------------------------------------------------------------
+
+    def put(self, position: int, outcome: Outcome) -> None:
+        """A trial is stored."""
+        baseline = position - position % self._panel.variants + self._panel.baseline
+        for waiting, judge in zip(self._waiting, self._panel.judges, strict=True):
+            if not judge.pairwise or position != baseline:
+                if outcome.status == "ok":
+                    waiting.append((position, False))
+                continue
+            if _is_open(outcome.status, outcome.failure.blame if outcome.failure else None):
+                self._fallen.add(position)
+            first = position - self._panel.baseline
+            waiting.extend((first + variant, False) for variant in range(self._panel.variants))
+        self._say()
+
+    def _look_at(self, number: int, position: int, earlier: bool) -> None:
+        judge = self._panel.judges[number]
+        baseline = position - position % self._panel.variants + self._panel.baseline
+        found: dict[int, Stored] = {
+            row[0]: Stored(*row[1:]) for row in self._store.rows(_TRIALS, (self._held.run_id, position, baseline))
+        }
+        mine, theirs = found.get(position), found.get(baseline)
+        if position in self._seen[number] or mine is None or mine.status != "ok" or mine.answer is None:
+            self._passed(number, earlier)
+        elif not judge.pairwise:
+            self._ask(number, position, earlier, mine)
+        elif position == baseline:
+            self._give(number, position, earlier, judge.without_a_call(0.5, "the baseline itself"))
+        elif theirs is None or _is_open(theirs.status, theirs.blame):
+            if baseline in self._fallen:  # nothing can be said in this execution
+                self._tell(number, position, None)
+            self._passed(number, earlier)
+        elif theirs.status != "ok" or theirs.answer is None:
+            value = None if theirs.status == "skipped" else 1.0
+            why = "the baseline was skipped" if theirs.status == "skipped" else "the baseline gave no answer"
+            self._give(number, position, earlier, judge.without_a_call(value, why))
+        elif theirs.answer == mine.answer:
+            self._give(number, position, earlier, judge.without_a_call(0.5, "the same answer as the baseline's"))
+        else:
+            self._ask(number, position, earlier, mine, theirs.answer)
+
+    def _ask(self, number: int, position: int, earlier: bool, mine: Stored, baseline: str = "") -> None:
+        judge, case = self._panel.judges[number], mine.case
+        self._seen[number].add(position)
+        self._open[number] += 1
+        pending = Pending(number, position, earlier, len(judge.items))
+        for item in judge.items:
+            prompt = judge.prompt(item, case, mine.answer or "", baseline)
+            key = judge.key(item, prompt)
+            if key in self._asked:
+                self._asked[key].asked_by.append(pending)
+                continue
+            known = self._known(key, pending, item)
+            if known is not None:
+                self._resolve(pending, item, known)
+                continue
+            question = Question(number, item, key, prompt, [pending])
+            self._asked[key] = question
+            self._ready[number].append(question)
+
+    def _known(self, key: str, pending: Pending, item: str) -> Reading | None:
+        """What the judge said to this before; then this answer has a row that says so."""
+        judge, run_id = self._panel.judges[pending.judge], self._held.run_id
+        only = run_id if self._panel.alone else None
+        mine: dict[str, Any] = {"run_id": run_id, "position": pending.position, "scorer": judge.name, "item": item}
+        for own, source, *row in self._store.rows(_KNOWN, (key, *mine.values(), only, self._panel.anew)):
+            known = dict(zip(_COLUMNS, row, strict=True))
+            if not own:
+                copied = known | mine | {"reused_from": source}
+                self.writer.put("judgements", tuple(copied[name] for name in _COLUMNS))
+            if known["answer"] is None:
+                return Reading(None, f"{known['error_kind']}: {known['error']}")
+            return judge.read(item, known["answer"])
+        return None
+
+    # -- from replies to scores ------------------------------------------------------------------------------------
+
+    def outcome(self, job: Job, outcome: Outcome) -> None:
+        """A judge has replied, or finally failed to: a row for everyone who asked."""
+        question: Question = job.asks
+        question.outcome, question.reading = outcome, self._reading(question, outcome)
+        self.writer.put_together([("judgements", row) for row in self._rows(question)], job)
+
+    def _rows(self, question: Question) -> list[Row]:
+        """For those who have none yet. Paid is the first of them."""
+        assert question.outcome is not None
+        assert question.reading is not None
+        status: str = question.outcome.status
+        if question.reading.remarks is None and question.reading.final:
+            status = "skipped" if status == "skipped" else "invalid"
+        name, run_id = self._panel.judges[question.judge].name, self._held.run_id
+        made = []
+        for place, pending in enumerate(question.asked_by[question.written :], question.written):
+            row = judgement_row(
+                run_id,
+                pending.position,
+                name,
+                question.item,
+                question.key,
+                question.prompt,
+                status,
+                question.outcome,
+            )
+            made.append((*row[:-1], self._held.run) if place else row)
+        question.written = len(question.asked_by)
+        return made
+
+    def _reading(self, question: Question, outcome: Outcome) -> Reading:
+        failure = outcome.failure
+        if outcome.status == "ok" and outcome.answer is not None:
+            return self._panel.judges[question.judge].read(question.item, outcome.answer.text)
+        kind, message = ("crash", "no answer") if failure is None else (failure.kind, failure.message)
+        final = outcome.status == "skipped" or (outcome.status == "error" and kind in SAID_NO)
+        return Reading(None, f"the judge failed: {kind}: {' '.join(message.split())}", final)
+
+    def safe(self, job: Job) -> None:
+        """The rows of a reply are on disk: now it counts."""
+        question: Question = job.asks
+        assert question.outcome is not None
+        assert question.reading is not None
+        del self._asked[question.key]
+        for row in self._rows(question):  # who asked the same meanwhile
+            self.writer.put("judgements", row)
+        if question.outcome.status == "cancelled":
+            return  # nobody knows: a resume asks
+        for pending in question.asked_by:
+            self._resolve(pending, question.item, question.reading)
+        self._listener.judging(self.left, question.outcome)
+
+    def _resolve(self, pending: Pending, item: str, reading: Reading) -> None:
+        pending.readings[item] = reading
+        pending.missing -= 1
+        if pending.missing:
+            return
+        self._open[pending.judge] -= 1
+        judge = self._panel.judges[pending.judge]
+        final = all(each.final for each in pending.readings.values())
+        version = judge.version if final else UNFINISHED
+        self._give(pending.judge, pending.position, pending.earlier, judge.scores(pending.readings), version)
+
+    def _give(
+        self, number: int, position: int, earlier: bool, scores: Sequence[Score], version: str | None = None
+    ) -> None:
+        judge = self._panel.judges[number]
+        self._seen[number].add(position)
+        version = judge.version if version is None else version
+        rows = score_rows(self._held.run_id, position, version, scores)
+        self.writer.put_together([("scores", row) for row in rows])
+        score = self._told.score if self._told is not None else None
+        self._tell(number, position, next((one.value for one in scores if one.name == score), None))
+        self._passed(number, earlier)
+
+    def _tells(self, number: int) -> bool:
+        return self._told is not None and self._told.score in self._panel.judges[number].columns
+
+    def _tell(self, number: int, position: int, value: float | None) -> None:
+        if self._told is not None and self._tells(number):
+            self._told.judged(position, value)
+
+    def _passed(self, number: int, earlier: bool) -> None:
+        if earlier and self._told is not None and self._tells(number):
+            self._earlier -= 1
+            if not self._earlier:
+                self._told.caught_up()
+
+    def _say(self) -> None:
+        self._listener.judging(self.left)
+
+
+def _is_open(status: str, blame: str | None) -> bool:
+    """Whether a trial has no outcome of its own yet: it is executed again by a resume."""
+    return status == "cancelled" or (status == "error" and blame != "variant")
