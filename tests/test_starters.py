@@ -1,0 +1,71 @@
+"""What `abreast init` writes works as it is: with the real CLIs, against the fake provider."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from abreast.fake import FakeProvider, Reply, Rule
+from abreast.suites.starters import KINDS
+from clis import real_cli
+from conftest import Folder
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProvider]:
+    monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    rules = [
+        Rule("kitchen of our house", [Reply(tool="mcp__house__room", args={"name": "kitchen"})]),
+        Rule("functions does shapes.py define", [Reply(say="4")]),
+    ]
+    answers = {"Norway": "Oslo", "times": "The product is 12.", "+": "1234"}
+    with FakeProvider.in_thread(rules, answers, keys=None) as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody")
+        yield running
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_starter_is_written_once_and_never_over_other_files(folder: Folder, kind: str) -> None:
+    done = folder.abreast("init", kind)
+    assert done.code == 0, done.err
+    assert "next: abreast run experiment.yaml" in done.out
+    (folder.path / "experiment.yaml").write_text("mine")
+    again = folder.abreast("init", kind)
+    assert again.code == 2
+    assert "is there already" in again.err
+    assert (folder.path / "experiment.yaml").read_text() == "mine"
+
+
+def test_the_api_starter_runs_from_its_first_case_to_a_verdict(folder: Folder, provider: FakeProvider) -> None:
+    folder.abreast("init", "api")
+    done = folder.abreast("run", "experiment.yaml")
+    assert done.code == 0, done.err
+    assert "SIMULATED" in done.out
+    assert folder.sql("select count(*) n, count(cost_usd) paid from predictions where status = 'ok'") == [
+        {"n": 48, "paid": 48}
+    ]
+
+
+def test_the_claude_code_starter_runs(folder: Folder, provider: FakeProvider) -> None:
+    folder.abreast("init", "claude-code")
+    done = folder.abreast("run", "experiment.yaml", "--case", "capital-1")
+    assert done.code == 0, done.err
+    assert folder.sql("select distinct answer, score from predictions") == [{"answer": "Oslo", "score": 1.0}]
+
+
+def test_the_mcp_starter_starts_its_server_and_the_agent_calls_it(folder: Folder, provider: FakeProvider) -> None:
+    folder.abreast("init", "mcp")
+    done = folder.abreast("run", "experiment.yaml", "--case", "one-1")
+    assert done.code == 0, done.err
+    assert "mcp: house: 2 tools (room, rooms)" in done.err
+    found = {row["variant"]: row for row in folder.sql("select variant, answer, score, tools from predictions")}
+    assert (found["with_mcp"]["answer"], found["with_mcp"]["score"]) == ("214", 1.0)
+    assert json.loads(found["with_mcp"]["tools"]) == {"mcp__house__room": 1}
+    assert found["without_mcp"]["score"] == 0.0
