@@ -302,6 +302,7 @@ def test_what_a_subscription_includes_is_charged_to_no_budget(folder: Folder) ->
     )
     free = run(folder, list("abcdefgh"), {"target": "python:mine:included"}, limits={"budget_usd": 2.0})
     assert free.code == 0, free.err
+    assert "$8.00 included" in free.out
     paid = run(folder, list("abcdefgh"), {"target": "python:mine:paid"}, limits={"budget_usd": 2.0})
     assert paid.code == 3
     assert "budget $2.00" in paid.err

@@ -33,9 +33,14 @@ _KINDS = {
     "backoff_s": float,
     "cost_usd": float,
     "reused": bool,
+    "included": bool,
     **{f"{name}_tokens": float for name in TOKENS},
 }
-_SOURCES = {"block": "COALESCE(block, -1)", "reused": "reused_from IS NOT NULL"}
+_SOURCES = {
+    "block": "COALESCE(block, -1)",
+    "reused": "reused_from IS NOT NULL",
+    "included": "cost_basis IS 'included'",
+}
 
 
 class CaseFacts(NamedTuple):
@@ -72,6 +77,7 @@ class Rows:
         self.backoff_s: Floats = column["backoff_s"]
         self.cost_usd: Floats = column["cost_usd"]
         self.reused: Bools = column["reused"]
+        self.included: Bools = column["included"]  # a subscription pays
         self.tokens: dict[str, Floats] = {name: column[f"{name}_tokens"] for name in TOKENS}
         self.case: Ints = self.position // self.per_case
         self.ok: Bools = self.status == "ok"

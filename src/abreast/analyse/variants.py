@@ -49,6 +49,7 @@ class VariantSummary:
     tokens: dict[str, int]  # by class; only what the target told
     repeats: Repeats | None
     accuracy: float | None = None  # the mean score over trials; None if none of them was answered
+    included_usd: float = 0.0  # of the cost, what a subscription pays
     unpriced: int = 0  # new answers whose cost is not known, so that `cost_usd` is not all of it
 
     @property
@@ -98,6 +99,7 @@ def summarise(rows: Rows, variant: int) -> VariantSummary:
         {name: int(np.nansum(found)) for name in TOKENS if not np.isnan(found := rows.tokens[name][new]).all()},
         _repeats(own),
         _accuracy(rows, mine),
+        float(np.nansum(rows.cost_usd[new & rows.included])),
         int(np.isnan(rows.cost_usd[answered]).sum()),
     )
 

@@ -51,8 +51,11 @@ def dollars(value: float | None) -> str:
 
 
 def cost_in_words(summary: VariantSummary) -> str:
-    """`$4.12`, and of how many answers it is not known, if some of them say it."""
+    """`$4.12`, what of it a subscription pays, and of how many answers it is not known, if some of them say it."""
     told = dollars(summary.cost_usd)
+    if summary.included_usd and summary.cost_usd is not None:
+        whole = summary.included_usd >= summary.cost_usd * (1 - 1e-9)
+        told += " included" if whole else f" ({dollars(summary.included_usd)} included)"
     return f"{told} ({summary.unpriced:,} unknown)" if summary.unpriced and summary.cost_usd is not None else told
 
 
