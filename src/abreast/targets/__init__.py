@@ -11,7 +11,7 @@ from abreast.targets.base import Target, Workers
 
 __all__ = ["NAMES", "Target", "Workers", "build"]
 
-NAMES = ("simulated", "mock", "anthropic", "openai", "claude-code", "python:MODULE:FUNCTION")
+NAMES = ("simulated", "mock", "anthropic", "openai", "claude-code", "command", "python:MODULE:FUNCTION")
 
 
 def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
@@ -43,6 +43,10 @@ def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
         from abreast.targets.claude_code import ClaudeCode
 
         return ClaudeCode(where, variant.params, shared)
+    if target == "command":
+        from abreast.targets.command import Command
+
+        return Command(where, variant.params, shared)
     for entry in entry_points(group="abreast.targets", name=target):
         built: Target = entry.load()(variant, seed, shared)
         return built

@@ -76,9 +76,10 @@ async def run(
 ) -> Ended:
     """Run a program to its end. `folder` is for its output, and not where it works. Cancelled, it leaves nothing."""
     start = time.monotonic()
+    environment = {**environment, "PWD": str(cwd), TRIAL: mark}  # some programs believe PWD more than the system
     given, out, err = folder / "stdin", folder / "stdout", folder / "stderr"
     starting = asyncio.ensure_future(
-        workers.in_thread(_started, argv, cwd, {**environment, TRIAL: mark}, stdin, given, out, err, heard is not None)
+        workers.in_thread(_started, argv, cwd, environment, stdin, given, out, err, heard is not None)
     )
     try:
         process: subprocess.Popen[bytes] = await asyncio.shield(starting)

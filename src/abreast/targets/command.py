@@ -1,0 +1,431 @@
+"""`target: command`: any program, one process a trial, by the words of its command line or by a preset."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from abreast import errors
+from abreast.digest import compose, digest
+from abreast.errors import BadInput, TrialError, suggestion
+from abreast.model import Answer, Blame, CostBasis, Usage
+from abreast.settings import Settings, is_flag, is_text, is_texts
+from abreast.targets import process
+from abreast.targets.agent import Agent, Attempt, version_of
+from abreast.targets.base import Problem, Workers
+from abreast.targets.http import is_fake
+from abreast.targets.presets import PRESETS, Paths, Preset, Reader, Said, own
+from abreast.targets.presets.said import count, dollars, last_line, trouble
+from abreast.targets.prices import Prices
+from abreast.targets.request import digest_of_params
+
+PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model", "folder")
+OF_PROMPT = ("prompt", "prompt_file")
+LONGEST_WORD = 131_071  # bytes of one argument that Linux takes
+LARGEST_PROGRAM = 64_000_000  # bytes of a file whose content is looked at
+ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
+MEMORY_KILLS = Path("/proc/vmstat")
+REVISION = 1
+_BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+class OutOfMemory(TrialError):
+    """The system ended a process because memory was short. No variant's fault."""
+
+    kind = "resources"
+    blame: Blame = "infrastructure"
+
+
+class Command(Agent):
+    """A program of one's own, or one of the presets."""
+
+    def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
+        super().__init__(where, params, shared)
+        around = self.environment()
+        self._file = self._found(around)
+        self.cli_versions = self._versions()
+        addresses = {name: around[name] for name in ADDRESSES if around.get(name)}
+        self.simulated = any(is_fake(address) for address in set(addresses.values()))
+        self._prices = Prices(shared.get("prices"))
+        files = [file for word in self._words if (file := self._file_of(word)) is not None]
+        self.version = compose(
+            "command",
+            self.name,
+            digest(sorted(self.cli_versions.items())),
+            digest(sorted(addresses.items())),
+            digest([content_digest(file, shared) for file in files]),
+            digest(self._words),
+            digest_of_params(params),
+            self._renderer.version,
+            self._workspaces.version,
+            digest(REVISION),
+        )
+
+    def _take(self, settings: Settings) -> None:
+        where = settings.where
+        name = settings.take("preset", None, lambda value: value in PRESETS, f"one of {', '.join(PRESETS)}")
+        self._preset: Preset | None = PRESETS[name] if name else None
+        self.name = name or "command"
+        self.start_cpu_s = self._preset.start_cpu_s if self._preset else 0.0
+        self._model = settings.take("model", None, is_text, "the name of a model")
+        self._shell = settings.take("shell", False, is_flag, "true or false")
+        given = settings.take("command", None, lambda value: is_text(value) or is_texts(value), "a list of words")
+        further = settings.take("args", [], lambda value: value == [] or is_texts(value), "a list of further words")
+        self._words = self._checked_words(where, given, list(further))
+        self._stdin = settings.take("stdin", self._stdin_by_default(), _is_stdin, "prompt or none")
+        self._read = self._reader(settings)
+
+    def _checked_words(self, where: str, given: Any, further: list[str]) -> list[str]:
+        """The program and its arguments, as templates."""
+        if self._shell:
+            words = [*_of_shell(where, given, self._preset), *further]
+        elif self._preset is not None:
+            words = _of_preset(where, given, self._preset, bool(self._model), further)
+        else:
+            words = [*_of_list(where, given), *further]
+        used = {name for word in words for name in _placeholders(where, word)}
+        if "model" in used and self._model is None:
+            raise BadInput(f"{where}: {{model}} stands in the command, and there is no model", "write model: NAME")
+        return words
+
+    def _stdin_by_default(self) -> str:
+        used = {name for word in self._words for name in _placeholders(self._where, word)}
+        in_text = self._shell and _variable("prompt_file") in self._words[2]
+        return "none" if in_text or used & set(OF_PROMPT) else "prompt"
+
+    def _reader(self, settings: Settings) -> Reader:
+        """How its output is read."""
+        known = ("text", "json", "jsonl", *PRESETS)
+        output = settings.take("output", None, lambda value: value in known, f"one of {', '.join(known)}")
+        expects = "a path in the output such as result.text"
+        paths = {name: settings.take(name, None, is_text, expects) for name in ("answer", "usage", "cost")}
+        if output in ("json", "jsonl"):
+            if paths["answer"] is None:
+                raise BadInput(f"{settings.where}: output: {output} needs answer:", f"write answer: with {expects}")
+            by_path = Paths(**paths)
+            return by_path.of_document if output == "json" else by_path.of_lines
+        for name, path in paths.items():
+            if path is not None:
+                raise BadInput(f"{settings.where}: {name} is for output: json or jsonl", "add that, or remove it")
+        if output == "text" or (output is None and self._preset is None):
+            return own.text
+        preset = PRESETS[output] if output else self._preset
+        assert preset is not None
+        return preset.reads
+
+    # -- which program ---------------------------------------------------------------------------------------------
+
+    def _found(self, around: Mapping[str, str]) -> str | None:
+        """The file of the program: on the path, else beside the spec. One with a placeholder in it is found later."""
+        word = self._words[0]
+        if "workspace" in _placeholders(self._where, word):
+            return None
+        name = self._filled(word, {"model": self._model or "", "folder": str(self._base)})
+        beside = shutil.which(str(self._base / name))
+        found = beside if os.sep in name else shutil.which(name, path=around.get("PATH")) or beside
+        return None if found is None else str(Path(found).absolute())
+
+    def _file_of(self, word: str) -> Path | None:
+        """The file that a word names by its whole path, the program's own included."""
+        if word is self._words[0]:
+            return Path(self._file) if self._file else None
+        if set(_placeholders(self._where, word)) - {"folder"}:
+            return None
+        path = Path(self._filled(word, {"folder": str(self._base)})[:4_096])
+        try:
+            return path if path.is_absolute() and path.is_file() else None
+        except (OSError, ValueError):
+            return None
+
+    def _versions(self) -> dict[str, str]:
+        """What the program says of its version. One's own programs are not asked: they might just begin to work."""
+        if self._file is None:
+            return {self._preset.program: "missing"} if self._preset else {}
+        if self._preset is not None:
+            return {self._preset.program: version_of(self._file, self._shared, self._preset.version)}
+        return {Path(self._file).name: f"content {content_digest(Path(self._file), self._shared)[:12]}"}
+
+    def problems(self) -> list[Problem]:
+        missing = self._missing()
+        return [Problem(*missing)] if missing else super().problems()
+
+    def _missing(self) -> tuple[str, str] | None:
+        if self._file is not None or "workspace" in _placeholders(self._where, self._words[0]):
+            return None
+        name = self._filled(self._words[0], {"model": self._model or "", "folder": str(self._base)})
+        beside = self._base / name
+        if beside.is_file():
+            return f"{self.name}: {name} may not be executed", f"chmod +x {shlex.quote(str(beside))}"
+        fix = self._preset.install if self._preset else "write a program that is on the path, or beside the spec"
+        return f"{self.name}: the program {name} is not found", fix
+
+    def notes(self) -> list[str]:
+        found = super().notes()
+        if not self._shell:
+            for word in self._words[1:]:
+                if _is_plain_name(word) and (self._base / word).is_file():
+                    found.append(
+                        f"command: {word} is a file beside the spec, and programs start in their workspace: "
+                        f"write {{folder}}/{word} if that file is meant"
+                    )
+        return found
+
+    # -- one attempt -----------------------------------------------------------------------------------------------
+
+    async def _work(self, attempt: Attempt, workers: Workers) -> Answer:
+        argv, environment, stdin = await workers.in_thread(self._prepared, attempt)
+        kills = memory_kills()
+        try:
+            ended = await process.run(
+                argv, attempt.scratch, attempt.workspace.path, environment, stdin, attempt.mark, workers
+            )
+        except OSError as error:
+            raise self._not_started(error, argv[0]) from error
+        answer, problem = await workers.in_thread(self._ended, attempt, ended, kills)
+        if problem is not None:
+            problem.answer = answer
+            raise problem
+        return answer  # type: ignore[no-any-return]
+
+    def _prepared(self, attempt: Attempt) -> tuple[list[str], dict[str, str], bytes]:
+        """The words, the environment and the input of one attempt."""
+        missing = self._missing()
+        if missing is not None:
+            raise errors.Rejected(missing[0], fix=missing[1])
+        prompt = attempt.request.prompt.encode("utf-8", "replace")
+        file = attempt.scratch / "prompt.txt"
+        file.write_bytes(prompt)
+        temporary = attempt.scratch / "tmp"  # what it leaves there goes with the trial, and no other trial sees it
+        temporary.mkdir(0o700)
+        values = {
+            "prompt": prompt.decode(),
+            "prompt_file": str(file),
+            "workspace": str(attempt.workspace.path),
+            "model": self._model or "",
+            "folder": str(self._base),
+        }
+        argv = [self._filled(word, values) for word in self._words]
+        argv[0] = self._file or argv[0]
+        for word in argv:
+            if len(os.fsencode(word)) > LONGEST_WORD:
+                raise errors.Rejected(
+                    f"the prompt is too long for an argument ({len(prompt):,} bytes)", fix=_WITHOUT_ARGUMENT
+                )
+            if "\0" in word:
+                raise errors.Rejected("no argument can have a NUL in it, as this prompt has", fix=_WITHOUT_ARGUMENT)
+        quiet = {**(self._preset.environment if self._preset else {}), "TMPDIR": str(temporary)}
+        environment = {
+            **self.environment(),
+            **{name: value for name, value in quiet.items() if name not in self._environment},
+            **attempt.workspace.environment,
+            **{_variable(name): value for name, value in values.items() if name != "prompt"},
+        }
+        return argv, environment, prompt if self._stdin == "prompt" else b""
+
+    @staticmethod
+    def _filled(word: str, values: Mapping[str, str]) -> str:
+        return _BRACE.sub(lambda brace: values.get(brace[1], "") if brace[1] is not None else brace[0][0], word)
+
+    def _not_started(self, error: OSError, program: str) -> TrialError | OSError:
+        """Why the program could not even be started."""
+        if error.errno == errno.E2BIG:
+            return errors.Rejected("the prompt is too long for the arguments of a program", fix=_WITHOUT_ARGUMENT)
+        if error.errno == errno.ENOEXEC:
+            return errors.Rejected(f"{program} is no program", fix="begin the script with #! and its interpreter")
+        if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.EPERM):
+            told = f"{program} cannot be started: {error.strerror}"
+            return errors.Rejected(told, fix="is it there, may it be executed, and is the interpreter in its #! line?")
+        return error
+
+    def _ended(self, attempt: Attempt, ended: process.Ended, kills: int | None) -> tuple[Answer, TrialError | None]:
+        said = self._read(ended.out, ended.err)
+        return self._answer(said, attempt, ended), self._trouble(said, ended, kills)
+
+    def _remains(self, attempt: Attempt) -> Answer:
+        return self._answer(self._read(attempt.scratch / "stdout", attempt.scratch / "stderr"), attempt, None)
+
+    def _answer(self, said: Said, attempt: Attempt, ended: process.Ended | None) -> Answer:
+        usage = Usage(*map(count, _tokens(said.usage)))
+        cost, basis = self._cost(said, usage)
+        if said.tools is not None:
+            said.tools = Counter({_clean(name)[:100]: number for name, number in said.tools.most_common(100)})
+        return Answer(
+            _clean(said.text or ""),
+            value=said.value,
+            data={**said.columns(), **({} if ended is None else ended.columns())},
+            usage=usage,
+            cost_usd=cost,
+            cost_basis=basis,
+            model=_clean(said.model)[:200] if said.model else self._model,
+            raw_response=process.content(attempt.scratch / "stdout") or None,
+        )
+
+    def _cost(self, said: Said, usage: Usage) -> tuple[float | None, CostBasis]:
+        """What the program says; else by its tokens, if its model is known."""
+        cost = dollars(said.cost_usd)
+        if cost is not None:
+            return cost, "included" if said.is_included else "reported"
+        price = self._prices.of(said.model, self._model)
+        cost = None if price is None else dollars(price.of(usage))
+        return cost, "unknown" if cost is None else "included" if said.is_included else "estimated"
+
+    def _trouble(self, said: Said, ended: process.Ended, kills: int | None) -> TrialError | None:
+        """Why the answer is none; None if it is one."""
+        told = last_line(ended.err) or last_line(ended.out) or "without a word"
+        if is_out_of_memory(ended.code, kills, memory_kills()):
+            return OutOfMemory(f"the system ended it because memory was short ({ended.told})", fix=_LESS_MEMORY)
+        if ended.code < 0:
+            return errors.Crashed(_clean(f"{ended.told}: {told}")[:500])
+        if said.trouble is not None:
+            return said.trouble
+        if ended.code:
+            return self._failed(ended, _clean(told))
+        return None if (said.text or "").strip() else errors.NoAnswer(_clean(said.missing))
+
+    def _failed(self, ended: process.Ended, told: str) -> TrialError:
+        """It ended with an error and without an object that tells of it."""
+        message = f"{ended.told}: {told}"[:500]
+        if self._preset is None or last_line(ended.out):
+            return errors.Crashed(message)
+        found = trouble(process.tail(ended.err, 1_000), self._preset.login)
+        if type(found) is not errors.Crashed:
+            return type(found)(message, fix=found.fix)
+        by_hand = " ".join(shlex.quote(word) for word in self._words[:4])
+        return errors.Rejected(message, fix=f"try it by hand: {by_hand} ...")
+
+
+_WITHOUT_ARGUMENT = "give it on standard input, or as {prompt_file} instead of {prompt}"
+_LESS_MEMORY = "reduce --parallel, or set limits: memory_per_trial"
+
+
+def memory_kills(path: Path = MEMORY_KILLS) -> int | None:
+    """How many processes the system has ended because memory was short; None where it does not say."""
+    try:
+        found = re.search(rb"^oom_kill (\d+)$", path.read_bytes(), re.M)
+    except OSError:
+        return None
+    return int(found[1]) if found else None
+
+
+def is_out_of_memory(code: int, before: int | None, after: int | None) -> bool:
+    """Whether a program was probably ended because memory was short: it was killed, or what it had started was, and
+    the system counts one more such end than before.
+
+    >>> is_out_of_memory(-9, 3, 4), is_out_of_memory(137, 3, 4)
+    (True, True)
+    >>> is_out_of_memory(-9, 3, 3), is_out_of_memory(1, 3, 4), is_out_of_memory(-9, None, None)
+    (False, False, False)
+    """
+    killed = code in (-signal.SIGKILL, 128 + signal.SIGKILL)
+    return killed and before is not None and after is not None and after > before
+
+
+def content_digest(path: Path, shared: dict[str, Any]) -> str:
+    """A digest of a file, looked at once a run; of a very large one its size."""
+    known: dict[str, str] = shared.setdefault("program-contents", {})
+    if str(path) not in known:
+        try:
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest() if size <= LARGEST_PROGRAM else f"{size:012}"
+        except OSError:
+            found = "unreadable"
+        known[str(path)] = found
+    return known[str(path)]
+
+
+def _of_list(where: str, given: Any) -> Sequence[str]:
+    if given is None:
+        fix = f"write command: with a list of words, or preset: {' | '.join(PRESETS)}"
+        raise BadInput(f"{where}: no command", fix)
+    if isinstance(given, str):
+        fix = f"write command: {_as_list(given)}, or shell: true beside it"
+        raise BadInput(f"{where}: command must be a list of words, got {given!r}", fix)
+    words: Sequence[str] = given
+    return words
+
+
+def _of_preset(where: str, given: Any, preset: Preset, has_model: bool, further: list[str]) -> list[str]:
+    if given is not None and not isinstance(given, str):
+        told = f"{where}: command must be one text with preset: the program's name or path, got {given!r}"
+        raise BadInput(told, "write further words as args:")
+    program = _literal(given) if given else preset.program
+    return [program, *preset.words, *(preset.model if has_model else ()), *further, *preset.last]
+
+
+def _of_shell(where: str, given: Any, preset: Preset | None) -> list[str]:
+    """The text of a shell; what varies reaches it by variables, and further words as its arguments."""
+    if preset is not None or not isinstance(given, str):
+        fix = 'write command: "my-agent < $ABREAST_PROMPT_FILE | tail -1", or remove shell:'
+        raise BadInput(f"{where}: shell: true is for a command that is one text", fix)
+    for name in PLACEHOLDERS:
+        if f"{{{name}}}" in given:
+            instead = _variable("prompt_file" if name == "prompt" else name)
+            told = f"{where}: command: {{{name}}} is not put into the text of a shell"
+            raise BadInput(told, f"the variable {instead} is there: write ${instead}")
+    return ["/bin/sh", "-c", _literal(given), "sh"]
+
+
+def _placeholders(where: str, word: str) -> list[str]:
+    """The names in a word; doubled braces are braces."""
+    found = []
+    for brace in _BRACE.finditer(word):
+        if brace[0] in ("{{", "}}"):
+            continue
+        if brace[1] not in PLACEHOLDERS:
+            near = suggestion(brace[1], PLACEHOLDERS) if brace[1] else ""
+            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            raise BadInput(
+                f"{where}: command: unknown placeholder {brace[0]}{near if 'mean' in near else ''} in {word!r:.80}",
+                f"known: {known}; for braces themselves write {{{{ and }}}}",
+            )
+        found.append(brace[1])
+    return found
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _variable(name: str) -> str:
+    return f"ABREAST_{name.upper()}"
+
+
+def _as_list(text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    return f"[{', '.join(words)}]"
+
+
+def _is_plain_name(word: str) -> bool:
+    return not word.startswith(("-", "{", os.sep)) and "\0" not in word and len(word) < 200 and "{" not in word
+
+
+def _is_stdin(value: Any) -> bool:
+    return value in ("prompt", "none")
+
+
+def _tokens(usage: Usage) -> tuple[int | None, ...]:
+    return (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    )
+
+
+def _clean(text: str) -> str:
+    """Text that can be stored: lone surrogates are no characters."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,141 @@
+"""Agents that are known by name: how each is called, how it takes the prompt, and how its output is read.
+
+>>> PRESETS["codex"].words[:2]
+('exec', '--json')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from abreast.targets.claude_code import INSTALL as CLAUDE_INSTALL
+from abreast.targets.claude_code import QUIET
+from abreast.targets.claude_stream import LOGIN as CLAUDE_LOGIN
+from abreast.targets.presets import aider, claude, codex, gemini, opencode, own, result
+from abreast.targets.presets.own import Paths
+from abreast.targets.presets.said import Reader, Said
+
+__all__ = ["PRESETS", "Paths", "Preset", "Reader", "Said", "own"]
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """One agent. Each works in the workspace and changes files there without asking.
+
+    `words` come after the program, then those of `model`, then a variant's own `args`, then `last`. The prompt is given
+    on standard input unless a word has a placeholder for it.
+    """
+
+    program: str
+    words: tuple[str, ...]
+    reads: Reader
+    install: str
+    login: str
+    start_cpu_s: float  # what it takes to start: seconds of a core
+    memory_mb: int
+    model: tuple[str, ...] = ("--model", "{model}")
+    last: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    version: tuple[str, ...] = ("--version",)
+    verified: str = ""  # the version that was tried against a fake provider
+
+
+PRESETS: Mapping[str, Preset] = {
+    "claude-code": Preset(
+        program="claude",
+        words=(
+            *("-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"),
+            *("--permission-mode", "acceptEdits"),
+            *("--allowedTools", "Bash,Edit,Write,MultiEdit,NotebookEdit,Read,Glob,Grep,LS,TodoWrite,Task"),
+        ),
+        reads=claude.read,
+        install=CLAUDE_INSTALL,
+        login=CLAUDE_LOGIN,
+        start_cpu_s=0.8,
+        memory_mb=180,
+        environment=QUIET,
+        verified="2.1.325",
+    ),
+    "codex": Preset(
+        program="codex",
+        words=(
+            *("exec", "--json", "--skip-git-repo-check", "--ephemeral", "--sandbox", "workspace-write"),
+            *("-c", "sandbox_workspace_write.exclude_slash_tmp=true"),  # or it makes a /tmp/.git while it works
+        ),
+        reads=codex.read,
+        install="npm install -g @openai/codex, or name the program: command: /path/to/codex",
+        login=codex.LOGIN,
+        start_cpu_s=0.5,
+        memory_mb=148,
+        last=("-",),
+        verified="0.166.0",
+    ),
+    "gemini": Preset(
+        program="gemini",
+        words=("--output-format", "json", "--skip-trust", "--approval-mode", "yolo"),
+        reads=gemini.read,
+        install="npm install -g @google/gemini-cli, or name the program: command: /path/to/gemini",
+        login=gemini.LOGIN,
+        start_cpu_s=3.2,
+        memory_mb=256,
+        verified="0.61.0",
+    ),
+    "qwen": Preset(
+        program="qwen",
+        words=("--output-format", "stream-json", "--approval-mode", "yolo", "--chat-recording", "false"),
+        reads=claude.read_qwen,
+        install="npm install -g @qwen-code/qwen-code, or name the program: command: /path/to/qwen",
+        login=claude.QWEN_LOGIN,
+        start_cpu_s=3.3,
+        memory_mb=265,
+        verified="0.15.10",
+    ),
+    "opencode": Preset(
+        program="opencode",
+        words=("run", "--format", "json", "--pure", "--auto"),
+        reads=opencode.read,
+        install="npm install -g opencode-ai, or name the program: command: /path/to/opencode",
+        login=opencode.LOGIN,
+        start_cpu_s=6.3,
+        memory_mb=571,
+        environment={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+        verified="1.18.33",
+    ),
+    "auggie": Preset(
+        program="auggie",
+        words=(
+            *("--print", "--quiet", "--output-format", "json", "--dont-save-session"),
+            *("--workspace-root", "{workspace}", "--instruction-file", "{prompt_file}"),
+        ),
+        reads=result.read_auggie,
+        install="npm install -g @augmentcode/auggie, or name the program: command: /path/to/auggie",
+        login=result.AUGGIE_LOGIN,
+        start_cpu_s=2.3,
+        memory_mb=306,
+    ),
+    "aider": Preset(
+        program="aider",
+        words=(
+            *("--message-file", "{prompt_file}", "--yes-always", "--no-git", "--no-pretty", "--no-stream"),
+            *("--no-check-update", "--no-show-release-notes", "--analytics-disable", "--no-show-model-warnings"),
+            *("--chat-history-file", "/dev/null", "--input-history-file", "/dev/null"),
+        ),
+        reads=aider.read,
+        install="python -m pip install aider-chat, or name the program: command: /path/to/aider",
+        login=aider.LOGIN,
+        start_cpu_s=4.7,
+        memory_mb=246,
+        verified="0.86.2",
+    ),
+    "cursor-agent": Preset(
+        program="cursor-agent",
+        words=("-p", "--force", "--output-format", "json"),
+        reads=result.read_cursor,
+        install="see the documentation of Cursor's CLI, or name the program: command: /path/to/cursor-agent",
+        login=result.CURSOR_LOGIN,
+        start_cpu_s=1.0,
+        memory_mb=0,  # nobody measured it
+        last=("{prompt}",),
+    ),
+}

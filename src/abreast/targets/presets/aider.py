@@ -1,0 +1,63 @@
+"""What aider prints: text, with its own lines before and after the answer; exit code 0 whatever happened."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from abreast import errors
+from abreast.model import Usage
+from abreast.targets import process
+from abreast.targets.presets.said import LONGEST_TEXT, Said, count, dollars, trouble
+
+LOGIN = "set the key of the model's provider in the environment, such as OPENAI_API_KEY"
+_HEAD = re.compile(r"^Repo-map: .*\n", re.M)
+_TOKENS = re.compile(r"^Tokens: (.*)$", re.M)
+_COUNT = re.compile(r"([\d.,]+)([kM]?) (sent|cache write|cache hit|received)")
+_COST = re.compile(r"\$([\d.,]+) session")
+_MODEL = re.compile(r"^(?:Main model|Model): (\S+)", re.M)
+_ERROR = re.compile(r"^litellm\.(\w*(?:Error|Exceeded|Timeout)): .*", re.M | re.S)
+_LIMIT = re.compile(r"^Model .* has hit a token limit!$", re.M)
+_AGAIN = re.compile(r"^Retrying in [\d.]+ seconds\.\.\.\n", re.M)
+_NOTES = re.compile(r"^(?:https://aider\.chat/\S*|Added .* to the chat\.?)\n", re.M)
+_BY_NAME = {"AuthenticationError": 401, "RateLimitError": 429, "NotFoundError": 404, "BadRequestError": 400}
+
+
+def read(out: Path, err: Path) -> Said:
+    printed = process.content(out, LONGEST_TEXT)
+    head, model = _HEAD.search(printed), _MODEL.search(printed)
+    body = printed[head.end() :] if head else printed
+    counted = list(_TOKENS.finditer(body))
+    said = Said(model=model[1] if model else None)
+    if counted:
+        said.usage = _usage(counted)
+        costs = [found[1] for each in counted if (found := _COST.search(each[1]))]
+        said.cost_usd = _number(costs[-1]) if costs else None
+        said.turns = len(counted)
+    answer = body[: counted[-1].start()] if counted else body
+    said.api_retries = len(_AGAIN.findall(body))
+    said.text = _NOTES.sub("", _AGAIN.split(answer)[-1]).strip() or None
+    rest = _AGAIN.split(body[counted[-1].end() :] if counted else body)[-1]
+    if _LIMIT.search(rest):
+        said.trouble = errors.TooLong("the model has hit a token limit")
+    elif error := _ERROR.search(rest):
+        said.trouble = trouble(error[0], LOGIN, _BY_NAME.get(error[1]))
+    return said
+
+
+def _usage(counted: list[re.Match[str]]) -> Usage:
+    """Rounded, as it is printed. What was read from a cache is part of what was sent."""
+    sums: dict[str, float] = {}
+    for each in counted:
+        for number, unit, what in _COUNT.findall(each[1]):
+            times = {"": 1, "k": 1_000, "M": 1_000_000}[unit]
+            sums[what] = sums.get(what, 0) + (_number(number) or 0) * times
+    known = {what: count(round(number)) for what, number in sums.items()}
+    return Usage(known.get("sent"), known.get("received"), known.get("cache hit"), known.get("cache write"))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return dollars(float(text.replace(",", "")))
+    except ValueError:
+        return None

@@ -1,0 +1,52 @@
+"""What `gemini --output-format json` prints: one document; an error is a document among the errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from abreast.model import Usage
+from abreast.targets.presets.said import Said, count, document, mapping, parsed, total, trouble
+
+LOGIN = "run `gemini` once and log in, or: export GEMINI_API_KEY=... with that chosen in ~/.gemini/settings.json"
+
+
+def read(out: Path, err: Path) -> Said:
+    told = mapping(document(out))
+    said = Said(text=told["response"] if isinstance(told.get("response"), str) else None)
+    stats = mapping(told.get("stats"))
+    _take_models(said, {str(name): mapping(used) for name, used in mapping(stats.get("models")).items()})
+    tools = mapping(stats.get("tools"))
+    if tools:
+        calls = {str(name): count(mapping(tool).get("count")) for name, tool in mapping(tools.get("byName")).items()}
+        said.tools = Counter({name: number for name, number in calls.items() if number})
+    error = told.get("error") or mapping(document(err)).get("error")
+    if error is not None and said.text is None:
+        said.trouble = trouble(*_told(error))
+    return said
+
+
+def _take_models(said: Said, models: dict[str, Any]) -> None:
+    if not models:
+        return
+    each = {name: mapping(used.get("tokens")) for name, used in models.items()}
+    api = [mapping(used.get("api")) for used in models.values()]
+
+    def tokens(*names: str) -> int | None:
+        return total(*(count(used.get(name)) for used in each.values() for name in names))
+
+    said.usage = Usage(tokens("input"), tokens("candidates", "thoughts"), tokens("cached"), None, tokens("thoughts"))
+    said.model = max(each, key=lambda name: count(each[name].get("total")) or 0)
+    said.turns = total(*(count(one.get("totalRequests")) for one in api))
+    said.api_retries = total(*(count(one.get("totalErrors")) for one in api))
+
+
+def _told(error: Any) -> tuple[str, str, int | None]:
+    """The message, how to log in, and the status: what the provider said is JSON inside of the message."""
+    message = str(mapping(error).get("message") or error)
+    inside = mapping(mapping(parsed(message)).get("error"))
+    status = count(inside.get("code")) or count(mapping(error).get("code"))
+    if status is not None and status < 400:
+        status = 401 if status == 41 else None  # its own exit codes; 41 is for keys and logins
+    return f"{message}" if not inside.get("message") else f"{status} {inside['message']}", LOGIN, status
