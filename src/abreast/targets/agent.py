@@ -136,6 +136,13 @@ class Agent(ABC):
         remove_tree(attempt.scratch)
         drop_empty(attempt.scratch)
 
+    def around(self, attempt: Attempt) -> dict[str, str]:
+        """The environment of one attempt: a folder for temporary files of its own, and git looks no further up."""
+        temporary = attempt.scratch / "tmp"
+        temporary.mkdir(0o700)
+        own = {} if "TMPDIR" in self._environment else {"TMPDIR": str(temporary)}
+        return {**self.environment(), **own, **attempt.workspace.environment}
+
     def environment(self) -> dict[str, str]:
         """What the program finds: this process's, without what tells of an agent around it, and the variant's own."""
         found = {name: value for name, value in os.environ.items() if name not in NESTED}

@@ -150,7 +150,7 @@ class ClaudeCode(Agent):
         """The arguments and the environment of one attempt: a config dir of its own, and the servers in a file."""
         folder = attempt.scratch / "config"
         folder.mkdir(mode=0o700)
-        environment = {**self.environment(), **QUIET, **attempt.workspace.environment}
+        environment = {**self.around(attempt), **QUIET}
         credentials = self._credentials()
         if credentials.is_file() and not any(environment.get(name) for name in LOGINS):
             (folder / CREDENTIALS).symlink_to(credentials.resolve())  # a renewed login is everybody's

@@ -5,6 +5,7 @@ Versions differ in what they print, so everything is optional here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import Counter
@@ -41,13 +42,13 @@ class Stream:
     _used: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by message
 
     def hear(self, line: bytes) -> None:
-        """One line; what is no JSON object is no word of the CLI's."""
-        try:
+        """One line; what is no JSON object is no word of the CLI's, and what is none that is known says nothing."""
+        with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
             told = json.loads(line)
-        except ValueError:
-            return
-        if not isinstance(told, Mapping):
-            return
+            if isinstance(told, Mapping):
+                self._hear(told)
+
+    def _hear(self, told: Mapping[str, Any]) -> None:
         kind, subtype = told.get("type"), told.get("subtype")
         if kind == "system" and subtype == "init":
             self.start = told

@@ -204,8 +204,6 @@ class Command(Agent):
         prompt = attempt.request.prompt.encode("utf-8", "replace")
         file = attempt.scratch / "prompt.txt"
         file.write_bytes(prompt)
-        temporary = attempt.scratch / "tmp"  # what it leaves there goes with the trial, and no other trial sees it
-        temporary.mkdir(0o700)
         values = {
             "prompt": prompt.decode(),
             "prompt_file": str(file),
@@ -222,11 +220,10 @@ class Command(Agent):
                 )
             if "\0" in word:
                 raise errors.Rejected("no argument can have a NUL in it, as this prompt has", fix=_WITHOUT_ARGUMENT)
-        quiet = {**(self._preset.environment if self._preset else {}), "TMPDIR": str(temporary)}
+        quiet = self._preset.environment if self._preset else {}
         environment = {
-            **self.environment(),
+            **self.around(attempt),
             **{name: value for name, value in quiet.items() if name not in self._environment},
-            **attempt.workspace.environment,
             **{_variable(name): value for name, value in values.items() if name != "prompt"},
         }
         return argv, environment, prompt if self._stdin == "prompt" else b""

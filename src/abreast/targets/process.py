@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from abreast.targets import orphans
 from abreast.targets.base import Workers
+from abreast.targets.memory import Peak
 
 TRIAL = "ABREAST_TRIAL"
 CHUNK = 65_536
@@ -39,7 +40,7 @@ class Ended:
     err: Path
     seconds: float
     cpu_s: float
-    peak_memory: int  # bytes, of its largest process
+    peak_memory: int | None  # bytes, of its processes together
     told_to: bool = False  # it was ended because of what it printed
 
     @property
@@ -56,7 +57,7 @@ class Ended:
         return {
             "exit_code": self.code,
             "cpu_s": round(self.cpu_s, 3),
-            "peak_memory_mb": round(self.peak_memory / 1e6, 1),
+            "peak_memory_mb": None if self.peak_memory is None else round(self.peak_memory / 1e6, 1),
         }
 
 
@@ -87,6 +88,7 @@ async def run(
         starting.add_done_callback(_end_what_started)
         raise
     listening = None if heard is None else _Listening(process, out, heard)
+    memory = Peak(process.pid)
     told_to = False
     try:
         if listening is not None:
@@ -102,6 +104,7 @@ async def run(
         orphans.reap([mark], TRIAL)
         raise
     finally:
+        memory.close()
         if listening is not None:
             await listening.close()
     _kill(process.pid)  # what is left of its group
@@ -112,7 +115,7 @@ async def run(
         err,
         time.monotonic() - start,
         usage.ru_utime + usage.ru_stime,
-        usage.ru_maxrss * (1 if os.uname().sysname == "Darwin" else 1024),
+        memory.bytes,
         told_to,
     )
 
