@@ -248,8 +248,15 @@ def test_a_login_that_does_not_hold_ends_the_warm_up_with_the_same_advice(
     assert "abreast resume" in done.err
 
 
-def test_its_key_and_its_settings_stay_out_of_the_store(folder: Folder) -> None:
-    run(folder, ["Hello"], {"only": PLAIN})
+def test_its_key_stays_out_of_the_store_although_an_agent_can_read_it(folder: Folder) -> None:
+    print_it = (
+        '[[fake: tool=Bash args={"command": "echo $ANTHROPIC_API_KEY | tee key.txt >&2; echo $ANTHROPIC_API_KEY"}]]'
+    )
+    run(folder, [print_it], {"only": {**PLAIN, "tools": ["Bash"]}})
+    assert "[ANTHROPIC_API_KEY]" in row(folder)["raw_response"]
+    assert folder.sql("select content from artifacts where name = 'diff'")[0]["content"].endswith(
+        "+[ANTHROPIC_API_KEY]\n"
+    )
     written = b"".join(file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
     assert b"sk-nobody-0123456789" not in written
 

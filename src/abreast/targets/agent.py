@@ -27,9 +27,45 @@ from abreast.targets.workspace import Workspace, Workspaces
 from abreast.targets.workspace.place import drop_empty, new_folder
 from abreast.targets.workspace.removal import remove_tree
 
+SHORTEST_KEY = 8  # characters: what is shorter is found in any text
 VERSION_S = 30.0  # for a program to say its version
 # A program that one of its own kind started behaves otherwise.
 NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID")
+
+
+class Secrets:
+    """Values of the environment that are keys by their names: an agent can read them, and its words are stored.
+
+    >>> Secrets({"MY_API_KEY": "sk-12345678", "HOME": "/home/somebody"}).hidden("it is sk-12345678 in /home/somebody")
+    'it is [MY_API_KEY] in /home/somebody'
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        found = {value: name for name, value in environment.items() if is_secret(name) and len(value) >= SHORTEST_KEY}
+        self._names = dict(sorted(found.items(), key=lambda pair: -len(pair[0])))  # one may begin with another
+
+    def hidden(self, text: str) -> str:
+        for value, name in self._names.items():
+            if value in text:
+                text = text.replace(value, f"[{name}]")
+        return text
+
+    def out_of(self, answer: Answer) -> Answer:
+        return replace(
+            answer,
+            text=self.hidden(answer.text),
+            value=self._in(answer.value),
+            data=self._in(dict(answer.data)),
+            raw_response=None if answer.raw_response is None else self.hidden(answer.raw_response),
+            artifacts={name: self.hidden(text) for name, text in answer.artifacts.items()},
+        )
+
+    def _in(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.hidden(value)
+        if isinstance(value, Mapping):
+            return {self._in(key): self._in(item) for key, item in value.items()}
+        return [self._in(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class Attempt:
@@ -102,6 +138,7 @@ class Agent(ABC):
             return answer
         except TrialError as error:
             error.answer = await workers.in_thread(self._with_change, one, error.answer or self._remains(one))
+            error.args = tuple(self._secrets().hidden(str(part)) for part in error.args)
             raise
         except asyncio.CancelledError:  # its time is over: what it did is kept all the same
             left = await asyncio.shield(workers.in_thread(self._cut_off, one))
@@ -128,7 +165,10 @@ class Agent(ABC):
             data |= {"files_changed": len(diff.files), "lines_added": diff.added, "lines_deleted": diff.deleted}
         if self._keeps:
             data["workspace"] = str(attempt.workspace.path)
-        return replace(answer, artifacts=artifacts, data=data)
+        return self._secrets().out_of(replace(answer, artifacts=artifacts, data=data))
+
+    def _secrets(self) -> Secrets:
+        return Secrets(self.environment())
 
     def _clean(self, attempt: Attempt, keep: bool) -> None:
         if not keep:
