@@ -69,3 +69,14 @@ def test_the_mcp_starter_starts_its_server_and_the_agent_calls_it(folder: Folder
     assert (found["with_mcp"]["answer"], found["with_mcp"]["score"]) == ("214", 1.0)
     assert json.loads(found["with_mcp"]["tools"]) == {"mcp__house__room": 1}
     assert found["without_mcp"]["score"] == 0.0
+
+
+def test_the_agents_starter_gives_each_agent_the_project(folder: Folder, provider: FakeProvider) -> None:
+    folder.abreast("init", "agents")
+    done = folder.abreast("run", "experiment.yaml", "--case", "count-functions", "--variant", "claude-code")
+    assert done.code == 0, done.err
+    assert folder.sql("select answer, score, files_changed from predictions") == [
+        {"answer": "4", "score": 1.0, "files_changed": 0}
+    ]
+    (seen, *_) = [body for body in (one.body for one in provider.requests) if body and "messages" in body]
+    assert "Bash" in {tool["name"] for tool in seen["tools"]}

@@ -154,7 +154,8 @@ class Agent(ABC):
 
     def _with_change(self, attempt: Attempt, answer: Answer) -> Answer:
         """The answer with what changed in the workspace, and with what was said beside it."""
-        artifacts, data = dict(answer.artifacts), dict(answer.data)
+        artifacts = dict(answer.artifacts)
+        data = {name: value for name, value in answer.data.items() if value is not None}  # what it does not tell
         errors = process.tail(attempt.scratch / "stderr")
         if errors:
             artifacts["stderr"] = errors

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-FIRST_S, LATER_S = 0.05, 0.5  # a quick program is looked at soon, a slow one seldom
+FIRST_S, LATER_S = 0.01, 0.5  # a quick program is looked at soon, a slow one seldom
 _PEAK = re.compile(rb"^VmHWM:\s+(\d+) kB", re.M)
 _PROC = Path("/proc")
 
