@@ -25,6 +25,7 @@ from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
 from abreast.execute.limits.resources import UNKNOWN, Resources
+from abreast.execute.limits.stagger import Stagger
 from abreast.execute.local import LocalEngine
 from abreast.execute.machine import Machine
 from abreast.execute.retry import Retry
@@ -62,6 +63,16 @@ def ok(cost: float | None = None, tokens: int | None = None) -> Outcome:
 
 def failed(kind: str = "network", blame: Any = "infrastructure") -> Outcome:
     return Outcome("error", failure=Failure(kind, blame, "it broke"))
+
+
+def test_programs_that_take_long_to_start_start_one_after_the_other() -> None:
+    limit, now, starts = Stagger([0.8, 0.0], cores=2.0), 0.0, []
+    while len(starts) < 5:
+        now += limit.wait(job(), now)
+        limit.take(job(), now)
+        starts.append(now)
+        assert limit.wait(job(variant=1), now) == 0.0  # what starts at once waits for nobody
+    assert starts == pytest.approx([0.0, 0.4, 0.8, 1.2, 1.6])
 
 
 # -- rates ---------------------------------------------------------------------------------------------------------

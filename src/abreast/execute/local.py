@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from abreast.errors import Crashed, Skipped, TrialError, classify
 from abreast.execute.job import Job
+from abreast.execute.limits.breaker import FIXES
 from abreast.execute.workers import Workers
 from abreast.model import Answer, Failure, Outcome, Request, Usage
 from abreast.targets import Target
@@ -159,7 +160,8 @@ def _cancelled() -> Outcome:
 
 
 def _timed_out(seconds: float) -> Outcome:
-    return Outcome("error", failure=Failure("timeout", "variant", f"no answer within {seconds:g} s"))
+    told = f"no answer within {seconds:g} s"
+    return Outcome("error", failure=Failure("timeout", "variant", told, fix=FIXES["timeout"]))
 
 
 def checked(answer: object) -> Answer:

@@ -135,10 +135,17 @@ def trial_row(
         None,
         timing.first_started_at,
         outcome.finished_at,
-        storable(failure.detail) if failure and failure.detail else None,
+        _detail(failure),
         block,
         _whole(usage.reasoning_tokens) if usage else None,
     )
+
+
+def _detail(failure: Failure | None) -> str | None:
+    """Where it happened, and what can be done about it."""
+    if failure is None or not (failure.detail or failure.fix):
+        return None
+    return storable("\n".join(filter(None, [failure.detail, f"fix: {failure.fix}" if failure.fix else ""])))
 
 
 def payload_row(run_id: int, position: int, prompt: str, answer: Answer | None) -> Row:

@@ -12,8 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-import psutil
-
+from abreast.targets import orphans
 from abreast.targets.mcp.conversation import Message, Trouble, messages_in
 from abreast.targets.mcp.expanding import Expanded
 from abreast.targets.mcp.text import line, redacted, telling
@@ -100,22 +99,7 @@ def _kill(group: int, mark: str) -> None:
     """The process with its group, and whoever left the group: they all carry the mark."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
-    for _ in range(5):  # one that is starting another may be quicker than one look
-        left = _marked(mark)
-        for each in left:
-            with contextlib.suppress(psutil.Error):
-                each.kill()
-        if not left:
-            return
-
-
-def _marked(mark: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+    orphans.reap([mark], MARK)
 
 
 class StdioChannel:
