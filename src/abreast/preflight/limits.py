@@ -28,6 +28,12 @@ def check(context: Context) -> Finding:
         if silent:
             told = f"the budget holds only if {silent[0]} returns cost_usd with its answers"
             return Finding("limits", "note", told)
+    for target in context.targets:
+        own = limits.of(target.name)
+        rates = [name for name in ("requests_per_second", "requests_per_minute") if getattr(own, name) is not None]
+        if rates and getattr(target, "asks_often", False):
+            told = f"a trial of {target.name} makes as many requests as it likes: {rates[0]} counts trials"
+            return Finding("limits", "note", told)
     for name in ("parallel", "trial_parallelism", "per_variant"):
         value = getattr(limits, name)
         if isinstance(value, int) and value < 1:

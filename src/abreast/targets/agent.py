@@ -103,6 +103,7 @@ class Agent(ABC):
     # -- of a family -----------------------------------------------------------------------------------------------
 
     changes_files = True  # else nobody looks for a change
+    asks_often = True  # its provider, in one trial
 
     @abstractmethod
     def _take(self, settings: Settings) -> None:

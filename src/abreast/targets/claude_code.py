@@ -93,7 +93,7 @@ class ClaudeCode(Agent):
             if word.split("=")[0] in (*_OURS, "--tools", *flags):
                 raise BadInput(f"{settings.where}: args: {word} is set by abreast", "leave it out")
         self.is_single_turn = not (tools or self.mcp_servers)
-        self.changes_files = not self.is_single_turn
+        self.changes_files = self.asks_often = not self.is_single_turn
         self._arguments = [
             *("-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--tools", self._tools),
             *(word for flag, value in flags.items() if value is not None for word in (flag, str(value))),
