@@ -308,6 +308,36 @@ def test_what_a_subscription_includes_is_charged_to_no_budget(folder: Folder) ->
     assert "budget $2.00" in paid.err
 
 
+def test_attempts_that_failed_and_were_paid_count_against_the_budget_and_are_told(folder: Folder) -> None:
+    folder.write(
+        "mine.py",
+        """
+        from abreast import Answer
+        from abreast.errors import Transient
+
+        tried = set()
+
+        def flaky(case):
+            if case.id not in tried:
+                tried.add(case.id)
+                raise Transient("the line went dead", answer=Answer("", cost_usd=1.0, cost_basis="reported"))
+            return Answer("4", cost_usd=0.5, cost_basis="reported")
+        """,
+    )
+    limits = {"budget_usd": 5.0, "retries": 1}
+    done = run(folder, list("abcdefgh"), {"target": "python:mine:flaky"}, limits=limits)
+    assert done.code == 3, "eight would cost $12"
+    stored = folder.sql("select total(cost_usd) usd from predictions") + folder.sql(
+        "select total(cost_usd) usd from attempts"
+    )
+    spent = sum(row["usd"] for row in stored)
+    assert 3.0 <= spent <= 5.0
+    assert f"(and ${stored[1]['usd']:.2f} for failed attempts)" in done.out
+    again = folder.abreast("resume")
+    assert again.code == 3
+    assert folder.sql("select count(*) n from trials")[0]["n"] < 8, "a resume knows what was spent"
+
+
 # -- limits, marks, reuse ------------------------------------------------------------------------------------------
 
 

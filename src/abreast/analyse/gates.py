@@ -25,7 +25,9 @@ def _errors(summary: VariantSummary) -> float | None:
 
 MEASURES: dict[str, Callable[[VariantSummary], float | None]] = {
     "score": lambda summary: summary.score.estimate if summary.score else None,
-    "cost_usd": lambda summary: None if summary.unpriced else summary.cost_usd,
+    "cost_usd": lambda summary: (
+        None if summary.unpriced or summary.cost_usd is None else summary.cost_usd + summary.in_vain_usd
+    ),
     "latency_p50": lambda summary: summary.latency_p50,
     "latency_p95": lambda summary: summary.latency_p95,
     "errors": _errors,

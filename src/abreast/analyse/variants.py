@@ -50,6 +50,7 @@ class VariantSummary:
     repeats: Repeats | None
     accuracy: float | None = None  # the mean score over trials; None if none of them was answered
     included_usd: float = 0.0  # of the cost, what a subscription pays
+    in_vain_usd: float = 0.0  # beside it: attempts that failed by infrastructure and were made again
     unpriced: int = 0  # new answers whose cost is not known, so that `cost_usd` is not all of it
 
     @property
@@ -100,6 +101,7 @@ def summarise(rows: Rows, variant: int) -> VariantSummary:
         _repeats(own),
         _accuracy(rows, mine),
         float(np.nansum(rows.cost_usd[new & rows.included])),
+        rows.in_vain_usd[variant],
         int(np.isnan(rows.cost_usd[answered]).sum()),
     )
 

@@ -15,6 +15,7 @@ from abreast.execute.limits.breaker import FIXES
 from abreast.execute.workers import Workers
 from abreast.model import Answer, Failure, Outcome, Request, Usage
 from abreast.targets import Target
+from abreast.targets.base import Moment
 
 STARTUP_S = 120.0  # for a process to start and to import what it needs
 PATIENCE_S = 5.0  # for a target that was told to end
@@ -31,6 +32,8 @@ class Flight:
     seconds: float  # it may take
     deadline: float
     ending: Outcome | None = None  # how it ends if it does as it was told
+    preparing: bool = False  # nothing was asked yet
+    over_at: float | None = None  # since when it only cleans up
 
 
 class LocalEngine:
@@ -41,7 +44,7 @@ class LocalEngine:
         self._targets = targets
         self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
-        self._workers = Workers(self._loop, self._waits_for_a_process)
+        self._workers = Workers(self._loop, self._clock)
         self._begun: dict[asyncio.Task[None], Flight] = {}  # a task cancelled before it begins would say nothing
         self._cancelled = False
         self._watch: asyncio.TimerHandle | None = None  # one timer for all deadlines
@@ -98,15 +101,17 @@ class LocalEngine:
         except TrialError as error:
             return Outcome("error", _checked_remains(error.answer), classify(error))
 
-    def _waits_for_a_process(self, begins: bool) -> None:
-        """What it takes to start one is no time of the trial."""
+    def _clock(self, moment: Moment) -> None:
+        """What it takes to start a process, to prepare a folder or to clean up is no time of the trial."""
         task = asyncio.current_task()
         flight = None if task is None else self._begun.get(task)
         if flight is None or flight.ending is not None:
             return
         now = self._loop.time()
-        if begins:
+        flight.preparing = moment == "preparing"
+        if moment != "ready":
             flight.deadline = now + max(STARTUP_S, flight.seconds)
+            flight.over_at = now if moment == "over" else None
         else:
             flight.job.timing.queue_s += now - flight.start
             flight.started_at += now - flight.start
@@ -115,7 +120,7 @@ class LocalEngine:
 
     def _end(self, flight: Flight, outcome: Outcome) -> None:
         outcome.started_at = flight.started_at
-        outcome.service_s = self._loop.time() - flight.start
+        outcome.service_s = (flight.over_at or self._loop.time()) - flight.start
         outcome.finished_at = flight.started_at + outcome.service_s
         flight.finished(flight.job, outcome)
 
@@ -133,7 +138,7 @@ class LocalEngine:
             if flight.deadline > now:
                 continue
             if flight.ending is None:
-                self._tell_to_end(task, flight, _timed_out(flight.seconds))
+                self._tell_to_end(task, flight, _not_ready() if flight.preparing else _timed_out(flight.seconds))
             else:
                 del self._begun[task]
                 asyncio._unregister_task(task)  # or the end of the loop would wait for it
@@ -162,6 +167,11 @@ def _cancelled() -> Outcome:
 def _timed_out(seconds: float) -> Outcome:
     told = f"no answer within {seconds:g} s"
     return Outcome("error", failure=Failure("timeout", "variant", told, fix=FIXES["timeout"]))
+
+
+def _not_ready() -> Outcome:
+    told = f"not ready to start within {STARTUP_S:g} s"
+    return Outcome("error", failure=Failure("timeout", "infrastructure", told, fix="reduce --parallel"))
 
 
 def checked(answer: object) -> Answer:

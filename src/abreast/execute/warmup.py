@@ -40,11 +40,11 @@ class WarmUp:
     clock: Callable[[], float]
 
     async def run(self) -> tuple[str, str] | None:
-        """None if all went well or there was none to do; else what is wrong, and the fix. A target that declines, or
-        finds the first question too long, is there and warm."""
+        """None if all went well or there was none to do; else what is wrong, and the fix. A target that fails by its
+        own fault, at a question that is too hard or too long for it, is there and warm."""
         outcomes = await asyncio.gather(*(self._warm(variant) for variant in self._variants()))
         for variant, failure in outcomes:
-            if failure is not None and (failure.blame != "variant" or failure.kind in ("crash", "timeout")):
+            if failure is not None and failure.blame != "variant":
                 told = " ".join(failure.message.split())
                 message = f"the warm-up of {self.targets[variant].name} failed: {failure.kind}: {told}"
                 return message, fix_of(failure)

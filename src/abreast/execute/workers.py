@@ -24,6 +24,7 @@ from typing import Any
 
 from abreast.errors import Crashed, TrialError, classify
 from abreast.model import Failure
+from abreast.targets.base import Moment
 
 Task = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
@@ -171,12 +172,15 @@ def _exit(code: int | None) -> str:
 class Workers:
     """Threads for what waits, processes for what computes."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, waits: Callable[[bool], None]) -> None:
-        """`waits` is called in the task that has to wait for a new process: when it begins to, and when it is there."""
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[Moment], None]) -> None:
+        """`clock` is called in the task of the trial it is about."""
         self._threads = Threads(loop)
-        self._waits = waits
+        self._clock = clock
         self._free: list[Process] = []
         self._all: set[Process] = set()
+
+    def clock(self, moment: Moment) -> None:
+        self._clock(moment)
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
         return self._threads.call(function, *arguments)
@@ -191,12 +195,12 @@ class Workers:
 
     async def _start(self, function: Callable[..., Any] | str) -> None:
         """One more process, which has imported what the function needs."""
-        self._waits(True)
+        self._clock("preparing")
         worker: Process = await self._threads.call(Process)
         self._all.add(worker)
         with contextlib.suppress(_Told):  # the call itself will say the same
             await self._call(worker, pickle.dumps((id, (function,))))
-        self._waits(False)
+        self._clock("ready")
 
     async def _call(self, worker: Process, call: bytes) -> Any:
         try:

@@ -53,6 +53,8 @@ def dollars(value: float | None) -> str:
 def cost_in_words(summary: VariantSummary) -> str:
     """`$4.12`, what of it a subscription pays, and of how many answers it is not known, if some of them say it."""
     told = dollars(summary.cost_usd)
+    if summary.in_vain_usd:
+        told += f" (and {dollars(summary.in_vain_usd)} for failed attempts)"
     if summary.included_usd and summary.cost_usd is not None:
         whole = summary.included_usd >= summary.cost_usd * (1 - 1e-9)
         told += " included" if whole else f" ({dollars(summary.included_usd)} included)"

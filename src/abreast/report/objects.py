@@ -155,6 +155,7 @@ def variant(summary: VariantSummary) -> dict[str, Any]:
         "scores": {name: {"mean": score.estimate, "interval": ends(score)} for name, score in summary.scores.items()},
         "cost_usd": summary.cost_usd,
         "included_usd": summary.included_usd,
+        "in_vain_usd": summary.in_vain_usd,
         "unpriced": summary.unpriced,
         "cost_per_correct": number(price.estimate) if price else None,
         "cost_per_correct_interval": ends(price),

@@ -172,8 +172,13 @@ def attempt_row(run_id: int, position: int, attempt: int, outcome: Outcome, fail
         failure.blame,
         message,
         waited_s,
-        outcome.answer.cost_usd if outcome.answer else None,
+        _paid(outcome.answer),
     )
+
+
+def _paid(answer: Answer | None) -> float | None:
+    """What somebody has to pay for it; what a subscription includes is nothing."""
+    return None if answer is None or answer.cost_basis == "included" else answer.cost_usd
 
 
 def judgement_row(

@@ -242,7 +242,19 @@ class Store:
                 (run_id,),
             )
         }
-        return [found.get(variant, (0, 0.0, 0, 0.0)) for variant in range(variants)]
+        failed = self.spent_in_vain(run_id, variants)
+        known = [found.get(variant, (0, 0.0, 0, 0.0)) for variant in range(variants)]
+        return [(number, paid + more, *rest) for (number, paid, *rest), more in zip(known, failed, strict=True)]
+
+    def spent_in_vain(self, run_id: int, variants: int) -> list[float]:
+        """Dollars by variant that attempts cost which were made again: they are no part of any trial's cost."""
+        found = dict(
+            self.rows(
+                "SELECT position % ?2, TOTAL(cost_usd) FROM attempts WHERE run_id = ?1 AND cost_usd > 0 GROUP BY 1",
+                (run_id, max(1, variants)),
+            )
+        )
+        return [found.get(variant, 0.0) for variant in range(variants)]
 
     def spent_on_judges(self, run_id: int, scorers: Sequence[str]) -> list[tuple[int, float, int, float]]:
         """The same for each of these judges, by its name; what was reused was paid before."""
@@ -572,7 +584,7 @@ def _keep_last_attempts(connection: apsw.Connection, run_id: int) -> None:
     connection.execute(
         "INSERT INTO attempts (run_id, position, attempt, started_at, service_s, error_kind, error_blame, error, "
         "waited_s, cost_usd) SELECT run_id, position, attempts, started_at, service_s, error_kind, error_blame, error, "
-        "0.0, cost_usd "
+        "0.0, CASE WHEN cost_basis <> 'included' THEN cost_usd END "
         "FROM trials t WHERE run_id = ? AND status IN ('error', 'cancelled') AND error_blame <> 'variant' "
         "AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.run_id = t.run_id AND a.position = t.position "
         "AND a.attempt >= t.attempts)",

@@ -7,6 +7,7 @@ and what it used and paid until then is kept.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -27,7 +28,9 @@ from abreast.targets.workspace import Workspace, Workspaces
 from abreast.targets.workspace.place import drop_empty, new_folder
 from abreast.targets.workspace.removal import remove_tree
 
-SHORTEST_KEY = 8  # characters: what is shorter is found in any text
+SHORTEST_KEY, LONG_KEY = 8, 20  # characters: what is shorter, or a mere word, is found in any text
+SHORTEST_PART = 4
+CLEANING_S = 60.0  # for what is left to be removed at the end of a run
 VERSION_S = 30.0  # for a program to say its version
 # A program that one of its own kind started behaves otherwise.
 NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID")
@@ -41,13 +44,26 @@ class Secrets:
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        found = {value: name for name, value in environment.items() if is_secret(name) and len(value) >= SHORTEST_KEY}
+        found: dict[str, str] = {}
+        for name, value in environment.items():
+            if is_secret(name):
+                lines = [line.strip() for line in value.splitlines()]  # of a certificate each is one
+                found |= {part: name for part in (value, json.dumps(value)[1:-1], *lines) if _is_unlikely(part)}
         self._names = dict(sorted(found.items(), key=lambda pair: -len(pair[0])))  # one may begin with another
 
     def hidden(self, text: str) -> str:
         for value, name in self._names.items():
             if value in text:
                 text = text.replace(value, f"[{name}]")
+        return text
+
+    def hidden_end(self, text: str) -> str:
+        """The same of a message that was cut: it may end in the middle of one."""
+        text = self.hidden(text)
+        for value, name in self._names.items():
+            for length in range(min(len(value), len(text)), SHORTEST_PART, -1):
+                if text.endswith(value[:length]):
+                    return f"{text[:-length]}[{name}]"
         return text
 
     def out_of(self, answer: Answer) -> Answer:
@@ -68,6 +84,16 @@ class Secrets:
         return [self._in(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def _is_unlikely(value: str) -> bool:
+    """Whether an answer does not have it by chance: `password` is a word.
+
+    >>> _is_unlikely("sk-12345678"), _is_unlikely("password"), _is_unlikely("x1")
+    (True, False, False)
+    """
+    mixed = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
+    return len(value) >= SHORTEST_KEY and (mixed or len(value) >= LONG_KEY)
+
+
 class Attempt:
     """One attempt: where it works, where its output goes, and the mark by which its processes are known."""
 
@@ -85,6 +111,7 @@ class Agent(ABC):
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         self._where, self._shared = where, shared
+        self._cleaning: set[asyncio.Future[Any]] = set()
         self._base = Path(shared.get("base", ".")).absolute()
         self._keeps = bool(shared.get("keep_workspaces"))
         settings = Settings(where, params)
@@ -129,25 +156,52 @@ class Agent(ABC):
         return self._workspaces.notes()
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
-        workspace = await workers.in_thread(self._workspaces.make, trial.case, request.input)
-        scratch = await workers.in_thread(new_folder, "scratch")
-        one = Attempt(trial, request, workspace, scratch)
+        workers.clock("preparing")
+        one = await self._begun(trial, request, workers)
         failed = True
         try:
-            answer: Answer = await workers.in_thread(self._with_change, one, await self._work(one, workers))
+            workers.clock("ready")
+            said = await self._work(one, workers)
+            workers.clock("over")  # it is paid: what follows may take the time it takes
+            answer: Answer = await workers.in_thread(self._with_change, one, said)
             failed = False
             return answer
         except TrialError as error:
+            workers.clock("over")
             error.answer = await workers.in_thread(self._with_change, one, error.answer or self._remains(one))
-            error.args = tuple(self._secrets().hidden(str(part)) for part in error.args)
+            error.args = tuple(self._secrets().hidden_end(str(part)) for part in error.args)
             raise
         except asyncio.CancelledError:  # its time is over: what it did is kept all the same
             left = await asyncio.shield(workers.in_thread(self._cut_off, one))
             raise Crashed("cut off", answer=left) from None
-        finally:
-            await asyncio.shield(workers.in_thread(self._clean, one, failed and self._keeps))
+        finally:  # nobody waits for this but the end of the run
+            cleaning = asyncio.ensure_future(workers.in_thread(self._clean, one, failed and self._keeps))
+            self._cleaning.add(cleaning)
+            cleaning.add_done_callback(self._cleaning.discard)
+
+    async def _begun(self, trial: Trial, request: Request, workers: Workers) -> Attempt:
+        """A folder for it to work in. If it is cancelled meanwhile, the folder goes as soon as it is there."""
+        making = asyncio.ensure_future(workers.in_thread(self._make, trial, request))
+        try:
+            made: Attempt = await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(self._unmake)
+            self._cleaning.add(making)
+            raise
+        return made
+
+    def _make(self, trial: Trial, request: Request) -> Attempt:
+        workspace = self._workspaces.make(trial.case, request.input)
+        return Attempt(trial, request, workspace, new_folder("scratch"))
+
+    def _unmake(self, making: asyncio.Future[Attempt]) -> None:
+        self._cleaning.discard(making)
+        if not making.cancelled() and making.exception() is None:
+            self._clean(making.result(), keep=False)
 
     async def close(self) -> None:
+        if self._cleaning:
+            await asyncio.wait(self._cleaning, timeout=CLEANING_S)
         self._workspaces.close()
 
     def _cut_off(self, attempt: Attempt) -> Answer:
@@ -185,6 +239,10 @@ class Agent(ABC):
         own = {} if "TMPDIR" in self._environment else {"TMPDIR": str(temporary)}
         return {**self.environment(), **own, **attempt.workspace.environment}
 
+    def told(self, around: Mapping[str, str]) -> dict[str, str]:
+        """Variables that can change an answer, with their values: those that the variant sets. None is a secret."""
+        return public({name: around[name] for name in self._environment})
+
     def environment(self) -> dict[str, str]:
         """What the program finds: this process's, without what tells of an agent around it, and the variant's own."""
         found = {name: value for name, value in os.environ.items() if name not in NESTED}
@@ -207,6 +265,10 @@ def _declared(settings: Settings) -> dict[str, str]:
 
 def _is_texts(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
+
+
+def public(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in sorted(variables.items()) if not is_secret(name)}
 
 
 def program(command: str, base: Path) -> str | None:

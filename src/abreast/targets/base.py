@@ -33,8 +33,14 @@ class Problem(NamedTuple):
     fix: str = ""
 
 
+Moment = Literal["preparing", "ready", "over"]
+
+
 class Workers(Protocol):
     """Where blocking code runs: handed to targets by the engine, so that no target owns a thread."""
+
+    def clock(self, moment: Moment) -> None:
+        """What a trial takes is what lies between `ready` and `over`; without a word, all of it."""
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
 

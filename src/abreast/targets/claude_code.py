@@ -14,7 +14,7 @@ from abreast.errors import BadInput
 from abreast.model import Answer, CostBasis
 from abreast.settings import Settings, is_flag, is_text, is_texts
 from abreast.targets import mcp, process
-from abreast.targets.agent import Agent, Attempt, program, version_of
+from abreast.targets.agent import Agent, Attempt, program, public, version_of
 from abreast.targets.base import Problem, Workers
 from abreast.targets.claude_stream import LOGIN, Stream
 from abreast.targets.http import is_fake
@@ -42,7 +42,6 @@ class ClaudeCode(Agent):
     """A single turn without tools, or an agent with those it is given; with the spec's MCP servers and no other."""
 
     name = "claude-code"
-    warmup = True
     start_cpu_s = 0.8  # what it takes to start: 0.55 to 1.0 s of a core
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
@@ -59,12 +58,19 @@ class ClaudeCode(Agent):
             "claude-code",
             said,
             address,
+            digest(self.told(around)),
             digest_of_params(params),
             self._renderer.version,
             self._workspaces.version,
             mcp.version(self.mcp_servers, self._base),
             digest(REVISION),
         )
+
+    def told(self, around: Mapping[str, str]) -> dict[str, str]:
+        """Variables by which the CLI behaves otherwise: which model an alias means, how long it thinks."""
+        own = {name: value for name, value in around.items() if name.startswith(("ANTHROPIC_", "CLAUDE_CODE_"))}
+        thinking = {name: around[name] for name in ("MAX_THINKING_TOKENS",) if name in around}
+        return public({**super().told(around), **own, **thinking})
 
     def _take(self, settings: Settings) -> None:
         self._command: str = settings.take("command", "claude", is_text, "a program, as text")
@@ -92,7 +98,7 @@ class ClaudeCode(Agent):
         for word in further:
             if word.split("=")[0] in (*_OURS, "--tools", *flags):
                 raise BadInput(f"{settings.where}: args: {word} is set by abreast", "leave it out")
-        self.is_single_turn = not (tools or self.mcp_servers)
+        self.is_single_turn = self.warmup = not (tools or self.mcp_servers)
         self.changes_files = self.asks_often = not self.is_single_turn
         self._arguments = [
             *("-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--tools", self._tools),
@@ -182,9 +188,8 @@ class ClaudeCode(Agent):
             raw_response=process.content(attempt.scratch / "stdout") or None,
         )
 
-    @staticmethod
-    def _basis(stream: Stream) -> CostBasis:
-        return "reported" if stream.is_paid_by_key else "included"
+    def _basis(self, stream: Stream) -> CostBasis:
+        return "included" if self.subscription and not stream.is_paid_by_key else "reported"
 
     def _remains(self, attempt: Attempt) -> Answer:
         stream = Stream()

@@ -97,8 +97,8 @@ class Stream:
 
     @property
     def is_paid_by_key(self) -> bool:
-        """Else a subscription pays."""
-        return self.start.get("apiKeySource", "none") not in ("none", "oauth", "/login managed key")
+        """Else a subscription pays, unless the environment has something else to pay with."""
+        return self.start.get("apiKeySource", "none") not in ("none", "oauth")
 
     @property
     def text(self) -> str:

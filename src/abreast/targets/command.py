@@ -22,6 +22,7 @@ from abreast.settings import Settings, is_flag, is_text, is_texts
 from abreast.targets import process
 from abreast.targets.agent import Agent, Attempt, version_of
 from abreast.targets.base import Problem, Workers
+from abreast.targets.claude_code import KEYS
 from abreast.targets.http import is_fake
 from abreast.targets.presets import PRESETS, Paths, Preset, Reader, Said, own
 from abreast.targets.presets.said import count, dollars, last_line, trouble
@@ -56,12 +57,14 @@ class Command(Agent):
         addresses = {name: around[name] for name in ADDRESSES if around.get(name)}
         self.simulated = any(is_fake(address) for address in set(addresses.values()))
         self._prices = Prices(shared.get("prices"))
+        self._pays = any(around.get(name) for name in KEYS)
         files = [file for word in self._words if (file := self._file_of(word)) is not None]
         self.version = compose(
             "command",
             self.name,
             digest(sorted(self.cli_versions.items())),
             digest(sorted(addresses.items())),
+            digest(self.told(around)),
             digest([content_digest(file, shared) for file in files]),
             digest(self._words),
             digest_of_params(params),
@@ -140,7 +143,7 @@ class Command(Agent):
             return Path(self._file) if self._file else None
         if set(_placeholders(self._where, word)) - {"folder"}:
             return None
-        path = Path(self._filled(word, {"folder": str(self._base)})[:4_096])
+        path = Path(self._filled(word, {"folder": str(self._base)}).rpartition("=")[2][:4_096])  # --config=/a/file
         try:
             return path if path.is_absolute() and path.is_file() else None
         except (OSError, ValueError):
@@ -270,10 +273,10 @@ class Command(Agent):
         """What the program says; else by its tokens, if its model is known."""
         cost = dollars(said.cost_usd)
         if cost is not None:
-            return cost, "included" if said.is_included else "reported"
+            return cost, "included" if said.is_included and not self._pays else "reported"
         price = self._prices.of(said.model, self._model)
         cost = None if price is None else dollars(price.of(usage))
-        return cost, "unknown" if cost is None else "included" if said.is_included else "estimated"
+        return cost, "unknown" if cost is None else "included" if said.is_included and not self._pays else "estimated"
 
     def _trouble(self, said: Said, ended: process.Ended, kills: int | None) -> TrialError | None:
         """Why the answer is none; None if it is one."""
