@@ -84,6 +84,27 @@ def test_a_plain_answer_comes_with_turns_tokens_cost_model_and_version(folder: F
     assert [body.get("tools") or [] for body in asked(provider)] == [[], []]  # the warm-up, and the trial
 
 
+@pytest.mark.parametrize(
+    ("variable", "basis"),
+    [("ANTHROPIC_API_KEY", "reported"), ("ANTHROPIC_AUTH_TOKEN", "reported"), ("CLAUDE_CODE_OAUTH_TOKEN", "included")],
+)
+def test_who_pays_is_known(folder: Folder, monkeypatch: pytest.MonkeyPatch, variable: str, basis: str) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.setenv(variable, "sk-nobody-0123456789")
+    done = run(folder, ["Hello"], {"only": PLAIN}, limits={"budget_usd": 1.0})
+    assert done.code == 0, done.err
+    assert (row(folder)["cost_basis"], row(folder)["cost_usd"] > 0) == (basis, True)
+
+
+def test_another_model_behind_the_same_name_is_another_question(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, provider: FakeProvider
+) -> None:
+    for model in ("claude-sonnet-4-5", "claude-sonnet-5", "claude-sonnet-5"):
+        monkeypatch.setenv("ANTHROPIC_DEFAULT_SONNET_MODEL", model)
+        assert run(folder, ["Hello"], {"only": PLAIN}).code == 0
+    assert [body["model"] for body in asked(provider)] == ["claude-sonnet-4-5"] * 2 + ["claude-sonnet-5"] * 2
+
+
 def test_a_variant_may_choose_system_prompt_effort_and_turns(folder: Folder, provider: FakeProvider) -> None:
     variant = {**PLAIN, "system": "You are a calculator.", "warmup": True, "args": ["--effort", "low"]}
     refused = run(folder, ["Hello"], {"only": variant})

@@ -1,0 +1,123 @@
+"""What holds for every agent, whatever program it is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from abreast.targets.agent import Agent
+from abreast.targets.workspace import Workspace, Workspaces
+from conftest import Done, Folder
+
+SAY = "import os, sys\nprint(os.environ.get('WHO', ''), *sys.argv[1:])\n"
+
+
+def run(folder: Folder, variant: dict[str, Any], *words: str, **spec: Any) -> Done:
+    content = {
+        "name": "agents",
+        "cases": [{"id": "a", "input": "Hello", "expected": "4"}],
+        "variants": {"only": {"target": "command", **variant}},
+        "scorers": ["exact"],
+        **spec,
+    }
+    folder.write("experiment.yaml", yaml.safe_dump(content, sort_keys=False))
+    return folder.abreast("run", "experiment.yaml", *words)
+
+
+def row(folder: Folder) -> dict[str, Any]:
+    (found,) = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
+    return found
+
+
+def test_another_value_of_a_variable_is_another_question(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write("say.py", SAY)
+    variant = {"command": ["python", "{folder}/say.py"], "env": {"WHO": "${SOMEBODY}"}}
+    for name in ("ann", "bob", "bob"):
+        monkeypatch.setenv("SOMEBODY", name)
+        assert run(folder, variant).code == 0
+        assert row(folder)["answer"] == name
+    assert [found["n"] for found in folder.sql("select count(reused_from) n from trials group by run_id")] == [0, 0, 1]
+
+
+def test_another_content_of_a_file_in_a_word_is_another_question(folder: Folder) -> None:
+    folder.write("say.py", SAY)
+    for content in ("one", "two", "two"):
+        folder.write("settings.toml", content)
+        assert run(folder, {"command": ["python", "{folder}/say.py", "--config={folder}/settings.toml"]}).code == 0
+    assert [found["n"] for found in folder.sql("select count(reused_from) n from trials group by run_id")] == [0, 0, 1]
+
+
+def test_what_comes_before_and_after_the_program_is_no_time_of_the_trial(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, clean = Workspaces.make, Agent._clean
+
+    def slow_disk(self: Workspaces, *words: Any) -> Workspace:
+        time.sleep(1.2)
+        return make(self, *words)
+
+    def slow_removal(self: Agent, *words: Any, **named: Any) -> None:
+        time.sleep(1.2)
+        clean(self, *words, **named)
+
+    monkeypatch.setattr(Workspaces, "make", slow_disk)
+    monkeypatch.setattr(Agent, "_clean", slow_removal)
+    done = run(folder, {"command": ["echo", "4"]}, limits={"timeout": 1.0})
+    assert done.code == 0, done.err
+    found = row(folder)
+    assert (found["status"], found["answer"]) == ("ok", "4")
+    assert found["service_s"] < 1.0
+    assert found["queue_s"] >= 1.2
+
+
+def test_nothing_of_a_workspace_is_left_if_it_was_not_wanted_any_more(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path / "spaces"))
+    run(folder, {"command": ["sleep", "60"]}, limits={"timeout": 0.5})
+    assert row(folder)["error_kind"] == "timeout"
+    assert list((tmp_path / "spaces").rglob("*")) == []
+
+
+@pytest.mark.parametrize("shape", ["{}", "line one of it 12345\\n{}\\nline three 12345"])
+def test_keys_that_an_agent_can_read_are_stored_nowhere(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, shape: str
+) -> None:
+    key = "s3cret-0123456789-abcdefghijklmnop"
+    monkeypatch.setenv("MY_API_KEY", shape.format(key).replace("\\n", "\n"))
+    folder.write(
+        "tell.py",
+        """
+        import json, os, sys
+        key = os.environ["MY_API_KEY"]
+        open("key.txt", "w").write(key)
+        print(json.dumps({"answer": key}))
+        sys.stderr.write("x" * 470 + key)
+        sys.exit(int(sys.argv[1]))
+        """,
+    )
+    for code in ("0", "3"):
+        run(folder, {"command": ["python", "{folder}/tell.py", code], "output": "json", "answer": "answer"})
+        assert folder.sql("select count(*) n from artifacts where name = 'diff'")[0]["n"] > 0
+    written = b"".join(file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
+    assert key.encode() not in written
+    assert key[:20].encode() not in written
+
+
+def test_a_word_that_is_also_a_password_is_an_answer(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "password")
+    run(folder, {"command": ["echo", "password"]}, cases=[{"id": "a", "input": "?", "expected": "password"}])
+    assert row(folder)["score"] == 1.0
+
+
+def test_a_first_case_that_is_too_hard_does_not_refuse_the_run(folder: Folder) -> None:
+    cases = [{"id": "hard", "input": "sleep 60", "expected": "4"}, {"id": "easy", "input": "echo 4", "expected": "4"}]
+    variant = {"command": "sh $ABREAST_PROMPT_FILE", "shell": True, "warmup": True}
+    done = run(folder, variant, cases=cases, limits={"timeout": 1.0})
+    assert done.code == 0, done.err
+    found = folder.sql("select case_id, status from predictions order by 1")
+    assert found == [{"case_id": "easy", "status": "ok"}, {"case_id": "hard", "status": "error"}]
