@@ -107,7 +107,7 @@ def costly(case):
 def pays_for_nothing(case, fails=1):
     note("prompts.txt", case.input)
     if asked() <= fails:
-        raise Transient("cut off", answer=Answer("", cost_usd=0.5, usage=Usage(7, 3)))
+        raise Transient("cut off", retry_after=0, answer=Answer("", cost_usd=0.5, usage=Usage(7, 3)))
     return {"answer": said(4), "cost_usd": 1.0, "input_tokens": 100, "output_tokens": 10}
 
 def costly_mumbler(case):
