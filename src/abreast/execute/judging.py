@@ -333,16 +333,8 @@ class Judging:
 
     def _reading(self, question: Question, number: int, outcome: Outcome) -> Reading:
         if number not in question.readings:
-            question.readings[number] = self._read(self._panel.judges[number], question.item, outcome)
+            question.readings[number] = _read(self._panel.judges[number], question.item, outcome)
         return question.readings[number]
-
-    def _read(self, judge: Judge, item: str, outcome: Outcome) -> Reading:
-        failure = outcome.failure
-        if outcome.status == "ok" and outcome.answer is not None:
-            return judge.read(item, outcome.answer.text)
-        kind, message = ("crash", "no answer") if failure is None else (failure.kind, failure.message)
-        final = outcome.status == "skipped" or (outcome.status == "error" and kind in SAID_NO)
-        return Reading(None, f"the judge failed: {kind}: {' '.join(message.split())}", final)
 
     def safe(self, job: Job) -> None:
         """The rows of a reply are on disk: now it counts."""
@@ -397,6 +389,16 @@ class Judging:
 
     def _say(self) -> None:
         self._listener.judging(self.left)
+
+
+def _read(judge: Judge, item: str, outcome: Outcome) -> Reading:
+    """What a reply says to this judge, or why there is none."""
+    failure = outcome.failure
+    if outcome.status == "ok" and outcome.answer is not None:
+        return judge.read(item, outcome.answer.text)
+    kind, message = ("crash", "no answer") if failure is None else (failure.kind, failure.message)
+    final = outcome.status == "skipped" or (outcome.status == "error" and kind in SAID_NO)
+    return Reading(None, f"the judge failed: {kind}: {' '.join(message.split())}", final)
 
 
 def _is_open(status: str, blame: str | None) -> bool:
