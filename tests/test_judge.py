@@ -518,6 +518,31 @@ def test_what_failed_calls_cost_counts_for_the_budget_of_a_resume(folder: Folder
         assert len(prompts(folder)) == 3
 
 
+def test_what_attempts_cost_before_the_reply_is_part_of_its_price(folder: Folder) -> None:
+    judge = f"target: python:mine:pays_for_nothing\n{RUBRIC}\nfails: 2"
+    assert folder.abreast("run", spec(folder, judge, cases=1, limits="retries: 3")).code == 0
+    assert len(prompts(folder)) == 4
+    assert told_of_judges(folder) == {"judge": (2, 0, 3.0, 214)}
+
+
+def test_what_attempts_cost_that_all_failed_is_part_of_the_price(folder: Folder) -> None:
+    judge = f"target: python:mine:pays_for_nothing\n{RUBRIC}\nfails: 4"
+    assert folder.abreast("run", spec(folder, judge, cases=1, limits="retries: 1, breaker: 0")).code == 3
+    assert told_of_judges(folder) == {"judge": (2, 0, 2.0, 28)}
+    assert folder.abreast("resume").code == 0
+    assert told_of_judges(folder) == {"judge": (2, 0, 4.0, 228)}
+
+
+def test_an_attempt_that_the_budget_stops_is_known_to_a_resume(folder: Folder) -> None:
+    judge = f"target: python:mine:pays_for_nothing\n{RUBRIC}\nfails: 9"
+    name = spec(folder, judge, cases=1, limits="retries: 8, breaker: 0, budget_usd: 1.0")
+    for words in (["run", name], ["resume"]):
+        done = folder.abreast(*words)
+        assert done.code == 3
+        assert "budget $1.00 reached: $1.00 spent" in done.err
+        assert len(prompts(folder)) == 2
+
+
 def test_a_reply_that_is_asked_for_again_stays_paid(folder: Folder) -> None:
     folder.abreast("run", spec(folder, f"target: python:mine:costly_mumbler\n{RUBRIC}", cases=1))
     folder.abreast("rescore")
