@@ -26,6 +26,7 @@ from test_durability import ended, lines, until
 
 MODULE = """\
 import asyncio, json, os, re, time
+from pathlib import Path
 from abreast import Answer, Usage
 from abreast.errors import Refused, Transient
 
@@ -44,7 +45,8 @@ def answer(case, word="plain", fails="", breaks=""):
         raise ValueError("no idea")
     if case.id == breaks and not os.path.exists("repaired"):
         raise Transient("the line is dead")
-    return f"{word} answer to {case.input}"
+    mood = Path("mood").read_text() if os.path.exists("mood") else ""
+    return f"{word} {mood}answer to {case.input}"
 
 def shown(prompt, title="answer"):
     mark = re.search(r"with the mark (\\w+)", prompt)[1]
@@ -469,6 +471,29 @@ def test_merged_stores_hold_what_both_asked(folder: Folder, store: str) -> None:
         assert rows == [{"n": 4, "questions": 4}]
     (report,) = folder.abreast("report", "--json", "--store", store).json
     assert [(one["calls"], one["cost_usd"]) for one in report["judges"]] == [(4, 4.0)]
+
+
+@pytest.mark.parametrize("store", ["other.db", "other.duckdb"])
+def test_a_merge_that_takes_the_other_answer_forgets_no_call(folder: Folder, store: str) -> None:
+    name = spec(folder, f"target: python:mine:costly\n{RUBRIC}", cases=1, plain=", breaks: c0", limits="retries: 0")
+    assert folder.abreast("run", name).code == 3
+    assert folder.abreast("merge", "results.db", "--into", store).code == 0
+    folder.write("repaired", "")
+    for mood, resumed in (("good ", "results.db"), ("bad ", store)):
+        folder.write("mood", mood)
+        assert folder.abreast("resume", "--store", resumed).code == 0
+    assert folder.abreast("merge", "results.db", "--into", store).code == 0
+    assert len(prompts(folder)) == 3
+    assert folder.sql("select sum(cost_usd) as paid from judgements", store) == [{"paid": 3.0}]
+
+
+def test_a_merge_brings_the_mark_of_a_fake_judge(folder: Folder, fake: FakeProvider) -> None:
+    assert folder.abreast("run", spec(folder, f"target: python:mine:by_word\n{RUBRIC}", cases=1)).code == 0
+    assert folder.abreast("merge", "results.db", "--into", "other.db").code == 0
+    spec(folder, ANTHROPIC, cases=1)
+    folder.abreast("rescore", "--store", "results.db")
+    assert folder.abreast("merge", "results.db", "--into", "other.db").code == 0
+    assert folder.sql("select simulated from runs", "other.db") == [{"simulated": 1}]
 
 
 def test_what_is_forgotten_is_asked_again_and_stays_paid(folder: Folder) -> None:
