@@ -8,12 +8,16 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
+from abreast.errors import BadInput
+from abreast.fake import FakeProvider
 from abreast.model import Case
 from abreast.scorers import build
 from abreast.scorers.judge import Judge
@@ -21,9 +25,12 @@ from conftest import Folder
 from test_durability import ended, lines, until
 
 MODULE = """\
-import asyncio, json, os, re, time
-from abreast import Answer
+import asyncio, json, os, re, threading, time
+from pathlib import Path
+from abreast import Answer, Usage
 from abreast.errors import Refused, Transient
+
+LOCK = threading.Lock()
 
 def note(name, text):
     file = os.open(name, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
@@ -40,7 +47,8 @@ def answer(case, word="plain", fails="", breaks=""):
         raise ValueError("no idea")
     if case.id == breaks and not os.path.exists("repaired"):
         raise Transient("the line is dead")
-    return f"{word} answer to {case.input}"
+    mood = Path("mood").read_text() if os.path.exists("mood") else ""
+    return f"{word} {mood}answer to {case.input}"
 
 def shown(prompt, title="answer"):
     mark = re.search(r"with the mark (\\w+)", prompt)[1]
@@ -100,9 +108,21 @@ def costly(case):
     note("prompts.txt", case.input)
     return {"answer": said(4), "cost_usd": 1.0, "input_tokens": 100, "output_tokens": 10}
 
-def stuck_after_five(case):
+def pays_for_nothing(case, fails=1):
     note("prompts.txt", case.input)
-    if asked() > 5 and not os.path.exists("repaired"):
+    if asked() <= fails:
+        raise Transient("cut off", retry_after=0, answer=Answer("", cost_usd=0.5, usage=Usage(7, 3)))
+    return {"answer": said(4), "cost_usd": 1.0, "input_tokens": 100, "output_tokens": 10}
+
+def costly_mumbler(case):
+    note("prompts.txt", case.input)
+    return {"answer": "Well.", "cost_usd": 1.0, "input_tokens": 100, "output_tokens": 10}
+
+def stuck_after_five(case):
+    with LOCK:  # each counts for itself
+        note("prompts.txt", case.input)
+        number = asked()
+    if number > 5 and not os.path.exists("repaired"):
         time.sleep(1000)
     return said(4)
 """
@@ -416,6 +436,151 @@ def test_rescore_judges_within_the_budget_and_goes_on_where_it_stopped(folder: F
     assert scores(folder) == {"alpha": [0.75] * 4, "omega": [0.75] * 4}
 
 
+def told_of_judges(folder: Folder) -> dict[str, tuple[int, int, float | None, int | None]]:
+    """By judge: calls, what was reused, dollars and tokens of the input, as the report has them."""
+    (report,) = folder.abreast("report", "--json").json
+    return {
+        one["scorer"]: (one["calls"], one["reused"], one["cost_usd"], one["input_tokens"]) for one in report["judges"]
+    }
+
+
+@pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
+def test_another_question_leaves_the_earlier_reply_and_what_it_cost(folder: Folder, store: str) -> None:
+    first, second = (f"target: python:mine:costly\nrubric: {rubric}" for rubric in ("Is it true?", "Is it kind?"))
+    assert folder.abreast("run", spec(folder, first, cases=1, store=store)).code == 0
+    spec(folder, second, cases=1, store=store)
+    assert folder.abreast("rescore", "--store", store).code == 0
+    assert len(prompts(folder)) == 4
+    spec(folder, first, cases=1, store=store)
+    assert "scored 2 answers" in folder.abreast("rescore", "--store", store).out
+    assert len(prompts(folder)) == 4, "the old question has its old reply"
+    rows = folder.sql(
+        "select count(*) as n, count(distinct key) as questions, sum(cost_usd) as paid from judgements", store
+    )
+    assert rows == [{"n": 4, "questions": 4, "paid": 4.0}]
+    (report,) = folder.abreast("report", "--json", "--store", store).json
+    assert [(one["calls"], one["cost_usd"]) for one in report["judges"]] == [(4, 4.0)]
+
+
+@pytest.mark.parametrize("store", ["other.db", "other.duckdb"])
+def test_merged_stores_hold_what_both_asked(folder: Folder, store: str) -> None:
+    first, second = (f"target: python:mine:costly\nrubric: {rubric}" for rubric in ("Is it true?", "Is it kind?"))
+    assert folder.abreast("run", spec(folder, first, cases=1)).code == 0
+    assert folder.abreast("merge", "results.db", "--into", store).code == 0
+    spec(folder, second, cases=1)
+    assert folder.abreast("rescore", "--store", "results.db").code == 0
+    for _ in range(2):
+        assert folder.abreast("merge", "results.db", "--into", store).code == 0
+        rows = folder.sql("select count(*) as n, count(distinct key) as questions from judgements", store)
+        assert rows == [{"n": 4, "questions": 4}]
+    (report,) = folder.abreast("report", "--json", "--store", store).json
+    assert [(one["calls"], one["cost_usd"]) for one in report["judges"]] == [(4, 4.0)]
+
+
+@pytest.mark.parametrize("store", ["other.db", "other.duckdb"])
+def test_a_merge_that_takes_the_other_answer_forgets_no_call(folder: Folder, store: str) -> None:
+    name = spec(folder, f"target: python:mine:costly\n{RUBRIC}", cases=1, plain=", breaks: c0", limits="retries: 0")
+    assert folder.abreast("run", name).code == 3
+    assert folder.abreast("merge", "results.db", "--into", store).code == 0
+    folder.write("repaired", "")
+    for mood, resumed in (("good ", "results.db"), ("bad ", store)):
+        folder.write("mood", mood)
+        assert folder.abreast("resume", "--store", resumed).code == 0
+    assert folder.abreast("merge", "results.db", "--into", store).code == 0
+    assert len(prompts(folder)) == 3
+    assert folder.sql("select sum(cost_usd) as paid from judgements", store) == [{"paid": 3.0}]
+
+
+def test_a_merge_brings_the_mark_of_a_fake_judge(folder: Folder, fake: FakeProvider) -> None:
+    assert folder.abreast("run", spec(folder, f"target: python:mine:by_word\n{RUBRIC}", cases=1)).code == 0
+    assert folder.abreast("merge", "results.db", "--into", "other.db").code == 0
+    spec(folder, ANTHROPIC, cases=1)
+    folder.abreast("rescore", "--store", "results.db")
+    assert folder.abreast("merge", "results.db", "--into", "other.db").code == 0
+    assert folder.sql("select simulated from runs", "other.db") == [{"simulated": 1}]
+
+
+def test_what_is_forgotten_is_asked_again_and_stays_paid(folder: Folder) -> None:
+    first, second = (f"target: python:mine:costly\nrubric: {rubric}" for rubric in ("Is it true?", "Is it kind?"))
+    name = spec(folder, first, cases=1)
+    assert folder.abreast("run", name).code == 0
+    spec(folder, second, cases=1)
+    assert folder.abreast("rescore").code == 0
+    assert folder.abreast("cache", "clear", "--yes").code == 0
+    assert folder.sql("select sum(cost_usd) as paid from judgements") == [{"paid": 4.0}]
+    assert folder.abreast("run", name).code == 0
+    assert len(prompts(folder)) == 6
+
+
+def test_two_judges_with_the_same_question_share_one_call_and_each_has_its_row(folder: Folder) -> None:
+    name = spec(folder, f"target: python:mine:costly\n{RUBRIC}", cases=1)
+    text = (folder.path / name).read_text()
+    judge = text[text.index("  - judge:") : text.index("limits:")]
+    folder.write(name, text.replace(judge, judge + judge + "      name: second\n"))
+    assert folder.abreast("run", name).code == 0
+    assert len(prompts(folder)) == 2
+    assert scores(folder, "score_judge") == scores(folder, "score_second") == {"alpha": [0.75], "omega": [0.75]}
+    rows = folder.sql("select scorer, count(*) as n from judgements group by scorer order by scorer")
+    assert rows == [{"scorer": "judge", "n": 2}, {"scorer": "second", "n": 2}]
+    told = told_of_judges(folder)
+    assert sum(calls for calls, *_ in told.values()) == sum(reused for _, reused, *_ in told.values()) == 2
+    assert sum(paid or 0.0 for *_, paid, _ in told.values()) == 2.0
+
+
+def test_a_call_that_failed_stays_paid_when_a_resume_makes_it_again(folder: Folder) -> None:
+    judge = f"target: python:mine:pays_for_nothing\n{RUBRIC}\nfails: 2"
+    assert folder.abreast("run", spec(folder, judge, cases=1, limits="retries: 0, breaker: 0")).code == 3
+    assert told_of_judges(folder) == {"judge": (2, 0, 1.0, 14)}
+    assert folder.abreast("resume").code == 0
+    assert told_of_judges(folder) == {"judge": (2, 0, 3.0, 214)}
+    assert scores(folder) == {"alpha": [0.75], "omega": [0.75]}
+
+
+def test_what_failed_calls_cost_counts_for_the_budget_of_a_resume(folder: Folder) -> None:
+    judge = f"target: python:mine:pays_for_nothing\n{RUBRIC}\nfails: 2"
+    limits = "retries: 0, breaker: 0, budget_usd: 2.4"
+    assert folder.abreast("run", spec(folder, judge, cases=1, limits=limits)).code == 3
+    for _ in range(2):
+        done = folder.abreast("resume")
+        assert done.code == 3
+        assert "budget $2.40 reached: $2.00 spent" in done.err
+        assert len(prompts(folder)) == 3
+
+
+def test_what_attempts_cost_before_the_reply_is_part_of_its_price(folder: Folder) -> None:
+    judge = f"target: python:mine:pays_for_nothing\n{RUBRIC}\nfails: 2"
+    assert folder.abreast("run", spec(folder, judge, cases=1, limits="retries: 3")).code == 0
+    assert len(prompts(folder)) == 4
+    assert told_of_judges(folder) == {"judge": (2, 0, 3.0, 214)}
+
+
+def test_what_attempts_cost_that_all_failed_is_part_of_the_price(folder: Folder) -> None:
+    judge = f"target: python:mine:pays_for_nothing\n{RUBRIC}\nfails: 4"
+    assert folder.abreast("run", spec(folder, judge, cases=1, limits="retries: 1, breaker: 0")).code == 3
+    assert told_of_judges(folder) == {"judge": (2, 0, 2.0, 28)}
+    assert folder.abreast("resume").code == 0
+    assert told_of_judges(folder) == {"judge": (2, 0, 4.0, 228)}
+
+
+def test_an_attempt_that_the_budget_stops_is_known_to_a_resume(folder: Folder) -> None:
+    judge = f"target: python:mine:pays_for_nothing\n{RUBRIC}\nfails: 9"
+    name = spec(folder, judge, cases=1, limits="retries: 8, breaker: 0, budget_usd: 1.0")
+    for words in (["run", name], ["resume"]):
+        done = folder.abreast(*words)
+        assert done.code == 3
+        assert "budget $1.00 reached: $1.00 spent" in done.err
+        assert len(prompts(folder)) == 2
+
+
+def test_a_reply_that_is_asked_for_again_stays_paid(folder: Folder) -> None:
+    folder.abreast("run", spec(folder, f"target: python:mine:costly_mumbler\n{RUBRIC}", cases=1))
+    folder.abreast("rescore")
+    assert len(prompts(folder)) == 4
+    assert folder.sql("select sum(cost_usd) as paid, sum(input_tokens) as n from judgements") == [
+        {"paid": 4.0, "n": 400}
+    ]
+
+
 @pytest.mark.parametrize("function", ["crashes", "unreachable"])
 def test_a_call_that_fails_spoils_no_answer_and_a_resume_makes_it_again(folder: Folder, function: str) -> None:
     name = spec(folder, f"target: python:mine:{function}\n{RUBRIC}", cases=2, limits="retries: 0, breaker: 0")
@@ -501,6 +666,117 @@ def test_settings_that_cannot_be_meant_are_refused(folder: Folder, settings: Seq
     assert done.code == 2
     assert told in done.err
     assert not (folder.path / "results.db").exists()
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([10**400, -(10**400), 2**53, 2**53 + 1])
+    | st.floats()
+    | st.text(max_size=10)
+    | st.sampled_from(["answer", "input", "expected", "auto", "judge"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = (
+    "target",
+    "model",
+    "rubric",
+    "scale",
+    "samples",
+    "pairwise",
+    "shows",
+    "executor",
+    "version",
+    "name",
+    "prompt",
+    "x",
+)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@given(key=st.sampled_from(KEYS), value=ANYTHING)
+@example(key="scale", value=[1, 10**400])
+@example(key="scale", value=[-(10**400), 1])
+@example(key="scale", value=[-1.7e308, 1.7e308])
+@example(key="scale", value=[2**53, 2**53 + 1])
+@example(key="scale", value=[1, float("inf")])
+@example(key="scale", value=[float("nan"), 5])
+@example(key="scale", value=[False, True])
+def test_any_setting_gives_a_judge_or_a_sentence(key: str, value: Any) -> None:
+    try:
+        judge = judge_of(**{"model": "m", key: value})
+    except BadInput:
+        return
+    judge.prompt(judge.items[0], Case("c", {"x": 1}, 2), "one", "other")
+    for score in judge.scores(dict.fromkeys(judge.items, judge.read(judge.items[0], '{"overall": 3}'))):
+        assert score.value is None or 0 <= score.value <= 1
+
+
+@pytest.mark.parametrize(
+    "scale", ["[1, .inf]", "[.nan, 5]", "[false, true]", "[-1.7e+308, 1.7e+308]", f"[1, {10**400}]"]
+)
+def test_a_scale_without_an_end_is_refused(folder: Folder, scale: str) -> None:
+    done = folder.abreast("run", spec(folder, f"target: python:mine:by_word\n{RUBRIC}\nscale: {scale}"))
+    assert done.code == 2
+    assert re.search(
+        r"scale must be two numbers that are not infinite, the lower first|scale\[.\] is (NaN|inf)", done.err
+    )
+
+
+# -- who judges --------------------------------------------------------------------------------------------------------
+
+ANTHROPIC = f"target: anthropic\nmodel: claude-haiku-4-5\n{RUBRIC}"
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
+    with FakeProvider.in_thread() as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "no-key")
+        yield running
+
+
+def simulated(folder: Folder) -> list[int]:
+    return [row["simulated"] for row in folder.sql("select simulated from runs")]
+
+
+def test_a_run_that_only_a_fake_judged_is_marked_as_simulated(folder: Folder, fake: FakeProvider) -> None:
+    done = folder.abreast("run", spec(folder, ANTHROPIC, cases=1))
+    assert fake.requests
+    assert simulated(folder) == [1]
+    assert "SIMULATED" in done.out
+
+
+def test_a_run_that_a_fake_judges_later_is_marked_as_simulated(folder: Folder, fake: FakeProvider) -> None:
+    assert folder.abreast("run", spec(folder, f"target: python:mine:by_word\n{RUBRIC}", cases=1)).code == 0
+    assert simulated(folder) == [0]
+    spec(folder, ANTHROPIC, cases=1)
+    folder.abreast("rescore")
+    assert simulated(folder) == [1]
+
+
+def test_a_resume_that_a_fake_judges_marks_the_run_as_simulated(folder: Folder, fake: FakeProvider) -> None:
+    judge = f"target: python:mine:unreachable\n{RUBRIC}"
+    assert folder.abreast("run", spec(folder, judge, cases=1, limits="retries: 0")).code == 3
+    assert simulated(folder) == [0]
+    spec(folder, ANTHROPIC, cases=1)
+    folder.abreast("run", "experiment.yaml")
+    assert simulated(folder) == [1]
+
+
+def test_a_judge_without_a_key_is_found_before_anything_is_asked_also_if_only_judging_is_left(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    assert folder.abreast("run", spec(folder, f"target: python:mine:by_word\n{RUBRIC}", cases=1)).code == 0
+    done = folder.abreast("run", spec(folder, ANTHROPIC, cases=1))
+    assert done.code == 4
+    assert 'scorer "judge": ' in done.err
+    assert "ANTHROPIC_API_KEY" in done.err
+    assert len(folder.sql("select run from runs")) == 1
 
 
 def test_limits_may_name_the_target_of_a_judge(folder: Folder) -> None:

@@ -19,7 +19,7 @@ from abreast.model import Case, Outcome, Score, Trial, Variant
 from abreast.scorers.base import Scorer
 from abreast.scorers.judge import Judge, Reading
 from abreast.store import Lease, Store, Writer
-from abreast.store.rows import Row, judgement_row, score_rows
+from abreast.store.rows import Paid, Row, judgement_row, paid_for, score_rows
 from abreast.store.schema import TABLES
 from abreast.targets import Target
 
@@ -93,8 +93,9 @@ class Question:
     key: str
     prompt: str
     asked_by: list[Pending]
-    reading: Reading | None = None
+    paid: Paid  # for attempts before the last one, in this execution and in earlier ones
     outcome: Outcome | None = None
+    readings: dict[int, Reading] = field(default_factory=dict)  # by judge: two may ask the same
     written: int = 0  # of those who asked, so many have a row
 
 
@@ -125,7 +126,12 @@ SELECT {_OWN}, COALESCE(j.reused_from, r.run), {", ".join(f"j.{name}" for name i
 FROM judgements j JOIN runs r ON r.run_id = j.run_id
 WHERE j.key = ?1 AND (j.status = 'ok' AND (?6 IS NULL OR j.run_id = ?6)
   OR {_OWN} AND j.status IN ('invalid', 'skipped') AND NOT ?7)
+AND NOT EXISTS (SELECT 1 FROM variants v WHERE v.run_id = j.run_id AND v.digest = '')
 ORDER BY 1 DESC, j.seq LIMIT 1
+"""
+_PAID = """
+SELECT cost_usd, cost_basis, input_tokens, output_tokens FROM judgements
+WHERE run_id = ? AND position = ? AND scorer = ? AND item = ? AND key = ? AND reused_from IS NULL
 """
 
 
@@ -146,6 +152,7 @@ class Judging:
         self._open = [0 for _ in panel.judges]  # answers that wait for a reply
         self._earlier = 0  # answers stored before that the one who is told waits for
         self._number = 0
+        self._asked_before = False  # in an earlier execution of this run
         self._variants = [
             Variant(judge.name, judge.target, judge.params, judge.executor, judge.target_version)
             for judge in panel.judges
@@ -154,6 +161,8 @@ class Judging:
     def begin(self, told: Told | None) -> None:
         """What was stored before is judged first. `told` wants to know a score of one of the judges."""
         self._told = told
+        asked = "SELECT 1 FROM judgements WHERE run_id = ? LIMIT 1"
+        self._asked_before = bool(self._store.rows(asked, (self._held.run_id,)))
         for number, judge in enumerate(self._panel.judges):
             found = self._panel.unjudged(self._store, self._held.run_id, judge)
             self._waiting[number].extend((position, True) for position in found)
@@ -247,14 +256,16 @@ class Judging:
         for item in judge.items:
             prompt = judge.prompt(item, case, mine.answer or "", baseline)
             key = judge.key(item, prompt)
-            if key in self._asked:
-                self._asked[key].asked_by.append(pending)
+            question = self._asked.get(key)
+            if question is not None:
+                question.asked_by.append(pending)
+                question.paid = question.paid.and_then(self._paid(key, pending, item))
                 continue
             known = self._known(key, pending, item)
             if known is not None:
                 self._resolve(pending, item, known)
                 continue
-            question = Question(number, item, key, prompt, [pending])
+            question = Question(number, item, key, prompt, [pending], self._paid(key, pending, item))
             self._asked[key] = question
             self._ready[number].append(question)
 
@@ -267,65 +278,78 @@ class Judging:
             known = dict(zip(_COLUMNS, row, strict=True))
             if not own:
                 copied = known | mine | {"reused_from": source}
+                paid = self._paid(key, pending, item)
+                if paid.is_known:  # for a call of its own that failed: that stays paid
+                    copied |= {"reused_from": None, **paid._asdict()}
                 self.writer.put("judgements", tuple(copied[name] for name in _COLUMNS))
-            if known["answer"] is None:
+            if known["answer"] is None or known["error_kind"] is not None:
                 return Reading(None, f"{known['error_kind']}: {known['error']}")
             return judge.read(item, known["answer"])
         return None
 
+    def _paid(self, key: str, pending: Pending, item: str) -> Paid:
+        """What earlier executions paid for this question without a reply that could be used."""
+        if not self._asked_before:
+            return Paid()
+        name = self._panel.judges[pending.judge].name
+        found = self._store.rows(_PAID, (self._held.run_id, pending.position, name, item, key))
+        return Paid(*found[0]) if found else Paid()
+
     # -- from replies to scores ------------------------------------------------------------------------------------
+
+    def attempt(self, job: Job, outcome: Outcome) -> None:
+        """A call has failed and is made again: what it cost is not forgotten, whatever comes of that."""
+        question: Question = job.asks
+        paid = paid_for(outcome.answer)
+        if paid.is_known:
+            question.paid = question.paid.and_then(paid)
+            row = self._row(question, question.asked_by[0], outcome.status, outcome, question.paid)
+            self.writer.put("judgements", row)
 
     def outcome(self, job: Job, outcome: Outcome) -> None:
         """A judge has replied, or finally failed to: a row for everyone who asked."""
         question: Question = job.asks
-        question.outcome, question.reading = outcome, self._reading(question, outcome)
-        self.writer.put_together([("judgements", row) for row in self._rows(question)], job)
+        question.outcome = outcome
+        self.writer.put_together([("judgements", row) for row in self._rows(question, outcome)], job)
 
-    def _rows(self, question: Question) -> list[Row]:
-        """For those who have none yet. Paid is the first of them."""
-        assert question.outcome is not None
-        assert question.reading is not None
-        status: str = question.outcome.status
-        if question.reading.remarks is None and question.reading.final:
-            status = "skipped" if status == "skipped" else "invalid"
-        name, run_id = self._panel.judges[question.judge].name, self._held.run_id
-        made = []
-        for place, pending in enumerate(question.asked_by[question.written :], question.written):
-            row = judgement_row(
-                run_id,
-                pending.position,
-                name,
-                question.item,
-                question.key,
-                question.prompt,
-                status,
-                question.outcome,
-            )
-            made.append((*row[:-1], self._held.run) if place else row)
+    def _rows(self, question: Question, outcome: Outcome) -> list[Row]:
+        """For all who asked. Paid is the first of them, for all attempts."""
         question.written = len(question.asked_by)
+        last = paid_for(outcome.answer)
+        made = []
+        for place, pending in enumerate(question.asked_by):
+            reading, status = self._reading(question, pending.judge, outcome), str(outcome.status)
+            if reading.remarks is None and reading.final:
+                status = "skipped" if status == "skipped" else "invalid"
+            paid = last if place else question.paid.and_then(last)
+            row = self._row(question, pending, status, outcome, paid)
+            made.append((*row[:-1], self._held.run) if place else row)
         return made
 
-    def _reading(self, question: Question, outcome: Outcome) -> Reading:
-        failure = outcome.failure
-        if outcome.status == "ok" and outcome.answer is not None:
-            return self._panel.judges[question.judge].read(question.item, outcome.answer.text)
-        kind, message = ("crash", "no answer") if failure is None else (failure.kind, failure.message)
-        final = outcome.status == "skipped" or (outcome.status == "error" and kind in SAID_NO)
-        return Reading(None, f"the judge failed: {kind}: {' '.join(message.split())}", final)
+    def _row(self, question: Question, pending: Pending, status: str, outcome: Outcome, paid: Paid) -> Row:
+        name = self._panel.judges[pending.judge].name
+        asked = (pending.position, name, question.item, question.key, question.prompt)
+        return judgement_row(self._held.run_id, *asked, status, outcome, paid)
+
+    def _reading(self, question: Question, number: int, outcome: Outcome) -> Reading:
+        if number not in question.readings:
+            question.readings[number] = _read(self._panel.judges[number], question.item, outcome)
+        return question.readings[number]
 
     def safe(self, job: Job) -> None:
         """The rows of a reply are on disk: now it counts."""
         question: Question = job.asks
-        assert question.outcome is not None
-        assert question.reading is not None
+        outcome = question.outcome
+        assert outcome is not None
         del self._asked[question.key]
-        for row in self._rows(question):  # who asked the same meanwhile
-            self.writer.put("judgements", row)
-        if question.outcome.status == "cancelled":
+        if question.written < len(question.asked_by):  # somebody asked the same meanwhile
+            for row in self._rows(question, outcome):
+                self.writer.put("judgements", row)
+        if outcome.status == "cancelled":
             return  # nobody knows: a resume asks
         for pending in question.asked_by:
-            self._resolve(pending, question.item, question.reading)
-        self._listener.judging(self.left, question.outcome)
+            self._resolve(pending, question.item, self._reading(question, pending.judge, outcome))
+        self._listener.judging(self.left, outcome)
 
     def _resolve(self, pending: Pending, item: str, reading: Reading) -> None:
         pending.readings[item] = reading
@@ -365,6 +389,16 @@ class Judging:
 
     def _say(self) -> None:
         self._listener.judging(self.left)
+
+
+def _read(judge: Judge, item: str, outcome: Outcome) -> Reading:
+    """What a reply says to this judge, or why there is none."""
+    failure = outcome.failure
+    if outcome.status == "ok" and outcome.answer is not None:
+        return judge.read(item, outcome.answer.text)
+    kind, message = ("crash", "no answer") if failure is None else (failure.kind, failure.message)
+    final = outcome.status == "skipped" or (outcome.status == "error" and kind in SAID_NO)
+    return Reading(None, f"the judge failed: {kind}: {' '.join(message.split())}", final)
 
 
 def _is_open(status: str, blame: str | None) -> bool:

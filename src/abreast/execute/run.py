@@ -88,7 +88,9 @@ class Records:
         writer.put_together(together, job)
 
     def attempt(self, job: Job, outcome: Outcome, delay: float) -> None:
-        if outcome.failure is not None:
+        if job.asks is not None and self.judging is not None:
+            self.judging.attempt(job, outcome)
+        elif outcome.failure is not None:
             position = job.trial.position
             self.writer.put(
                 "attempts", rows.attempt_row(self._run_id, position, job.attempt, outcome, outcome.failure, delay)

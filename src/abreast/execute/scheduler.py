@@ -236,8 +236,8 @@ class Scheduler:
             if delay is not None and failure is not None and self.stopped is None:
                 job.timing.backoff_s += delay
                 self._release_place(job, now)
+                self._records.attempt(job, outcome, delay)
                 if job.asks is None:
-                    self._records.attempt(job, outcome, delay)
                     self._listener.retried(job, failure, delay)
                 heapq.heappush(self._backoff, (now + delay, job.trial.position, job))
             else:

@@ -81,7 +81,7 @@ class Prepared:
         if self.continues:
             self._mark_done(store.run(self.continues)["run_id"])
         self.done_before = int(plan.done.sum())
-        self.simulated = any(target.simulated for target in targets)
+        self.simulated = any(target.simulated for target in (*targets, *(panel.targets if panel else ())))
         self.estimate = self._estimate()
         context = self._context()
         self.findings = examine(context)
@@ -221,6 +221,8 @@ class Prepared:
             held = self.store.claim(self.continues)
             spec = stored_spec(self.spec, self.base, self.origin, self.options)
             self.store.revise(held, self.primary, self.baseline, spec)
+            if self.simulated:
+                self.store.mark_simulated(held.run_id)
             self._register_columns()
         else:
             known = {row[0] for row in self.store.rows("SELECT run FROM runs")} if self.exists else set()

@@ -80,6 +80,8 @@ def _judged(
     """Under the same scheduler, limits and budget as a run, with nothing to execute."""
     run_id = int(store.run(run)["run_id"])
     wanted = _unjudged(store, run_id, panel)
+    if wanted and any(target.simulated for target in panel.targets):
+        store.mark_simulated(run_id)
     ending = asyncio.run(_execution(store, run, spec, panel, listeners)) if wanted else None
     store.close()
     left = _unjudged(store, run_id, replace(panel, anew=False)) & wanted

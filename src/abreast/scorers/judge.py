@@ -66,7 +66,7 @@ class Judge:
         self.target_version = str(settings.take("version", "", _is_version, "text"))
         rubric = _rubric(settings)
         self._rubric: Mapping[str, str] = {OVERALL: rubric} if isinstance(rubric, str) else rubric
-        scale = settings.take("scale", (1, 5), _is_scale, "two numbers, the lower first")
+        scale = settings.take("scale", (1, 5), _is_scale, "two numbers that are not infinite, the lower first")
         self._low, self._high = float(scale[0]), float(scale[1])
         expects = f"a whole number from 1 to {MOST_SAMPLES}"
         self.samples: int = settings.take("samples", 1, _is_samples, expects)
@@ -337,7 +337,11 @@ def _is_rubric(value: Any) -> bool:
 def _is_scale(value: Any) -> bool:
     if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(is_number, value)):
         return False
-    return bool(math.isfinite(value[0]) and math.isfinite(value[1]) and value[0] < value[1])
+    try:
+        width = float(value[1]) - float(value[0])
+    except OverflowError:  # a whole number beyond any other
+        return False
+    return 0 < width < math.inf
 
 
 def _is_samples(value: Any) -> bool:

@@ -311,12 +311,13 @@ class _Twins:
         taken, same = self._trials()
         self._put("variants", _of_run(self._source, "variants", self._there), "INSERT OR IGNORE")
         self._put("trials", taken.values(), "INSERT OR REPLACE")
-        for table in ("payloads", "artifacts", "judgements"):
+        for table in ("payloads", "artifacts"):
             self._target.executemany(
                 f"DELETE FROM {table} WHERE run_id = ? AND position = ?", [(self._here, position) for position in taken]
             )
             theirs = _of_run(self._source, table, self._there)
-            self._put(table, (row for row in theirs if row[0] in taken or table == "judgements"), "INSERT OR IGNORE")
+            self._put(table, (row for row in theirs if row[0] in taken), "INSERT OR IGNORE")
+        self._put("judgements", _of_run(self._source, "judgements", self._there), "INSERT OR IGNORE")  # all were paid
         self._scores(set(taken), same)
         for table in ("attempts", "logged_metrics", "events"):
             there, here = self._counted(table)
@@ -410,6 +411,7 @@ class _Twins:
         """How the run stands: as the one that was continued more often, finished later, or scored anew later."""
         ahead = self._progress(self._source, self._run) > self._progress(self._target, self._twin)
         values = {"label": self._twin["label"] or self._run["label"]}
+        values["simulated"] = max(self._twin["simulated"], self._run["simulated"])  # for good
         if ahead:
             kept = ("status", "reason", "primary_score", "baseline", "spec", "provenance", "planned_trials")
             values |= {name: self._run[name] for name in (*kept, "epoch", "finished_at")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from abreast.model import Answer, Case, Failure, Outcome, Score, Trial
 from abreast.store.schema import Column, type_of
@@ -181,12 +181,44 @@ def _paid(answer: Answer | None) -> float | None:
     return None if answer is None or answer.cost_basis == "included" else answer.cost_usd
 
 
+class Paid(NamedTuple):
+    """What calls took; None is unknown."""
+
+    cost_usd: float | None = None
+    cost_basis: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    def and_then(self, later: Paid) -> Paid:
+        """Both together."""
+        return Paid(
+            _sum(self.cost_usd, later.cost_usd),
+            self.cost_basis if later.cost_usd is None and self.cost_basis else later.cost_basis,
+            _sum(self.input_tokens, later.input_tokens),
+            _sum(self.output_tokens, later.output_tokens),
+        )
+
+    @property
+    def is_known(self) -> bool:
+        return any(value is not None for value in (self.cost_usd, self.input_tokens, self.output_tokens))
+
+
+def _sum(one: Any, other: Any) -> Any:
+    return other if one is None else one if other is None else one + other
+
+
+def paid_for(answer: Answer | None) -> Paid:
+    """What one call took, as far as what it left behind says so."""
+    if answer is None:
+        return Paid()
+    return Paid(answer.cost_usd, answer.cost_basis, answer.usage.input_tokens, answer.usage.output_tokens)
+
+
 def judgement_row(
-    run_id: int, position: int, scorer: str, item: str, key: str, prompt: str, status: str, outcome: Outcome
+    run_id: int, position: int, scorer: str, item: str, key: str, prompt: str, status: str, outcome: Outcome, paid: Paid
 ) -> Row:
-    """`status` tells a reply that could not be used from one that could."""
+    """`status` tells a reply that could not be used from one that could; `paid` is for all attempts."""
     answer, failure = outcome.answer, outcome.failure
-    usage = answer.usage if answer is not None else None
     return (
         run_id,
         position,
@@ -199,10 +231,10 @@ def judgement_row(
         storable(prompt),
         storable(answer.text) if answer else None,
         _text(answer.model) if answer else None,
-        _whole(usage.input_tokens) if usage else None,
-        _whole(usage.output_tokens) if usage else None,
-        answer.cost_usd if answer else None,
-        answer.cost_basis if answer else None,
+        _whole(paid.input_tokens),
+        _whole(paid.output_tokens),
+        paid.cost_usd,
+        paid.cost_basis,
         outcome.started_at,
         outcome.service_s,
         None,

@@ -177,7 +177,7 @@ UNIQUE: dict[str, str] = {
     "trials": "run_id, position",
     "payloads": "run_id, position",
     "artifacts": "run_id, position, name",
-    "judgements": "run_id, position, scorer, item",
+    "judgements": "run_id, position, scorer, item, key",  # what was asked before stays, and what it cost
     "scores": "run_id, position, name",
     "columns": "kind, name",
     "tracked_tables": "name",

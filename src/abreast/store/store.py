@@ -419,6 +419,11 @@ class Store:
                 (to_json(spec), primary, baseline, held.run_id),
             )
 
+    def mark_simulated(self, run_id: int) -> None:
+        """For good: something that only pretends had a part in this run."""
+        with self.change() as connection:
+            connection.execute("UPDATE runs SET simulated = 1 WHERE run_id = ?", (run_id,))
+
     def sources_retried(self, run_ids: Sequence[int]) -> bool:
         """Whether in one of these runs failures were rolled again on purpose."""
         wanted = to_json(sorted(set(run_ids)))
@@ -491,7 +496,6 @@ class Store:
                 if experiment in (None, name) and not lease.is_alive(owner, heartbeat_at)
             ]
             connection.executemany("UPDATE variants SET digest = '' WHERE run_id = ?", over)
-            connection.executemany("UPDATE judgements SET key = '' WHERE run_id = ?", over)
         return count
 
     def label(self, run: str, label: str | None) -> None:
