@@ -8,7 +8,8 @@ from pathlib import Path
 from abreast import errors
 from abreast.model import Usage
 from abreast.targets import process
-from abreast.targets.presets.said import LONGEST_TEXT, Said, count, dollars, trouble
+from abreast.targets.presets.said import LONGEST_TEXT, Said, trouble
+from abreast.targets.told import count, dollars
 
 LOGIN = "set the key of the model's provider in the environment, such as OPENAI_API_KEY"
 _HEAD = re.compile(r"^Repo-map: .*\n", re.M)
