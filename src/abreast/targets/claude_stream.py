@@ -17,6 +17,7 @@ from abreast import errors
 from abreast.errors import TrialError
 from abreast.model import Usage
 from abreast.targets.anthropic import usage_of
+from abreast.targets.http import refusal
 from abreast.targets.told import count, dollars, mapping, storable
 
 LOGIN = "run `claude` once and log in, or: export ANTHROPIC_API_KEY=..."
@@ -164,10 +165,8 @@ def _api_trouble(end: Mapping[str, Any], said: str) -> TrialError:
         return errors.RateLimited(told, fix=SLOWER)
     if status is None and _NOT_LOGGED_IN.search(told):
         return errors.Unauthenticated(told, fix=LOGIN)
-    if status in (401, 403):
-        return errors.Unauthenticated(told, fix=LOGIN)
-    if status is not None and status >= 500:
-        return errors.Transient(told)
-    if status is not None and status >= 400:
+    if status == 404:
         return errors.Rejected(told, fix="mend the variant: is that the name of a model?")
+    if status is not None and status >= 400:
+        return refusal(status, "", told, told, {}, LOGIN)
     return errors.Transient(told) if _PASSING.search(told) else errors.Crashed(told)
