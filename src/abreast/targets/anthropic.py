@@ -49,7 +49,7 @@ class Anthropic(ApiTarget):
         return {**body, **self._extra}
 
     def _said(self, body: Mapping[str, Any]) -> Said:
-        said = "".join(part["text"] for part in body["content"] if part["type"] == "text")
+        said = "".join(part["text"] for part in body["content"] if part.get("type") == "text")
         reason = storable(body.get("stop_reason"))
         refusal = str(mapping(body.get("stop_details")).get("explanation") or "") if reason == "refusal" else None
         return Said(said, usage_of(mapping(body.get("usage"))), storable(body.get("model")), reason, refusal)

@@ -300,14 +300,15 @@ class ApiTarget(ABC):
     def _take_address(self, settings: Settings) -> tuple[str, dict[str, str]]:
         """Where the API is, and a header for the name and the password that the environment may have put before it."""
         expects = "an address such as http://127.0.0.1:8000/v1"
-        given = settings.take("base_url", None, _is_address, expects)
-        around = os.environ.get(self.address_variable)
-        parts = urlsplit(given or self.address)
-        if given and "@" in parts.netloc:
+        written = settings.given.get("base_url")
+        if isinstance(written, str) and re.match("[^/]*//[^/?#]*@", written):  # said before its value would be shown
             raise BadInput(
                 f"{settings.where}: base_url would store a password",
                 f"set the whole address in the environment instead: export {self.address_variable}=...",
             )
+        given = settings.take("base_url", None, _is_address, expects)
+        around = os.environ.get(self.address_variable)
+        parts = urlsplit(given or self.address)
         if not given and around:
             if not _is_address(around):
                 told = f"{settings.where}: {self.address_variable} in the environment must be {expects}"
@@ -331,9 +332,13 @@ class ApiTarget(ABC):
         )
 
     def _take_headers(self, settings: Settings) -> dict[str, str]:
-        expects = "a mapping of texts, names and values such as HTTP takes in one line"
-        given = settings.take("headers", {}, _is_headers, expects)
+        given = settings.take("headers", {}, _is_texts, "a mapping of texts")
         for name, value in given.items():
+            if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not _is_header_value(value):
+                told = (
+                    f"{settings.where}: headers: {name!r} has line breaks or characters in it that no header can hold"
+                )
+                raise BadInput(told, "write it in one line, without spaces in its name")
             if _is_secret_header(name) and _is_literal(value):
                 variable = re.sub(r"\W", "_", name).upper()
                 raise BadInput(
@@ -537,15 +542,12 @@ def _is_command(value: Any) -> bool:
     return bool(words) and bool(words[0]) and all(map(is_encodable, words))
 
 
-def _is_headers(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(name, str) and re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) and _is_header_value(text)
-        for name, text in value.items()
-    )
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
 
 
-def _is_header_value(value: Any) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[\t\x20-\x7e\xa0-\xff]*", value) is not None
+def _is_header_value(value: str) -> bool:
+    return re.fullmatch(r"[\t\x20-\x7e\xa0-\xff]*", value) is not None
 
 
 def _is_secret_header(name: str) -> bool:
