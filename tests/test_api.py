@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import datetime
 import json
+import os
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from abreast.errors import BadInput
 from abreast.fake import FakeProvider, Rate
+from abreast.model import Variant
+from abreast.targets import build, keys
 from conftest import Done, Folder
 
 KEY = "sk-very-secret-0123456789"
@@ -51,6 +61,44 @@ def run(folder: Folder, prompts: list[Any], variant: dict[str, Any], *words: str
 
 def asked(provider: FakeProvider) -> list[dict[str, Any]]:
     return [seen.body for seen in provider.requests if seen.method == "POST"]
+
+
+Said = Callable[[Mapping[str, str], dict[str, Any]], tuple[int, dict[str, str], bytes]]
+
+
+@contextlib.contextmanager
+def server(said: Said) -> Iterator[str]:
+    """A server that says to every request exactly what `said` returns for its headers and its body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            self._say(*said({name.lower(): value for name, value in self.headers.items()}, body))
+
+        def do_GET(self) -> None:
+            self._say(404, {}, b"")
+
+        def _say(self, status: int, headers: dict[str, str], content: bytes) -> None:
+            self.send_response(status)
+            for name, value in {**headers, "content-length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{running.server_port}"
+    finally:
+        running.shutdown()
+        thread.join()
+        running.server_close()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -168,6 +216,105 @@ def test_a_picture_that_cannot_be_sent_is_said(folder: Folder, provider: FakePro
     assert not asked(provider)
 
 
+# -- what providers say that they should not -------------------------------------------------------------------------
+
+
+def chat(content: Any = "4", usage: Any = None, message: Any = None, **more: Any) -> dict[str, Any]:
+    told = {"content": content, **(message or {})}
+    used = {"prompt_tokens": 3, "completion_tokens": 2} if usage is None else usage
+    return {"model": "gpt-4.1", "choices": [{"finish_reason": "stop", "message": told}], "usage": used, **more}
+
+
+def failed(code: str, **more: Any) -> dict[str, Any]:
+    error = {"code": code, "message": "Something happened"}
+    return {"status": "failed", "error": error, "output": [], "usage": None, "model": "gpt-5", **more}
+
+
+ANSWERS: dict[str, Any] = {  # all of them say 4
+    "an empty refusal": chat(message={"refusal": ""}),
+    "a model that is a number": chat(model=5),
+    "a model that is a list": chat(model=["x"]),
+    "tokens without end": chat(usage={"prompt_tokens": 10**400, "completion_tokens": 1}),
+    "usage that is a list": chat(usage=[1]),
+    "details that are a list": chat(usage={"prompt_tokens": 3, "prompt_tokens_details": [1]}),
+    "a cost without end": chat(usage={"cost": 10**400}),
+    "an infinite cost": chat(usage={"cost": float("inf")}),
+    "a cost that is none": chat(usage={"cost": float("nan")}),
+    "an id that is a mapping": chat(id={"a": [1]}),
+    "a reason that is a mapping": {"choices": [{"finish_reason": {}, "message": {"content": "4"}}]},
+    "an empty error": chat(error={}),
+}
+NO_ANSWERS: dict[str, Any] = {  # none of them is the variant's fault
+    "content that is a number": chat(42),
+    "content that is a mapping": chat({"a": 1}),
+    "parts that are texts": chat(["4"]),
+    "nothing but an error": {"error": {"message": "Upstream fell over", "code": 502}},
+    "an array": [],
+    "null": None,
+    "brackets": b"[" * 100_000,
+    "half of it": b'{"choices": [{"mess',
+    "nothing": b"",
+    "bytes": b"\xff\xfe\x00",
+}
+
+
+def scripted(bodies: Mapping[str, Any], status: int = 200) -> Said:
+    """Says what stands under the prompt."""
+
+    def said(_: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        told = bodies[body["input"] if "input" in body else body["messages"][-1]["content"]]
+        return status, {}, told if isinstance(told, bytes) else json.dumps(told).encode()
+
+    return said
+
+
+def test_a_good_answer_beside_nonsense_is_an_answer(folder: Folder) -> None:
+    with server(scripted(ANSWERS)) as url:
+        done = run(folder, list(ANSWERS), {**FAMILIES["chat"], "base_url": url}, limits={"retries": 0})
+    assert done.code == 0, done.err
+    rows = folder.sql("select answer from predictions")
+    assert {row["answer"] for row in rows} == {"4"}
+
+
+def test_what_cannot_be_read_is_no_fault_of_the_variant(folder: Folder) -> None:
+    for status in (200, 500):
+        with server(scripted(NO_ANSWERS, status)) as url:
+            limits = {"retries": 0, "breaker": 99}
+            run(folder, list(NO_ANSWERS), {**FAMILIES["chat"], "base_url": url}, limits=limits, store=f"{status}.db")
+        rows = folder.sql(
+            "select error_kind k, error_blame b, count(*) n from predictions group by 1, 2", f"{status}.db"
+        )
+        assert rows == [{"k": "network", "b": "infrastructure", "n": len(NO_ANSWERS)}]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "blame"),
+    [
+        ("server_error", "network", "infrastructure"),
+        ("rate_limit_exceeded", "rate_limit", "infrastructure"),
+        ("something_new", "network", "infrastructure"),
+        ("invalid_prompt", "rejected", "infrastructure"),
+        ("context_length_exceeded", "too_long", "variant"),
+    ],
+)
+def test_a_response_that_failed_is_an_error_whatever_its_status(
+    folder: Folder, code: str, kind: str, blame: str
+) -> None:
+    with server(scripted({"Hello": failed(code)})) as url:
+        run(folder, ["Hello"], {**FAMILIES["responses"], "base_url": url}, limits={"retries": 0})
+    (row,) = folder.sql("select error_kind, error_blame, error from predictions")
+    assert (row["error_kind"], row["error_blame"]) == (kind, blame)
+    assert "Something happened" in row["error"]
+
+
+def test_an_address_that_sends_requests_on_is_named_with_where(folder: Folder) -> None:
+    with server(lambda *_: (308, {"location": "https://there.example/v1"}, b"moved")) as url:
+        run(folder, ["Hello"], {**FAMILIES["chat"], "base_url": url})
+    (row,) = folder.sql("select error_kind, error, attempts from predictions")
+    assert (row["error_kind"], row["attempts"]) == ("rejected", 1)
+    assert "https://there.example/v1" in row["error"]
+
+
 # -- keys ----------------------------------------------------------------------------------------------------------
 
 
@@ -224,6 +371,44 @@ def test_a_key_command_gives_the_key_and_another_one_when_it_is_refused(
     assert b"first-key-xyz" not in everything_written(folder.path).replace(script.read_bytes(), b"")
 
 
+def test_a_key_that_expired_is_renewed_once_for_all_requests_under_way(
+    folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "YOUNG_S", 0.0)
+    file = tmp_path_factory.mktemp("outside") / "key"
+    file.write_text("old-key-xyz")
+    together = threading.Barrier(4, action=lambda: file.write_text("new-key-xyz") and None)
+
+    def said(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        key = headers["x-api-key"]
+        if key == "new-key-xyz":
+            content = [{"type": "text", "text": f"4, and the old one was old-key-xyz, the new one {key}"}]
+            return 200, {}, json.dumps({"model": "m", "content": content}).encode()
+        together.wait(10)
+        return 401, {}, json.dumps({"error": {"type": "authentication_error", "message": f"no: {key}"}}).encode()
+
+    with server(said) as url:
+        variant = {**FAMILIES["anthropic"], "base_url": url, "key_command": ["cat", str(file)]}
+        done = run(folder, ["a", "b", "c", "d"], variant, "--parallel", "4", limits={"breaker": 99})
+    assert done.code == 0, done.err
+    assert folder.sql("select distinct status, attempts, answer from predictions") == [
+        {"status": "ok", "attempts": 2, "answer": "4, and the old one was [key], the new one [key]"}
+    ]
+    written = everything_written(folder.path)
+    assert b"old-key-xyz" not in written
+    assert b"new-key-xyz" not in written
+
+
+def test_a_key_that_no_header_can_hold_is_said_and_not_shown(
+    folder: Folder, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "first-half\nsecond-half")
+    done = run(folder, ["Hello"], FAMILIES["anthropic"], limits={"breaker": 1})
+    assert "ANTHROPIC_API_KEY has line breaks" in done.err
+    assert "second-half" not in done.said
+    assert folder.sql("select error_kind k from predictions") == [{"k": "auth"}]
+
+
 @pytest.mark.parametrize("command", ["false", "no-such-program --key", "true"])
 def test_a_key_command_that_fails_is_named(folder: Folder, provider: FakeProvider, command: str) -> None:
     done = run(folder, ["Hello"], {**FAMILIES["anthropic"], "key_command": command}, limits={"breaker": 1})
@@ -232,12 +417,64 @@ def test_a_key_command_that_fails_is_named(folder: Folder, provider: FakeProvide
     assert not asked(provider)
 
 
-def test_secrets_in_headers_are_refused(folder: Folder, provider: FakeProvider) -> None:
-    done = run(folder, ["Hello"], {**FAMILIES["chat"], "headers": {"Authorization": f"Bearer {KEY}"}})
+@pytest.mark.parametrize("name", ["Authorization", "x-goog-api-key", "Helicone-Auth", "X-Auth-Token", "Cookie"])
+@pytest.mark.parametrize("value", [f"Bearer {KEY}", f"${{NAME:-{KEY}}}"])
+def test_secrets_in_headers_are_refused(folder: Folder, provider: FakeProvider, name: str, value: str) -> None:
+    done = run(folder, ["Hello"], {**FAMILIES["chat"], "headers": {name: value}})
     assert done.code == 2
     assert "would store a secret" in done.err
     assert "key_env" in done.err
     assert KEY not in done.said
+
+
+def test_a_header_may_name_a_variable_whose_value_stands_nowhere(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def said(headers: Mapping[str, str], _: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        return 200, {}, json.dumps(chat(f"it is {headers['helicone-auth']}")).encode()
+
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with server(said) as url:
+        headers = {"Helicone-Auth": "Bearer ${GATE}", "x-team": "mine"}
+        variant = {**FAMILIES["chat"], "base_url": url, "headers": headers}
+        missing = run(folder, ["Hello"], variant)
+        assert missing.code == 4
+        assert "GATE is not set" in missing.err
+        monkeypatch.setenv("GATE", "gate-secret-xyz")
+        done = run(folder, ["Hello"], variant)
+        assert done.code == 0, done.err
+    assert folder.sql("select answer from predictions") == [{"answer": "it is Bearer [GATE]"}]
+    assert "gate-secret-xyz" not in done.said
+    assert b"gate-secret-xyz" not in everything_written(folder.path)
+
+
+def test_a_password_in_an_address_comes_from_the_environment_only_and_stands_nowhere(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+
+    def said(headers: Mapping[str, str], body: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        sent.append(headers["authorization"])
+        if body["messages"][-1]["content"] == "Hello":
+            return 200, {}, json.dumps(chat("open-sesame")).encode()
+        return 400, {}, b"not with open-sesame"
+
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with server(said) as url:
+        address = url.replace("http://", "http://me:open-sesame@")
+        refused = run(folder, ["Hello"], {**FAMILIES["chat"], "base_url": address})
+        assert refused.code == 2
+        assert "OPENAI_BASE_URL" in refused.err
+        assert "open-sesame" not in refused.said
+        broken = run(folder, ["Hello"], {**FAMILIES["chat"], "base_url": address + ":99999"})
+        assert "open-sesame" not in broken.said
+        monkeypatch.setenv("OPENAI_BASE_URL", address)
+        done = run(folder, ["Hello", "Goodbye"], FAMILIES["chat"])
+    assert sent[0] == "Basic " + base64.b64encode(b"me:open-sesame").decode()
+    assert folder.sql("select answer from predictions where status = 'ok'") == [{"answer": "[OPENAI_BASE_URL]"}]
+    assert "open-sesame" not in done.said
+    spec = folder.path / "experiment.yaml"
+    assert b"open-sesame" not in everything_written(folder.path).replace(spec.read_bytes(), b"")
 
 
 def test_a_wrong_key_stops_the_run_and_says_what_to_set(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,10 +652,117 @@ def test_an_answer_is_reused_unless_the_request_is_another(
     assert len(asked(provider)) == (2 if change else 1)
 
 
+def test_another_place_of_the_key_is_the_same_request(
+    folder: Folder, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    for more in ({}, {"key_env": "MY_KEY"}, {"key_command": f"echo {KEY}x"}):
+        assert run(folder, ["Hello"], {**FAMILIES["anthropic"], **more}).code == 0
+    assert len(asked(provider)) == 1
+
+
+@pytest.mark.parametrize("template", ["pictures/dot.png", "pictures/{{ picture }}", "{{ folder }}/{{ picture }}"])
+def test_another_picture_under_the_same_name_is_another_request(
+    folder: Folder, provider: FakeProvider, template: str
+) -> None:
+    question = {"picture": "dot.png", "folder": "pictures"}
+    variant = {**FAMILIES["chat"], "prompt": "Look", "images": [template]}
+    file = folder.write("pictures/dot.png", PIXEL)
+    for _ in range(2):
+        assert run(folder, [question], variant).code == 0
+    assert len(asked(provider)) == 1
+    file.write_bytes(PIXEL + b"!")
+    assert run(folder, [question], variant).code == 0
+    assert len(asked(provider)) == 2
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"extra": {"day": datetime.date(2024, 1, 1)}}, "extra must be a mapping .*dates as text"),
+        ({"extra": {"top_p": float("nan")}}, "extra must be"),
+        ({"json": {"enum": {1, 2}}}, "json must be true, or a JSON Schema"),
+        ({"max_tokens": 10**5000}, "max_tokens must be a whole number .* too many digits"),
+        ({"key_env": "\ud800"}, "key_env must be the name"),
+        ({"key_command": "echo \ud800"}, "key_command must be a command"),
+        ({"headers": {"a": "\u20ac"}}, "no header can hold"),
+    ],
+)
+def test_what_no_request_can_hold_is_refused_when_a_target_is_made(params: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        build(Variant("v", "openai", {"model": "m", **params}), 0, {})
+
+
+def test_a_broken_address_in_the_environment_is_named(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    for target, variant in (
+        ("anthropic", FAMILIES["anthropic"]),
+        ("command", {"target": "command", "command": ["cat"]}),
+    ):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://me:open-sesame@[::1")
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        done = run(folder, ["Hello"], variant, store=f"{target}.db")
+        assert done.code == (2 if target == "anthropic" else 0), done.said
+        assert ("unset ANTHROPIC_BASE_URL" in done.err) == (target == "anthropic")
+        assert "open-sesame" not in done.said
+
+
+HOSTILE = st.sampled_from(
+    [
+        *("http://[::1", "http://127.0.0.1:99999", "http://127.0.0.1:abc", "http://a\ud800", "http://a b", "http://@"),
+        *("'unclosed", "a\0b", "\ud800", "{{", "{%", "python:x", 10**400, float("nan"), b"bytes"),
+        *(
+            datetime.date(2024, 1, 1),
+            {"a": datetime.date(2024, 1, 1)},
+            {"a": "b\r\nc: d"},
+            {"a b": "c"},
+            {"a": "\ud800"},
+        ),
+        *({1: 2}, {None: 1}, ["\ud800"], ["a\0b"], [["x"]], {"a": {1, 2}}),
+    ]
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())) | HOSTILE,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+OF_APIS = (
+    *("model", "base_url", "system", "temperature", "max_tokens", "json", "extra", "images", "headers"),
+    *("key_env", "key_command", "prompt", "transform"),
+)
+OF_COMMANDS = ("command", "args", "preset", "shell", "stdin", "model", "output", "answer", "usage", "cost")
+PARAMETERS = [
+    *(("anthropic", name) for name in OF_APIS),
+    *(("openai", name) for name in (*OF_APIS, "api")),
+    *(("command", name) for name in OF_COMMANDS),
+]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(which=st.sampled_from(PARAMETERS), value=ANYTHING)
+def test_whatever_a_parameter_is_there_is_a_target_or_an_error_in_words(
+    tmp_path: Path, which: tuple[str, str], value: Any
+) -> None:
+    target, name = which
+    needed = {"command": [os.devnull]} if target == "command" else {"model": "m"}
+    try:
+        made = build(Variant("v", target, {**needed, name: value}), 0, {"base": tmp_path})
+    except BadInput as error:
+        assert error.message  # noqa: PT017
+        return
+    assert made.version
+
+
 @pytest.mark.parametrize(
     ("variant", "told"),
     [
         ({"target": "anthropic"}, "no model"),
+        ({"target": "anthropic", "model": "m", "base_url": "http://127.0.0.1:99999"}, "an address such as"),
+        ({"target": "anthropic", "model": "m", "base_url": "http://[::1"}, "an address such as"),
+        ({"target": "anthropic", "model": "m", "base_url": "http://127.0.0.1:abc"}, "an address such as"),
+        ({"target": "anthropic", "model": "m", "key_command": "echo 'x"}, "key_command must be a command"),
+        ({"target": "openai", "model": "m", "headers": {"a": "b\r\nc: d"}}, "that no header can hold"),
+        ({"target": "openai", "model": "m", "headers": {"a b": "c"}}, "that no header can hold"),
+        ({"target": "command", "preset": ["codex"]}, "preset must be one of"),
         ({"target": "anthropic", "model": "m", "temprature": 1}, 'did you mean "temperature"'),
         ({"target": "anthropic", "model": "m", "temperature": 3}, "a number from 0 to 2"),
         ({"target": "anthropic", "model": "m", "max_tokens": 0}, "at least 1"),

@@ -595,6 +595,37 @@ def test_aider_is_read() -> None:
     assert (said.model, said.api_retries, said.trouble) == ("openai/gpt-5", 1, None)
 
 
+def test_what_aider_read_from_a_cache_or_wrote_to_one_is_no_plain_input() -> None:
+    tokens = "Tokens: 12k sent, 2k cache write, 9k cache hit, 100 received. Cost: $0.01 message, $0.01 session."
+    assert read("aider", f"{AIDER.split('hello')[0]}hello\n\n{tokens}\n").usage == Usage(1000, 100, 9000, 2000)
+
+
+def claude_failed(status: int, told: str) -> str:
+    end = {"type": "result", "is_error": True, "api_error_status": status, "result": told, "num_turns": 1}
+    return json.dumps(end) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "kind", "fix"),
+    [
+        (400, "Credit balance is too low", Unauthenticated, "no credit left"),
+        (413, "Request too large", TooLong, ""),
+        (400, "API Error: 400 input length and max_tokens exceed context limit: 200000", TooLong, ""),
+        (404, "There is no such model", Rejected, "is that the name of a model?"),
+        (400, "A parameter that is none", Rejected, "does not take such a request"),
+        (401, "Wrong", Unauthenticated, "log in"),
+        (500, "Fell over", Transient, ""),
+    ],
+)
+def test_what_the_api_says_to_claude_code_has_its_kind_and_its_cure(
+    status: int, told: str, kind: type[TrialError], fix: str
+) -> None:
+    trouble = read("claude-code", claude_failed(status, told)).trouble
+    assert type(trouble) is kind
+    assert fix in trouble.fix
+    assert bool(fix) == bool(trouble.fix)
+
+
 def codex_failed(message: str) -> str:
     event = {"type": "turn.failed", "error": {"message": message}}
     return json.dumps({"type": "error", "message": message}) + "\n" + json.dumps(event) + "\n"

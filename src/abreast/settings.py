@@ -8,10 +8,15 @@
 
 from __future__ import annotations
 
+import math
+import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from abreast.errors import BadInput, suggestion
+
+DEEPEST = 50  # of a value in values
+LONGEST_SHOWN = 500  # characters of a value that is refused
 
 
 class Settings:
@@ -29,14 +34,31 @@ class Settings:
         """The value of `key`, checked; `expects` completes "must be ..."."""
         self.known.append(key)
         value = self.left.pop(key, default)
-        if key in self.given and not check(value):
-            raise BadInput(f"{self.where}: {key} must be {expects}, got {value!r}")
+        if key in self.given and not _holds(check, value):
+            raise BadInput(f"{self.where}: {key} must be {expects}, got {_shown(value)}")
         return value
 
     def done(self) -> None:
         """Refuse what nothing took."""
         for key in self.left:
             raise BadInput(f'{self.where}: unknown {self.what} "{key}"{suggestion(str(key), self.known)}')
+
+
+def _holds(check: Callable[[Any], bool], value: Any) -> bool:
+    """Whether a check says yes; a value that it cannot even look at is none that it takes."""
+    try:
+        return check(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return False
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: not all of a very long one."""
+    try:
+        shown = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists
+        shown = reprlib.repr(value) if not isinstance(value, int) else "a number of too many digits"
+    return shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "..."
 
 
 def is_text(value: Any) -> bool:
@@ -53,3 +75,32 @@ def is_flag(value: Any) -> bool:
 
 def is_texts(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def is_json(value: Any, deepest: int = DEEPEST) -> bool:
+    """Whether JSON can say it: no dates, no infinite numbers, and not endlessly deep.
+
+    >>> is_json({"a": [1, None]}), is_json(float("inf")), is_json({1, 2})
+    (True, False, False)
+    """
+    if value is None or isinstance(value, str | bool):
+        return True
+    if isinstance(value, int | float):
+        return math.isfinite(value)  # a number that is too large for this raises
+    if deepest and isinstance(value, list | tuple):
+        return all(is_json(each, deepest - 1) for each in value)
+    if deepest and isinstance(value, Mapping):
+        return all(isinstance(key, str | int) and is_json(each, deepest - 1) for key, each in value.items())
+    return False
+
+
+def is_encodable(value: str) -> bool:
+    r"""Whether a program can be given this text: no lone surrogates, no NUL.
+
+    >>> is_encodable("ä"), is_encodable("\ud800"), is_encodable("a\0")
+    (True, False, False)
+    """
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False

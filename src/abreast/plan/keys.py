@@ -26,7 +26,8 @@ from abreast.targets.request import digest_of_params, params_as_mapping
 
 def variant_digest(variant: Variant, target: Target) -> str:
     """The contender itself, whatever it is called."""
-    params = compose(digest_of_params(variant.params), *_code_in(variant.params))
+    keyed = getattr(target, "keyed_params", variant.params)  # without those that change no answer
+    params = compose(digest_of_params(keyed), *_code_in(keyed))
     return compose("variant", target.name, target.version, params, variant.version)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from abreast.model import Usage
-from abreast.targets.http import ApiTarget, Picture, Said, whole
+from abreast.targets.http import ApiTarget, Picture, Said
+from abreast.targets.told import count, mapping, storable
 
 VERSION = "2023-06-01"
 MAX_TOKENS = 4_096  # the API wants a number
@@ -48,23 +49,20 @@ class Anthropic(ApiTarget):
         return {**body, **self._extra}
 
     def _said(self, body: Mapping[str, Any]) -> Said:
-        parts = [part for part in body["content"] if part.get("type") == "text"]
-        reason = body.get("stop_reason")
-        details = body.get("stop_details") or {}
-        refusal = str(details.get("explanation") or "") if reason == "refusal" else None
-        usage = usage_of(body.get("usage") or {})
-        return Said("".join(part["text"] for part in parts), usage, body.get("model"), reason, refusal)
+        said = "".join(part["text"] for part in body["content"] if part.get("type") == "text")
+        reason = storable(body.get("stop_reason"))
+        refusal = str(mapping(body.get("stop_details")).get("explanation") or "") if reason == "refusal" else None
+        return Said(said, usage_of(mapping(body.get("usage"))), storable(body.get("model")), reason, refusal)
 
 
 def usage_of(told: Mapping[str, Any]) -> Usage:
     """Tokens as Anthropic counts them: input without what was read from or written to a cache."""
-    details = told.get("output_tokens_details") or {}
     return Usage(
-        whole(told.get("input_tokens")),
-        whole(told.get("output_tokens")),
-        whole(told.get("cache_read_input_tokens")),
-        whole(told.get("cache_creation_input_tokens")),
-        whole(details.get("thinking_tokens")),
+        count(told.get("input_tokens")),
+        count(told.get("output_tokens")),
+        count(told.get("cache_read_input_tokens")),
+        count(told.get("cache_creation_input_tokens")),
+        count(mapping(told.get("output_tokens_details")).get("thinking_tokens")),
     )
 
 

@@ -17,7 +17,8 @@ from abreast import errors
 from abreast.errors import TrialError
 from abreast.model import Usage
 from abreast.targets.anthropic import usage_of
-from abreast.targets.http import whole
+from abreast.targets.http import refusal
+from abreast.targets.told import count, dollars, mapping, storable
 
 LOGIN = "run `claude` once and log in, or: export ANTHROPIC_API_KEY=..."
 SLOWER = "reduce --parallel, or wait until the limit is reset, and resume"
@@ -76,8 +77,8 @@ class Stream:
         """The model that answered: of several the one that cost most."""
         used = (self.end or {}).get("modelUsage")
         if isinstance(used, Mapping) and used:
-            return str(max(used, key=lambda name: (used[name] or {}).get("costUSD") or 0))
-        return self.start.get("model")
+            return storable(str(max(used, key=lambda name: dollars(mapping(used[name]).get("costUSD")) or 0)))
+        return storable(self.start.get("model"))
 
     @property
     def usage(self) -> Usage:
@@ -92,8 +93,7 @@ class Stream:
 
     @property
     def cost_usd(self) -> float | None:
-        cost = (self.end or {}).get("total_cost_usd")
-        return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0 else None
+        return dollars((self.end or {}).get("total_cost_usd"))
 
     @property
     def is_paid_by_key(self) -> bool:
@@ -108,7 +108,7 @@ class Stream:
     def columns(self) -> dict[str, Any]:
         end = self.end or {}
         return {
-            "turns": whole(end.get("num_turns")),
+            "turns": count(end.get("num_turns")),
             "tool_calls": self.tools.total(),
             "tools": dict(self.tools) or None,
             "api_retries": self.retries,
@@ -156,17 +156,17 @@ class Stream:
         return None if self.text.strip() else errors.NoAnswer("an empty answer")
 
 
-def _api_trouble(end: Mapping[str, Any], text: str) -> TrialError:
-    status, reason = whole(end.get("api_error_status")), end.get("terminal_reason")
-    told = " ".join(text.split())[:500] or f"{end.get('subtype')}, {reason}"
+def _api_trouble(end: Mapping[str, Any], said: str) -> TrialError:
+    status, reason = count(end.get("api_error_status")), end.get("terminal_reason")
+    told = " ".join(said.split())[:500] or f"{end.get('subtype')}, {reason}"
     if reason == "prompt_too_long" or "prompt is too long" in told.lower():
         return errors.TooLong(told)
     if status in (429, 529) or (status is None and _LIMIT.search(told)):
         return errors.RateLimited(told, fix=SLOWER)
-    if status in (401, 403) or (status is None and _NOT_LOGGED_IN.search(told)):
+    if status is None and _NOT_LOGGED_IN.search(told):
         return errors.Unauthenticated(told, fix=LOGIN)
-    if status is not None and status >= 500:
-        return errors.Transient(told)
-    if status is not None and status >= 400:
+    if status == 404:
         return errors.Rejected(told, fix="mend the variant: is that the name of a model?")
+    if status is not None and status >= 400:
+        return refusal(status, "", told, told, {}, LOGIN)
     return errors.Transient(told) if _PASSING.search(told) else errors.Crashed(told)

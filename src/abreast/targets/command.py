@@ -25,9 +25,10 @@ from abreast.targets.base import Problem, Workers
 from abreast.targets.claude_code import KEYS
 from abreast.targets.http import is_fake
 from abreast.targets.presets import PRESETS, Paths, Preset, Reader, Said, own
-from abreast.targets.presets.said import count, dollars, last_line, trouble
+from abreast.targets.presets.said import last_line, trouble
 from abreast.targets.prices import Prices
 from abreast.targets.request import digest_of_params
+from abreast.targets.told import count, dollars
 
 PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model", "folder")
 OF_PROMPT = ("prompt", "prompt_file")

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import http.client
 import json
 import mimetypes
 import os
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from abreast import errors
-from abreast.digest import compose
+from abreast.digest import compose, digest
 from abreast.errors import BadInput, TrialError
 from abreast.headers import rate_limits
 from abreast.model import Answer, CostBasis, Request, Trial, Usage
-from abreast.settings import Settings, is_flag, is_number, is_text, is_texts
+from abreast.settings import Settings, is_encodable, is_flag, is_json, is_number, is_text, is_texts
 from abreast.targets.base import Place, Problem, Sees, Workers
 from abreast.targets.keys import Key, command_of
+from abreast.targets.mcp.references import REFERENCE, Variables, is_secret
 from abreast.targets.prices import Prices, as_of
 from abreast.targets.request import Renderer, Template, digest_of_params, seen_by
+from abreast.targets.told import MOST_TOKENS, dollars, parsed, storable
 
 if TYPE_CHECKING:
     import aiohttp
@@ -32,7 +36,8 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 LONGEST_MESSAGE = 500  # characters of an error's body that are told
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_SECRET_HEADERS = ("authorization", "x-api-key", "api-key", "cookie", "proxy-authorization")
+NO_PART_OF_A_REQUEST = ("key_env", "key_command")  # parameters that change no answer
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +77,14 @@ class ApiTarget(ABC):
         self.model: str = settings.take("model", None, is_text, "the name of a model, as text")
         if self.model is None:
             raise BadInput(f"{where}: no model", f"write model: with a name that {self.name} knows")
-        given = settings.take("base_url", None, _is_address, "an address such as http://127.0.0.1:8000/v1")
-        self.base_url = str(given or os.environ.get(self.address_variable) or self.address).rstrip("/")
+        self._secrets: dict[str, str] = {}  # what is hidden from texts: names by value
+        self.base_url, self._login = self._take_address(settings)
         self._system = settings.take("system", None, is_text, "text")
         self._temperature = settings.take("temperature", None, _is_temperature, "a number from 0 to 2")
         self._max_tokens = settings.take("max_tokens", None, _is_count, "a whole number of at least 1")
         self._json = settings.take("json", None, _is_format, "true, or a JSON Schema as a mapping")
-        self._extra: Mapping[str, Any] = settings.take("extra", {}, _is_mapping, "a mapping of further fields")
+        expects = "a mapping of further fields that JSON can say (dates as text)"
+        self._extra: Mapping[str, Any] = settings.take("extra", {}, _is_fields, expects)
         images = settings.take("images", [], is_texts, "a list of templates such as ['{{ picture }}']")
         self._images = [Template(where, "images", text) for text in images]
         self._key = self._take_key(settings)
@@ -91,13 +97,18 @@ class ApiTarget(ABC):
         settings.done()
         self.transforms = self._renderer.transforms
         self.sees: Sees = "case" if seen_by(*images) == "case" else self._renderer.sees
-        self._params = params
+        self.keyed_params = {key: value for key, value in params.items() if key not in NO_PART_OF_A_REQUEST}
         self._prices = Prices(shared.get("prices"))
         self._price = self._prices.of(self.model)
         self._shared = shared
         self.simulated = is_fake(self.base_url)
         self.version = compose(
-            self.name, self.base_url, digest_of_params(params), self._renderer.version, str(self.revision)
+            self.name,
+            self.base_url,
+            digest_of_params(self.keyed_params),
+            self._renderer.version,
+            digest([_pictures_named(text, self._base) for text in images]),
+            str(self.revision),
         )
         self.account = f"{self.name}:{self._key.fingerprint()}"  # whose quota it uses
         self.pool = f"{self.base_url}:{self.model}"  # what shares a rate that the provider announces
@@ -131,7 +142,12 @@ class ApiTarget(ABC):
 
     def problems(self) -> list[Problem]:
         missing = self._key.missing()
-        return [Problem(f"{self.name}: {missing}", self._key.fix)] if missing else []
+        found = [Problem(f"{self.name}: {missing}", self._key.fix)] if missing else []
+        try:
+            self._filled_headers()
+        except BadInput as error:
+            found.append(Problem(error.message, error.fix))
+        return found
 
     def notes(self) -> list[str]:
         if self._price is not None or self.simulated:
@@ -145,9 +161,13 @@ class ApiTarget(ABC):
             pictures = await workers.in_thread(self._pictures, trial, request)
         content = _ENCODER.encode(self._body(request.prompt, pictures)).encode("utf-8", "replace")
         status, received, raw = await self._send(content, self._headers_with(key))
-        text = self._key.hidden(raw.decode("utf-8", "replace"))
+        text = self._hidden(raw.decode("utf-8", "replace"))
+        if 300 <= status < 400:
+            there = self._hidden(received.get("location") or "somewhere")[:LONGEST_MESSAGE]
+            told = f"{self.name}: {status}: {self.base_url} sends requests on to {there}"
+            raise errors.Rejected(told, fix="write the address that answers itself as base_url:")
         if status >= 400:
-            raise await self._refusal(status, received, text, workers)
+            raise await self._refusal(status, received, text, key, workers)
         return self._answer(text, received)
 
     async def close(self) -> None:
@@ -164,6 +184,8 @@ class ApiTarget(ABC):
         try:
             async with session.post(self._address(), data=content, headers=headers, allow_redirects=False) as response:
                 return response.status, response.headers, await response.read()
+        except ValueError as error:  # what nobody could be asked by
+            raise errors.Rejected(f"{self.name}: {self._hidden(_told(error))}", fix=self._look) from error
         except OSError as error:  # what aiohttp raises for connections is one, too
             raise errors.Transient(f"{self.name}: {_told(error)}", fix=self._look) from error
         except Exception as error:
@@ -183,24 +205,51 @@ class ApiTarget(ABC):
         """Made once for a key: it stays the same from one request to the next."""
         known, headers = self._sent_headers
         if headers is None or known != key:
-            headers = {**self._headers, **self._fixed_headers, **(self._key_headers(key) if key else {})}
+            try:
+                filled = self._filled_headers()
+            except BadInput as error:
+                raise errors.Unauthenticated(error.message, fix=error.fix) from None
+            headers = {**filled, **self._fixed_headers, **(self._key_headers(key) if key else {}), **self._login}
             self._sent_headers = key, headers
         return headers
+
+    def _filled_headers(self) -> dict[str, str]:
+        """The variant's own headers with the values of variables in them: only to be sent."""
+        variables, place = Variables(os.environ), f"{self._where}: headers"
+        filled = {name: variables.fill(place, value) for name, value in self._headers.items()}
+        self._secrets |= variables.used
+        for name, value in filled.items():
+            if not _is_header_value(value):
+                told = f"{place}: {name} would have line breaks or characters in it that no header can hold"
+                raise BadInput(told, f"set the variable in {self._headers[name]} to something else")
+        return filled
+
+    def _hidden(self, text: str) -> str:
+        """The text without the key, and without what variables in headers and in the address hold."""
+        text = self._key.hidden(text)
+        for value in sorted(self._secrets, key=len, reverse=True):
+            text = text.replace(value, f"[{self._secrets[value]}]")
+        return text
 
     @property
     def _look(self) -> str:
         return f"is {self.base_url} the right address, and is it there?"
 
     def _answer(self, text: str, received: Mapping[str, str]) -> Answer:
+        failure = None
         try:
             body = json.loads(text)
+            failure = self._failure(body, received)
             said = self._said(body)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            told = f"{self.name}: an answer that cannot be read ({type(error).__name__}: {error}): {text[:200]}"
-            raise errors.Transient(told, fix=self._look) from error
+            words = storable(said.text)
+            if words is None:
+                raise TypeError(f"{type(said.text).__name__} instead of text")
+        except _UNREADABLE as error:
+            told = f"{self.name}: an answer that cannot be read ({type(error).__name__}: {error})"[:LONGEST_MESSAGE]
+            raise failure or errors.Transient(f"{told}: {text[:200]}", fix=self._look) from error
         cost, basis = self._cost(said)
         answer = Answer(
-            said.text,
+            words,
             data={"finish_reason": said.finish_reason, "request_id": _request_id(received, body)},
             usage=said.usage,
             cost_usd=cost,
@@ -209,9 +258,12 @@ class ApiTarget(ABC):
             raw_response=text,
             rate=rate_limits(received),
         )
+        if failure is not None and (body.get("status") == "failed" or not words.strip()):
+            failure.answer = answer
+            raise failure
         if said.refusal is not None:
             raise errors.Refused(said.refusal or "the model declined to answer", answer=answer)
-        if not said.text.strip():
+        if not words.strip():
             raise errors.NoAnswer(f"an empty answer (finish reason {said.finish_reason})", answer=answer)
         return answer
 
@@ -219,34 +271,79 @@ class ApiTarget(ABC):
         if said.cost_usd is not None:
             return said.cost_usd, "reported"
         price = self._price if said.model in (None, self.model) else self._prices.of(said.model, self.model)
-        cost = None if price is None else price.of(said.usage)
+        cost = None if price is None else dollars(price.of(said.usage))
         return cost, "unknown" if cost is None else "estimated"
 
     # -- errors ----------------------------------------------------------------------------------------------------
 
-    async def _refusal(self, status: int, received: Mapping[str, str], text: str, workers: Workers) -> TrialError:
+    async def _refusal(
+        self, status: int, received: Mapping[str, str], text: str, key: str | None, workers: Workers
+    ) -> TrialError:
         kind, message = _error_of(text)
         told = f"{self.name}: {status} {message}"[:LONGEST_MESSAGE]
-        if status in (401, 403) and self._key.command and await workers.in_thread(self._key.renew):
+        if status in (401, 403) and self._key.command and await workers.in_thread(self._key.renew, key):
             return errors.Transient(f"{told} (with a key that is renewed now)")
+        return refusal(status, kind, message, told, received, self._key.fix)
+
+    def _failure(self, body: Any, received: Mapping[str, str]) -> TrialError | None:
+        """The error that a response tells of although its status says that all is well; None if there is none."""
+        error = body.get("error")
+        if not error and body.get("status") != "failed":
+            return None
+        kind, message = _error_in(error or {})
+        status = _status_of(error, f"{kind} {message}".lower())
+        told = f"{self.name}: {' '.join(filter(None, (kind, message)))}"[:LONGEST_MESSAGE]
         return refusal(status, kind, message, told, received, self._key.fix)
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
+    def _take_address(self, settings: Settings) -> tuple[str, dict[str, str]]:
+        """Where the API is, and a header for the name and the password that the environment may have put before it."""
+        expects = "an address such as http://127.0.0.1:8000/v1"
+        written = settings.given.get("base_url")
+        if isinstance(written, str) and re.match("[^/]*//[^/?#]*@", written):  # said before its value would be shown
+            raise BadInput(
+                f"{settings.where}: base_url would store a password",
+                f"set the whole address in the environment instead: export {self.address_variable}=...",
+            )
+        given = settings.take("base_url", None, _is_address, expects)
+        around = os.environ.get(self.address_variable)
+        parts = urlsplit(given or self.address)
+        if not given and around:
+            if not _is_address(around):
+                told = f"{settings.where}: {self.address_variable} in the environment must be {expects}"
+                raise BadInput(told, f"correct it, or: unset {self.address_variable}")
+            parts = urlsplit(around)
+        login, _, host = parts.netloc.rpartition("@")
+        if not login:
+            return urlunsplit(parts).rstrip("/"), {}
+        name, _, password = (unquote(each) for each in login.partition(":"))
+        basic = base64.b64encode(f"{name}:{password}".encode()).decode()
+        self._secrets |= {each: self.address_variable for each in (basic, login, password) if len(each) >= 4}
+        return urlunsplit(parts._replace(netloc=host)).rstrip("/"), {"authorization": f"Basic {basic}"}
+
     def _take_key(self, settings: Settings) -> Key:
-        name = settings.take("key_env", None, is_text, "the name of an environment variable")
+        name = settings.take("key_env", None, _is_variable, "the name of an environment variable")
         command = settings.take("key_command", None, _is_command, "a command, as text or a list of words")
         local = urlsplit(self.base_url).hostname in LOOPBACK
         variables = (name,) if name else self.variables
-        return Key(variables, command_of(command) if command else (), optional=local and not name)
+        return Key(
+            variables, command_of(command) if command else (), optional=(local or bool(self._login)) and not name
+        )
 
     def _take_headers(self, settings: Settings) -> dict[str, str]:
-        given = settings.take("headers", {}, _is_headers, "a mapping of texts")
-        for name in given:
-            if name.lower() in _SECRET_HEADERS:
+        given = settings.take("headers", {}, _is_texts, "a mapping of texts")
+        for name, value in given.items():
+            if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not _is_header_value(value):
+                told = (
+                    f"{settings.where}: headers: {name!r} has line breaks or characters in it that no header can hold"
+                )
+                raise BadInput(told, "write it in one line, without spaces in its name")
+            if _is_secret_header(name) and _is_literal(value):
+                variable = re.sub(r"\W", "_", name).upper()
                 raise BadInput(
                     f"{settings.where}: headers: {name} would store a secret",
-                    "set the key in the environment and name it: key_env: MY_KEY",
+                    f"write ${{{variable}}} and set {variable} in the environment; for the key itself: key_env: MY_KEY",
                 )
         return {str(name).lower(): value for name, value in given.items()}
 
@@ -274,7 +371,7 @@ def refusal(status: int, kind: str, message: str, told: str, received: Mapping[s
     said = f"{kind} {message}".lower()
     if status == 413 or any(words in said for words in _TOO_LONG):
         return errors.TooLong(told)
-    if "content_filter" in said or "content management policy" in said:
+    if any(words in said for words in ("content_filter", "content management policy", "content_policy_violation")):
         return errors.Refused(told)
     if "insufficient_quota" in said or "credit balance" in said or status == 402:
         return errors.Unauthenticated(told, fix="there is no credit left: add some, or use another key")
@@ -294,7 +391,27 @@ _TOO_LONG = (
     "request_too_large",
     "string_above_max_length",
     "exceeds the context window",
+    "exceed context limit",
+    "input length and max_tokens",
 )
+_BY_KIND = (  # the status that an error would have, by what it calls itself
+    (429, r"rate_?limit|too_many_requests|insufficient_quota"),
+    (529, r"overloaded"),
+    (401, r"authentication|invalid_api_key|permission"),
+    (400, r"invalid_(request|prompt|image|base64)|(^|\s)image_|unsupported|not_found|empty_image"),
+)
+
+
+def _status_of(error: Any, said: str) -> int:
+    """The status of an error that came without one; 500 if it says nothing that is known.
+
+    >>> _status_of({"code": 429}, ""), _status_of({}, "rate_limit_exceeded slow down"), _status_of({}, "server_error")
+    (429, 429, 500)
+    """
+    code = error.get("code") if isinstance(error, Mapping) else None
+    if isinstance(code, int) and 400 <= code < 600:
+        return code
+    return next((status for status, words in _BY_KIND if re.search(words, said)), 500)
 
 
 def _error_of(text: str) -> tuple[str, str]:
@@ -305,11 +422,16 @@ def _error_of(text: str) -> tuple[str, str]:
     >>> _error_of("<html>Bad gateway</html>")
     ('', '<html>Bad gateway</html>')
     """
-    try:
-        body = json.loads(text)
-    except ValueError:
-        return "", " ".join(text.split())[:LONGEST_MESSAGE] or "without a word"
-    error = body.get("error", body) if isinstance(body, Mapping) else body
+    body = parsed(text)
+    if body is None:
+        return "", " ".join(text[: 4 * LONGEST_MESSAGE].split())[:LONGEST_MESSAGE] or "without a word"
+    if isinstance(body, list) and body:
+        body = body[0]
+    return _error_in(body.get("error", body) if isinstance(body, Mapping) else body)
+
+
+def _error_in(error: Any) -> tuple[str, str]:
+    """Kind and message of an error as a provider tells of it."""
     if not isinstance(error, Mapping):
         return "", str(error)[:LONGEST_MESSAGE]
     kinds = [str(error[name]) for name in ("type", "code") if error.get(name)]
@@ -317,7 +439,7 @@ def _error_of(text: str) -> tuple[str, str]:
 
 
 def _request_id(received: Mapping[str, str], body: Mapping[str, Any]) -> str | None:
-    return received.get("request-id") or received.get("x-request-id") or body.get("id")
+    return received.get("request-id") or received.get("x-request-id") or storable(body.get("id"))
 
 
 def _session() -> aiohttp.ClientSession:
@@ -337,6 +459,8 @@ def _session() -> aiohttp.ClientSession:
 
 def is_fake(address: str) -> bool:
     """Whether the project's own fake provider answers there. Only this machine is asked."""
+    if not _is_address(address):
+        return False
     parts = urlsplit(address)
     if parts.hostname not in LOOPBACK or parts.scheme != "http":
         return False
@@ -354,13 +478,46 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def whole(value: Any) -> int | None:
-    """A count as a provider says it; None if it says something else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+def _pictures_named(template: str, base: Path) -> Any:
+    """What tells whether pictures that a template can name have changed: of a file named outright its content; of any
+    other template the names, sizes and times of the pictures in the folder that it begins with."""
+    if template.startswith(("https://", "http://", "data:")):
+        return None
+    begin = re.split(r"\{[{%#]", template, maxsplit=1)[0]
+    try:
+        if begin == template:
+            return hashlib.sha256((base / template).read_bytes()).hexdigest()
+        return sorted(_pictures_in(base / begin[: begin.rfind("/") + 1]))
+    except (OSError, ValueError):  # not there, or no name of a file: a trial will say so
+        return None
+
+
+def _pictures_in(folder: Path) -> Iterator[tuple[str, int, int]]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            if mimetypes.guess_type(name)[0] in PICTURES:
+                path = Path(place, name)
+                try:
+                    found = path.stat()
+                except OSError:  # a link to nowhere
+                    continue
+                yield path.relative_to(folder).as_posix(), found.st_size, found.st_mtime_ns
 
 
 def _is_address(value: Any) -> bool:
-    return isinstance(value, str) and urlsplit(value).scheme in ("http", "https") and bool(urlsplit(value).hostname)
+    """Whether it is one that can be asked: with a host, and with a port that there is, if any."""
+    if not isinstance(value, str) or not is_encodable(value) or re.search(r"[\x00-\x20\x7f]", value):
+        return False
+    try:
+        parts = urlsplit(value)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+
+
+def _is_variable(value: Any) -> bool:
+    return is_text(value) and is_encodable(value) and "=" not in value
 
 
 def _is_temperature(value: Any) -> bool:
@@ -368,20 +525,41 @@ def _is_temperature(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_TOKENS
 
 
 def _is_format(value: Any) -> bool:
-    return is_flag(value) or _is_mapping(value)
+    return is_flag(value) or _is_fields(value)
 
 
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, Mapping)
+def _is_fields(value: Any) -> bool:
+    return isinstance(value, Mapping) and is_json(value)
 
 
 def _is_command(value: Any) -> bool:
-    return is_text(value) or is_texts(value)
+    """Whether it can be run; a quote that does not end raises."""
+    words = command_of(value) if is_text(value) or is_texts(value) else ()
+    return bool(words) and bool(words[0]) and all(map(is_encodable, words))
 
 
-def _is_headers(value: Any) -> bool:
+def _is_texts(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
+
+
+def _is_header_value(value: str) -> bool:
+    return re.fullmatch(r"[\t\x20-\x7e\xa0-\xff]*", value) is not None
+
+
+def _is_secret_header(name: str) -> bool:
+    """Whether a header by its name holds a secret.
+
+    >>> [_is_secret_header(name) for name in ("Helicone-Auth", "x-goog-api-key", "Cookie", "x-team")]
+    [True, True, True, False]
+    """
+    return is_secret(name) or name.lower().endswith(("auth", "cookie"))
+
+
+def _is_literal(value: str) -> bool:
+    """Whether a value is there for everybody to read: no variable in it, or one that has a default."""
+    references = REFERENCE.findall(value)
+    return bool(value) and (not references or any(default for _, default in references))

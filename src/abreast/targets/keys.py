@@ -25,28 +25,44 @@ class Key:
         self.variables, self.command, self.optional = tuple(variables), tuple(command), optional
         self._lock = threading.Lock()
         self._value: str | None = None
+        self._had: tuple[str, ...] = ()  # every value there was, the longest first
         self._made_at = -YOUNG_S
 
     def value(self) -> str | None:
         """The key; None if none is needed. A command is run once; it may take a while."""
         with self._lock:
             if self._value is None:
-                self._value = self._made() if self.command else self._found()
-        return self._value
+                self._value = self._kept(self._made() if self.command else self._found())
+            return self._value
 
     @property
     def known(self) -> bool:
         """Whether asking for it takes no time."""
         return self._value is not None or not self.command
 
-    def renew(self) -> bool:
-        """A command may give another one after this was refused. Whether it did."""
+    def renew(self, refused: str | None) -> bool:
+        """A command may give another one after this was refused. Whether there is another one now: of several requests
+        that were under way with the old one, the first renews it for all."""
         with self._lock:
-            if not self.command or time.monotonic() - self._made_at < YOUNG_S:
+            if not self.command:
                 return False
-            before, self._value = self._value, None
-            self._value = self._made()
-            return self._value != before
+            if self._value != refused:
+                return True
+            if time.monotonic() - self._made_at < YOUNG_S:
+                return False
+            self._value = None
+            self._value = self._kept(self._made())
+            return self._value != refused
+
+    def _kept(self, key: str | None) -> str | None:
+        """The same, remembered: what is hidden from texts stays hidden. One that no header can hold is none."""
+        if key and not (key.isascii() and key.isprintable()):
+            told = "has line breaks or characters in it that no key has"
+            whose = f"what the key command {shlex.join(self.command)} gave" if self.command else self.variables[0]
+            raise Unauthenticated(f"{whose} {told}", fix=self.fix)
+        if key and key not in self._had:
+            self._had = tuple(sorted((*self._had, key), key=len, reverse=True))
+        return key
 
     def missing(self) -> str | None:
         """Why there is none, in words; None if there is one or none is needed. Runs no command."""
@@ -83,14 +99,16 @@ class Key:
         return f"export {self.variables[0]}=..., or name a key_command:"
 
     def hidden(self, text: str) -> str:
-        """The text without the key."""
-        key = self._value
-        return text.replace(key, HIDDEN) if key and key in text else text
+        """The text without the key, and without any that it was before."""
+        for key in self._had:
+            if key in text:
+                text = text.replace(key, HIDDEN)
+        return text
 
     def fingerprint(self) -> str:
         """Tells accounts apart, and says nothing of the key. A command is told by its words: it is not run for this."""
         told = shlex.join(self.command) or next((os.environ[name] for name in self.variables if name in os.environ), "")
-        return hashlib.blake2b(told.encode(), digest_size=4, person=b"abreast-key").hexdigest() if told else "none"
+        return hashlib.blake2b(os.fsencode(told), digest_size=4, person=b"abreast-key").hexdigest() if told else "none"
 
 
 def command_of(value: str | Sequence[str]) -> tuple[str, ...]:

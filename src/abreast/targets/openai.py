@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from abreast.model import Usage
-from abreast.settings import Settings, is_number
-from abreast.targets.http import ApiTarget, Picture, Said, whole
+from abreast.settings import Settings
+from abreast.targets.http import ApiTarget, Picture, Said
+from abreast.targets.told import count, dollars, mapping, storable
 
 
 class OpenAI(ApiTarget):
@@ -66,11 +67,10 @@ class OpenAI(ApiTarget):
         return body
 
     def _said(self, body: Mapping[str, Any]) -> Said:
-        told = body.get("usage") or {}
-        cost = told.get("cost")  # some proxies say it
-        paid = float(cost) if cost is not None and is_number(cost) and cost >= 0 else None
-        text, reason, refusal = _responses(body) if self._api == "responses" else _chat(body)
-        return Said(text, usage_of(told), body.get("model"), reason, refusal, paid)
+        told = mapping(body.get("usage"))
+        said, reason, refusal = _responses(body) if self._api == "responses" else _chat(body)
+        paid = dollars(told.get("cost"))  # some proxies say it
+        return Said(said, usage_of(told), storable(body.get("model")), storable(reason), refusal, paid)
 
 
 def usage_of(told: Mapping[str, Any]) -> Usage:
@@ -79,36 +79,35 @@ def usage_of(told: Mapping[str, Any]) -> Usage:
     >>> usage_of({"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 60}})
     Usage(input_tokens=40, output_tokens=7, cache_read_tokens=60, cache_write_tokens=None, reasoning_tokens=None)
     """
-    given = whole(told.get("prompt_tokens", told.get("input_tokens")))
-    gotten = whole(told.get("completion_tokens", told.get("output_tokens")))
-    inside = told.get("prompt_tokens_details") or told.get("input_tokens_details") or {}
-    outside = told.get("completion_tokens_details") or told.get("output_tokens_details") or {}
-    cached = whole(inside.get("cached_tokens"))
+    given = count(told.get("prompt_tokens", told.get("input_tokens")))
+    gotten = count(told.get("completion_tokens", told.get("output_tokens")))
+    inside = mapping(told.get("prompt_tokens_details") or told.get("input_tokens_details"))
+    outside = mapping(told.get("completion_tokens_details") or told.get("output_tokens_details"))
+    cached = count(inside.get("cached_tokens"))
     fresh = None if given is None else max(0, given - (cached or 0))
-    return Usage(fresh, gotten, cached, None, whole(outside.get("reasoning_tokens")))
+    return Usage(fresh, gotten, cached, None, count(outside.get("reasoning_tokens")))
 
 
-def _chat(body: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
+def _chat(body: Mapping[str, Any]) -> tuple[str, Any, str | None]:
     choice = body["choices"][0]
     message, reason = choice["message"], choice.get("finish_reason")
-    refusal = message.get("refusal")
+    refusal = message.get("refusal") or None  # some servers send an empty one with every answer
     if refusal is None and reason == "content_filter":
         refusal = "the content filter stopped it"
     content = message.get("content") or ""
     if isinstance(content, list):  # some servers send parts
-        content = "".join(part.get("text", "") for part in content)
-    return content, reason, refusal
+        content = "".join(part.get("text") or "" for part in content)
+    return content, reason, None if refusal is None else str(refusal)
 
 
-def _responses(body: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
+def _responses(body: Mapping[str, Any]) -> tuple[str, Any, str | None]:
     parts = [part for item in body["output"] if item.get("type") == "message" for part in item.get("content") or []]
-    text = "".join(part.get("text", "") for part in parts if part.get("type") == "output_text")
+    said = "".join(part.get("text") or "" for part in parts if part.get("type") == "output_text")
     refusals = [str(part.get("refusal") or "") for part in parts if part.get("type") == "refusal"]
-    details = body.get("incomplete_details") or {}
-    reason = details.get("reason") or body.get("status")
+    reason = mapping(body.get("incomplete_details")).get("reason") or body.get("status")
     if not refusals and reason == "content_filter":
         refusals = ["the content filter stopped it"]
-    return text, reason, refusals[0] if refusals else None
+    return said, reason, refusals[0] if refusals else None
 
 
 def _address(picture: Picture) -> str:

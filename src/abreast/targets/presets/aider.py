@@ -8,7 +8,8 @@ from pathlib import Path
 from abreast import errors
 from abreast.model import Usage
 from abreast.targets import process
-from abreast.targets.presets.said import LONGEST_TEXT, Said, count, dollars, trouble
+from abreast.targets.presets.said import LONGEST_TEXT, Said, trouble, without
+from abreast.targets.told import count, dollars
 
 LOGIN = "set the key of the model's provider in the environment, such as OPENAI_API_KEY"
 _HEAD = re.compile(r"^Repo-map: .*\n", re.M)
@@ -46,14 +47,15 @@ def read(out: Path, err: Path) -> Said:
 
 
 def _usage(counted: list[re.Match[str]]) -> Usage:
-    """Rounded, as it is printed. What was read from a cache is part of what was sent."""
+    """Rounded, as it is printed. What was read from a cache or written to one is part of what was sent."""
     sums: dict[str, float] = {}
     for each in counted:
         for number, unit, what in _COUNT.findall(each[1]):
             times = {"": 1, "k": 1_000, "M": 1_000_000}[unit]
             sums[what] = sums.get(what, 0) + (_number(number) or 0) * times
     known = {what: count(round(number)) for what, number in sums.items()}
-    return Usage(known.get("sent"), known.get("received"), known.get("cache hit"), known.get("cache write"))
+    read, written = known.get("cache hit"), known.get("cache write")
+    return Usage(without(known.get("sent"), (read or 0) + (written or 0)), known.get("received"), read, written)
 
 
 def _number(text: str) -> float | None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from abreast.errors import Crashed
 from abreast.model import Usage
 from abreast.targets.claude_stream import Stream
-from abreast.targets.presets.said import Said, count, dollars, lines, mapping, trouble, without
+from abreast.targets.presets.said import Said, lines, trouble, without
+from abreast.targets.told import count, dollars, mapping
 
 QWEN_LOGIN = "run `qwen auth` once, or: export OPENAI_API_KEY=... and OPENAI_BASE_URL=..."
 _UNREADABLE = (AttributeError, TypeError, ValueError, RecursionError)  # fields of another kind than they should be

@@ -6,7 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from abreast.model import Usage
-from abreast.targets.presets.said import Said, count, mapping, objects, trouble, without
+from abreast.targets.presets.said import Said, objects, trouble, without
+from abreast.targets.told import count, mapping
 
 LOGIN = "run `codex login` once, or: export OPENAI_API_KEY=..."
 _TALK = ("agent_message", "reasoning", "error", "todo_list", "user_message")  # items that are no calls of tools

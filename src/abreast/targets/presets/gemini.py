@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from abreast.model import Usage
-from abreast.targets.presets.said import Said, count, document, mapping, parsed, total, trouble
+from abreast.targets.presets.said import Said, document, total, trouble
+from abreast.targets.told import count, mapping, parsed
 
 LOGIN = "run `gemini` once and log in, or: export GEMINI_API_KEY=... with that chosen in ~/.gemini/settings.json"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from abreast import errors
 from abreast.model import Usage
-from abreast.targets.presets.said import Said, count, dollars, mapping, objects, shown, total, trouble
+from abreast.targets.presets.said import Said, objects, shown, total, trouble
+from abreast.targets.told import count, dollars, mapping
 
 LOGIN = "run `opencode auth login` once, or set the provider's key in the environment"
 

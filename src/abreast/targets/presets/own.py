@@ -10,7 +10,8 @@ from typing import Any
 
 from abreast.model import Usage
 from abreast.targets import anthropic, openai, process
-from abreast.targets.presets.said import LONGEST_JSON, LONGEST_TEXT, Said, count, document, dollars, objects
+from abreast.targets.presets.said import LONGEST_JSON, LONGEST_TEXT, Said, document, objects
+from abreast.targets.told import count, dollars
 
 _MISSING = object()
 

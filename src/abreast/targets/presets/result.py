@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from abreast.targets.presets.own import usage_of
-from abreast.targets.presets.said import Reader, Said, count, document, dollars, mapping, trouble
+from abreast.targets.presets.said import Reader, Said, document, trouble
+from abreast.targets.told import count, dollars, mapping
 
 AUGGIE_LOGIN = "run `auggie login` once, or: export AUGMENT_SESSION_AUTH=..."
 CURSOR_LOGIN = "run `cursor-agent login` once, or: export CURSOR_API_KEY=..."

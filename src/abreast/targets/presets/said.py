@@ -5,11 +5,9 @@ Programs differ by version in what they print, so everything is optional and wha
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +17,11 @@ from abreast.errors import TrialError
 from abreast.model import Usage
 from abreast.targets import process
 from abreast.targets.http import refusal
+from abreast.targets.told import mapping, parsed
 
 LONGEST_JSON = 16_000_000  # bytes of a line or a document that are looked at; all of it is in the file
 LONGEST_TEXT = 2_000_000  # bytes of an answer: of a longer one its beginning and its end
 LONGEST_MESSAGE = 500
-MOST_TOKENS = 2**53
 
 
 @dataclass(slots=True)
@@ -91,47 +89,6 @@ def document(path: Path) -> Any:
         return told
     starts = [found.start() for found in re.finditer(rb"^\s*[\[{]", content, re.M)][:20]  # a warning came first
     return next((found for at in starts if (found := parsed(content[at:])) is not None), None)
-
-
-def parsed(content: bytes | str) -> Any:
-    """JSON, or None.
-
-    >>> parsed(b'{"a": 1}'), parsed("not"), parsed(b"[" * 100_000)
-    ({'a': 1}, None, None)
-    """
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """A mapping as it is; for anything else an empty one."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def count(value: Any) -> int | None:
-    """A number of tokens or calls, if it is one.
-
-    >>> count(7), count(-1), count("7"), count(True), count(10**30)
-    (7, None, None, None, None)
-    """
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None
-
-
-def dollars(value: Any) -> float | None:
-    """A cost, if it is one.
-
-    >>> dollars(0.5), dollars(float("inf")), dollars("1")
-    (0.5, None, None)
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        cost = float(value)
-    except OverflowError:
-        return None
-    return cost if math.isfinite(cost) and cost >= 0 else None
 
 
 def total(*counts: int | None) -> int | None:

@@ -1,0 +1,60 @@
+"""What providers and programs say in JSON, taken only if it is what it should be: anything may stand anywhere in it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+MOST_TOKENS = 2**53
+
+
+def parsed(content: bytes | str) -> Any:
+    """JSON, or None.
+
+    >>> parsed(b'{"a": 1}'), parsed("not"), parsed(b"[" * 100_000)
+    ({'a': 1}, None, None)
+    """
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """A mapping as it is; for anything else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def storable(value: Any) -> str | None:
+    r"""Text that can be stored, if it is text: lone surrogates are no characters.
+
+    >>> storable("a\ud800"), storable(5)
+    ('a?', None)
+    """
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
+
+
+def count(value: Any) -> int | None:
+    """A number of tokens or calls, if it is one.
+
+    >>> count(7), count(-1), count("7"), count(True), count(10**30)
+    (7, None, None, None, None)
+    """
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None
+
+
+def dollars(value: Any) -> float | None:
+    """A cost, if it is one.
+
+    >>> dollars(0.5), dollars(float("inf")), dollars("1"), dollars(10**400)
+    (0.5, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        cost = float(value)
+    except OverflowError:
+        return None
+    return cost if math.isfinite(cost) and cost >= 0 else None
