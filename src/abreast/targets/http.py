@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import http.client
+import importlib
 import json
 import mimetypes
 import os
@@ -112,6 +113,7 @@ class ApiTarget(ABC):
         )
         self.account = f"{self.name}:{self._key.fingerprint()}"  # whose quota it uses
         self.pool = f"{self.base_url}:{self.model}"  # what shares a rate that the provider announces
+        importlib.import_module("aiohttp")  # a third of a second, which is no latency of the first answers
 
     _fixed_headers: Mapping[str, str] = {}  # of the family
     revision = 1  # of what is sent: an answer to another request is another answer
@@ -443,7 +445,7 @@ def _request_id(received: Mapping[str, str], body: Mapping[str, Any]) -> str | N
 
 
 def _session() -> aiohttp.ClientSession:
-    import aiohttp  # late: a third of a second that experiments without an API do not pay
+    import aiohttp  # late: experiments without an API do not pay for it
 
     from abreast import __version__
 
