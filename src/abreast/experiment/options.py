@@ -93,12 +93,10 @@ class Result:
 
 def predictions(store: Store, run: str) -> list[dict[str, Any]]:
     """The rows of a run in plan order."""
-    places = store.rows(
-        "SELECT c.id, v.name, t.repeat, t.position FROM trials t JOIN runs r ON r.run_id = t.run_id "
-        "JOIN variants v ON v.run_id = t.run_id AND v.variant = t.variant JOIN cases c ON c.digest = t.case_digest "
-        "WHERE r.run = ?",
-        (run,),
-    )
-    place = {tuple(key): position for *key, position in places}
+    cases = "SELECT c.id, MIN(t.position) FROM trials t JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ?"
+    variants = "SELECT name, variant FROM variants WHERE run_id = ?"
+    run_id = store.run(run)["run_id"]
+    first, number = dict(store.each(f"{cases} GROUP BY c.id", (run_id,))), dict(store.rows(variants, (run_id,)))
     found = store.dicts("SELECT * FROM predictions WHERE run = ?", (run,))
-    return sorted(found, key=lambda row: place[row["case_id"], row["variant"], row["repeat"]])
+    found.sort(key=lambda row: (first[row["case_id"]], row["repeat"], number[row["variant"]]))
+    return found
