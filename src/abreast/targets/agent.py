@@ -7,7 +7,6 @@ and what it used and paid until then is kept.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import subprocess
@@ -22,76 +21,17 @@ from abreast.model import Answer, Request, Trial
 from abreast.settings import Settings
 from abreast.targets import process
 from abreast.targets.base import Place, Problem, Sees, Workers
+from abreast.targets.hiding import Secrets
 from abreast.targets.mcp.references import Variables, is_secret
 from abreast.targets.request import Renderer, seen_by
 from abreast.targets.workspace import Workspace, Workspaces
 from abreast.targets.workspace.place import drop_empty, new_folder
 from abreast.targets.workspace.removal import remove_tree
 
-SHORTEST_KEY, LONG_KEY = 8, 20  # characters: what is shorter, or a mere word, is found in any text
-SHORTEST_PART = 4
 CLEANING_S = 60.0  # for what is left to be removed at the end of a run
 VERSION_S = 30.0  # for a program to say its version
 # A program that one of its own kind started behaves otherwise.
 NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID")
-
-
-class Secrets:
-    """Values of the environment that are keys by their names: an agent can read them, and its words are stored.
-
-    >>> Secrets({"MY_API_KEY": "sk-12345678", "HOME": "/home/somebody"}).hidden("it is sk-12345678 in /home/somebody")
-    'it is [MY_API_KEY] in /home/somebody'
-    """
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        found: dict[str, str] = {}
-        for name, value in environment.items():
-            if is_secret(name):
-                lines = [line.strip() for line in value.splitlines()]  # of a certificate each is one
-                found |= {part: name for part in (value, json.dumps(value)[1:-1], *lines) if _is_unlikely(part)}
-        self._names = dict(sorted(found.items(), key=lambda pair: -len(pair[0])))  # one may begin with another
-
-    def hidden(self, text: str) -> str:
-        for value, name in self._names.items():
-            if value in text:
-                text = text.replace(value, f"[{name}]")
-        return text
-
-    def hidden_end(self, text: str) -> str:
-        """The same of a message that was cut: it may end in the middle of one."""
-        text = self.hidden(text)
-        for value, name in self._names.items():
-            for length in range(min(len(value), len(text)), SHORTEST_PART, -1):
-                if text.endswith(value[:length]):
-                    return f"{text[:-length]}[{name}]"
-        return text
-
-    def out_of(self, answer: Answer) -> Answer:
-        return replace(
-            answer,
-            text=self.hidden(answer.text),
-            value=self._in(answer.value),
-            data=self._in(dict(answer.data)),
-            raw_response=None if answer.raw_response is None else self.hidden(answer.raw_response),
-            artifacts={name: self.hidden(text) for name, text in answer.artifacts.items()},
-        )
-
-    def _in(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.hidden(value)
-        if isinstance(value, Mapping):
-            return {self._in(key): self._in(item) for key, item in value.items()}
-        return [self._in(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _is_unlikely(value: str) -> bool:
-    """Whether an answer does not have it by chance: `password` is a word.
-
-    >>> _is_unlikely("sk-12345678"), _is_unlikely("password"), _is_unlikely("x1")
-    (True, False, False)
-    """
-    mixed = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
-    return len(value) >= SHORTEST_KEY and (mixed or len(value) >= LONG_KEY)
 
 
 class Attempt:
