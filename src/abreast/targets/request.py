@@ -80,6 +80,8 @@ def seen_by(*templates: str | None) -> Sees:
     >>> seen_by("{{ question }}", None), seen_by("{{ tags.kind }}: {{ input }}")
     ('input', 'case')
     """
+    if not any(templates):
+        return "input"
     from jinja2 import meta
 
     names = [name for text in templates if text for name in meta.find_undeclared_variables(_environment().parse(text))]
