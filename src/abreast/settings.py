@@ -104,3 +104,11 @@ def is_encodable(value: str) -> bool:
         return b"\0" not in value.encode()
     except UnicodeEncodeError:
         return False
+
+
+def is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def is_mapping_of_texts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)

@@ -18,7 +18,7 @@ from typing import Any
 
 from abreast.errors import BadInput, Crashed, TrialError
 from abreast.model import Answer, Request, Trial
-from abreast.settings import Settings
+from abreast.settings import Settings, is_mapping_of_texts
 from abreast.targets import process
 from abreast.targets.base import Place, Problem, Sees, Workers
 from abreast.targets.hiding import Secrets
@@ -192,8 +192,8 @@ class Agent(ABC):
 
 def _declared(settings: Settings) -> dict[str, str]:
     """`env:` of a variant: texts, in which ${NAME} stands for a variable of the environment; secrets only so."""
-    expects = "a mapping of texts"
-    given = settings.take("env", {}, _is_texts, expects)
+    expects = "a mapping of texts, no name empty or with = in it"
+    given = settings.take("env", {}, _is_environment, expects)
     for name, value in given.items():
         if is_secret(name) and value and "${" not in value:
             raise BadInput(
@@ -203,8 +203,11 @@ def _declared(settings: Settings) -> dict[str, str]:
     return dict(given)
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
+def _is_environment(value: Any) -> bool:
+    """What a system takes as one."""
+    if not is_mapping_of_texts(value):
+        return False
+    return all(name and "=" not in name and "\0" not in name + text for name, text in value.items())
 
 
 def public(variables: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from abreast import errors
 from abreast.digest import compose, digest
 from abreast.errors import BadInput
 from abreast.model import Answer, CostBasis
-from abreast.settings import Settings, is_flag, is_text, is_texts
+from abreast.settings import Settings, is_count, is_flag, is_text, is_texts
 from abreast.targets import mcp, process
 from abreast.targets.agent import Agent, Attempt, program, public, version_of
 from abreast.targets.base import Problem, Workers
@@ -82,7 +83,7 @@ class ClaudeCode(Agent):
         named = [] if tools == "default" else list(tools)
         allowed = [*named, *(f"mcp__{server.name}" for server in self.mcp_servers)] if given is None else list(given)
         denied = settings.take("disallowed_tools", [], _is_list, "a list of tools")
-        self._max_turns = settings.take("max_turns", None, _is_count, "a whole number of at least 1")
+        self._max_turns = settings.take("max_turns", None, is_count, "a whole number of at least 1")
         self._bare = settings.take("bare", False, is_flag, "true or false")
         flags = {
             "--model": self._model,
@@ -193,12 +194,9 @@ class ClaudeCode(Agent):
 
     def _remains(self, attempt: Attempt) -> Answer:
         stream = Stream()
-        try:
-            with (attempt.scratch / "stdout").open("rb") as lines:
-                for line in lines:
-                    stream.hear(line)
-        except OSError:
-            pass
+        with contextlib.suppress(OSError), (attempt.scratch / "stdout").open("rb") as lines:  # it may not have begun
+            for line in lines:
+                stream.hear(line)
         return self._answer(stream, attempt, None)
 
     def _trouble(self, stream: Stream, ended: process.Ended, servers: tuple[str, ...]) -> errors.TrialError | None:
@@ -220,7 +218,3 @@ def _is_tools(value: Any) -> bool:
 
 def _is_list(value: Any) -> bool:
     return (isinstance(value, list | tuple) and not value) or is_texts(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -22,13 +22,23 @@ from abreast.digest import compose, digest
 from abreast.errors import BadInput, TrialError
 from abreast.headers import rate_limits
 from abreast.model import Answer, CostBasis, Request, Trial, Usage
-from abreast.settings import Settings, is_encodable, is_flag, is_json, is_number, is_text, is_texts
+from abreast.settings import (
+    Settings,
+    is_count,
+    is_encodable,
+    is_flag,
+    is_json,
+    is_mapping_of_texts,
+    is_number,
+    is_text,
+    is_texts,
+)
 from abreast.targets.base import Place, Problem, Sees, Workers
 from abreast.targets.keys import Key, command_of
 from abreast.targets.mcp.references import REFERENCE, Variables, is_secret
 from abreast.targets.prices import Prices, as_of
 from abreast.targets.request import Renderer, Template, digest_of_params, seen_by
-from abreast.targets.told import MOST_TOKENS, dollars, parsed, storable
+from abreast.targets.told import dollars, parsed, storable
 
 if TYPE_CHECKING:
     import aiohttp
@@ -82,7 +92,7 @@ class ApiTarget(ABC):
         self.base_url, self._login = self._take_address(settings)
         self._system = settings.take("system", None, is_text, "text")
         self._temperature = settings.take("temperature", None, _is_temperature, "a number from 0 to 2")
-        self._max_tokens = settings.take("max_tokens", None, _is_count, "a whole number of at least 1")
+        self._max_tokens = settings.take("max_tokens", None, is_count, "a whole number of at least 1")
         self._json = settings.take("json", None, _is_format, "true, or a JSON Schema as a mapping")
         expects = "a mapping of further fields that JSON can say (dates as text)"
         self._extra: Mapping[str, Any] = settings.take("extra", {}, _is_fields, expects)
@@ -334,7 +344,7 @@ class ApiTarget(ABC):
         )
 
     def _take_headers(self, settings: Settings) -> dict[str, str]:
-        given = settings.take("headers", {}, _is_texts, "a mapping of texts")
+        given = settings.take("headers", {}, is_mapping_of_texts, "a mapping of texts")
         for name, value in given.items():
             if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not _is_header_value(value):
                 told = (
@@ -526,10 +536,6 @@ def _is_temperature(value: Any) -> bool:
     return is_number(value) and 0 <= value <= 2
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_TOKENS
-
-
 def _is_format(value: Any) -> bool:
     return is_flag(value) or _is_fields(value)
 
@@ -542,10 +548,6 @@ def _is_command(value: Any) -> bool:
     """Whether it can be run; a quote that does not end raises."""
     words = command_of(value) if is_text(value) or is_texts(value) else ()
     return bool(words) and bool(words[0]) and all(map(is_encodable, words))
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
 
 
 def _is_header_value(value: str) -> bool:
