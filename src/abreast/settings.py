@@ -107,7 +107,7 @@ def is_encodable(value: str) -> bool:
 
 
 def is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 2**53  # as JSON can say it
 
 
 def is_mapping_of_texts(value: Any) -> bool:
