@@ -1,0 +1,1 @@
+"""Suite `numbers`: does a data transform help a model read numbers?"""
