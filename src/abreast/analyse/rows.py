@@ -187,7 +187,14 @@ class Rows:
 
     def expected(self) -> dict[int, str]:
         """The expected answer of each case, as JSON."""
-        found = {digest: text for chunk in self._of_cases("c.digest, c.expected") for digest, text in chunk}
+        return self._texts("expected")
+
+    def inputs(self) -> dict[int, str]:
+        """The input of each case, as JSON."""
+        return self._texts("input")
+
+    def _texts(self, field: str) -> dict[int, str]:
+        found = {digest: text for chunk in self._of_cases(f"c.digest, c.{field}") for digest, text in chunk}
         return {index: found[digest] for index, digest in self._digests.items()}
 
     @cached_property

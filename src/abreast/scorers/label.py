@@ -67,6 +67,10 @@ class Label(SingleColumn):
             return 0.0, f"names several classes ({where}): {short(found)}, expected {short(wanted)}{note}"
         return 0.0, f"names no class, expected {short(wanted)}{note}"
 
+    def classes_in(self, text: str) -> list[str]:
+        """The classes that an answer names: one, if it is clear."""
+        return self._read(folded(clipped(text, LONGEST_PROSE)[0]))[0]
+
     def _names(self) -> list[str]:
         return list(dict.fromkeys(self._classes.values()))
 

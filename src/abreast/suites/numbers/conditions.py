@@ -1,0 +1,156 @@
+"""The conditions: how the numbers get into the prompt. Everything else of a prompt is the same for all of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from abreast.errors import Crashed, Skipped
+from abreast.suites.numbers.queries import present
+from abreast.suites.numbers.series import Columns, Values
+
+SYSTEM = (
+    "You answer questions about data. You have no tools. Be exact, and keep to the form of reply that is asked for."
+)
+PROMPT = """{{ data }}
+
+Question: {{ question }}
+
+Reply in exactly this form, three lines:
+Answer: <only the answer{% if choices is defined %}: {{ choices | join(", ") }}{% endif %}>
+Confidence: <0 to 100 %>
+Reasoning: <one sentence>"""
+
+PACKAGE = "semantic-frame"
+SPIKE = 3.5  # robust standard deviations, of the summary's own anomalies
+
+
+def raw(asked: Mapping[str, Any], skip_above: int | None = None) -> dict[str, Any]:
+    """The numbers themselves. A series longer than `skip_above` is not sent."""
+    if skip_above is not None and asked["size"] > skip_above:
+        raise Skipped(f"{asked['size']:,} points, and raw numbers are skipped above {skip_above:,}")
+    parts = [f"{_titled(name, asked)}:\n{', '.join(map(_written, numbers))}" for name, numbers in _columns(asked)]
+    return _filled(asked, "\n\n".join(parts))
+
+
+def semantic_frame(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What the package semantic-frame says of them."""
+    from semantic_frame import describe_dataframe, describe_series
+
+    columns = columns_of(asked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about gaps, which are meant
+        if len(columns) == 1:
+            (values,) = columns.values()
+            return _filled(asked, f"Description of the data:\n{describe_series(values, context='value')}")
+        import pandas as pd
+
+        found = describe_dataframe(pd.DataFrame(columns), context="data")
+    lines = [f"{name}: {result.narrative}" for name, result in found.columns.items()]
+    return _filled(asked, "\n".join(["Description of the data:", *lines, found.summary_narrative]))
+
+
+def summary_statistics(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Our own: the figures anybody would compute first."""
+    columns = columns_of(asked)
+    lines = [f"{name}: {_summary(values)}" for name, values in columns.items()]
+    lines += _correlations(columns)
+    return _filled(asked, "\n".join(["Summary of the data:", *lines]))
+
+
+def described(asked: Mapping[str, Any], by: Callable[[Any], str]) -> dict[str, Any]:
+    """What a function of the user says of them: it gets a list of numbers, or of several columns a mapping of lists."""
+    columns = {name: list(numbers) for name, numbers in asked["columns"].items()}
+    said = by(next(iter(columns.values())) if len(columns) == 1 else columns)
+    if not isinstance(said, str):
+        raise Crashed(f"the transform must return text, got {type(said).__name__}")
+    return _filled(asked, said)
+
+
+for _ours in (raw, semantic_frame, summary_statistics):
+    _ours.quick = True  # type: ignore[attr-defined] # estimates may call them
+
+
+def package_version() -> str | None:
+    """The version of semantic-frame that is installed."""
+    try:
+        return version(PACKAGE)
+    except PackageNotFoundError:
+        return None
+
+
+def columns_of(asked: Mapping[str, Any]) -> Columns:
+    """The numbers of a case as arrays; what is missing is nan."""
+    return {
+        name: np.array([np.nan if number is None else number for number in numbers], dtype=float)
+        for name, numbers in asked["columns"].items()
+    }
+
+
+def _columns(asked: Mapping[str, Any]) -> list[tuple[str, list[float | None]]]:
+    return list(asked["columns"].items())
+
+
+def _titled(name: str, asked: Mapping[str, Any]) -> str:
+    return "Data" if len(asked["columns"]) == 1 else f"Series {name}" if len(name) == 1 else name.capitalize()
+
+
+def _written(number: float | None) -> str:
+    return "null" if number is None else repr(number)
+
+
+def _filled(asked: Mapping[str, Any], data: str) -> dict[str, Any]:
+    """What the template sees: the question and the data, and nothing else of the case."""
+    return {"data": data, **{key: asked[key] for key in ("question", "choices") if key in asked}}
+
+
+def _summary(values: Values) -> str:
+    there = present(values)
+    quantiles = np.percentile(there, [5, 25, 50, 75, 95])
+    at = np.arange(len(values))[np.isfinite(values)]
+    varies = np.ptp(there) > 0
+    slope = float(np.polyfit(at, there, 1)[0]) if varies else 0.0
+    over_time = float(np.corrcoef(at, there)[0, 1]) if varies else 0.0
+    std = float(np.std(there, ddof=1))
+    figures = {
+        "count": len(there),
+        "missing": len(values) - len(there),
+        "mean": np.mean(there),
+        "std": std,
+        "min": np.min(there),
+        **dict(zip(("p5", "p25", "median", "p75", "p95"), quantiles, strict=True)),
+        "max": np.max(there),
+        "slope": slope,
+        "correlation with position": over_time,
+    }
+    told = ", ".join(f"{name} {float(value):.6g}" for name, value in figures.items() if name != "missing" or value)
+    return f"{told}; {_outliers(values)}"
+
+
+def _outliers(values: Values) -> str:
+    """Values far from the median, by position: the simple rule that everybody uses."""
+    there = present(values)
+    middle = float(np.median(there))
+    spread = 1.4826 * float(np.median(np.abs(there - middle)))
+    far = np.flatnonzero(np.abs(np.nan_to_num(values - middle)) > SPIKE * spread).tolist() if spread else []
+    if not far:
+        return "no anomalies"
+    listed = ", ".join(f"{at} ({values[at]:.6g})" for at in far[:20])
+    more = f" and {len(far) - 20:,} more" if len(far) > 20 else ""
+    return f"anomalies at position {listed}{more}"
+
+
+def _correlations(columns: Columns) -> list[str]:
+    names = list(columns)
+    lines = []
+    for index, one in enumerate(names):
+        for other in names[index + 1 :]:
+            both = np.isfinite(columns[one]) & np.isfinite(columns[other])
+            left, right = columns[one][both], columns[other][both]
+            if len(left) > 2 and np.ptp(left) and np.ptp(right):
+                lines.append(f"correlation of {one} and {other}: {float(np.corrcoef(left, right)[0, 1]):.4f}")
+    return lines

@@ -1,0 +1,175 @@
+"""What a run of the suite is told, and the experiment that comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from abreast.errors import BadInput, suggestion
+from abreast.experiment import Experiment
+from abreast.suites.numbers import conditions
+from abreast.suites.numbers.cases import QUICK, SEED, SMALLEST, TRIALS, checked
+from abreast.suites.numbers.scoring import COLUMNS
+
+NAME = "numbers"
+VARIANTS = ("baseline", "treatment", "summary-statistics")
+BASELINE, TREATMENT, SUMMARY = VARIANTS
+SKIP_ABOVE = 5000  # points, of raw numbers
+CLI_SIZE = 1000  # points, on the Claude Code CLI
+MOCK = {BASELINE: 0.70, TREATMENT: 0.95, SUMMARY: 0.90}  # how often the simulator is right
+MODELS = {"haiku": "claude-haiku-5-5", "sonnet": "claude-sonnet-5-5", "opus": "claude-opus-5-5"}
+INSTALL = 'pip install "abreast[numbers]"'
+_HERE = "python:abreast.suites.numbers"
+
+
+class BackendType(StrEnum):
+    """Who is asked: a model's API, the Claude Code CLI, or the simulator."""
+
+    API = "api"
+    CLAUDE_CODE = "claude-code"
+    MOCK = "mock"
+
+
+# What a call takes where no earlier one tells: the middle of what the suite's users measured.
+EXPECTS: dict[BackendType, dict[str, float]] = {
+    BackendType.API: {"seconds": 3.5, "output_tokens": 100},
+    BackendType.CLAUDE_CODE: {"seconds": 5.5, "output_tokens": 100},
+}
+
+
+@dataclass(slots=True)
+class BenchmarkConfig:
+    """All that can be set; what is left out is as documented.
+
+    >>> BenchmarkConfig.quick_mode().n_trials
+    5
+    """
+
+    n_trials: int = TRIALS
+    tasks: list[str] = field(default_factory=list)  # all six if none is named
+    variants: list[str] = field(default_factory=lambda: [BASELINE, TREATMENT])
+    model: str = "sonnet"
+    parallel_workers: int = 1  # from 2 on: the conditions of a trial at the same time
+    trial_parallelism: int = 1
+    max_data_size: int | None = None
+    skip_baseline_above: int | None = None
+    transform: str | None = None  # python:module:function, instead of semantic-frame
+    timeout: float | None = None  # seconds of one call
+    robustness: bool = False
+    series: list[str] = field(default_factory=list)
+    labels: str | None = None
+    seed: int = SEED
+    store: str | Path = "results.db"
+    mock_accuracy: dict[str, float] = field(default_factory=lambda: dict(MOCK))
+    mock_latency: float = 0.0
+
+    @classmethod
+    def quick_mode(cls) -> BenchmarkConfig:
+        """Five trials a task instead of thirty."""
+        return cls(n_trials=QUICK)
+
+    def only(self, task: str) -> BenchmarkConfig:
+        """The same for one task."""
+        return replace(self, tasks=[task])
+
+
+def experiment(config: BenchmarkConfig, backend: BackendType | str, base: Path | None = None) -> Experiment:
+    """The experiment that a configuration describes. Its rows go into the store beside `base`, the working folder."""
+    backend = _backend(backend)
+    _check(config)
+    limits: dict[str, Any] = {}
+    if config.timeout is not None:
+        limits["timeout"] = float(config.timeout)
+    arguments = {
+        "trials": config.n_trials,
+        "tasks": checked(config.tasks),
+        "seed": config.seed,
+        "max_data_size": largest(config, backend),
+        "robustness": config.robustness or None,
+        "series": [str(Path(path).absolute()) for path in config.series] or None,
+        "labels": str(Path(config.labels).absolute()) if config.labels else None,
+    }
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return Experiment(
+        name=f"{NAME}-robustness" if config.robustness else NAME,
+        description="does a data transform help a model read numbers?",
+        suite=NAME,
+        cases={"from": f"{_HERE}.cases:cases", **given},
+        variants={name: _variant(name, config, backend) for name in config.variants},
+        baseline=config.variants[0],
+        scorers=[{f"{_HERE}.scoring:score": {"name": NAME, "columns": list(COLUMNS)}}],
+        expects=EXPECTS.get(backend),
+        limits=limits,
+        store=config.store,
+        seed=config.seed,
+        base=base or Path.cwd(),
+    )
+
+
+def largest(config: BenchmarkConfig, backend: BackendType) -> int | None:
+    """The longest series: on the CLI 1,000 points, unless it is said from where on raw numbers are skipped."""
+    if config.max_data_size is None and backend == BackendType.CLAUDE_CODE and config.skip_baseline_above is None:
+        return CLI_SIZE
+    return config.max_data_size
+
+
+def _backend(word: BackendType | str) -> BackendType:
+    try:
+        return BackendType(word)
+    except ValueError:
+        known = [each.value for each in BackendType]
+        raise BadInput(f"backend {word}: no such backend{suggestion(str(word), known)}") from None
+
+
+def _check(config: BenchmarkConfig) -> None:
+    for what, number, least in (
+        ("--trials", config.n_trials, 1),
+        ("--max-data-size", config.max_data_size, SMALLEST),
+        ("--skip-baseline-above", config.skip_baseline_above, 1),
+    ):
+        if number is not None and (type(number) is not int or number < least):
+            raise BadInput(f"{what} {number}: must be a whole number of at least {least}")
+    if config.timeout is not None and not config.timeout > 0:
+        raise BadInput(f"--timeout {config.timeout:g}: must be seconds above 0")
+    for name in config.variants:
+        if name not in VARIANTS:
+            raise BadInput(f"--variant {name}: no such variant{suggestion(name, VARIANTS)}")
+    if not config.variants:
+        raise BadInput("no variant is left", f"name one of {', '.join(VARIANTS)}")
+    if TREATMENT in config.variants and config.transform is None and conditions.package_version() is None:
+        raise BadInput(
+            f"the treatment is the package {conditions.PACKAGE}, which is not installed",
+            f"{INSTALL}; or another transform: --transform python:module:function",
+        )
+
+
+def _variant(name: str, config: BenchmarkConfig, backend: BackendType) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "prompt": conditions.PROMPT,
+        "transform": _transform(name, config),
+        **({"version": f"{conditions.PACKAGE} {conditions.package_version()}"} if _is_package(name, config) else {}),
+    }
+    if backend == BackendType.MOCK:
+        slow = {"latency": config.mock_latency} if config.mock_latency else {}
+        return {"target": "simulated", "accuracy": config.mock_accuracy.get(name, MOCK[name]), **slow, **shown}
+    shown["system"] = conditions.SYSTEM
+    if backend == BackendType.CLAUDE_CODE:
+        return {"target": "claude-code", "model": config.model, **shown}
+    return {"target": "anthropic", "model": MODELS.get(config.model, config.model), "max_tokens": 1024, **shown}
+
+
+def _is_package(name: str, config: BenchmarkConfig) -> bool:
+    return name == TREATMENT and config.transform is None
+
+
+def _transform(name: str, config: BenchmarkConfig) -> str | dict[str, Any]:
+    if name == BASELINE:
+        above = SKIP_ABOVE if config.skip_baseline_above is None else config.skip_baseline_above
+        return {"from": f"{_HERE}.conditions:raw", "skip_above": above}
+    if name == SUMMARY:
+        return f"{_HERE}.conditions:summary_statistics"
+    if config.transform is not None:
+        return {"from": f"{_HERE}.conditions:described", "by": config.transform}
+    return f"{_HERE}.conditions:semantic_frame"

@@ -1,0 +1,118 @@
+"""Recordings from files: a header, then a timestamp and a value a line, as the Numenta Anomaly Benchmark has them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from abreast.errors import BadInput
+from abreast.suites.numbers.series import Random, Values
+
+LEAST = 50  # values
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A series from a file; `labelled` are the positions that somebody marked, None if nobody looked."""
+
+    name: str
+    values: Values
+    labelled: tuple[int, ...] | None = None
+
+
+def load(paths: Sequence[Path], labels: Path | None) -> list[Recording]:
+    """Every file, and every *.csv in and below a folder."""
+    marks = {} if labels is None else _labels(labels)
+    found: list[Recording] = []
+    for path in paths:
+        files = sorted(path.rglob("*.csv")) if path.is_dir() else [path]
+        if not files:
+            raise BadInput(f"--series {path}: no *.csv in it", "give a file with a timestamp and a value a line")
+        found += [_read(file, marks, labels is not None) for file in files]
+    if labels is not None and not paths:
+        raise BadInput("--labels marks anomalies in recordings, and there are none", "give them with --series PATH")
+    return found
+
+
+def window(random: Random, recordings: Sequence[Recording], size: int) -> Recording:
+    """So many points in a row, from anywhere in any of them; all of one that is shorter."""
+    whole = recordings[int(random.integers(len(recordings)))]
+    start = int(random.integers(max(1, len(whole.values) - size + 1)))
+    end = start + size
+    marks = whole.labelled
+    inside = None if marks is None else tuple(at - start for at in marks if start <= at < end)
+    return Recording(whole.name, whole.values[start:end], inside)
+
+
+def _read(path: Path, marks: Mapping[str, list[Any]], with_labels: bool) -> Recording:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.reader(file))
+    except OSError as error:
+        raise BadInput(f"--series {path}: cannot be read ({error.strerror})") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"--series {path}: is no CSV file ({error})") from None
+    if not rows or not {"timestamp", "value"} <= set(rows[0]):
+        raise BadInput(f"--series {path}:1: no header with timestamp and value", "write timestamp,value")
+    when, what = rows[0].index("timestamp"), rows[0].index("value")
+    lines = [(number, row) for number, row in enumerate(rows[1:], 2) if row]
+    values = np.array([_value(path, number, row, max(when, what), what) for number, row in lines])
+    if np.isfinite(values).sum() < LEAST:
+        raise BadInput(f"--series {path}: has {len(values):,} values, and takes at least {LEAST}")
+    times = [row[when].strip() for _, row in lines]
+    return Recording(path.stem, values, _marked(path, times, marks) if with_labels else None)
+
+
+def _value(path: Path, number: int, row: list[str], last: int, what: int) -> float:
+    """The value of a line; one that is empty is missing."""
+    text = row[what].strip() if len(row) > last else None
+    if text is None:
+        raise BadInput(
+            f"--series {path}:{number}: {','.join(row)!r} has no value", "write a timestamp, a comma, a number"
+        )
+    if text == "":
+        return math.nan
+    try:
+        value = float(text)
+    except ValueError:
+        raise BadInput(f"--series {path}:{number}: {text!r} is no number", "leave it empty if it is missing") from None
+    return value if math.isfinite(value) else math.nan
+
+
+def _labels(path: Path) -> dict[str, list[Any]]:
+    """`{"folder/file.csv": ["2014-04-11 00:00:00", ...]}`; a pair stands for a window of time."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"--labels {path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise BadInput(f"--labels {path}: is no JSON ({error})") from None
+    if not isinstance(found, dict) or not all(isinstance(marks, list) for marks in found.values()):
+        raise BadInput(f"--labels {path}: must map file names to lists of timestamps")
+    return found
+
+
+def _marked(path: Path, times: list[str], marks: Mapping[str, list[Any]]) -> tuple[int, ...]:
+    """The positions that are marked; of a window of time its middle."""
+    own = next((marks[name] for name in marks if path.as_posix().endswith(f"/{name}") or path.name == name), [])
+    moments = [_moment(text) for text in times]
+    found: set[int] = set()
+    for mark in own:
+        if isinstance(mark, list | tuple) and len(mark) == 2:
+            inside = [at for at, moment in enumerate(moments) if _moment(mark[0]) <= moment <= _moment(mark[1])]
+            found.update(inside[len(inside) // 2 : len(inside) // 2 + 1])
+        else:
+            found.update(at for at, moment in enumerate(moments) if moment == _moment(mark))
+    return tuple(sorted(found))
+
+
+def _moment(text: Any) -> str:
+    """A timestamp that compares: without parts of a second, and with a space in the middle."""
+    return str(text).strip().replace("T", " ").partition(".")[0]

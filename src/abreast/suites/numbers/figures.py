@@ -1,0 +1,278 @@
+"""The figures of a run, from its stored rows and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from abreast.analyse import Analysis
+from abreast.analyse.rows import Bools, Floats
+from abreast.experiment.options import predictions
+from abreast.scorers.label import Label
+from abreast.stats import Interval, paired_t, wilson
+from abreast.suites.numbers.perturb import PERTURBATIONS
+from abreast.suites.numbers.queries import LEVELS, QUERIES, scorer_of
+from abreast.suites.numbers.scoring import answer_part
+from abreast.suites.numbers.tasks import TASKS
+
+CORRECT, CLOSENESS, GROUNDED = "numbers_correct", "numbers_closeness", "numbers_grounded"
+UNREAD = "(none read)"  # an answer that names no class, or several
+ERRORS = ((0.01, "≤ 1 %"), (0.05, "≤ 5 %"), (0.2, "≤ 20 %"), (1.0, "< 100 %"), (np.inf, "≥ 100 %"))
+
+
+class Share(NamedTuple):
+    """A mean score with its interval, over so many trials; None if there are none."""
+
+    of: Interval | None
+    trials: int
+
+
+class Confusion(NamedTuple):
+    """How often each class was answered where each was right: `counts[right][answered]`."""
+
+    query: str
+    variant: str
+    classes: tuple[str, ...]  # what can be right
+    answers: tuple[str, ...]  # what was answered: the same, and what could not be read
+    counts: tuple[tuple[int, ...], ...]
+
+
+class Degradation(NamedTuple):
+    """What a perturbation does to a variant: its accuracy there, and the change from the same cases without it."""
+
+    perturbation: str
+    variant: str
+    accuracy: Share
+    change: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class VariantFigures:
+    """One condition in figures. What is not known is None, never 0."""
+
+    name: str
+    accuracy: Share
+    by_task: dict[str, Share]
+    by_size: dict[int, Share]
+    by_difficulty: dict[str, Share]
+    skipped: int
+    median_error: float | None  # relative, of numbers; 1 is 100 % or more
+    errors: tuple[int, ...]  # trials in each class of ERRORS
+    hallucinated: Share  # of the numbers that were answered
+    tokens_in: float | None  # of a call, the cache's included
+    tokens_in_by_task: dict[str, float]
+    tokens_out: float | None
+    compression: Interval | None  # tokens in of the baseline for one of its own, on the same cases
+    per_1000_tokens: float | None  # right answers for 1,000 tokens in and out
+    cost_usd: float | None  # of a call
+    latency_s: float | None  # median
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All of them, the baseline first in each."""
+
+    variants: tuple[VariantFigures, ...]
+    confusions: tuple[Confusion, ...] = ()
+    robustness: tuple[Degradation, ...] = ()
+    baseline: str = ""
+    tasks: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    difficulties: tuple[str, ...] = field(default=())
+
+
+def figures(analysis: Analysis) -> Figures:
+    """What the suite tells besides the verdict."""
+    table = _Table(analysis)
+    tasks = tuple(task for task in TASKS if task in set(table.task.tolist()))
+    sizes = tuple(sorted(set(table.size.tolist())))
+    levels = tuple(level for level in LEVELS if level in set(table.difficulty.tolist()))
+    order = sorted(range(len(table.names)), key=lambda index: table.names[index] != table.baseline)
+    return Figures(
+        tuple(_of_variant(table, index, tasks, sizes, levels) for index in order),
+        tuple(_confusions(analysis, [table.names[index] for index in order])),
+        tuple(_robustness(table, order)),
+        table.baseline,
+        tasks,
+        sizes,
+        levels,
+    )
+
+
+class _Table:
+    """The trials as columns, with the tags of their cases."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        rows = analysis.rows
+        self.rows, self.names = rows, rows.variants
+        self.baseline: str = analysis.run["baseline"]
+        self.variant, self.case, self.ok = rows.variant, rows.case, rows.ok
+        nothing = np.full(len(rows.case), np.nan)
+        self.correct: Floats = rows.scores.get(CORRECT, rows.score)
+        self.closeness: Floats = rows.scores.get(CLOSENESS, nothing)
+        self.grounded: Floats = rows.scores.get(GROUNDED, nothing)
+        tags = [rows.cases[case].tags for case in rows.case.tolist()]
+        self.task = np.array([tag.get("task", "") for tag in tags], dtype=object)
+        self.difficulty = np.array([tag.get("difficulty", "") for tag in tags], dtype=object)
+        self.size = np.array([_whole(tag.get("size", "0")) for tag in tags], dtype=np.int64)
+        self.perturbation = np.array([tag.get("perturbation", "none") for tag in tags], dtype=object)
+        self.group = [rows.cases[case].group or rows.cases[case].id for case in rows.case.tolist()]
+        known = [rows.tokens[name] for name in ("input", "cache_read", "cache_write")]
+        missing = np.all([np.isnan(each) for each in known], axis=0) if known else nothing
+        self.tokens_in: Floats = np.where(self.ok & ~missing, np.nansum(known, axis=0), np.nan)
+        self.tokens_out: Floats = np.where(self.ok, rows.tokens["output"], np.nan)
+
+    def of(self, variant: int) -> Bools:
+        found: Bools = self.variant == variant
+        return found
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+def _of_variant(
+    table: _Table, index: int, tasks: Sequence[str], sizes: Sequence[int], levels: Sequence[str]
+) -> VariantFigures:
+    mine = table.of(index)
+    error = 1.0 - table.closeness[mine & table.ok & ~np.isnan(table.closeness)]
+    right, tokens = float(np.nansum(table.correct[mine])), table.tokens_in[mine] + table.tokens_out[mine]
+    total = float(np.nansum(tokens))
+    return VariantFigures(
+        table.names[index],
+        _share(table.correct[mine]),
+        {task: _share(table.correct[mine & (table.task == task)]) for task in tasks},
+        {size: _share(table.correct[mine & (table.size == size)]) for size in sizes},
+        {level: _share(table.correct[mine & (table.difficulty == level)]) for level in levels},
+        int(table.rows.skipped[mine].sum()),
+        float(np.median(error)) if len(error) else None,
+        _in_classes(error),
+        _share(1.0 - table.grounded[mine & table.ok]),
+        _mean(table.tokens_in[mine]),
+        {task: mean for task in tasks if (mean := _mean(table.tokens_in[mine & (table.task == task)])) is not None},
+        _mean(table.tokens_out[mine]),
+        _compression(table, index),
+        1000 * right / total if total else None,
+        _mean(table.rows.cost_usd[mine]),
+        _median(table.rows.service_s[mine & table.ok]),
+    )
+
+
+def _share(values: Floats) -> Share:
+    known = values[~np.isnan(values)]
+    return Share(wilson(float(known.sum()), len(known)) if len(known) else None, len(known))
+
+
+def _mean(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _median(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else None
+
+
+def _in_classes(error: Floats) -> tuple[int, ...]:
+    """Trials by how far off they are: up to each bound and beyond the one before."""
+    counts, before = [], -np.inf
+    for bound, _ in ERRORS:
+        inside = (error > before) & (error < bound if bound in (1.0, np.inf) else error <= bound + 1e-9)
+        counts.append(int(inside.sum()))
+        before = bound - 1e-12 if bound == 1.0 else bound + 1e-9
+    return tuple(counts)
+
+
+def _compression(table: _Table, index: int) -> Interval | None:
+    """How many tokens of the baseline one of its own stands for: the ratio of the sums over cases that have both, with
+    a 95 % interval from the logarithms of the cases' own ratios around it."""
+    if table.names[index] == table.baseline:
+        return None
+    own = _by_case(table, index, table.tokens_in)
+    base = _by_case(table, table.names.index(table.baseline), table.tokens_in)
+    both = sorted(case for case in own if case in base and own[case] > 0 and base[case] > 0)
+    if len(both) < 2:
+        return None
+    here, there = np.array([own[case] for case in both]), np.array([base[case] for case in both])
+    ratio = float(there.sum() / here.sum())
+    # by the delta method: how the sums vary from case to case
+    spread = (there - ratio * here) / here.mean()
+    half = 1.96 * float(spread.std(ddof=1)) / np.sqrt(len(both))
+    return Interval(ratio, max(0.0, ratio - half), ratio + half)
+
+
+def _by_case(table: _Table, index: int, values: Floats) -> dict[int, float]:
+    """The mean of each case of a variant, over its repeats."""
+    mine = table.of(index) & ~np.isnan(values)
+    found: dict[int, list[float]] = {}
+    for case, value in zip(table.case[mine].tolist(), values[mine].tolist(), strict=True):
+        found.setdefault(case, []).append(value)
+    return {case: sum(each) / len(each) for case, each in found.items()}
+
+
+def _confusions(analysis: Analysis, names: Sequence[str]) -> list[Confusion]:
+    """For each query with classes and each variant."""
+    rows = analysis.rows
+    asked = {rows.cases[case].id: json.loads(text)["query"] for case, text in rows.inputs().items()}
+    counted: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+    for row in predictions(rows.store, analysis.run["run"]):
+        query = QUERIES.get(asked[row["case_id"]])
+        if row["status"] == "ok" and query is not None and query.kind == "class":
+            pair = _text(row["expected"]), _class(query.name, row["answer"] or "")
+            of_query = counted.setdefault((query.name, row["variant"]), {})
+            of_query[pair] = of_query.get(pair, 0) + 1
+    found = []
+    for name in QUERIES:
+        for variant in names:
+            counts = counted.get((name, variant))
+            if counts:
+                found.append(_confusion(name, variant, counts))
+    return found
+
+
+def _confusion(name: str, variant: str, counts: dict[tuple[str, str], int]) -> Confusion:
+    classes = tuple(QUERIES[name].choices)
+    answers = (*classes, UNREAD)
+    matrix = tuple(tuple(counts.get((right, said), 0) for said in answers) for right in classes)
+    return Confusion(name, variant, classes, answers, matrix)
+
+
+def _text(expected: Any) -> str:
+    """The stored expected value, which is JSON where it is not plain text."""
+    try:
+        return str(json.loads(expected))
+    except (TypeError, ValueError):
+        return str(expected)
+
+
+def _class(query: str, answer: str) -> str:
+    scorer = scorer_of(query)
+    assert isinstance(scorer, Label)
+    named = scorer.classes_in(answer_part(answer))
+    return named[0] if len(named) == 1 else UNREAD
+
+
+def _robustness(table: _Table, order: Sequence[int]) -> list[Degradation]:
+    """Each perturbation against the same cases without it."""
+    found: list[Degradation] = []
+    if set(table.perturbation.tolist()) <= {"none"}:
+        return found
+    for index in order:
+        clean = _by_group(table, index, "none")
+        for kind in ("none", *PERTURBATIONS):
+            mine = table.correct[table.of(index) & (table.perturbation == kind)]
+            own = _by_group(table, index, kind)
+            both = [group for group in own if group in clean]
+            differences = [own[group] - clean[group] for group in both]
+            change = paired_t(differences) if kind != "none" and len(both) >= 2 else None
+            found.append(Degradation(kind, table.names[index], _share(mine), change))
+    return found
+
+
+def _by_group(table: _Table, index: int, kind: str) -> dict[str, float]:
+    mine = np.flatnonzero(table.of(index) & (table.perturbation == kind) & ~np.isnan(table.correct))
+    return {table.group[at]: float(table.correct[at]) for at in mine.tolist()}

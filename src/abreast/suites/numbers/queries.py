@@ -1,0 +1,440 @@
+"""The catalogue of queries. Each says what it asks, what is right, and how an answer is read.
+
+A truth is computed by numpy and scipy on the very numbers that are shown. Where those numbers do not decide a query (a
+direction on the edge between flat and rising, a skewness of a constant), there is no truth, and so there is no case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+from scipy import stats
+
+from abreast.scorers import Scorer, build
+from abreast.suites.numbers import anomalies
+from abreast.suites.numbers.series import Columns, Values
+
+Kind = Literal["number", "class", "positions"]
+Level = Literal["easy", "medium", "hard"]
+LEVELS: tuple[Level, ...] = ("easy", "medium", "hard")
+LARGE = 1000  # points from which on a query is one level harder
+
+AHEAD = 10  # steps of a forecast
+CLEAR, VAGUE = 0.5, 0.3  # correlation with time: from here on a direction; up to here none
+STRONG, WEAK, EDGE = 0.8, 0.4, 0.03  # the same for how strong it is, and how near to a border is too near
+SKEWED, EVEN = 0.5, 0.3  # skewness: from here on skewed; up to here symmetric
+TOGETHER, APART = 0.5, 0.3  # correlation of two series: from here on; up to here none
+GAP = 0.02  # by which two figures must differ, of the larger, for one to be the higher
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question about a series. `truth` gives what is right, or None if the numbers do not decide it."""
+
+    name: str
+    question: str
+    truth: Callable[[Columns], Any]
+    level: Level
+    kind: Kind = "number"
+    rel: float = 0.01
+    abs: float = 0.0
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with what else they are called
+
+    @property
+    def choices(self) -> list[str]:
+        return list(self.classes)
+
+    def difficulty(self, size: int) -> Level:
+        """Its own level, and one more for a large series."""
+        return LEVELS[min(2, LEVELS.index(self.level) + (size >= LARGE))]
+
+    def within(self, found: float, right: float) -> bool:
+        """Whether a number is right, by this query's tolerance."""
+        return abs(found - right) <= max(self.abs, self.rel * abs(right)) + 1e-12
+
+
+@cache
+def scorer_of(name: str) -> Scorer:
+    """The foundation's scorer that reads the answers to a query."""
+    query = QUERIES[name]
+    if query.kind == "number":
+        return build("number", {"rel": query.rel, "abs": query.abs + 1e-12})
+    if query.kind == "class":
+        return build("label", {"classes": {each: list(words) for each, words in query.classes.items()}})
+    return build("set", {})
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+def present(values: Values) -> Values:
+    """Without what is missing."""
+    found: Values = values[np.isfinite(values)]
+    return found
+
+
+def _only(columns: Columns) -> Values:
+    """The series asked about: the only one, or the closing prices."""
+    return columns["close"] if "close" in columns else next(iter(columns.values()))
+
+
+def _of_values(figure: Callable[[Values], Any]) -> Callable[[Columns], float | None]:
+    """A figure of the values that are present; None if it is no finite number."""
+
+    def truth(columns: Columns) -> float | None:
+        values = present(_only(columns))
+        return _finite(figure(values)) if len(values) >= 2 else None
+
+    return truth
+
+
+def _finite(value: Any) -> float | None:
+    number = float(value)
+    return float(f"{number:.10g}") + 0.0 if math.isfinite(number) else None
+
+
+def _percentile(share: float) -> Callable[[Values], float]:
+    return lambda values: float(np.percentile(values, share))
+
+
+def _iqr(values: Values) -> float:
+    low, high = np.percentile(values, [25, 75])
+    return float(high - low)
+
+
+def _skewness(values: Values) -> float:
+    return float(stats.skew(values)) if np.ptp(values) > 0 else math.nan
+
+
+def _ratio(above: float, below: float) -> float:
+    return above / below if below else math.nan
+
+
+def _over_time(values: Values) -> tuple[float, float, float]:
+    """Slope, intercept and correlation of a least squares line over the positions; what is missing is left out."""
+    there = np.isfinite(values)
+    at = np.arange(len(values))[there]
+    if np.ptp(values[there]) == 0:
+        return 0.0, float(values[there][0]), 0.0
+    fit = stats.linregress(at, values[there])
+    return float(fit.slope), float(fit.intercept), float(fit.rvalue)
+
+
+def _slope(columns: Columns) -> float | None:
+    slope, _, correlation = _over_time(_only(columns))
+    return _finite(slope) if abs(correlation) >= CLEAR else None
+
+
+def _forecast(columns: Columns) -> float | None:
+    values = _only(columns)
+    slope, intercept, _ = _over_time(values)
+    return _finite(intercept + slope * (len(values) - 1 + AHEAD))
+
+
+# -- classes ----------------------------------------------------------------------------------------------------------
+
+
+def _direction(columns: Columns) -> str | None:
+    *_, correlation = _over_time(_only(columns))
+    if abs(correlation) <= VAGUE:
+        return "flat"
+    return None if abs(correlation) < CLEAR else "rising" if correlation > 0 else "falling"
+
+
+def _strength(columns: Columns) -> str | None:
+    *_, correlation = _over_time(_only(columns))
+    size = abs(correlation)
+    if min(abs(size - STRONG), abs(size - WEAK)) < EDGE:
+        return None
+    return "strong" if size > STRONG else "moderate" if size > WEAK else "weak"
+
+
+def _shape(columns: Columns) -> str | None:
+    skewness = _skewness(present(_only(columns)))
+    if math.isnan(skewness):
+        return None
+    if abs(skewness) <= EVEN:
+        return "symmetric"
+    return None if abs(skewness) < SKEWED else "right-skewed" if skewness > 0 else "left-skewed"
+
+
+def _higher(figure: Callable[[Values], float]) -> Callable[[Columns], str | None]:
+    """A or B, whichever has more of a figure; None if that is too close to call, or there are not two."""
+
+    def truth(columns: Columns) -> str | None:
+        if set(columns) != {"A", "B"}:
+            return None
+        one, other = (figure(columns[name]) for name in ("A", "B"))
+        if not abs(one - other) > GAP * max(abs(one), abs(other)):
+            return None
+        return "A" if one > other else "B"
+
+    return truth
+
+
+def _correlation(columns: Columns) -> str | None:
+    if set(columns) != {"A", "B"}:
+        return None
+    there = np.isfinite(columns["A"]) & np.isfinite(columns["B"])
+    one, other = columns["A"][there], columns["B"][there]
+    if len(one) < 3 or not np.ptp(one) or not np.ptp(other):
+        return None
+    found = float(np.corrcoef(one, other)[0, 1])
+    if abs(found) <= APART:
+        return "none"
+    return None if abs(found) < TOGETHER else "positive" if found > 0 else "negative"
+
+
+# -- anomalies --------------------------------------------------------------------------------------------------------
+
+
+def _found(columns: Columns) -> list[anomalies.Anomaly]:
+    return anomalies.find(_only(columns))
+
+
+def _presence(columns: Columns) -> str:
+    return "yes" if _found(columns) else "no"
+
+
+def _locations(columns: Columns) -> list[int] | None:
+    return [each.position for each in _found(columns)] or None
+
+
+def _type(columns: Columns) -> str | None:
+    kinds = {each.kind for each in _found(columns)}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+# -- prices -----------------------------------------------------------------------------------------------------------
+
+
+def _of_prices(figure: Callable[[Columns], Any]) -> Callable[[Columns], float | None]:
+    def truth(columns: Columns) -> float | None:
+        if "volume" not in columns:
+            return None
+        there = np.all([np.isfinite(values) for values in columns.values()], axis=0)
+        rows = {name: values[there] for name, values in columns.items()}
+        return _finite(figure(rows)) if there.sum() >= 2 else None
+
+    return truth
+
+
+def _return(rows: Columns) -> float:
+    return 100 * _ratio(float(rows["close"][-1] - rows["open"][0]), float(rows["open"][0]))
+
+
+def _vwap(rows: Columns) -> float:
+    return _ratio(float(np.sum(rows["close"] * rows["volume"])), float(np.sum(rows["volume"])))
+
+
+def _drawdown(rows: Columns) -> float:
+    close = rows["close"]
+    return float(100 * np.max(1 - close / np.maximum.accumulate(close)))
+
+
+# -- the catalogue ----------------------------------------------------------------------------------------------------
+
+_EITHER = {"A": ("series a", "the first series"), "B": ("series b", "the second series")}
+_YES = {"yes": ("true", "present", "there are anomalies"), "no": ("false", "none", "absent", "there are no anomalies")}
+_DIRECTIONS = {
+    "rising": ("rise", "rises", "increasing", "increase", "increases", "upward", "upwards", "up", "growing", "growth"),
+    "falling": ("fall", "falls", "decreasing", "decrease", "decreases", "downward", "downwards", "down", "declining"),
+    "flat": ("stationary", "stable", "no trend", "constant", "unchanged"),
+}
+_SHAPES = {
+    "right-skewed": ("right skewed", "positively skewed", "positive skew", "skewed to the right", "skewed right"),
+    "left-skewed": ("left skewed", "negatively skewed", "negative skew", "skewed to the left", "skewed left"),
+    "symmetric": ("symmetrical", "normal", "normally distributed", "not skewed"),
+}
+_TOGETHER = {
+    "positive": ("positively", "positively correlated", "strong positive"),
+    "negative": ("negatively", "negatively correlated", "strong negative", "inverse", "inversely"),
+    "none": ("uncorrelated", "not correlated", "no correlation", "no relationship", "unrelated"),
+}
+_TYPES = {
+    "spike": ("spikes", "upward spike", "upward spikes"),
+    "drop": ("drops", "dip", "dips", "downward spike", "downward spikes"),
+    "level shift": ("level shifts", "shift", "step change", "shift in level", "regime change"),
+}
+_ANOMALY = (
+    "An anomaly is a value far outside its neighbours (more than 7 robust standard deviations), or the place where "
+    "the level changes for good."
+)
+
+QUERIES: dict[str, Query] = {
+    query.name: query
+    for query in (
+        # statistical, scaling: within 1 %
+        Query("mean", "What is the mean?", _of_values(np.mean), "medium"),
+        Query("median", "What is the median?", _of_values(np.median), "medium"),
+        Query(
+            "std",
+            "What is the sample standard deviation (with n - 1)?",
+            _of_values(lambda values: np.std(values, ddof=1)),
+            "hard",
+        ),
+        Query("min", "What is the smallest value?", _of_values(np.min), "easy"),
+        Query("max", "What is the largest value?", _of_values(np.max), "easy"),
+        Query("p25", "What is the 25th percentile (linear interpolation)?", _of_values(_percentile(25)), "hard"),
+        Query("p75", "What is the 75th percentile (linear interpolation)?", _of_values(_percentile(75)), "hard"),
+        Query("p95", "What is the 95th percentile (linear interpolation)?", _of_values(_percentile(95)), "hard"),
+        Query("iqr", "What is the interquartile range (75th minus 25th percentile)?", _of_values(_iqr), "hard"),
+        Query("range", "What is the range (largest minus smallest value)?", _of_values(np.ptp), "easy"),
+        Query("skewness", "What is the skewness (population)?", _of_values(_skewness), "hard", abs=0.02),
+        Query("count", "How many values are there?", _of_values(len), "easy"),
+        Query(
+            "shape",
+            "Is the distribution right-skewed, left-skewed or symmetric?",
+            _shape,
+            "medium",
+            "class",
+            classes=_SHAPES,
+        ),
+        # trend
+        Query(
+            "direction",
+            f"Over the whole series, is the trend rising, falling or flat? Flat means a correlation with the position "
+            f"of at most {VAGUE}.",
+            _direction,
+            "easy",
+            "class",
+            classes=_DIRECTIONS,
+        ),
+        Query(
+            "strength",
+            f"How strong is the linear trend: strong (absolute correlation of value and position above {STRONG}), "
+            f"moderate (above {WEAK}) or weak?",
+            _strength,
+            "medium",
+            "class",
+            classes={"strong": (), "moderate": ("medium",), "weak": ("no trend", "very weak")},
+        ),
+        Query("slope", "What is the slope of the least squares line, per position?", _slope, "hard", rel=0.2),
+        # anomaly
+        Query("presence", f"Are there anomalies? {_ANOMALY}", _presence, "easy", "class", classes=_YES),
+        Query(
+            "anomalies",
+            f"How many anomalies are there? {_ANOMALY} A change of level counts once.",
+            lambda columns: len(_found(columns)),
+            "medium",
+            rel=0.0,
+        ),
+        Query(
+            "locations",
+            f"At which positions are the anomalies, counting from 0? {_ANOMALY} Give the positions, separated by "
+            f"commas; of a change of level the first position at the new level.",
+            _locations,
+            "hard",
+            "positions",
+        ),
+        Query(
+            "type",
+            f"Of what kind are the anomalies: spike, drop or level shift? {_ANOMALY}",
+            _type,
+            "medium",
+            "class",
+            classes=_TYPES,
+        ),
+        # comparative
+        Query(
+            "higher_mean",
+            "Which series has the higher mean, A or B?",
+            _higher(lambda values: float(np.mean(present(values)))),
+            "easy",
+            "class",
+            classes=_EITHER,
+        ),
+        Query(
+            "more_volatile",
+            "Which series has the larger standard deviation, A or B?",
+            _higher(lambda values: float(np.std(present(values)))),
+            "medium",
+            "class",
+            classes=_EITHER,
+        ),
+        Query(
+            "stronger_trend",
+            "Which series has the stronger linear trend (the larger absolute correlation with the position), A or B?",
+            _higher(lambda values: abs(_over_time(values)[2])),
+            "medium",
+            "class",
+            classes=_EITHER,
+        ),
+        Query(
+            "correlation",
+            f"How are A and B correlated: positive (above {TOGETHER}), negative (below -{TOGETHER}) or none?",
+            _correlation,
+            "hard",
+            "class",
+            classes=_TOGETHER,
+        ),
+        # multi_step: within 5 %
+        Query(
+            "forecast",
+            f"Extend the least squares line: what is its value {AHEAD} positions after the last one?",
+            _forecast,
+            "hard",
+            rel=0.05,
+        ),
+        Query(
+            "z_of_max",
+            "How many sample standard deviations does the largest value lie above the mean?",
+            _of_values(lambda values: _ratio(float(np.max(values) - np.mean(values)), float(np.std(values, ddof=1)))),
+            "hard",
+            rel=0.05,
+        ),
+        Query(
+            "variation",
+            "What is the coefficient of variation in percent (100 × sample standard deviation / mean)?",
+            _of_values(lambda values: 100 * _ratio(float(np.std(values, ddof=1)), float(np.mean(values)))),
+            "hard",
+            rel=0.05,
+        ),
+        Query(
+            "range_percent",
+            "How large is the range in percent of the mean (100 × (largest - smallest) / mean)?",
+            _of_values(lambda values: 100 * _ratio(float(np.ptp(values)), float(np.mean(values)))),
+            "medium",
+            rel=0.05,
+        ),
+        Query(
+            "normalised_max",
+            "What is the largest value divided by the mean?",
+            _of_values(lambda values: _ratio(float(np.max(values)), float(np.mean(values)))),
+            "medium",
+            rel=0.05,
+        ),
+        Query(
+            "return_percent",
+            "What is the return in percent from the first open to the last close?",
+            _of_prices(_return),
+            "medium",
+            rel=0.05,
+        ),
+        Query("vwap", "What is the mean closing price weighted by volume?", _of_prices(_vwap), "hard", rel=0.05),
+        Query(
+            "drawdown",
+            "What is the largest fall of the closing price from an earlier highest close, in percent of that close?",
+            _of_prices(_drawdown),
+            "hard",
+            rel=0.05,
+        ),
+    )
+}
+
+
+def quantities(columns: Columns) -> list[float]:
+    """Every number that the catalogue has for these columns, each column taken by itself as well."""
+    found: list[float] = []
+    for part in [columns, *({name: values} for name, values in columns.items() if len(columns) > 1)]:
+        for query in QUERIES.values():
+            if query.kind == "number":
+                value = query.truth(part)
+                if value is not None:
+                    found.append(float(value))
+    return found

@@ -1,0 +1,143 @@
+"""The suite from Python: a runner and clients, thin over the one engine."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from abreast.errors import Incomplete
+from abreast.experiment import Experiment, Result
+from abreast.suites.numbers import conditions
+from abreast.suites.numbers.config import MODELS, BackendType, BenchmarkConfig, experiment
+
+READY = "Reply with the one word: ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came back of one query; None is what the backend does not say."""
+
+    text: str
+    latency_s: float
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    model: str | None = None
+
+
+class Client(Protocol):
+    """What every backend has."""
+
+    def query(self, prompt: str, system: str | None = None) -> Response:
+        """Ask once, and wait."""
+
+    def query_baseline(self, raw_data: str, query: str) -> Response:
+        """Ask about raw numbers."""
+
+    def query_treatment(self, semantic_output: str, query: str) -> Response:
+        """Ask about a description of them."""
+
+
+class _Engine:
+    """One question is an experiment of one case: the same retries, limits and errors as everywhere."""
+
+    target: str
+
+    def __init__(self, model: str = "sonnet", timeout: float | None = None) -> None:
+        self.model, self.timeout = model, timeout
+
+    def query(self, prompt: str, system: str | None = None) -> Response:
+        return self._asked(prompt, {"system": system} if system is not None else {})
+
+    def query_baseline(self, raw_data: str, query: str) -> Response:
+        return self._about(raw_data, query)
+
+    def query_treatment(self, semantic_output: str, query: str) -> Response:
+        return self._about(semantic_output, query)
+
+    def _about(self, data: str, query: str) -> Response:
+        params = {"prompt": conditions.PROMPT, "system": conditions.SYSTEM}
+        return self._asked({"data": data, "question": query}, params)
+
+    def _params(self) -> dict[str, Any]:
+        return {"model": self.model}
+
+    def _asked(self, asked: Any, params: dict[str, Any]) -> Response:
+        with tempfile.TemporaryDirectory(prefix="abreast-query-") as folder:
+            result = Experiment(
+                name="query",
+                cases=[{"id": "query", "input": asked, "expected": "simulated"}],
+                variants={"query": {"target": self.target, **self._params(), **params}},
+                limits={} if self.timeout is None else {"timeout": float(self.timeout)},
+                store="query.db",
+                base=folder,
+            ).run()
+            (row,) = result.rows()
+        if row["status"] != "ok":
+            raise Incomplete(f"{row['error_kind']}: {row['error']}", result.fix)
+        return Response(
+            row["answer"],
+            row["latency_s"],
+            row["input_tokens"],
+            row["output_tokens"],
+            row["cost_usd"],
+            row["model"],
+        )
+
+
+class ApiClient(_Engine):
+    """The API, with the key of the environment."""
+
+    target = "anthropic"
+
+    def _params(self) -> dict[str, Any]:
+        return {"model": MODELS.get(self.model, self.model), "max_tokens": 1024}
+
+
+class ClaudeCodeClient(_Engine):
+    """The Claude Code CLI: a single turn without tools."""
+
+    target = "claude-code"
+
+
+class MockClient(_Engine):
+    """The simulator: says "simulated" to everything, and calls nobody."""
+
+    target = "simulated"
+
+    def _params(self) -> dict[str, Any]:
+        return {}
+
+
+def client_of(backend: BackendType | str, model: str = "sonnet", timeout: float | None = None) -> Client:
+    """The client of a backend."""
+    kinds = {BackendType.API: ApiClient, BackendType.CLAUDE_CODE: ClaudeCodeClient, BackendType.MOCK: MockClient}
+    return kinds[BackendType(backend)](model, timeout)
+
+
+class BenchmarkRunner:
+    """Runs the suite. What is stored is not executed again; an interrupted run goes on."""
+
+    def __init__(self, config: BenchmarkConfig | None = None, backend: BackendType | str = BackendType.API) -> None:
+        self.config = BenchmarkConfig() if config is None else config
+        self.backend = BackendType(backend)
+        self.client = client_of(self.backend, self.config.model, self.config.timeout)
+
+    def run_all(self) -> Result:
+        """Every task of the configuration, in one run: print its `verdict`, read its `rows()`."""
+        return self._run(self.config)
+
+    def run_task(self, task: str) -> Result:
+        """One task, in a run of its own."""
+        return self._run(self.config.only(task))
+
+    def warmup(self) -> Response:
+        """Ask once before anything is measured. A run on the CLI does so by itself."""
+        return self.client.query(READY)
+
+    def _run(self, config: BenchmarkConfig) -> Result:
+        return experiment(config, self.backend).run(
+            parallel="variants" if config.parallel_workers > 1 else None,
+            trial_parallelism=config.trial_parallelism if config.trial_parallelism != 1 else None,
+        )

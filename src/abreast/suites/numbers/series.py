@@ -1,0 +1,175 @@
+"""Series to ask about, drawn with numpy. One generator, one name; the same random numbers give the same series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+Columns = dict[str, Values]
+Random = np.random.Generator
+
+PERIOD = 20  # of seasonal series
+
+
+def normal(random: Random, size: int, mean: float = 50.0, std: float = 10.0) -> Values:
+    return random.normal(mean, std, size)
+
+
+def wide_normal(random: Random, size: int) -> Values:
+    """What the scaling task asks about."""
+    return normal(random, size, 50.0, 15.0)
+
+
+def uniform(random: Random, size: int) -> Values:
+    return random.uniform(0.0, 100.0, size)
+
+
+def exponential(random: Random, size: int) -> Values:
+    return random.exponential(10.0, size)
+
+
+def _line(random: Random, size: int, rise: float) -> Values:
+    """A straight line that rises by so much in all, with noise around it."""
+    noise = random.uniform(2.0, 8.0)
+    return random.uniform(80.0, 120.0) + np.linspace(0.0, rise, size) + random.normal(0.0, noise, size)
+
+
+def rising(random: Random, size: int) -> Values:
+    return _line(random, size, random.uniform(25.0, 60.0))
+
+
+def falling(random: Random, size: int) -> Values:
+    return _line(random, size, -random.uniform(25.0, 60.0))
+
+
+def flat(random: Random, size: int) -> Values:
+    return _line(random, size, 0.0)
+
+
+def flat_line(random: Random, size: int) -> Values:
+    """The same number over and over, as from an instrument that is stuck."""
+    return np.full(size, round(float(random.uniform(10.0, 90.0)), 2))
+
+
+def seasonal(random: Random, size: int) -> Values:
+    """Waves of 20 points with noise, in whole periods."""
+    at = np.arange(size)
+    wave = random.uniform(8.0, 15.0) * np.sin(2 * math.pi * at / PERIOD + random.uniform(0, 2 * math.pi))
+    return random.uniform(40.0, 60.0) + wave + random.normal(0.0, 2.0, size)
+
+
+def growth(random: Random, size: int) -> Values:
+    """Exponential growth to three to six times the start."""
+    factor = random.uniform(3.0, 6.0)
+    return 20.0 * factor ** np.linspace(0.0, 1.0, size) + random.normal(0.0, 1.5, size)
+
+
+def drift(random: Random, size: int) -> Values:
+    """Steady for a while, then slowly away from it."""
+    start = int(size * random.uniform(0.3, 0.5))
+    away = np.maximum(0, np.arange(size) - start) / (size - start) * random.uniform(15.0, 30.0)
+    return 50.0 + random.choice([-1.0, 1.0]) * away + random.normal(0.0, 2.0, size)
+
+
+def random_walk(random: Random, size: int) -> Values:
+    return 100.0 + np.cumsum(random.normal(0.0, 1.0, size))
+
+
+def sensor(random: Random, size: int) -> Values:
+    """A temperature over days, 24 readings a day."""
+    at = np.arange(size)
+    daily = random.uniform(3.0, 6.0) * np.sin(2 * math.pi * at / 24 + random.uniform(0, 2 * math.pi))
+    return 20.0 + daily + random.normal(0.0, 0.5, size)
+
+
+def gappy_sensor(random: Random, size: int) -> Values:
+    """The same with readings missing."""
+    return with_gaps(random, sensor(random, size))
+
+
+def with_gaps(random: Random, values: Values, share: float = 0.05) -> Values:
+    """Some values missing, at least one and never all."""
+    number = min(len(values) - 2, max(1, round(share * len(values))))
+    gappy = values.copy()
+    gappy[random.choice(len(values), number, replace=False)] = np.nan
+    return gappy
+
+
+def pair(random: Random, size: int, correlation: float) -> Columns:
+    """Two normal series with about this correlation."""
+    one, other = random.normal(0.0, 1.0, (2, size))
+    mixed = correlation * one + math.sqrt(1 - correlation**2) * other
+    return {"A": 50.0 + 10.0 * one, "B": 60.0 + 12.0 * mixed}
+
+
+def correlated(random: Random, size: int) -> Columns:
+    """Together, against each other, or neither."""
+    return pair(random, size, float(random.choice([-0.95, 0.0, 0.95])))
+
+
+def different_means(random: Random, size: int) -> Columns:
+    gap = random.uniform(3.0, 8.0) * random.choice([-1.0, 1.0])
+    return {"A": normal(random, size), "B": normal(random, size, 50.0 + gap)}
+
+
+def different_volatility(random: Random, size: int) -> Columns:
+    stds = random.permutation([random.uniform(4.0, 7.0), random.uniform(9.0, 14.0)])
+    return {"A": normal(random, size, 50.0, stds[0]), "B": normal(random, size, 50.0, stds[1])}
+
+
+def different_trends(random: Random, size: int) -> Columns:
+    """One that rises or falls clearly, one that hardly does."""
+    clear = (rising if random.random() < 0.5 else falling)(random, size)
+    columns = [clear, flat(random, size)]
+    first = int(random.integers(2))
+    return {"A": columns[first], "B": columns[1 - first]}
+
+
+def ohlcv(random: Random, size: int) -> Columns:
+    """Days of a stock: open, high, low, close and volume; low ≤ open, close ≤ high."""
+    close = 100.0 * np.exp(np.cumsum(random.normal(0.0005, 0.015, size)))
+    opened = np.concatenate([[100.0], close[:-1]]) * np.exp(random.normal(0.0, 0.004, size))
+    top, bottom = np.maximum(opened, close), np.minimum(opened, close)
+    return {
+        "open": opened,
+        "high": top * (1 + np.abs(random.normal(0.0, 0.005, size))),
+        "low": bottom * (1 - np.abs(random.normal(0.0, 0.005, size))),
+        "close": close,
+        "volume": np.round(random.lognormal(13.0, 0.4, size)),
+    }
+
+
+Generator = Callable[[Random, int], Values | Columns]
+
+GENERATORS: Mapping[str, Generator] = {
+    each.__name__: each
+    for each in (
+        *(normal, wide_normal, uniform, exponential, rising, falling, flat, flat_line, seasonal, growth, drift),
+        *(random_walk, sensor, gappy_sensor, correlated, different_means, different_volatility, different_trends),
+        ohlcv,
+    )
+}
+
+
+def draw(name: str, random: Random, size: int) -> Columns:
+    """The columns of one series, as they will be shown."""
+    drawn = GENERATORS[name](random, size)
+    return rounded(drawn if isinstance(drawn, dict) else {"value": drawn})
+
+
+def rounded(columns: Mapping[str, Values]) -> Columns:
+    """With the digits that are shown: two places, and more where the numbers are small.
+
+    >>> rounded({"value": np.array([1.23456, 2.5])})["value"].tolist()
+    [1.235, 2.5]
+    """
+    return {name: np.round(values, _places(values)) + 0.0 for name, values in columns.items()}
+
+
+def _places(values: Values) -> int:
+    spread = float(np.nanstd(values))
+    return max(2, min(10, 3 - math.floor(math.log10(spread)))) if spread > 0 else 2

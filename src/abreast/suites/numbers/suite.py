@@ -1,0 +1,123 @@
+"""The suite at the command line: its flags, its experiment, its sections of the report."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from abreast.errors import BadInput
+from abreast.suites.numbers.cases import QUICK, SMALLEST, TRIALS
+from abreast.suites.numbers.config import (
+    BASELINE,
+    CLI_SIZE,
+    MODELS,
+    NAME,
+    SKIP_ABOVE,
+    SUMMARY,
+    TREATMENT,
+    BackendType,
+    BenchmarkConfig,
+    experiment,
+)
+from abreast.suites.numbers.tasks import TASKS
+
+if TYPE_CHECKING:
+    from abreast.analyse import Analysis
+    from abreast.experiment import Experiment
+    from abreast.report.sections import Section
+
+
+class Numbers:
+    """`abreast run numbers`."""
+
+    name = NAME
+    summary = "does a data transform help a model read numbers? six tasks, raw numbers against a description of them"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        add = parser.add_argument_group("of the suite numbers").add_argument
+        add(
+            "--backend",
+            choices=[each.value for each in BackendType],
+            help="who is asked: the API (default), the Claude Code CLI, or the simulator",
+        )
+        add("--mock", action="store_true", help="the same as --backend mock: nothing is called, nothing is paid")
+        add("--model", metavar="M", default="sonnet", help=f"{', '.join(MODELS)}, or a full name (sonnet)")
+        add("--task", metavar="NAME", action="append", default=[], help=f"only {', '.join(TASKS)}; repeatable")
+        add("--trials", metavar="N", type=int, help=f"series and queries of each task ({TRIALS}; with --quick {QUICK})")
+        add("--quick", action="store_true", help=f"{QUICK} trials a task")
+        add(
+            "--transform",
+            metavar="REF",
+            help="the treatment: python:module:function, from numbers to text; semantic-frame if left out",
+        )
+        add(
+            "--max-data-size",
+            metavar="N",
+            type=int,
+            help=f"points of the longest series, at least {SMALLEST} (on the CLI {CLI_SIZE:,}, unless "
+            "--skip-baseline-above is given)",
+        )
+        add(
+            "--skip-baseline-above",
+            metavar="N",
+            type=int,
+            help=f"raw numbers of longer series are skipped ({SKIP_ABOVE:,})",
+        )
+        add("--timeout", metavar="S", type=float, help="seconds of one call (180, and 10 for 1,000 characters)")
+        add("--robustness", action="store_true", help=f"each case also perturbed in six ways ({QUICK} trials a task)")
+        add(
+            "--series",
+            metavar="PATH",
+            action="append",
+            default=[],
+            help="windows of recordings (timestamp,value) instead of generated series; repeatable",
+        )
+        add("--labels", metavar="FILE", help="JSON that marks the anomalies in them")
+        add("--no-viz", action="store_true", help="no pictures")
+
+    def experiment(self, args: argparse.Namespace) -> Experiment:
+        if args.mock and args.backend not in (None, BackendType.MOCK.value):
+            raise BadInput(f"--mock and --backend {args.backend}", "keep one of them")
+        args.no_pictures = args.no_pictures or args.no_viz
+        backend = BackendType.MOCK if args.mock else BackendType(args.backend or BackendType.API)
+        return experiment(self._config(args), backend)
+
+    def _config(self, args: argparse.Namespace) -> BenchmarkConfig:
+        trials = QUICK if args.quick or args.robustness else TRIALS
+        config = BenchmarkConfig(
+            n_trials=trials if args.trials is None else args.trials,
+            tasks=args.task,
+            variants=_variants(args),
+            model=args.model,
+            max_data_size=args.max_data_size,
+            skip_baseline_above=args.skip_baseline_above,
+            transform=args.transform,
+            timeout=args.timeout,
+            robustness=args.robustness,
+            series=args.series,
+            labels=args.labels,
+        )
+        if args.seed is not None:
+            config.seed = args.seed
+        return config
+
+    def when_refused(self, args: argparse.Namespace) -> str:
+        """What to try without a key or a login."""
+        return f"without a model: abreast run {NAME} --mock"
+
+    def sections(self, analysis: Analysis) -> list[Section]:
+        from abreast.suites.numbers.report import sections
+
+        return sections(analysis)
+
+
+def _variants(args: argparse.Namespace) -> list[str]:
+    """The two conditions, with the third one if that is named beside them; or those that are named."""
+    named = list(dict.fromkeys(args.variant))
+    args.variant = []
+    if named == [SUMMARY]:
+        return [BASELINE, TREATMENT, SUMMARY]
+    return named or [BASELINE, TREATMENT]
+
+
+SUITE = Numbers()

@@ -1,0 +1,72 @@
+"""The six tasks: which series each draws, how long they are, and what it asks about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SIZES = (50, 100, 500, 1000, 5000, 10_000)
+PRICES = ("return_percent", "vwap", "drawdown")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One kind of question. `sources` are generators by query; the queries not named there draw from `usual`."""
+
+    what: str
+    queries: tuple[str, ...]
+    sizes: tuple[int, ...]
+    usual: tuple[str, ...]
+    sources: Mapping[str, tuple[str, ...]]
+
+    def drawn_from(self, query: str) -> tuple[str, ...]:
+        return self.sources.get(query, self.usual)
+
+
+_TRENDS = ("rising", "falling", "flat", "seasonal", "growth", "drift", "random_walk", "flat_line")
+_MOVING = ("rising", "falling", "growth", "drift")
+_BASES = ("uniform", "rising", "falling", "seasonal", "sensor")
+
+TASKS: dict[str, Task] = {
+    "statistical": Task(
+        "figures of one series",
+        (*("mean", "median", "std", "min", "max", "p25", "p75", "p95", "iqr", "range"), "skewness", "count", "shape"),
+        (100, 1000),
+        ("normal", "exponential", "uniform", "gappy_sensor"),
+        {"skewness": ("exponential",), "shape": ("normal", "exponential", "uniform")},
+    ),
+    "trend": Task(
+        "direction, strength and slope",
+        ("direction", "strength", "slope"),
+        (100, 200, 500),
+        _TRENDS,
+        {"slope": _MOVING, "strength": tuple(name for name in _TRENDS if name != "flat_line")},
+    ),
+    "anomaly": Task(
+        "whether there are anomalies, how many, where and of what kind",
+        ("presence", "anomalies", "locations", "type"),
+        (200,),
+        _BASES,
+        {},
+    ),
+    "comparative": Task(
+        "two series against each other",
+        ("higher_mean", "more_volatile", "stronger_trend", "correlation"),
+        (100,),
+        (),
+        {
+            "higher_mean": ("different_means",),
+            "more_volatile": ("different_volatility",),
+            "stronger_trend": ("different_trends",),
+            "correlation": ("correlated",),
+        },
+    ),
+    "multi_step": Task(
+        "figures that take several steps",
+        ("forecast", "z_of_max", "variation", "range_percent", "normalised_max", *PRICES),
+        (100,),
+        ("normal", "rising", "falling"),
+        {"forecast": ("rising", "falling"), **dict.fromkeys(PRICES, ("ohlcv",))},
+    ),
+    "scaling": Task("the same figures of ever longer series", ("mean", "std", "count"), SIZES, ("wide_normal",), {}),
+}
