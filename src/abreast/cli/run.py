@@ -67,6 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="of the report: html (default), json, ..., all; repeatable",
     )
+    add("--no-pictures", action="store_true", help="a page without pictures, and no picture files")
     add("--json", action="store_true", help="the result as a list with one object on standard output")
 
 

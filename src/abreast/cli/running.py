@@ -37,7 +37,7 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
     from abreast.report import formats
 
     required = [gates.read(text) for text in args.fail_if]
-    formats.named(args.format)  # refused now, not after the run
+    formats.named(args.format, not args.no_pictures)  # refused now, not after the run
     if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
         raise BadInput(f"--output {args.output}: is no folder", "name a folder; it is made if it is not there")
     with contextlib.closing(experiment.prepare(options_of(args, started))) as prepared:
@@ -204,7 +204,7 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
     from abreast.report.terminal import render
 
     unmet = gates.failures([gates.read(text) for text in args.fail_if], result.analysis)
-    report = write_reports(result.analysis, args.format, args.output, unmet)
+    report = write_reports(result.analysis, args.format, args.output, unmet, not args.no_pictures)
     if args.json:
         tables.show([summary_of(result, report)], True, "")
     else:
@@ -218,14 +218,19 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
 
 
 def write_reports(
-    analysis: Analysis, words: Sequence[str] = (), output: str | None = None, unmet: Sequence[str] = ()
+    analysis: Analysis,
+    words: Sequence[str] = (),
+    output: str | None = None,
+    unmet: Sequence[str] = (),
+    pictures: bool = True,
 ) -> Path | None:
     """The page, or what --format asks for; where the first of them is."""
     from abreast.report import folder, formats
 
     place = Path(output) if output else folder.home(analysis.rows.store, analysis.run["run"])
     try:
-        return formats.write(formats.Asked(analysis, unmet=unmet), formats.named(words) or ["html"], place)[0]
+        asked = formats.Asked(analysis, unmet=unmet, pictures=pictures)
+        return formats.write(asked, formats.named(words, pictures) or ["html"], place)[0]
     except OSError as error:
         say(f"warning: the report could not be written ({error})")
         return None
