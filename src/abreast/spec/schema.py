@@ -314,6 +314,9 @@ class Spec(Strict):
     limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(default_factory=lambda: Limits())
     store: Annotated[Name, Expects("a file such as results.db")] = DEFAULT_STORE
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63), Expects("a whole number from 0 to 9,223,372,036,854,775,807")] = 0
+    suite: Annotated[Name | None, Expects("the name of a suite, as text", "put it in quotes")] = Field(
+        default=None, description="The suite whose sections the report has; of a run by a suite's name, that one"
+    )
 
     @field_validator("variants")
     @classmethod
