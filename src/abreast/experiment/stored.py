@@ -73,6 +73,8 @@ def _written_cases(cases: Any, origin: Path | None) -> Any:
     """Cases that can be found again: files and references; those inside a spec file too."""
     if isinstance(cases, str):
         return cases
+    if isinstance(cases, Mapping):  # a function with arguments
+        return dict(cases)
     if isinstance(cases, list) and all(isinstance(item, str) or (origin and isinstance(item, dict)) for item in cases):
         return cases
     return None
