@@ -73,6 +73,8 @@ def _written_cases(cases: Any, plain: bool) -> Any:
     """Cases that can be found again: files and references; those inside a spec file or of a suite too (`plain`)."""
     if isinstance(cases, str):
         return cases
+    if isinstance(cases, Mapping):  # a function with arguments
+        return dict(cases)
     if isinstance(cases, list) and all(isinstance(item, str) or (plain and isinstance(item, dict)) for item in cases):
         return cases
     return None
