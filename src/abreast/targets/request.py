@@ -66,7 +66,7 @@ def _version(transform: Callable[[Any], Any] | None) -> Iterator[str]:
     """The code of a transform, and its arguments if it has any."""
     if isinstance(transform, Call):
         yield source_digest(transform.function)
-        yield from [digest(transform.arguments)] if transform.arguments else []
+        yield from [digest_of_params(transform.arguments)] if transform.arguments else []
     elif transform is not None:
         yield source_digest(transform)
 
