@@ -86,7 +86,10 @@ def suite_part(analysis: Analysis) -> SuitePart | None:
         if suite is None:
             return SuitePart(name, problem=_line(f"the suite {name} is not installed here: its sections are left out"))
         tell = getattr(suite, "sections", None)
-        return SuitePart(name, tuple(_sound(section) for section in tell(analysis)) if tell is not None else ())
+        found = tuple(_sound(section) for section in tell(analysis)) if tell is not None else ()
+        if len({section.name for section in found}) < len(found):
+            raise ValueError("two sections have the same name")
+        return SuitePart(name, found)
     except AbreastError as error:
         return SuitePart(name, problem=_line(f"its sections are left out: {error.message}"))
     except Exception as error:  # noqa: BLE001 - code of others; the verdict is worth more than what they add
