@@ -14,7 +14,7 @@ from abreast.analyse.rows import Bools, Floats
 from abreast.analyse.variants import mean_score
 from abreast.experiment.options import predictions
 from abreast.scorers.label import Label
-from abreast.stats import Interval, paired_t
+from abreast.stats import Interval, final_interval, paired_t
 from abreast.suites.numbers.perturb import PERTURBATIONS
 from abreast.suites.numbers.queries import LEVELS, QUERIES, scorer_of
 from abreast.suites.numbers.scoring import answer_part
@@ -284,7 +284,7 @@ def _robustness(table: _Table, order: Sequence[int]) -> list[Degradation]:
             own = _by_group(table, index, kind)
             both = [group for group in own if group in clean]
             differences = [own[group] - clean[group] for group in both]
-            change = paired_t(differences) if kind != "none" and len(both) >= 2 else None
+            change = final_interval(differences, level=0.95) if kind != "none" and len(both) >= 2 else None
             found.append(Degradation(kind, table.names[index], _share(table, mine, table.correct), change))
     return found
 
