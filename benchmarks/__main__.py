@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import api, limits, reports, runner, tracker, workspaces
+from benchmarks import api, limits, numbers, reports, runner, tracker, workspaces
 
 GROUPS = {
     "runner": runner.ALL,
@@ -13,6 +13,7 @@ GROUPS = {
     "reports": reports.ALL,
     "tracker": tracker.ALL,
     "workspaces": workspaces.ALL,
+    "numbers": numbers.ALL,
 }
 
 

@@ -36,7 +36,8 @@ Python function by name, and become columns `params_NAME`. Four keys are setting
 | `warmup` | `true`: its target is asked once before anything is measured; if that fails, nothing is executed |
 
 `prompt` is a Jinja2 template over the case's input (a mapping by its keys, anything else as `input`; also `tags` and
-`id`). `transform` is a `python:module:function` applied to the input first.
+`id`). `transform` is a `python:module:function` applied to the input first; with arguments it is `{{from:
+python:module:function, NAME: VALUE}}`, and called `function(input, NAME=VALUE)`.
 
 The simulator takes `accuracy` (1), `latency` (seconds, `{{low, high}}` or `{{median, p95}}`), `errors` (kind:
 probability), `capacity` (more calls at once are refused), `allows` (`{{requests: 60, seconds: 60, headers: openai}}`:
@@ -92,6 +93,7 @@ gives `judge` alone. In pairs 1 is preferred, 0.5 a tie and 0 not preferred; the
 | `.parquet` | the same columns |
 | `.yaml`, `.json` | a list |
 | `python:module:function` | a function that returns or yields cases |
+| `{{from: python:module:function, NAME: VALUE}}` | the same, called `function(NAME=VALUE)` |
 
 A case has `id, input, expected, tags, group`; only `input` is required. Without an `id` it is called after its content.
 """

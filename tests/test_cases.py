@@ -216,6 +216,101 @@ def test_a_python_function_that_gives_no_cases_is_named(folder: Folder, name: st
     assert said in refused(folder, f"python:mine:{name}")
 
 
+MADE = """
+def made(count, prefix="c", *, sizes=()):
+    sizes and sizes.pop()
+    return [{"id": f"{prefix}{n}", "input": f"question {n} {list(sizes)}", "expected": "yes"} for n in range(count)]
+def anything(**named):
+    return [{"id": name, "input": str(value), "expected": "yes"} for name, value in named.items()]
+def nothing(count):
+    return [][:count]
+def wants_a_place(count, /):
+    return []
+def breaks(count):
+    raise RuntimeError("no network")
+"""
+
+
+def test_a_function_takes_arguments_from_the_spec(folder: Folder) -> None:
+    folder.write("mine.py", MADE)
+    for cases, ids in (
+        ("{from: python:mine:made, count: 2}", ["c0", "c1"]),
+        ("{count: 3, prefix: d, from: 'python:mine:made'}", ["d0", "d1", "d2"]),
+        ("{from: python:mine:anything, one: 1, other: [2, {a: null}]}", ["one", "other"]),
+    ):
+        folder.write("experiment.yaml", SPEC.format(cases=cases))
+        done = folder.abreast("run", "experiment.yaml", "--fresh", "--quiet")
+        assert done.code == 0, done.said
+        run = folder.abreast("runs", "--json").json[-1]["run"]
+        found = folder.sql(f"SELECT case_id FROM predictions WHERE run = '{run}' ORDER BY case_id")
+        assert [row["case_id"] for row in found] == ids
+
+
+def test_a_function_with_arguments_gives_cases_from_python_too(folder: Folder) -> None:
+    folder.write("mine.py", MADE)
+    given = {"from": "python:mine:made", "count": 2, "sizes": [7, 8]}
+    variants = {"a": {"target": "simulated"}}
+    experiment = Experiment(cases=given, variants=variants, scorers=["exact"], base=folder.path)
+    assert [row["case_id"] for row in experiment.run().rows()] == ["c0", "c1"]
+    assert [case.input for case in read(folder, given)] == ["question 0 [7]", "question 1 [7]"]
+    assert given["sizes"] == [7, 8], "what the function does to its arguments is its own business"
+
+
+@pytest.mark.parametrize(
+    ("cases", "said"),
+    [
+        ("{count: 2}", "experiment.yaml:1: cases must be a file such as cases.jsonl"),
+        ("{count: 2}", 'or {from: python:module:function, NAME: VALUE}, got {"count": 2}'),
+        ("{from: 3, count: 2}", "experiment.yaml:1: cases: from must be text, got 3"),
+        ("{from: mine.jsonl, count: 2}", 'experiment.yaml:1: cases: "mine.jsonl" is not a function reference'),
+        ("{from: 'python:mine:mode', count: 2}", 'has no "mode" (did you mean "made"?)'),
+        (
+            "{from: 'python:mine:made', cuont: 2}",
+            'experiment.yaml:1: cases: python:mine:made does not take "cuont" (did you mean "count"?)',
+        ),
+        ("{from: 'python:mine:made', cuont: 2}", "it takes count, prefix, sizes"),
+        ("{from: 'python:mine:made', prefix: x}", 'cases: python:mine:made needs "count"'),
+        ("{from: 'python:mine:made', prefix: x}", "add count: VALUE beside from; it takes count, prefix, sizes"),
+        ("{from: 'python:mine:anything', 3: 2}", "the key 3 is not text"),
+        ("{from: 'python:mine:wants_a_place'}", "missing a required"),
+        ("{from: 'python:mine:wants_a_place', count: 1}", 'does not take "count"'),
+        ("{from: 'python:mine:nothing', count: 1}", 'experiment.yaml:1: cases: "python:mine:nothing" has none'),
+        ("{from: 'python:mine:breaks', count: 1}", "python:mine:breaks: raised RuntimeError: no network (mine.py:"),
+        ("{from: 'python:mine:breaks', count: 1}", "it is called as breaks(count=1), and returns cases"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_with_what_does(folder: Folder, cases: str, said: str) -> None:
+    folder.write("mine.py", MADE)
+    assert said in refused(folder, cases)
+
+
+@pytest.mark.parametrize("value", [(1, 2), {1: 2}, float("nan"), {1}, lambda: 1])
+def test_an_argument_that_no_file_could_keep_is_refused(folder: Folder, value: Any) -> None:
+    folder.write("mine.py", MADE)
+    given = {"from": "python:mine:anything", "one": value}
+    with pytest.raises(BadInput, match="cases: one must be what JSON can say, got"):
+        Experiment(cases=given, variants={"a": {"target": "simulated"}}, base=folder.path).check()
+
+
+def test_a_run_over_cases_of_a_function_with_arguments_goes_on(folder: Folder) -> None:
+    folder.write("mine.py", MADE)
+    text = """
+        cases: {from: python:mine:made, count: 8}
+        variants: {a: {target: simulated, cost_usd: 1}}
+        scorers: [exact]
+        limits: {budget_usd: 3}
+        """
+    folder.write("spec.yaml", text)
+    assert folder.abreast("run", "spec.yaml").code == 3
+    done = folder.abreast("run", "spec.yaml", "--budget", "5")
+    assert done.code == 3, done.said
+    folder.write("spec.yaml", "cases: gone")
+    done = folder.abreast("resume", "--budget", "100")
+    assert done.code == 0, done.said
+    assert len(folder.abreast("runs", "--json").json) == 1
+    assert len(folder.sql("SELECT case_id FROM predictions")) == 8
+
+
 def test_values_of_python_that_no_file_could_keep_stay_as_they_are(folder: Folder) -> None:
     case = Case("t", (1, 2), {3, 4})
     found = read(folder, [case, Case("u", "plain", "text")])

@@ -147,13 +147,28 @@ def test_what_changed_is_said_and_only_code_that_is_measured_warned_of(
     assert begins == (level == "warn")
 
 
-def test_a_transform_is_code_that_is_measured(folder: Folder) -> None:
+@pytest.mark.parametrize("transform", ["python:shape:shape", "{from: python:shape:shape, times: 2}"])
+def test_a_transform_is_code_that_is_measured(folder: Folder, transform: str) -> None:
     folder.cases(12)
-    folder.write("shape.py", "def shape(value):\n    return value\n")
-    folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated, transform: python:shape:shape}}\n")
+    folder.write("shape.py", "def shape(value, times=1):\n    return value\n")
+    folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {{target: simulated, transform: {transform}}}}}\n")
     assert run(folder).code == 0
-    folder.write("shape.py", "def shape(value):\n    return value * 2\n")
+    assert check(folder)["code"]["level"] == "pass"
+    folder.write("shape.py", "def shape(value, times=1):\n    return value * 2\n")
     assert "the function shape itself changed" in check(folder)["code"]["message"]
+
+
+def test_other_arguments_of_a_transform_are_other_parameters(folder: Folder) -> None:
+    folder.cases(12)
+    folder.write("shape.py", "def shape(value, times):\n    return value\n")
+    for times in (1, 2):
+        transform = f"{{from: python:shape:shape, times: {times}}}"
+        folder.write(
+            "spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {{target: simulated, transform: {transform}}}}}\n"
+        )
+        if times == 1:
+            assert run(folder).code == 0
+    assert "a changed its parameters: transform since" in check(folder)["code"]["message"]
 
 
 def test_commits_and_what_git_says_changed_between_them(committed: Folder) -> None:

@@ -502,6 +502,9 @@ def test_the_published_schema_names_every_key(folder: Folder) -> None:
     assert set(definitions["Case"]["properties"]) == {"id", "input", "expected", "tags", "group"}
     for name in ("Limits", "Bounds", "Timeout", "Case"):
         assert definitions[name]["additionalProperties"] is False
+    assert {"$ref": "#/$defs/Call"} in schema["properties"]["cases"]["anyOf"]
+    assert {"$ref": "#/$defs/Call"} in definitions["Variant"]["properties"]["transform"]["anyOf"]
+    assert definitions["Call"]["required"] == ["from"]
     for reference in _references(schema):
         assert reference.removeprefix("#/$defs/") in definitions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import threading
 import time
 from pathlib import Path
@@ -371,6 +372,99 @@ def test_a_transform_and_a_template_make_the_request(folder: Folder) -> None:
     assert not (folder.path / "results.db").exists(), "a dry run writes nothing"
     assert folder.abreast("run", "spec.yaml").code == 0
     assert folder.sql("select prompt from predictions")[0]["prompt"] == "Say HELLO!"
+
+
+SHAPE = """
+def cut(value, to, suffix="", *, words=()):
+    words and words.append("more")
+    return value[:to] + suffix + " ".join(words[:1])
+"""
+
+
+def cut(folder: Folder, transform: str, more: str = "", target: str = "simulated") -> None:
+    """A spec with this transform, beside a function that takes arguments."""
+    folder.write("shape.py", SHAPE)
+    folder.write(
+        "spec.yaml",
+        f"cases: cases.jsonl\nvariants: {{a: {{target: {target}, transform: {transform}}}}}\nscorers: [exact]\n{more}",
+    )
+
+
+def test_a_transform_takes_arguments_from_the_spec(folder: Folder) -> None:
+    folder.cases(3)
+    cut(folder, "{from: python:shape:cut, to: 4, suffix: '!', words: [a]}")
+    assert folder.abreast("run", "spec.yaml").code == 0
+    assert {row["prompt"] for row in folder.sql("select prompt from predictions")} == {"ques!a"}
+    kept = folder.sql("select params_transform from predictions")[0]["params_transform"]
+    assert json.loads(kept) == {"from": "python:shape:cut", "to": 4, "suffix": "!", "words": ["a"]}
+
+
+def test_a_transform_with_arguments_works_from_python_and_for_functions(folder: Folder, tmp_path: Path) -> None:
+    folder.write("shape.py", SHAPE)
+    experiment = Experiment(
+        cases=CASES,
+        target=lambda case: case.input,
+        params={"transform": {"from": "python:shape:cut", "to": 3}},
+        variants={"short": {}, "long": {"transform": {"from": "python:shape:cut", "to": 5}}},
+        store=tmp_path / "results.db",
+        base=folder.path,
+    )
+    assert {(row["variant"], row["answer"]) for row in experiment.run().rows()} == {("short", "que"), ("long", "quest")}
+
+
+def test_answers_are_reused_while_function_and_arguments_of_a_transform_are_the_same(folder: Folder) -> None:
+    folder.cases(3)
+
+    def executed(transform: str, code: str = SHAPE) -> int:
+        cut(folder, transform)
+        folder.write("shape.py", code)
+        done = folder.command("run", "spec.yaml", "--json")
+        assert done.code == 0, done.said
+        return int(done.json[0]["executed"])
+
+    assert executed("{from: python:shape:cut, to: 4, suffix: a}") == 3
+    assert executed("{suffix: a, to: 4, from: 'python:shape:cut'}") == 0, "the order says nothing"
+    assert executed("{from: python:shape:cut, to: 5, suffix: a}") == 3
+    assert executed("{from: python:shape:cut, to: 4}") == 3
+    assert executed("{from: python:shape:cut, to: 4}", SHAPE.replace("[:to]", "[-to:]")) == 3
+    plain = "def cut(value):\n    return value\n"
+    assert executed("python:shape:cut", plain) == 3
+    assert executed("{from: python:shape:cut}", plain) == 0, "without arguments both forms say the same"
+
+
+def test_a_run_whose_transform_has_arguments_goes_on(folder: Folder) -> None:
+    folder.cases(8)
+    cut(folder, "{from: python:shape:cut, to: 4}", "params: {cost_usd: 1}\nlimits: {budget_usd: 3}\n")
+    assert folder.abreast("run", "spec.yaml").code == 3
+    assert folder.abreast("run", "spec.yaml", "--budget", "5").code == 3
+    done = folder.abreast("resume", "--budget", "100")
+    assert done.code == 0, done.said
+    assert len(folder.abreast("runs", "--json").json) == 1
+    assert len(folder.sql("select 1 from predictions where prompt = 'ques'")) == 8
+
+
+@pytest.mark.parametrize("target", ["simulated", "anthropic, model: m", "'python:shape:answer'"])
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        ("{to: 3}", 'spec.yaml: variant "a": transform: "from" is missing'),
+        ("{to: 3}", "write {from: python:MODULE:FUNCTION, NAME: VALUE}"),
+        ("{from: [1], to: 3}", 'variant "a": transform: from must be text, got [1]'),
+        ("{from: python:shape:cut, too: 3}", 'python:shape:cut does not take "too" (did you mean "to"?)'),
+        ("{from: python:shape:cut, to: 3, value: x}", 'python:shape:cut does not take "value"'),
+        ("{from: python:shape:cut, suffix: x}", 'python:shape:cut needs "to"'),
+        ("{from: python:shape:answr}", 'has no "answr" (did you mean "answer"?)'),
+        ("{from: python:shape:alone, to: 3}", "cannot be called as function(input, NAME=VALUE)"),
+        ("3", 'variant "a": transform must be python:module:function, got 3'),
+    ],
+)
+def test_a_transform_that_cannot_be_called_is_refused(folder: Folder, target: str, transform: str, said: str) -> None:
+    folder.cases(1)
+    cut(folder, transform, target=target)
+    folder.write("shape.py", SHAPE + "def answer(case):\n    return 'yes'\ndef alone(*, to):\n    return to\n")
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code == 2, done.said
+    assert said in done.err
 
 
 def test_a_template_that_names_what_is_not_there_fails_the_trial_and_says_what(folder: Folder) -> None:

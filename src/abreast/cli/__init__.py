@@ -7,10 +7,13 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from abreast import __version__
 from abreast.errors import AbreastError, BadInput, suggestion
+
+if TYPE_CHECKING:
+    from abreast.suites import Suite
 
 # name → what it does; the module is abreast.cli.NAME with dashes as underscores
 COMMANDS = {
@@ -40,6 +43,7 @@ COMMANDS = {
     "delete": "remove runs, or what a tracker wrote, with everything that is theirs",
     "rename": "another name for a parameter or returned field of stored rows",
     "cache": "what can be reused; clear it",
+    "suites": "experiments that packages bring along, run by their name",
     "init": "write a small experiment to start from",
     "demo": "a simulated experiment, from cases to verdict",
     "spec-schema": "the JSON Schema of spec files",
@@ -86,9 +90,21 @@ def _dispatch(words: list[str]) -> int:
         print(f'error: no command "{name}"{suggestion(name, COMMANDS)}', file=sys.stderr)
         return 2
     module = import_module(f"abreast.cli.{name.replace('-', '_')}")
-    parsed = parser_of(name).parse_intermixed_args(_with_optional_values(name, words[1:]))
+    words = _with_optional_values(name, words[1:])
+    suite = _suite_in(name, words)
+    parsed = parser_of(name, suite).parse_intermixed_args(words)
+    parsed.suite = suite
     code: int = module.main(parsed)
     return code
+
+
+def _suite_in(name: str, words: list[str]) -> Suite | None:
+    """The suite that SPEC names, if this command has a SPEC."""
+    if name not in ("run", "check", "aa"):
+        return None
+    from abreast.cli.spec_or_suite import suite_in
+
+    return suite_in(words, lambda suite: parser_of(name, suite))
 
 
 def overview() -> str:
@@ -115,8 +131,8 @@ class Parser(argparse.ArgumentParser):
         raise BadInput(f"{self.prog}: {message}", f"{self.prog} --help")
 
 
-def parser_of(name: str) -> argparse.ArgumentParser:
-    """The parser of one command."""
+def parser_of(name: str, suite: Suite | None = None) -> argparse.ArgumentParser:
+    """The parser of one command; with a suite, the one of that command for this suite."""
     module = import_module(f"abreast.cli.{name.replace('-', '_')}")
     parser = Parser(
         prog=f"abreast {name}",
@@ -126,7 +142,22 @@ def parser_of(name: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     module.arguments(parser)
+    if suite is not None:
+        _turn_to(parser, suite)
     return parser
+
+
+def _turn_to(parser: argparse.ArgumentParser, suite: Suite) -> None:
+    """What `abreast run NAME` takes: all that `abreast run` does, and what the suite adds."""
+    from abreast import suites
+
+    parser.prog += f" {suite.name}"
+    parser.description = suite.summary
+    parser.epilog = "\n\n".join(filter(None, [parser.epilog, suites.epilog(suite)])) or None
+    for action in parser._actions:
+        if action.dest == "spec":
+            action.help = argparse.SUPPRESS  # stands before the flags already
+    suites.add_arguments(suite, parser)
 
 
 # Flags that may stand alone: a following word that is not a value of theirs is left alone.

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from abreast.cli import spec_or_suite
 from abreast.cli.run import add_options
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help="a spec file: YAML, TOML or JSON")
+    spec_or_suite.argument(parser)
     add_options(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.cli.running import run_against_itself
-    from abreast.experiment import Experiment
 
-    return run_against_itself(Experiment.load(Path(args.spec)), args)
+    return run_against_itself(spec_or_suite.experiment_of(args), args)

@@ -5,22 +5,20 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 from dataclasses import asdict
-from pathlib import Path
 
-from abreast.cli import tables
+from abreast.cli import spec_or_suite, tables
 from abreast.cli.run import add_options, options_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help="a spec file: YAML, TOML or JSON")
+    spec_or_suite.argument(parser)
     add_options(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.cli.running import review
-    from abreast.experiment import Experiment
+    from abreast.cli.running import refuse_if_failed, review
 
-    with closing(Experiment.load(Path(args.spec)).prepare(options_of(args))) as prepared:
+    with closing(spec_or_suite.experiment_of(args).prepare(options_of(args))) as prepared:
         if args.json:
             numbers = asdict(prepared.estimate)
             rows = [asdict(finding) for finding in prepared.findings]
@@ -29,5 +27,5 @@ def main(args: argparse.Namespace) -> int:
             tables.show([{**row, **(numbers if row["check"] == "estimate" else {})} for row in rows], True, "")
         else:
             review(prepared, args.verbose)
-        prepared.refuse_if_failed()
+        refuse_if_failed(prepared, args)
     return 0

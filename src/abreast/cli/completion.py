@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from abreast import suites
 from abreast.cli import COMMANDS, parser_of
 
 EPILOG = """bash:  source <(abreast completion bash)
@@ -36,6 +37,10 @@ def _bash(flags: dict[str, list[str]]) -> str:
     case "${{COMP_WORDS[1]}}" in
 {cases}
     esac
+  else
+    case "${{COMP_WORDS[1]}}" in
+    run|check|aa) words="{" ".join(suites.names())} $(compgen -f -- "$word")"; compopt -o filenames 2>/dev/null ;;
+    esac
   fi
   COMPREPLY=( $(compgen -W "$words" -- "$word") )
 }}
@@ -55,5 +60,9 @@ def _fish(flags: dict[str, list[str]]) -> str:
         f"complete -c abreast -n '__fish_seen_subcommand_from {name}' -l {option[2:]}"
         for name, options in flags.items()
         for option in options
+    ]
+    lines += [
+        f"complete -c abreast -n '__fish_seen_subcommand_from run check aa' -a {name} -d suite"
+        for name in suites.names()
     ]
     return "\n".join(lines)

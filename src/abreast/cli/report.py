@@ -22,6 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", metavar="DIR", help="where files go, instead of runs/RUN beside the store")
     add("--all-pairs", action="store_true", help="compare each variant with each, not only with the baseline")
     add("--no-trials", action="store_true", help="leave single trials out of json and junit")
+    add("--no-pictures", action="store_true", help="a page without pictures, and no picture files")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
     stores.argument(parser)
     tables.argument(parser)
@@ -33,11 +34,11 @@ def main(args: argparse.Namespace) -> int:
     from abreast.report import folder, formats, objects
     from abreast.report.terminal import render
 
-    forms, required = formats.named(args.format), [gates.read(text) for text in args.fail_if]
+    forms, required = formats.named(args.format, not args.no_pictures), [gates.read(text) for text in args.fail_if]
     with stores.find_store(args.store) as store:
         analysis = analyse(store, args.run, args.all_pairs)
         unmet = gates.failures(required, analysis)
-        asked = formats.Asked(analysis, not args.no_trials, unmet)
+        asked = formats.Asked(analysis, not args.no_trials, unmet, not args.no_pictures)
         if args.json:
             tables.show([objects.report(analysis, trials=False)], True, "")
         elif forms in ([], ["terminal"]) and not args.output:

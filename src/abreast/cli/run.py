@@ -6,9 +6,9 @@ import argparse
 import contextlib
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from abreast.cli import spec_or_suite
 from abreast.errors import BadInput
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ EPILOG = """parallelism:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help="a spec file: YAML, TOML or JSON")
+    spec_or_suite.argument(parser)
     add_options(parser)
 
 
@@ -67,14 +67,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="of the report: html (default), json, ..., all; repeatable",
     )
+    add("--no-pictures", action="store_true", help="a page without pictures, and no picture files")
     add("--json", action="store_true", help="the result as a list with one object on standard output")
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.cli.running import run_experiment
-    from abreast.experiment import Experiment
 
-    return run_experiment(Experiment.load(Path(args.spec)), args)
+    return run_experiment(spec_or_suite.experiment_of(args), args)
 
 
 def options_of(args: argparse.Namespace, started: Options | None = None) -> Options:

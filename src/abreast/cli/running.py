@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.text import Text
 
+from abreast import suites
 from abreast.analyse import Analysis, gates
 from abreast.cli import stores, tables
 from abreast.cli.run import options_of, say
@@ -36,7 +37,7 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
     from abreast.report import formats
 
     required = [gates.read(text) for text in args.fail_if]
-    formats.named(args.format)  # refused now, not after the run
+    formats.named(args.format, not args.no_pictures)  # refused now, not after the run
     if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
         raise BadInput(f"--output {args.output}: is no folder", "name a folder; it is made if it is not there")
     with contextlib.closing(experiment.prepare(options_of(args, started))) as prepared:
@@ -47,12 +48,31 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
             return 0
         if not args.quiet:
             introduce(prepared)
-        prepared.refuse_if_failed()
+        refuse_if_failed(prepared, args)
         consult(prepared, args)
         ask(prepared, args.yes)
         _say_what_is_reused(prepared, args.quiet)
         result = _execute(prepared, args)
     return conclude(result, args)
+
+
+def refuse_if_failed(prepared: Prepared, args: argparse.Namespace) -> None:
+    """Exit 4 before anything is spent; if a target cannot be used, a suite may know a way without it."""
+    by_target = any(finding.check == "targets" and finding.level == "fail" for finding in prepared.findings)
+    with _helped(args) if by_target else contextlib.nullcontext():
+        prepared.refuse_if_failed()
+
+
+@contextlib.contextmanager
+def _helped(args: argparse.Namespace) -> Iterator[None]:
+    """What a suite says to somebody who cannot use a target is added to the way out."""
+    try:
+        yield
+    except PreflightRefused as error:
+        told = suites.advice(args.suite, args) if args.suite is not None else ""
+        if not told:
+            raise
+        raise PreflightRefused(error.message, f"{error.fix}; {told}" if error.fix else told) from error
 
 
 def introduce(prepared: Prepared) -> None:
@@ -154,7 +174,7 @@ def _say_what_is_reused(prepared: Prepared, quiet: bool) -> None:
 def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
     import asyncio
 
-    with _listening(prepared, args) as listeners:
+    with _listening(prepared, args) as listeners, _helped(args):  # refused in there: a warm-up failed
         prepared.options = replace(prepared.options, listeners=listeners)
         result = asyncio.run(prepared.execute())
     flown = result.in_flight
@@ -184,7 +204,7 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
     from abreast.report.terminal import render
 
     unmet = gates.failures([gates.read(text) for text in args.fail_if], result.analysis)
-    report = write_reports(result.analysis, args.format, args.output, unmet)
+    report = write_reports(result.analysis, args.format, args.output, unmet, not args.no_pictures)
     if args.json:
         tables.show([summary_of(result, report)], True, "")
     else:
@@ -198,14 +218,19 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
 
 
 def write_reports(
-    analysis: Analysis, words: Sequence[str] = (), output: str | None = None, unmet: Sequence[str] = ()
+    analysis: Analysis,
+    words: Sequence[str] = (),
+    output: str | None = None,
+    unmet: Sequence[str] = (),
+    pictures: bool = True,
 ) -> Path | None:
     """The page, or what --format asks for; where the first of them is."""
     from abreast.report import folder, formats
 
     place = Path(output) if output else folder.home(analysis.rows.store, analysis.run["run"])
     try:
-        return formats.write(formats.Asked(analysis, unmet=unmet), formats.named(words) or ["html"], place)[0]
+        asked = formats.Asked(analysis, unmet=unmet, pictures=pictures)
+        return formats.write(asked, formats.named(words, pictures) or ["html"], place)[0]
     except OSError as error:
         say(f"warning: the report could not be written ({error})")
         return None
@@ -318,7 +343,7 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
     with contextlib.closing(twins.prepare(options_of(args))) as prepared:
         if not args.quiet:
             introduce(prepared)
-        prepared.refuse_if_failed()
+        refuse_if_failed(prepared, args)
         ask(prepared, args.yes)
         result = _execute(prepared, args)
     code = conclude(result, args)

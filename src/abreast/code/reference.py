@@ -1,14 +1,17 @@
-"""References to Python functions: finding and loading `python:MODULE:FUNCTION`."""
+"""References to Python functions: finding and loading `python:MODULE:FUNCTION`, with arguments or without."""
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
 import inspect
+import json
 import sys
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +21,7 @@ from abreast.errors import BadInput, suggestion
 _PREFIX = "python:"
 _LONGEST_HINT = 300
 _ABSENT = object()
+_FORM = "write {from: python:MODULE:FUNCTION, NAME: VALUE}"
 
 
 def add_to_path(folder: Path) -> None:
@@ -45,6 +49,110 @@ def load_function(reference: str) -> Callable[..., Any]:
         owner, found = found, _attribute(found, name, reference)
     _check_callable(reference, owner, found)
     return found  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function and the arguments that a spec gives it; what a call does to them, no other call sees."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any]
+
+    def __call__(self, *given: Any) -> Any:
+        return self.function(*given, **copy.deepcopy(dict(self.arguments)))
+
+    def __str__(self) -> str:
+        """As Python would write it, such as `load(count=3)`."""
+        given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"{self.name.rpartition(':')[2]}({given})"
+
+
+def reference_in(written: Any) -> str | None:
+    """The reference that stands in `python:MODULE:FUNCTION` or in `{from: python:MODULE:FUNCTION, NAME: VALUE}`.
+
+    >>> reference_in({"from": "python:math:log", "base": 2}), reference_in("python:math:sqrt"), reference_in(len)
+    ('python:math:log', 'python:math:sqrt', None)
+    """
+    found = written.get("from") if isinstance(written, Mapping) else written
+    return str(found) if isinstance(found, str) else None
+
+
+def load_call(where: str, written: Mapping[str, Any], first: Sequence[str] = ()) -> Call:
+    """What `{from: python:MODULE:FUNCTION, NAME: VALUE}` says, checked; `first` is what is given by position.
+
+    >>> load_call("cases", {"from": "python:builtins:sorted", "reverse": True}, ["items"])([1, 2])
+    [2, 1]
+    """
+    arguments = _arguments(where, written)
+    name = str(written["from"])
+    try:
+        call = Call(name, load_function(name), arguments)
+    except BadInput as error:
+        raise BadInput(f"{where}: {error.message}", error.fix) from error
+    _check_arguments(where, call, first)
+    return call
+
+
+def _arguments(where: str, written: Mapping[str, Any]) -> dict[str, Any]:
+    if "from" not in written:
+        raise BadInput(f'{where}: "from" is missing', _FORM)
+    if not isinstance(written["from"], str):
+        raise BadInput(f"{where}: from must be text, got {_shown(written['from'])}", _FORM)
+    arguments = {name: value for name, value in written.items() if name != "from"}
+    for name, value in arguments.items():
+        if not isinstance(name, str):
+            raise BadInput(f"{where}: the argument {_shown(name)} is not a name", _FORM)
+        if not _is_kept_by_json(value):
+            fix = "write text, numbers, true, false, null, or lists and mappings of them"
+            raise BadInput(f"{where}: {name} must be what JSON can say, got {_shown(value)}", fix)
+    return arguments
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:_LONGEST_HINT]
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists
+        return f"a {type(value).__name__} that cannot be shown"
+
+
+def _is_kept_by_json(value: Any) -> bool:
+    """Whether a run that goes on with what is stored has the same value."""
+    try:
+        return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _check_arguments(where: str, call: Call, first: Sequence[str]) -> None:
+    """What a function does not take, and what it needs, is said before anything is called."""
+    try:
+        signature = inspect.signature(call.function)
+    except (TypeError, ValueError):  # of C
+        return
+    parameters = list(signature.parameters.values())
+    filled = [one for one in parameters if one.kind in _BY_POSITION][: len(first)]
+    taken = [one for one in parameters if one.kind in _BY_NAME and one not in filled]
+    names = [one.name for one in taken]
+    takes = f"it takes {', '.join(names)}" if names else "it takes no arguments"
+    if not any(one.kind == one.VAR_KEYWORD for one in parameters):
+        for name in call.arguments:
+            if name not in names:
+                near = suggestion(name, names) if names else ""
+                near = near if "did you mean" in near else ""
+                raise BadInput(f'{where}: {call.name} does not take "{name}"{near}', takes)
+    for one in taken:
+        if one.default is one.empty and one.name not in call.arguments:
+            raise BadInput(f'{where}: {call.name} needs "{one.name}"', f"add {one.name}: VALUE beside from; {takes}")
+    try:
+        signature.bind(*first, **call.arguments)
+    except TypeError as error:
+        called = f"function({', '.join([*first, 'NAME=VALUE'])})"
+        raise BadInput(f"{where}: {call.name}{signature} cannot be called as {called}: {error}", takes) from error
+
+
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def _as_module(name: str, path: str) -> str:

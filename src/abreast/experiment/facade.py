@@ -66,6 +66,7 @@ class Experiment:
         until_decided: bool = False,
         margin: float | None = None,
         min_cases: int = 30,
+        suite: str | None = None,
         base: Path | str = ".",
     ) -> None:
         given: dict[str, Any] = {
@@ -88,6 +89,7 @@ class Experiment:
             "until_decided": until_decided,
             "margin": margin,
             "min_cases": min_cases,
+            "suite": suite,
         }
         self.spec: Spec = validated(given, "Experiment")
         self.base = Path(base)

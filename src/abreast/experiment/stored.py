@@ -26,7 +26,7 @@ def shown_params(variant: Variant) -> dict[str, Any]:
 
 _AS_WRITTEN = {
     *("name", "description", "repeats", "baseline", "primary", "store"),
-    *("until_decided", "margin", "min_cases"),
+    *("until_decided", "margin", "min_cases", "suite"),
 }
 
 
@@ -36,7 +36,7 @@ def stored_spec(spec: Spec, base: Path, origin: Path | None, options: Options) -
     return {
         **written,
         "seed": spec.seed,
-        "cases": _written_cases(spec.cases, origin),
+        "cases": _written_cases(spec.cases, origin is not None or spec.suite is not None),
         "variants": _written_variants(spec),
         "scorers": [written_scorer(item) for item in spec.scorers],
         "limits": spec.limits.model_dump(exclude_unset=True),
@@ -69,11 +69,13 @@ def edited_since(run: Mapping[str, Any]) -> Path | None:
     return Path(stored["origin"]) if now is not None and now != before else None
 
 
-def _written_cases(cases: Any, origin: Path | None) -> Any:
-    """Cases that can be found again: files and references; those inside a spec file too."""
+def _written_cases(cases: Any, plain: bool) -> Any:
+    """Cases that can be found again: files and references; those inside a spec file or of a suite too (`plain`)."""
     if isinstance(cases, str):
         return cases
-    if isinstance(cases, list) and all(isinstance(item, str) or (origin and isinstance(item, dict)) for item in cases):
+    if isinstance(cases, Mapping):  # a function with arguments
+        return dict(cases)
+    if isinstance(cases, list) and all(isinstance(item, str) or (plain and isinstance(item, dict)) for item in cases):
         return cases
     return None
 
@@ -114,6 +116,12 @@ def spec_of(run: Mapping[str, Any]) -> tuple[Spec, Path, Path | None, dict[str, 
     stored.pop("origin_digest", None)
     options.pop("retry_failed", None)  # was asked for once, and is asked for again if it is wanted again
     if stored["cases"] is None or stored["variants"] is None:
+        if stored.get("suite"):
+            suite = stored["suite"]
+            raise BadInput(
+                f'{run["run"]} was started by the suite "{suite}", whose cases or variants exist only in Python',
+                f"the same command goes on with it: abreast run {suite}, with the flags it had",
+            )
         raise BadInput(
             f"{run['run']} was started from Python", "call .run() of the same Experiment again: it goes on with the run"
         )

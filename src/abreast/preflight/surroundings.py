@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.code.parts import Parts, parts
-from abreast.code.reference import load_function
+from abreast.code.reference import load_function, reference_in
 from abreast.code.returns import returned_keys
 from abreast.errors import AbreastError
 from abreast.model import Variant
@@ -94,9 +94,10 @@ def _functions(variants: Sequence[Variant], targets: Sequence[Target]) -> Iterab
     for variant, target in zip(variants, targets, strict=True):
         named = {target.name: getattr(target, "function", None)}
         transform = params_as_mapping(variant.params).get("transform")
-        if isinstance(transform, str) and target.transforms:
+        reference = reference_in(transform)
+        if reference is not None and target.transforms:
             try:
-                named[transform] = load_function(transform)
+                named[reference] = load_function(reference)
             except AbreastError:
                 continue
         elif callable(transform):

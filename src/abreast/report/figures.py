@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 
 from abreast.analyse import Repeats, VariantSummary
+from abreast.report.sections import NOTHING as NOTHING
 from abreast.report.sentence import ALL_FAILED
 from abreast.stats import Interval
 
-NOTHING = "–"  # a column of nothing else is left out
 TITLES = ("score", "ok", "errors", "cost", "per correct", "p50", "p95", "tokens", "repeats")
 
 

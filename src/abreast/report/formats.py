@@ -21,12 +21,13 @@ class Asked:
     analysis: Analysis
     trials: bool = True  # in the formats json and junit
     unmet: Sequence[str] = ()  # requirements that are not met
+    pictures: bool = True  # on the page and as files
 
 
 TEXTS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "terminal": ("report.txt", lambda asked: as_text(asked.analysis)),
     "markdown": ("report.md", lambda asked: markdown.text(asked.analysis)),
-    "html": ("report.html", lambda asked: _page(asked.analysis)),
+    "html": ("report.html", lambda asked: _page(asked.analysis, asked.pictures)),
     "json": ("report.json", lambda asked: as_json(asked.analysis, asked.trials)),
     "csv": ("trials.csv", lambda asked: table.as_csv(asked.analysis.rows.store, asked.analysis.run["run"])),
     "junit": ("junit.xml", lambda asked: junit.text(asked.analysis, asked.unmet, asked.trials)),
@@ -35,8 +36,9 @@ PICTURES = ("svg", "png")
 ALL = (*TEXTS, *PICTURES)
 
 
-def named(words: Sequence[str]) -> list[str]:
-    """The formats that were asked for, each once; `all` is all of them but the one for the terminal.
+def named(words: Sequence[str], pictures: bool = True) -> list[str]:
+    """The formats that were asked for, each once; `all` is all of them but the one for the terminal. Without
+    `pictures`, those that are nothing else are left out.
 
     >>> named(["json,html", "json"])
     ['json', 'html']
@@ -50,7 +52,10 @@ def named(words: Sequence[str]) -> list[str]:
         if word == "png" and not _draws_pixels():
             raise BadInput("--format png needs the package vl-convert-python", 'pip install "abreast[charts]"')
         found += _everything() if word == "all" else [word]
-    return list(dict.fromkeys(found))
+    kept = [form for form in dict.fromkeys(found) if pictures or form not in PICTURES]
+    if found and not kept:
+        raise BadInput(f"--format {','.join(found)} is pictures and nothing else", "leave it out, or --no-pictures")
+    return kept
 
 
 def _everything() -> list[str]:
@@ -61,10 +66,10 @@ def _draws_pixels() -> bool:
     return find_spec("vl_convert") is not None
 
 
-def _page(analysis: Analysis) -> str:
+def _page(analysis: Analysis, pictures: bool) -> str:
     from abreast.report.page import html  # late: templates and pictures, which no run needs before its end
 
-    return html.page(analysis)
+    return html.page(analysis, pictures)
 
 
 def text(asked: Asked, form: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from abreast.analyse import Analysis, Comparison
 from abreast.report.figures import NOTHING, TITLES, cells
 from abreast.report.objects import provenance
+from abreast.report.sections import Section, sections_of
 from abreast.report.sentence import aside, not_run_line, points, ranking_line, verdict_lines, whose
 
 SEGMENTS = 20
@@ -27,6 +28,8 @@ def text(analysis: Analysis) -> str:
     parts.append(_variants(analysis))
     if analysis.segments:
         parts += ["### Where it helps (exploratory)", _segments(analysis)]
+    for section in sections_of(analysis):
+        parts += _section(section)
     for item in analysis.comparisons:
         if item.differences:
             parts += [f"### Cases that differ most: {safe(item.variant)} against {safe(item.baseline)}", _cases(item)]
@@ -42,6 +45,17 @@ def _variants(analysis: Analysis) -> str:
         for item in analysis.variants
     ]
     return table(("variant", *TITLES), rows)
+
+
+def _section(section: Section) -> list[str]:
+    """What a suite adds; pictures are for paper."""
+    parts = [f"### {safe(section.title)}"] if section.title else []
+    parts += [safe(told) for told in section.sentences]
+    for one in section.tables:
+        parts += [f"**{safe(one.title)}**"] if one.title else []
+        parts.append(table(one.head, one.rows))
+        parts += [safe(one.note)] if one.note else []
+    return parts
 
 
 def _segments(analysis: Analysis) -> str:

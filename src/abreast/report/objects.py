@@ -10,6 +10,7 @@ from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment, VariantSummary
 from abreast.analyse.variants import failure_modes
+from abreast.report.sections import suite_part
 from abreast.report.sentence import trusted, verdict_lines
 from abreast.stats import Interval, holm
 
@@ -46,6 +47,7 @@ def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
         },
         "judges": analysis.rows.judges,
         "segments": [segment(item) for item in analysis.segments],
+        "suite": _suite(analysis),
         "provenance": provenance(analysis),
         "config": config(analysis),
     }
@@ -56,6 +58,18 @@ def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
     if trials:
         found["trials"] = list(trials_of(analysis))
     return found
+
+
+def _suite(analysis: Analysis) -> dict[str, Any] | None:
+    """What the suite of the run says for programs, by section; `problem` if it cannot."""
+    found = suite_part(analysis)
+    if found is None:
+        return None
+    return {
+        "name": found.name,
+        "problem": found.problem,
+        "sections": {section.name: section.data for section in found.sections},
+    }
 
 
 def _verdicts(analysis: Analysis) -> list[dict[str, Any]]:

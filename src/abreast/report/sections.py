@@ -1,28 +1,53 @@
-"""What a suite's report has besides."""
+"""What a suite's report has besides: sections of sentences, tables and pictures, and which suite that is.
+
+A suite's `sections(analysis)` gives a list of `Section`. What it says is text of anybody: here it becomes lines without
+anything that works in secret, and every format escapes it once more in its own way.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
 
-from abreast.report.charts.drawing import Picture
+from abreast.errors import AbreastError, BadInput
+from abreast.report.visible import visible
+
+if TYPE_CHECKING:
+    from abreast.analyse import Analysis
+    from abreast.report.charts.drawing import Picture
+
+GROUP = "abreast.suites"
+NOTHING = "–"  # a column of nothing else is left out
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """A table with a title; every cell is words."""
+    """Cells are texts; `–` is nothing, and a column of nothing else is left out."""
 
     name: str
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    note: str = ""
+    note: str = ""  # how to read it
+
+    @property
+    def words(self) -> int:
+        """How many columns, from the first on, hold words and not figures."""
+        columns = list(zip(*self.rows, strict=True))
+        return next((at for at, cells in enumerate(columns) if at and all(map(_is_figure, cells))), len(self.head))
+
+
+def _is_figure(cell: str) -> bool:
+    return cell == NOTHING or cell.lstrip("+-−–$<>≤≥×~ ")[:1].isdigit() or cell[:1] == "∞"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of a report, as every format shows it."""
+    """One part of a report. `data` is the same for programs: what JSON can say."""
 
     name: str
     title: str
@@ -30,3 +55,137 @@ class Section:
     tables: tuple[NamedTable, ...] = ()
     pictures: tuple[Picture, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SuitePart:
+    """What the suite of a run adds to its report; `problem` says why that is nothing."""
+
+    name: str
+    sections: tuple[Section, ...] = ()
+    problem: str | None = None
+
+
+def sections_of(analysis: Analysis) -> list[Section]:
+    """What the suite of this run adds; if it cannot, a section without a title that says why in a sentence."""
+    found = suite_part(analysis)
+    if found is None:
+        return []
+    if found.problem is not None:
+        return [Section("suite", "", (found.problem,))]
+    return list(found.sections)
+
+
+def suite_part(analysis: Analysis) -> SuitePart | None:
+    """What the suite of this run adds; None if the run is of no suite. Whatever it does, the report is not lost."""
+    name = analysis.rows.spec.get("suite")
+    if name is None:
+        return None
+    try:
+        suite = load_suite(name)
+        if suite is None:
+            return SuitePart(name, problem=_line(f"the suite {name} is not installed here: its sections are left out"))
+        tell = getattr(suite, "sections", None)
+        return SuitePart(name, tuple(_sound(section) for section in tell(analysis)) if tell is not None else ())
+    except AbreastError as error:
+        return SuitePart(name, problem=_line(f"its sections are left out: {error.message}"))
+    except Exception as error:  # noqa: BLE001 - code of others; the verdict is worth more than what they add
+        what = f"{type(error).__name__}: {error}"
+        return SuitePart(name, problem=_line(f"the sections of the suite {name} could not be made: {what}"))
+
+
+def _sound(section: Section) -> Section:
+    """The same, in plain lines and with its pictures drawn; raises what would break a report later."""
+    if not isinstance(section, Section):
+        raise TypeError(f"a section must be a Section, got {type(section).__name__}")
+    return Section(
+        _line(section.name),
+        _line(section.title),
+        tuple(map(_line, section.sentences)),
+        tuple(map(_sound_table, section.tables)),
+        tuple(map(_drawn, section.pictures)),
+        json.loads(json.dumps(_plain(section.data), allow_nan=False)),
+    )
+
+
+def _sound_table(table: NamedTable) -> NamedTable:
+    head = tuple(map(_line, table.head))
+    rows = tuple(tuple(map(_line, row)) for row in table.rows)
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(head):
+            raise ValueError(f"table {table.name}: row {number} has {len(row)} cells for {len(head)} columns")
+    told = [at for at in range(len(head)) if at == 0 or any(row[at] != NOTHING for row in rows)]
+    return NamedTable(
+        _line(table.name),
+        _line(table.title),
+        tuple(head[at] for at in told),
+        tuple(tuple(row[at] for at in told) for row in rows),
+        _line(table.note),
+    )
+
+
+def _drawn(picture: Picture) -> Picture:
+    """The same picture, drawn now, so that what goes wrong goes wrong here; its name is fit for a file."""
+    from abreast.report.charts.drawing import NARROW, WIDE, slug
+
+    drawings = {float(width): picture.draw(width) for width in (WIDE, NARROW)}
+    for drawing in drawings.values():
+        drawing.inline("", "", "")
+    return replace(
+        picture,
+        name=slug(picture.name) or "picture",
+        title=_line(picture.title),
+        alternative=_line(picture.alternative),
+        draw=drawings.__getitem__,
+        below=_line(picture.below),
+        head=tuple(map(_line, picture.head)),
+        rows=tuple(tuple(map(_line, row)) for row in picture.rows),
+    )
+
+
+def _line(text: str) -> str:
+    """One line of text, and nothing in it that works in secret."""
+    if not isinstance(text, str):
+        raise TypeError(f"what is shown must be text, got {text!r}")
+    return visible(" ".join(text.split()))
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can say; what is not a number is nothing, and half a character is none."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {_plain(str(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.item() if hasattr(value, "item") else value  # a number of numpy's
+
+
+def entry_points_of_suites() -> list[EntryPoint]:
+    """Where suites are, as installed packages say; of two with one name the first counts."""
+    first: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        first.setdefault(point.name, point)
+    return list(first.values())
+
+
+def load_suite(name: str) -> Any:
+    """The suite of this name; None if there is none."""
+    point = next((point for point in entry_points_of_suites() if point.name == name), None)
+    if point is None:
+        return None
+    try:
+        return point.load()
+    except Exception as error:
+        raise broken(name, f"{type(error).__name__}: {error}") from error
+
+
+def broken(name: str, what: str) -> BadInput:
+    """A suite is there and cannot be used."""
+    places = [point.value for point in entry_points_of_suites() if point.name == name]
+    return BadInput(
+        f'suite "{name}" ({", ".join(places)}) cannot be used: {what}',
+        "check the package that brings it; --debug-traceback shows where",
+    )

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from abreast.analyse import Analysis, Comparison
 from abreast.report.figures import NOTHING, TITLES, cells
+from abreast.report.sections import NamedTable, Section, sections_of
 from abreast.report.sentence import aside, judge_lines, not_run_line, ranking_line, verdict_lines, where_it_helps, whose
 
 _COLOURS = {"better": "bold green", "worse": "bold red", "inconclusive": "bold yellow", "SIMULATED": "bold magenta"}
@@ -32,7 +33,9 @@ def render(analysis: Analysis, where: str = "") -> RenderableType:
             parts.append(_indented(Text(whose(analysis, comparison) + told)))
     if analysis.ranking is not None:
         parts.append(_indented(Text(ranking_line(analysis))))
-    parts += [Text(""), _Variants(analysis), Text("")]
+    parts += [Text(""), _variants(analysis), Text("")]
+    for section in sections_of(analysis):
+        parts += _section(section)
     for comparison in analysis.comparisons:
         parts += _where_to_look(analysis, comparison, where)
     parts += [_indented(Text(line)) for line in judge_lines(analysis)]
@@ -70,16 +73,48 @@ def _verdict_line(line: str) -> Text:
     return Text(line, style=_COLOURS.get(word, ""))
 
 
-class _Variants:
-    """The table of variants. What is too wide for the terminal goes on below, and nothing is cut."""
+def _section(section: Section) -> list[RenderableType]:
+    """What a suite adds: its sentences, then its tables; pictures are for paper."""
+    parts: list[RenderableType] = [_indented(Text(section.title, style="bold"))] if section.title else []
+    parts += [_indented(Text(told)) for told in section.sentences]
+    for table in section.tables:
+        parts.append(Text(""))
+        parts += [_indented(Text(table.title))] if table.title else []
+        parts.append(_named(table))
+        parts += [_indented(Text(table.note, style="dim"))] if table.note else []
+    return [*parts, Text("")]
 
-    def __init__(self, analysis: Analysis) -> None:
-        titles = ("", *TITLES)
-        rows = [(summary.name, *cells(summary)) for summary in analysis.variants]
-        told = [at for at in range(len(titles)) if at < 3 or any(row[at] != NOTHING for row in rows)]
-        self._columns = [(titles[at], [row[at] for row in rows]) for at in told]
+
+def _named(table: NamedTable) -> _Columns:
+    columns = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.head)
+    return _Columns(
+        [
+            (title, list(column), at < table.words)
+            for at, (title, column) in enumerate(zip(table.head, columns, strict=True))
+        ]
+    )
+
+
+def _variants(analysis: Analysis) -> _Columns:
+    titles = ("", *TITLES)
+    rows = [(summary.name, *cells(summary)) for summary in analysis.variants]
+    told = [at for at in range(len(titles)) if at < 3 or any(row[at] != NOTHING for row in rows)]
+    return _Columns([(titles[at], [row[at] for row in rows], titles[at] in ("", "errors")) for at in told])
+
+
+_Column = tuple[str, list[str], bool]  # title, cells, and whether those are words, which may be folded
+
+
+class _Columns:
+    """A table whose first column names the rows. What is too wide for the terminal goes on below; nothing is cut."""
+
+    def __init__(self, columns: list[_Column]) -> None:
+        self._columns = columns
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if len(self._columns) == 1:
+            yield _table(self._columns)
+            return
         name, *rest = self._columns
         while rest:
             left = options.max_width - _width(name)
@@ -89,19 +124,16 @@ class _Variants:
             yield _table([name, *taken])
 
 
-_Column = tuple[str, list[str]]
-
-
 def _width(column: _Column) -> int:
     return max(map(cell_len, [column[0], *column[1]])) + 2
 
 
 def _table(columns: list[_Column]) -> Table:
     table = Table(box=None, pad_edge=True, header_style="dim")
-    for title, _ in columns:
-        justify: Literal["left", "right"] = "left" if title in ("", "errors") else "right"
-        table.add_column(title, justify=justify, overflow="fold", no_wrap=title not in ("", "errors"))
-    for row in zip(*(column for _, column in columns), strict=True):
+    for title, _, words in columns:
+        justify: Literal["left", "right"] = "left" if words else "right"
+        table.add_column(Text(title), justify=justify, overflow="fold", no_wrap=not words)
+    for row in zip(*(column for _, column, _ in columns), strict=True):
         table.add_row(*map(Text, row))
     return table
 

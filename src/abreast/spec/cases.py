@@ -19,6 +19,7 @@ from json.encoder import encode_basestring
 from pathlib import Path
 from typing import IO, Any
 
+from abreast.code.reference import reference_in
 from abreast.digest import SIZE, digest
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case
@@ -174,7 +175,8 @@ def _fill(table: CaseTable, cases: Any, base: Path, selection: Selection) -> Non
         if len(table) == selection.limit and not selection.ids:  # ids that come later are still to be found
             break
     if not len(places):
-        told = f'"{cases}" has none' if isinstance(cases, str) else "there are none"
+        name = reference_in(cases)
+        told = f'"{name}" has none' if name is not None else "there are none"
         raise BadInput(
             f"{place_of(cases)}: {told}", 'add at least one case, such as {"input": "2 + 2", "expected": "4"}'
         )

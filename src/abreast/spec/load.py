@@ -14,7 +14,7 @@ from abreast.spec.check import check_whole
 from abreast.spec.schema import Bounds, Expects, Limits, Misplaced, Price, Spec, TargetLimits, Timeout
 from abreast.spec.syntax import Places, parse, read_text
 from abreast.spec.values import At, flaw, shown, shown_path
-from abreast.spec.written import WrittenCases, WrittenText
+from abreast.spec.written import WrittenCall, WrittenCases, WrittenText
 
 
 def load_spec(path: Path) -> Spec:
@@ -49,6 +49,8 @@ def _with_places(cases: Any, source: str, places: Places) -> Any:
     place = _place(source, places, ("cases",))
     if isinstance(cases, str):
         return WrittenText(cases, place)
+    if isinstance(cases, Mapping):
+        return WrittenCall(cases, place)
     if isinstance(cases, list):
         return WrittenCases(cases, place, [_place(source, places, ("cases", index)) for index in range(len(cases))])
     return cases

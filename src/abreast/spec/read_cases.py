@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from abreast.code.reference import load_function
+from abreast.code.reference import load_call, load_function
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case
 from abreast.spec.syntax import json_value, near_files, parse, read_text
@@ -45,7 +45,10 @@ def records(cases: Any, base: Path) -> Iterator[Record]:
         yield from _from_text(cases, base, place_of(cases))
     elif callable(cases):
         yield from _from_function(cases, "cases function")
-    elif isinstance(cases, Iterable) and not isinstance(cases, Mapping | bytes):
+    elif isinstance(cases, Mapping):
+        call = load_call(place_of(cases), cases)
+        yield from _from_function(call, call.name, f"it is called as {call}")
+    elif isinstance(cases, Iterable) and not isinstance(cases, bytes):
         for index, item in enumerate(cases):
             if isinstance(item, str):
                 yield from _from_text(item, base, place_of_item(cases, index))
@@ -113,11 +116,13 @@ def _matching(text: str, base: Path, where: str) -> list[Path]:
     return found
 
 
-def _from_function(function: Callable[[], Any], name: str) -> Iterator[Record]:
+def _from_function(
+    function: Callable[[], Any], name: str, how: str = "it is called without arguments"
+) -> Iterator[Record]:
     try:
         found = function()
     except Exception as error:
-        raise BadInput(f"{name}: {_crash(error)}", "it is called without arguments, and returns cases") from error
+        raise BadInput(f"{name}: {_crash(error)}", f"{how}, and returns cases") from error
     if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
         raise BadInput(f"{name}: must return cases (a list or a generator), got {kind_of(found)}")
     iterator = iter(found)

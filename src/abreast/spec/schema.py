@@ -314,6 +314,9 @@ class Spec(Strict):
     limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(default_factory=lambda: Limits())
     store: Annotated[Name, Expects("a file such as results.db")] = DEFAULT_STORE
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63), Expects("a whole number from 0 to 9,223,372,036,854,775,807")] = 0
+    suite: Annotated[Name | None, Expects("the name of a suite, as text", "put it in quotes")] = Field(
+        default=None, description="The suite whose sections the report has; of a run by a suite's name, that one"
+    )
 
     @field_validator("variants")
     @classmethod
@@ -327,9 +330,12 @@ class Spec(Strict):
     @field_validator("cases")
     @classmethod
     def _cases(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and "from" in value:
+            return value
         if value is None or isinstance(value, Mapping | bool | int | float | bytes):
             raise ValueError(
-                f"must be a file such as cases.jsonl, a list of cases, or python:module:function, got {shown(value)}"
+                "must be a file such as cases.jsonl, a list of cases, python:module:function, "
+                f"or {{from: python:module:function, NAME: VALUE}}, got {shown(value)}"
             )
         return value
 
@@ -478,9 +484,10 @@ def json_schema() -> dict[str, Any]:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["properties"]["cases"] = {
         "description": "A file or pattern (jsonl, csv, parquet, yaml, json), a list of them, the cases themselves, "
-        "or python:module:function",
+        "python:module:function, or {from: python:module:function, NAME: VALUE} with arguments",
         "anyOf": [
             {"type": "string"},
+            {"$ref": "#/$defs/Call"},
             {"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Case"}]}},
         ],
     }
@@ -503,6 +510,13 @@ def json_schema() -> dict[str, Any]:
             "group": {"type": "string"},
         },
     }
+    definitions["Call"] = {
+        "type": "object",
+        "description": "A function with arguments by name",
+        "required": ["from"],
+        "properties": {"from": {"type": "string", "description": "python:module:function"}},
+        "additionalProperties": True,
+    }
     definitions["Variant"] = {
         "type": "object",
         "description": "A target and its parameters",
@@ -512,7 +526,10 @@ def json_schema() -> dict[str, Any]:
             "version": {"type": ["string", "number"]},
             "warmup": {"type": "boolean", "description": "Ask the target once before anything is measured"},
             "prompt": {"type": "string", "description": "A Jinja2 template over the case's input"},
-            "transform": {"type": "string", "description": "python:module:function over the case's input"},
+            "transform": {
+                "description": "python:module:function over the case's input, or the same with arguments",
+                "anyOf": [{"type": "string"}, {"$ref": "#/$defs/Call"}],
+            },
         },
         "additionalProperties": True,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -21,6 +21,14 @@ class WrittenText(str):
         return str(self), self.place
 
 
+class WrittenCall(dict[str, Any]):
+    """A function with its arguments, and the line it stands in."""
+
+    def __init__(self, items: Mapping[str, Any], place: str) -> None:
+        super().__init__(items)
+        self.place = place
+
+
 class WrittenCases(list[Any]):
     """A list of cases, where it stands, and the place of each."""
 
@@ -32,7 +40,7 @@ class WrittenCases(list[Any]):
 
 def place_of(cases: Any) -> str:
     """`experiment.yaml:3: cases`, or just `cases` where nobody knows."""
-    return f"{cases.place}: cases" if isinstance(cases, WrittenText | WrittenCases) else "cases"
+    return f"{cases.place}: cases" if isinstance(cases, WrittenText | WrittenCall | WrittenCases) else "cases"
 
 
 def place_of_item(cases: Any, index: int) -> str:

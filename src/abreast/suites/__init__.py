@@ -1,0 +1,117 @@
+"""Suites: experiments that ship with a package, run by their name: `abreast run NAME`.
+
+A package brings one by an entry point of the group `abreast.suites`, and so do we. What it loads to is a `Suite`: an
+object or a module with a name, a summary, `arguments` and `experiment`. It may have besides:
+
+- `sections(analysis) -> list[Section]`: what its reports have besides (`abreast.report.sections`);
+- `when_refused(args) -> str`: a sentence for whoever cannot use a target, such as how to try it without one;
+- `epilog`: what stands below its flags in `--help`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from abreast.errors import AbreastError, BadInput, suggestion
+from abreast.report.sections import broken, entry_points_of_suites, load_suite
+
+if TYPE_CHECKING:
+    from abreast.experiment import Experiment
+
+__all__ = ["Listed", "Suite", "add_arguments", "advice", "epilog", "experiment_of", "listed", "load", "names"]
+
+
+class Suite(Protocol):
+    """An experiment by name. The optional parts are in the docstring of this module."""
+
+    @property
+    def name(self) -> str:
+        """What is typed; the same as the name of its entry point."""
+
+    @property
+    def summary(self) -> str:
+        """One line: the question that it answers."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add its own flags, behind those that every run has; `set_defaults` changes what those are."""
+
+    def experiment(self, args: argparse.Namespace) -> Experiment:
+        """The experiment that these flags ask for. It may change them: `args.parallel` is read after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of `abreast suites`. Of one that cannot be loaded, `problem` says why."""
+
+    name: str
+    summary: str | None
+    package: str | None
+    problem: str | None
+
+
+def names() -> list[str]:
+    """The names of all suites; nothing is loaded."""
+    return sorted({point.name for point in entry_points_of_suites()})
+
+
+def listed() -> list[Listed]:
+    """All suites, those that cannot be loaded too."""
+    found = []
+    for point in sorted(entry_points_of_suites(), key=lambda point: point.name):
+        package = point.dist.name if point.dist else None
+        try:
+            found.append(Listed(point.name, load(point.name).summary, package, None))
+        except BadInput as error:
+            found.append(Listed(point.name, None, package, error.message))
+    return found
+
+
+def load(name: str) -> Suite:
+    """The suite of this name."""
+    suite: Suite | None = load_suite(name)
+    if suite is None:
+        raise BadInput(f'no suite "{name}"{suggestion(name, names())}', "abreast suites lists those that are installed")
+    missing = [part for part in ("name", "summary", "arguments", "experiment") if not hasattr(suite, part)]
+    if missing:
+        raise broken(name, f"it has no {' and no '.join(missing)}")
+    if suite.name != name:
+        raise broken(name, f'it calls itself "{suite.name}"')
+    return suite
+
+
+def add_arguments(suite: Suite, parser: argparse.ArgumentParser) -> None:
+    """Its flags, behind those that are there."""
+    try:
+        suite.arguments(parser)
+    except Exception as error:
+        raise broken(suite.name, f"its flags: {type(error).__name__}: {error}") from error
+
+
+def epilog(suite: Suite) -> str:
+    """What it says below its flags."""
+    return str(getattr(suite, "epilog", None) or "")
+
+
+def experiment_of(suite: Suite, args: argparse.Namespace) -> Experiment:
+    """The experiment that was asked for; it knows whose it is."""
+    from abreast.experiment import Experiment  # late: `--help` needs the flags, and nothing else
+
+    try:
+        made = suite.experiment(args)
+        spec = made.spec.model_copy(update={"suite": suite.name})
+        return Experiment.of(spec, made.base, made.origin)
+    except AbreastError:
+        raise
+    except Exception as error:
+        raise broken(suite.name, f"its experiment: {type(error).__name__}: {error}") from error
+
+
+def advice(suite: Suite, args: argparse.Namespace) -> str:
+    """What it says to somebody who cannot use a target; empty if nothing."""
+    tell = getattr(suite, "when_refused", None)
+    try:
+        return str(tell(args) or "") if tell is not None else ""
+    except Exception as error:
+        raise broken(suite.name, f"when_refused: {type(error).__name__}: {error}") from error

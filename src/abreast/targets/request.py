@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from abreast.code.digest import source_digest
-from abreast.code.reference import load_function
+from abreast.code.reference import Call, load_call, load_function, reference_in
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, Crashed
 from abreast.model import Case, Request, Trial
@@ -29,16 +29,9 @@ class Renderer:
             raise BadInput(f"{where}: prompt must be text (a Jinja2 template), got {prompt!r}")
         self._template = None if prompt is None else compile_template(f"{where}: prompt", prompt)
         self.sees: Sees = seen_by(prompt)
-        self._transform: Callable[[Any], Any] | None = None
-        parts = []
-        transform = params.get("transform")
-        if transform is not None:
-            self._transform = load_function(transform) if isinstance(transform, str) else transform
-            if not callable(self._transform):
-                raise BadInput(f"{where}: transform must be python:module:function, got {transform!r}")
-            parts.append(source_digest(self._transform))
+        self._transform = _transform(where, params.get("transform"))
         self.transforms = self._transform is not None
-        self.version = compose("renderer", digest(params.get("prompt")), *parts)
+        self.version = compose("renderer", digest(params.get("prompt")), *_version(self._transform))
 
     def request(self, trial: Trial) -> Request:
         case = trial.case
@@ -54,6 +47,28 @@ class Renderer:
         if self._template is None:
             return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         return _rendered(self._template, "prompt", case, value)
+
+
+def _transform(where: str, written: Any) -> Callable[[Any], Any] | None:
+    """The function that is applied to an input: by its name, by its name with arguments, or itself."""
+    if isinstance(written, Mapping):
+        return load_call(f"{where}: transform", written, ["input"])
+    function = load_function(written) if isinstance(written, str) else written
+    if function is not None and not callable(function):
+        raise BadInput(
+            f"{where}: transform must be python:module:function, got {written!r}",
+            "with arguments: {from: python:module:function, NAME: VALUE}",
+        )
+    return function
+
+
+def _version(transform: Callable[[Any], Any] | None) -> Iterator[str]:
+    """The code of a transform, and its arguments if it has any."""
+    if isinstance(transform, Call):
+        yield source_digest(transform.function)
+        yield from [digest(transform.arguments)] if transform.arguments else []
+    elif transform is not None:
+        yield source_digest(transform)
 
 
 class Template:
@@ -116,8 +131,15 @@ def compile_template(where: str, text: str) -> jinja2.Template:
 def digest_of_params(params: Any) -> str:
     """A digest of a variant's parameters, functions in them included."""
     if isinstance(params, Mapping):
-        return digest({key: source_digest(value) if callable(value) else value for key, value in params.items()})
+        return digest({key: _keyed(key, value) for key, value in params.items()})
     return digest(params)
+
+
+def _keyed(key: str, value: Any) -> Any:
+    """A function by its code; a reference that has no arguments is the same in both forms."""
+    if key == "transform" and isinstance(value, Mapping) and set(value) == {"from"}:
+        return reference_in(value)
+    return source_digest(value) if callable(value) else value
 
 
 def params_as_mapping(params: Any) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from abreast.analyse import Analysis
 from abreast.errors import BadInput
 from abreast.report.charts import closing, difference, frontier, latency, outcomes, segments, sizes
 from abreast.report.charts.drawing import Picture
+from abreast.report.sections import sections_of
 from abreast.report.sentence import SIMULATED
 
 _KINDS = {
@@ -42,11 +43,11 @@ def pictures(analysis: Analysis) -> dict[str, list[Picture]]:
 
 
 def drawn(analysis: Analysis) -> list[Chart]:
-    """The same, each as a file."""
+    """The same and those of the run's suite, each as a file."""
     whose = f"{analysis.run['experiment']} · {analysis.run['run']}"
     return [
         Chart(one.name, one.title, one.alternative, one.file(mark(analysis), whose))
-        for found in pictures(analysis).values()
+        for found in (*pictures(analysis).values(), *(section.pictures for section in sections_of(analysis)))
         for one in found
     ]
 

@@ -15,7 +15,7 @@ from abreast.analyse import Analysis, Comparison
 from abreast.analyse.variants import failure_modes
 from abreast.report import charts, objects
 from abreast.report.charts.colours import DARK, LIGHT, rules, variables
-from abreast.report.charts.drawing import Picture
+from abreast.report.charts.drawing import Picture, slug
 from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
 from abreast.report.figures import (
     NOTHING,
@@ -30,6 +30,7 @@ from abreast.report.figures import (
 )
 from abreast.report.page import listing
 from abreast.report.page.answers import cut
+from abreast.report.sections import Section, sections_of
 from abreast.report.sentence import (
     BLAMES,
     SIMULATED,
@@ -52,8 +53,8 @@ SEGMENTS = 300  # rows
 FEW = 3  # variants that fit side by side
 
 
-def page(analysis: Analysis) -> str:
-    """All of it; the same rows give the same bytes."""
+def page(analysis: Analysis, draw: bool = True) -> str:
+    """All of it, or all but pictures; the same rows give the same bytes."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("abreast.report.page"),
         autoescape=True,
@@ -64,9 +65,8 @@ def page(analysis: Analysis) -> str:
     )
     environment.filters.update(points=points, many=many, score=_score)
     mark = charts.mark(analysis)
-    pictures = {
-        kind: [_figure(picture, mark) for picture in found] for kind, found in charts.pictures(analysis).items()
-    }
+    found = charts.pictures(analysis)
+    pictures = {kind: [_figure(picture, mark) for picture in found[kind] if draw] for kind in found}
     listings, events = listing.listings(analysis), _told(analysis)
     return environment.get_template("page.html.j2").render(
         run=analysis.run,
@@ -82,7 +82,8 @@ def page(analysis: Analysis) -> str:
         repeats=_repeats(analysis),
         ranking=_ranking(analysis),
         further=_further(analysis),
-        segments=_segments(analysis),
+        segments=_segments(analysis, draw),
+        sections=[_section(section, mark, draw) for section in sections_of(analysis)],
         listings=listings,
         missing={one.title: listing.closed_in_words(one) for one in listings},
         unlisted=max(0, len(analysis.comparisons) - listing.LISTED),
@@ -208,9 +209,22 @@ def _further(analysis: Analysis) -> Table | None:
     return table(("score", "", "verdict", "points", "interval", "wins", "losses", "ties", "why"), rows)
 
 
-def _segments(analysis: Analysis) -> Table | None:
+def _section(section: Section, mark: str, draw: bool) -> dict[str, Any]:
+    """What the suite of the run adds."""
+    return {
+        "name": slug(section.name),
+        "title": section.title,
+        "sentences": section.sentences,
+        "tables": section.tables,
+        "pictures": [_figure(picture, mark) for picture in section.pictures if draw],
+    }
+
+
+def _segments(analysis: Analysis, drawn: bool) -> Table | None:
     """Those of all comparisons, where not each has a picture."""
-    if len({(item.variant, item.baseline) for item in analysis.segments}) <= SEGMENT_PICTURES:
+    if not analysis.segments:
+        return None
+    if drawn and len({(item.variant, item.baseline) for item in analysis.segments}) <= SEGMENT_PICTURES:
         return None
     rows = [
         (

@@ -11,7 +11,8 @@ from abreast.suites.numbers.series import Random, Values
 Kind = Literal["spike", "drop", "level shift"]
 
 FAR = 7.0  # robust standard deviations from its neighbours: a spike or a drop
-SHIFTED = 8.0  # the same of a change of level
+SHIFTED = 8.0  # the same of a change of level, by how much the level changes elsewhere
+ABOVE_NOISE = 3.0  # and by how much points differ from their neighbours
 BESIDE = 3  # points on either side that a point is compared with
 LEVEL = 20  # points on either side of a change of level
 EDGE = 12  # points at either end that nothing is put into
@@ -25,19 +26,20 @@ class Anomaly(NamedTuple):
     kind: Kind
 
 
-def put(random: Random, values: Values, kind: Kind) -> Values:
-    """The series with one to five events of a kind in it, clearly visible; a change of level only once."""
+def put(random: Random, values: Values, kind: Kind) -> tuple[Values, list[Anomaly]]:
+    """The series with one to five events of a kind in it, clearly visible (a change of level only once), and them."""
     changed = values.copy()
     middle = _between(values)
     scale = _deviation(values - middle)
     if kind == "level shift":
         at = int(random.integers(len(values) // 4, 3 * len(values) // 4))
         changed[at:] += random.choice([-1.0, 1.0]) * _reach(values) * random.uniform(2.0, 3.0)
-        return changed
+        return changed, [Anomaly(at, kind)]
     sign = 1.0 if kind == "spike" else -1.0
-    for at in _places(random, len(values), int(random.integers(1, 6))):
+    places = _places(random, len(values), int(random.integers(1, 6)))
+    for at in places:
         changed[at] = middle[at] + sign * scale * random.uniform(12.0, 20.0)
-    return changed
+    return changed, [Anomaly(at, kind) for at in places]
 
 
 def _places(random: Random, size: int, number: int) -> list[int]:
@@ -103,7 +105,7 @@ def _shift(values: Values) -> int | None:
     steps = windows[LEVEL:] - windows[:-LEVEL]  # of a change before position LEVEL, LEVEL + 1, ...
     steps = steps - np.median(steps)
     most = int(np.argmax(np.abs(steps)))
-    if abs(steps[most]) <= SHIFTED * _deviation(steps):
+    if abs(steps[most]) <= max(SHIFTED * _deviation(steps), ABOVE_NOISE * _deviation(values - _between(values))):
         return None
     near = np.arange(max(1, most + LEVEL // 2), min(len(values), most + LEVEL + LEVEL // 2 + 1))
     return int(near[np.argmax(np.abs(values[near] - values[near - 1]))])

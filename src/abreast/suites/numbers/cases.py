@@ -96,11 +96,9 @@ def _of_draw(
     robustness: bool,
     recordings: Sequence[external.Recording],
 ) -> Iterator[dict[str, Any]]:
-    queries = _asked(task, recordings)
-    query = QUERIES[_turn(queries, name, index, seed, "query")]
     size = _turn(_sizes(task, limit), name, index, seed, "size")
     random = np.random.default_rng([seed, _number(name), index])
-    drawn, right = _drawn(random, task, query, size, recordings)
+    query, drawn, right = _decided(random, name, task, index, seed, size, recordings)
     case_id = f"{name}-{index:03d}"
     tags = {"task": name, "difficulty": query.difficulty(drawn.size), "size": str(drawn.size)}
     if not robustness:
@@ -131,19 +129,23 @@ def _number(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-def _drawn(
-    random: Random, task: Task, query: Query, size: int, recordings: Sequence[external.Recording]
-) -> tuple[Drawn, Any]:
-    """A series that decides the query, and what is right."""
-    for _ in range(TRIES):
-        drawn = _cut(random, query, size, recordings) if recordings else _generated(random, task, query, size)
-        right = truth(query, drawn)
-        if right is not None:
-            return drawn, right
+def _decided(
+    random: Random, name: str, task: Task, index: int, seed: int, size: int, recordings: Sequence[external.Recording]
+) -> tuple[Query, Drawn, Any]:
+    """A query whose turn it is, a series that decides it, and what is right. Recordings are as they are: where none
+    of them decides a query, it is the next one's turn."""
+    queries = _asked(task, recordings)
+    for turn in range(index, index + (len(queries) if recordings else 1)):
+        query = QUERIES[_turn(queries, name, turn, seed, "query")]
+        for _ in range(TRIES):
+            drawn = _cut(random, query, size, recordings) if recordings else _generated(random, task, query, size)
+            right = truth(query, drawn)
+            if right is not None:
+                return query, drawn, right
     what = "windows of the recordings" if recordings else "series"
     raise BadInput(
-        f'none of {TRIES} {what} of {size:,} points has an answer to "{query.name}"',
-        "leave its task out: name the others with --task, or give other recordings",
+        f"none of {TRIES} {what} of {size:,} points has an answer to a query of the task {name}",
+        "leave it out: name the others with --task, or give other recordings",
     )
 
 
@@ -163,8 +165,9 @@ def _with_anomalies(random: Random, query: Query, values: Any, source: str) -> D
         return Drawn({"value": values}, f"{source}, clean") if not anomalies.find(values) else _none(source)
     kinds = _KINDS if len(values) >= 4 * anomalies.LEVEL else _KINDS[:2]
     kind = kinds[int(random.integers(len(kinds)))]
-    shown = rounded({"value": anomalies.put(random, values, kind)})
-    if {each.kind for each in anomalies.find(shown["value"])} != {kind}:
+    changed, events = anomalies.put(random, values, kind)
+    shown = rounded({"value": changed})
+    if anomalies.find(shown["value"]) != events:
         return _none(source)
     return Drawn(shown, f"{source}, {kind}")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from abreast.suites.numbers.series import Columns, Random, Values, rounded, with_gaps
+from abreast.suites.numbers.series import Columns, Random, Values, rounded, spread, with_gaps
 
 NOISE = 0.1  # of the standard deviation
 FACTOR = 1000.0
@@ -16,7 +16,7 @@ OUTLIERS = 0.02  # of the points, at least 2
 
 def noise(random: Random, columns: Columns) -> Columns:
     """A little noise on every value."""
-    return _each(columns, lambda values: values + random.normal(0.0, NOISE * (_spread(values) or 1.0), len(values)))
+    return _each(columns, lambda values: values + random.normal(0.0, NOISE * (spread(values) or 1.0), len(values)))
 
 
 def scaling(random: Random, columns: Columns) -> Columns:
@@ -27,7 +27,7 @@ def scaling(random: Random, columns: Columns) -> Columns:
 def shifting(random: Random, columns: Columns) -> Columns:
     """Another zero: every value moved by three to five times the spread."""
     share = random.uniform(3.0, 5.0)
-    return _each(columns, lambda values: values + share * (_spread(values) or 10.0))
+    return _each(columns, lambda values: values + share * (spread(values) or 10.0))
 
 
 def missing(random: Random, columns: Columns) -> Columns:
@@ -49,16 +49,12 @@ def _each(columns: Columns, change: Callable[[Values], Values]) -> Columns:
     return rounded({name: change(values) for name, values in columns.items()})
 
 
-def _spread(values: Values) -> float:
-    return float(np.nanstd(values))
-
-
 def _with_outliers(random: Random, values: Values) -> Values:
     changed = values.copy()
     number = min(max(2, round(OUTLIERS * len(values))), len(values) // 3)
     for at in random.choice(len(values), number, replace=False):
         changed[at] = np.nanmean(values) + random.choice([-1.0, 1.0]) * random.uniform(8.0, 12.0) * (
-            _spread(values) or 1.0
+            spread(values) or 1.0
         )
     return changed
 

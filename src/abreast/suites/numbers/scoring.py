@@ -43,10 +43,10 @@ def score(case: Case, answer: Answer) -> dict[str, Any]:
 
 
 def answer_part(text: str) -> str:
-    """What stands after the last "Answer:", up to the next line of the form; all of it if there is no such line.
+    """The last "Answer:" and what stands after it, up to the next line of the form; all of it if there is none.
 
     >>> answer_part("**Reasoning:** 5 > 3\\n**Answer:** B\\n**Confidence:** 90 %")
-    '** B'
+    'Answer:** B'
     """
     ends = marker_ends(text)
     if not ends:
@@ -54,7 +54,7 @@ def answer_part(text: str) -> str:
     rest = text[ends[-1] :]
     other = _OTHER_LINES.search(rest)
     part = rest[: other.start()] if other else rest
-    return part if part.strip(" \n*_`#") else text
+    return f"Answer:{part}" if part.strip(" \n*_`#") else text
 
 
 def _positions(answer: Answer) -> list[int]:

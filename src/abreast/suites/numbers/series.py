@@ -171,5 +171,11 @@ def rounded(columns: Mapping[str, Values]) -> Columns:
 
 
 def _places(values: Values) -> int:
-    spread = float(np.nanstd(values))
-    return max(2, min(10, 3 - math.floor(math.log10(spread)))) if spread > 0 else 2
+    found = spread(values)
+    return max(2, min(10, 3 - math.floor(math.log10(found)))) if found else 2
+
+
+def spread(values: Values) -> float:
+    """The standard deviation; 0 for the same number over and over, whatever rounding makes of it."""
+    found = float(np.nanstd(values))
+    return found if found > 1e-9 * float(np.nanmax(np.abs(values))) else 0.0

@@ -1,0 +1,81 @@
+"""What SPEC means: a file, or a suite by its name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from abreast import suites
+from abreast.errors import BadInput, suggestion
+from abreast.suites import Suite
+
+if TYPE_CHECKING:
+    from abreast.experiment import Experiment
+
+HELP = "a spec file (YAML, TOML or JSON), or the name of a suite: abreast suites"
+
+
+def argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("spec", metavar="SPEC", help=HELP)
+
+
+def suite_in(words: Sequence[str], parser_with: Callable[[Suite | None], argparse.ArgumentParser]) -> Suite | None:
+    """The suite whose name stands where SPEC does, as the flags of that suite have it; None if there is none."""
+    for name in suites.names() if words else ():
+        if name not in words:
+            continue
+        try:
+            suite = suites.load(name)
+            parser = parser_with(suite)
+        except BadInput:  # is said only if it is the one that is meant
+            if _spec(parser_with(None), words) == name:
+                raise
+            continue
+        if _spec(parser, words) == name:
+            return suite
+    return None
+
+
+def _spec(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
+    """The word for SPEC, whatever is wrong with the others."""
+    for action in parser._actions:
+        action.type = action.choices = None
+        action.required = action.dest == "spec"
+    for group in parser._mutually_exclusive_groups:
+        group.required = False
+    try:
+        parsed, _ = parser.parse_known_intermixed_args([word for word in words if word not in ("-h", "--help")])
+    except BadInput:
+        return None
+    word: str | None = parsed.spec
+    return word
+
+
+def experiment_of(args: argparse.Namespace) -> Experiment:
+    """The experiment that is meant. Options are read after it: a suite may change them."""
+    from abreast.experiment import Experiment
+
+    if args.suite is not None:
+        return suites.experiment_of(args.suite, args)
+    try:
+        return Experiment.load(Path(args.spec))
+    except BadInput as error:
+        if isinstance(error.__context__, FileNotFoundError) and _may_be_a_name(args.spec):
+            raise _no_such(error) from None
+        raise
+
+
+def _may_be_a_name(word: str) -> bool:
+    return Path(word).name == word and not Path(word).suffix
+
+
+def _no_such(error: BadInput) -> BadInput:
+    """No file is called so; a suite may have been meant."""
+    known = suites.names()
+    word, said, _ = error.message.partition(": no such file")
+    near = suggestion(word, known)
+    if "did you mean" in near:
+        return BadInput(f"{word}{said}{near}", "abreast suites lists the suites")
+    return BadInput(error.message, f"name a spec file, or a suite: {', '.join(known)}" if known else error.fix)

@@ -1,0 +1,472 @@
+"""The suite `numbers`: every series decides its query, and no dress of an answer changes what it is worth."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from abreast.errors import BadInput, Skipped
+from abreast.model import Answer, Case
+from abreast.suites.numbers import anomalies, conditions, series
+from abreast.suites.numbers.cases import cases
+from abreast.suites.numbers.perturb import PERTURBATIONS
+from abreast.suites.numbers.queries import QUERIES
+from abreast.suites.numbers.scoring import score
+from abreast.suites.numbers.tasks import TASKS
+
+ALL = list(cases())
+
+
+def case(query: str, expected: Any, **columns: list[Any]) -> Case:
+    """A case of its own, asked about these columns."""
+    shown = columns or {"value": [1.0, 2.0, 3.0]}
+    size = max(map(len, shown.values()))
+    asked = {"query": query, "question": QUERIES[query].question, "columns": shown, "size": size, "source": "here"}
+    return Case(query, asked, expected)
+
+
+def marks(query: str, expected: Any, text: str, **columns: list[Any]) -> float | None:
+    return score(case(query, expected, **columns), Answer(text))["correct"]
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_thirty_of_each_task_are_180_cases_and_five_are_their_beginning() -> None:
+    assert len(ALL) == 180
+    assert {task: sum(each["tags"]["task"] == task for each in ALL) for task in TASKS} == dict.fromkeys(TASKS, 30)
+    quick = [each for each in ALL if int(each["id"][-3:]) < 5]
+    assert list(cases(trials=5)) == quick
+    assert list(cases(trials=5, tasks=["scaling", "trend"])) == [
+        each for each in quick if each["tags"]["task"] in ("trend", "scaling")
+    ]
+
+
+def test_every_trial_is_a_new_series_and_another_seed_draws_others() -> None:
+    shown = [json.dumps(each["input"]["columns"]) for each in ALL if each["input"]["source"] != "flat_line"]
+    assert len(set(shown)) == len(shown)
+    others = [json.dumps(each["input"]["columns"]) for each in cases(trials=3, seed=7)]
+    assert not set(shown) & set(others)
+    assert json.dumps(list(cases(trials=3, seed=7))) == json.dumps(list(cases(trials=3, seed=7)))
+
+
+def test_any_beginning_of_a_task_asks_every_query_as_often_as_any_other_to_within_one() -> None:
+    for name, task in TASKS.items():
+        asked = [each["input"]["query"] for each in ALL if each["tags"]["task"] == name]
+        for length in range(1, 31):
+            counts = [asked[:length].count(query) for query in task.queries]
+            assert max(counts) - min(counts) <= 1
+
+
+def test_every_query_and_every_generator_is_drawn() -> None:
+    many = list(cases(trials=150, tasks=[task for task in TASKS if task != "scaling"]))
+    assert {each["input"]["query"] for each in many} == set(QUERIES)
+    sources = {each["input"]["source"].partition(",")[0] for each in many} | {"wide_normal"}
+    assert sources == set(series.GENERATORS)
+    assert {each["input"]["source"].partition(", ")[2] for each in many} >= {"clean", "spike", "drop", "level shift"}
+
+
+def by_hand(query: str, columns: dict[str, list[float | None]]) -> Any:
+    """The same figures by other means: the standard library, or a formula written out."""
+    first = columns.get("close") or next(iter(columns.values()))
+    values = [each for each in first if each is not None]
+    mean, spread = statistics.fmean(values), statistics.stdev(values)
+    at = [index for index, each in enumerate(first) if each is not None]
+    slope, intercept = statistics.linear_regression(at, values)
+    ordered = sorted(values)
+
+    def quantile(share: float) -> float:
+        place = share * (len(ordered) - 1)
+        low = math.floor(place)
+        return ordered[low] + (place - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
+
+    moments = [sum((each - mean) ** power for each in values) / len(values) for power in (2, 3)]
+    known = {
+        "mean": mean,
+        "median": statistics.median(values),
+        "std": spread,
+        "min": ordered[0],
+        "max": ordered[-1],
+        "p25": quantile(0.25),
+        "p75": quantile(0.75),
+        "p95": quantile(0.95),
+        "iqr": quantile(0.75) - quantile(0.25),
+        "range": ordered[-1] - ordered[0],
+        "skewness": moments[1] / moments[0] ** 1.5 if moments[0] else None,
+        "count": len(values),
+        "slope": slope,
+        "forecast": intercept + slope * (len(first) + 9),
+        "z_of_max": (ordered[-1] - mean) / spread if spread else None,
+        "variation": 100 * spread / mean,
+        "range_percent": 100 * (ordered[-1] - ordered[0]) / mean,
+        "normalised_max": ordered[-1] / mean,
+    }
+    if "volume" in columns:
+        days = [day for day in zip(*columns.values(), strict=True) if None not in day]
+        by_name = dict(zip(columns, zip(*days, strict=True), strict=True))
+        close, volume, opened = (by_name[name] for name in ("close", "volume", "open"))
+        known["return_percent"] = 100 * (close[-1] - opened[0]) / opened[0]
+        known["vwap"] = sum(c * v for c, v in zip(close, volume, strict=True)) / sum(volume)
+        highest, fall = 0.0, 0.0
+        for each in close:
+            highest = max(highest, each)
+            fall = max(fall, 100 * (highest - each) / highest)
+        known["drawdown"] = fall
+    return known[query]
+
+
+def test_the_truth_of_every_number_is_that_of_the_very_numbers_shown() -> None:
+    for each in [*ALL, *cases(trials=4, robustness=True)]:
+        query = QUERIES[each["input"]["query"]]
+        if query.kind == "number" and query.name != "anomalies":
+            shown = json.loads(json.dumps(each["input"]["columns"]))
+            assert each["expected"] == pytest.approx(by_hand(query.name, shown), rel=1e-6, abs=1e-6), each["id"]
+
+
+def test_no_case_lacks_a_truth_and_no_class_is_one_that_cannot_be_answered() -> None:
+    for each in ALL:
+        query = QUERIES[each["input"]["query"]]
+        assert each["expected"] is not None
+        if query.kind == "class":
+            assert each["expected"] in each["input"]["choices"]
+
+
+def test_classes_are_balanced_enough_that_no_constant_answer_wins() -> None:
+    many = list(cases(trials=200, tasks=["trend", "anomaly", "comparative"]))
+    for query in ("direction", "presence", "type", "higher_mean", "more_volatile", "stronger_trend", "correlation"):
+        answers = [each["expected"] for each in many if each["input"]["query"] == query]
+        most = max(answers.count(answer) for answer in set(answers)) / len(answers)
+        assert most < 0.7, (query, most)
+
+
+def test_the_events_put_into_a_series_are_nearly_always_exactly_those_found_in_it() -> None:
+    missed = found_in_clean = drawn = 0
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        base = ("uniform", "rising", "falling", "seasonal", "sensor")[seed % 5]
+        kinds: tuple[anomalies.Kind, ...] = ("spike", "drop", "level shift")
+        plain = series.GENERATORS[base](random, 200)
+        assert isinstance(plain, np.ndarray)
+        changed, events = anomalies.put(random, plain, kinds[seed // 5 % 3])
+        drawn += 1
+        missed += anomalies.find(changed) != events
+        found_in_clean += bool(anomalies.find(plain))
+    assert missed <= drawn * 0.01  # those are drawn again
+    assert found_in_clean <= drawn * 0.01
+
+
+def test_an_anomaly_case_has_exactly_the_events_that_were_put_into_it() -> None:
+    for each in cases(trials=60, tasks=["anomaly"]):
+        values = np.array(each["input"]["columns"]["value"], dtype=float)
+        kind = each["input"]["source"].partition(", ")[2]
+        assert {event.kind for event in anomalies.find(values)} == (set() if kind == "clean" else {kind})
+
+
+def test_the_count_of_anomalies_counts_events_and_not_points() -> None:
+    values = np.tile([10.0, 11.0, 12.0, 11.0], 50)
+    values[100:] += 60
+    assert QUERIES["anomalies"].truth({"value": values}) == 1
+    assert QUERIES["locations"].truth({"value": values}) == [100]
+    assert QUERIES["type"].truth({"value": values}) == "level shift"
+
+
+def test_what_the_numbers_do_not_decide_has_no_truth() -> None:
+    flat = np.full(60, 5.0)
+    assert QUERIES["skewness"].truth({"value": flat}) is None
+    assert QUERIES["direction"].truth({"value": flat}) == "flat"
+    assert QUERIES["slope"].truth({"value": flat}) is None
+    assert QUERIES["higher_mean"].truth({"A": flat, "B": flat}) is None
+    assert QUERIES["locations"].truth({"value": flat}) is None
+    assert QUERIES["vwap"].truth({"value": flat}) is None
+
+
+def test_generators_are_what_they_are_called() -> None:
+    random = np.random.default_rng(3)
+    large = 20_000
+    assert stats.kstest(series.normal(random, large), "norm", args=(50, 10)).pvalue > 1e-4
+    assert stats.kstest(series.uniform(random, large), "uniform", args=(0, 100)).pvalue > 1e-4
+    assert stats.kstest(series.exponential(random, large), "expon", args=(0, 10)).pvalue > 1e-4
+    steps = np.diff(series.random_walk(random, large))
+    assert stats.kstest(steps, "norm").pvalue > 1e-4
+    for wanted in (-0.95, 0.0, 0.95):
+        columns = series.pair(random, large, wanted)
+        assert abs(np.corrcoef(columns["A"], columns["B"])[0, 1] - wanted) < 0.03
+    days = series.ohlcv(random, 500)
+    assert (days["low"] <= np.minimum(days["open"], days["close"])).all()
+    assert (days["high"] >= np.maximum(days["open"], days["close"])).all()
+    assert np.isnan(series.gappy_sensor(random, 100)).sum() == 5
+    assert np.ptp(series.flat_line(random, 50)) == 0
+
+
+def test_a_limit_of_points_holds_for_every_series_and_changes_no_number_of_cases() -> None:
+    limited = list(cases(max_data_size=150))
+    assert len(limited) == 180
+    assert max(each["input"]["size"] for each in limited) <= 150
+    assert max(each["input"]["size"] for each in ALL) == 10_000
+
+
+def test_an_unknown_task_is_refused_with_the_one_that_was_meant() -> None:
+    with pytest.raises(BadInput, match=r"trand.*did you mean.*trend"):
+        list(cases(tasks=["trand"]))
+
+
+# -- perturbations and recordings ------------------------------------------------------------------------------------
+
+
+def test_every_case_is_perturbed_in_six_ways_each_with_a_truth_of_its_own() -> None:
+    found = list(cases(trials=5, robustness=True))
+    plain = {each["id"]: each for each in cases(trials=5)}
+    kinds = [each["tags"]["perturbation"] for each in found]
+    assert set(kinds) == {"none", *PERTURBATIONS}
+    assert kinds.count("none") == 30
+    assert min(kinds.count(kind) for kind in PERTURBATIONS) >= 20  # where the query still has an answer
+    for each in found:
+        assert each["expected"] is not None
+        if each["tags"]["perturbation"] == "none":  # the same question as without, so that its answer is reused
+            assert each["input"] == plain[each["id"]]["input"]
+        else:
+            assert each["group"] in plain
+            assert each["input"]["columns"] != plain[each["group"]]["input"]["columns"]
+
+
+def write_recording(folder: Path, values: list[Any], name: str = "machine.csv") -> Path:
+    path = folder / name
+    lines = [f"2014-04-{1 + at // 1440:02d} {at // 60 % 24:02d}:{at % 60:02d}:00,{v}" for at, v in enumerate(values)]
+    path.write_text("\n".join(["timestamp,value", *lines]) + "\n")
+    return path
+
+
+def test_recordings_are_cut_into_windows_and_their_marks_are_the_truth(tmp_path: Path) -> None:
+    values = [round(20 + math.sin(at / 9), 3) for at in range(600)]
+    path = write_recording(tmp_path, values)
+    marked = tmp_path / "labels.json"
+    stamps = [f"2014-04-01 {at // 60:02d}:{at % 60:02d}:00.000000" for at in (150, 300, 450)]
+    marked.write_text(json.dumps({"elsewhere/machine.csv": [], "machine.csv": stamps}))
+    found = list(cases(trials=12, series=[str(path)], labels=str(marked)))
+    assert {each["tags"]["task"] for each in found} == set(TASKS)
+    for each in found:
+        if each["input"]["query"] == "locations":
+            window = each["input"]["columns"]["value"]
+            start = next(at for at in range(600) if [round(v, 3) for v in values[at : at + len(window)]] == window)
+            assert each["expected"] == [at - start for at in (150, 300, 450) if start <= at < start + len(window)]
+    unmarked = {each["tags"]["task"] for each in cases(trials=2, series=[str(path)])}
+    assert unmarked == set(TASKS) - {"anomaly"}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("a,b\n1,2\n", "no header with timestamp and value"),
+        ("timestamp,value\n2014-04-01,x\n", ":2: 'x' is no number"),
+        ("timestamp,value\n2014-04-01\n", ":2: '2014-04-01' has no value"),
+        ("timestamp,value\n2014-04-01,1\n", "has 1 values, and takes at least 50"),
+        ("", "no header"),
+    ],
+)
+def test_a_recording_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path, content: str, told: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(content)
+    with pytest.raises(BadInput) as error:
+        list(cases(series=[str(path)]))
+    assert told in error.value.message
+
+
+def test_labels_without_recordings_and_files_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    labels = tmp_path / "labels.json"
+    labels.write_text("{}")
+    with pytest.raises(BadInput, match="there are none"):
+        list(cases(labels=str(labels)))
+    with pytest.raises(BadInput, match="cannot be read"):
+        list(cases(series=[str(tmp_path / "none.csv")]))
+    with pytest.raises(BadInput, match=r"no \*.csv"):
+        list(cases(series=[str(tmp_path)]))
+
+
+# -- conditions -------------------------------------------------------------------------------------------------------
+
+
+def test_the_raw_condition_shows_every_number_of_every_column() -> None:
+    for each in ALL:
+        if each["input"]["size"] <= 1000:
+            shown = conditions.raw(each["input"])["data"]
+            for numbers in each["input"]["columns"].values():
+                assert ", ".join("null" if number is None else repr(number) for number in numbers) in shown
+
+
+def test_no_condition_tells_the_query_or_where_the_series_comes_from() -> None:
+    for each in ALL[::7]:
+        for condition in (conditions.raw, conditions.semantic_frame, conditions.summary_statistics):
+            assert set(condition(each["input"])) <= {"data", "question", "choices"}
+
+
+def test_both_series_of_a_pair_are_described_in_every_condition() -> None:
+    pair = next(each for each in ALL if each["tags"]["task"] == "comparative")["input"]
+    assert "Series A:" in conditions.raw(pair)["data"]
+    assert "Series B:" in conditions.raw(pair)["data"]
+    for condition in (conditions.semantic_frame, conditions.summary_statistics):
+        assert "\nA: " in condition(pair)["data"]
+        assert "\nB: " in condition(pair)["data"]
+
+
+def test_raw_numbers_beyond_the_limit_are_skipped_with_the_reason() -> None:
+    long = next(each for each in ALL if each["input"]["size"] == 10_000)["input"]
+    with pytest.raises(Skipped, match="10,000 points, and raw numbers are skipped above 5,000"):
+        conditions.raw(long, skip_above=5000)
+    assert conditions.raw(long, skip_above=10_000)["data"]
+
+
+def test_the_summary_has_the_figures_it_names() -> None:
+    asked = case("mean", 2.5, value=[1.0, 2.0, 3.0, 4.0]).input
+    told = conditions.summary_statistics(asked)["data"]
+    for part in ("count 4", "mean 2.5", "std 1.29099", "min 1", "median 2.5", "max 4", "slope 1", "no anomalies"):
+        assert part in told
+    spiky = case("mean", 0, value=[*([1.0, 2.0, 1.5, 1.2] * 5), 99.0]).input
+    assert "anomalies at position 20 (99)" in conditions.summary_statistics(spiky)["data"]
+    flat = case("mean", 5, value=[5.0, 5.0, 5.0]).input
+    assert "slope 0" in conditions.summary_statistics(flat)["data"]
+
+
+def test_a_transform_of_the_user_gets_a_list_or_a_mapping_of_lists() -> None:
+    got: list[Any] = []
+
+    def own(numbers: Any) -> str:
+        got.append(numbers)
+        return "so many"
+
+    assert conditions.described(case("mean", 2, value=[1.0, None]).input, own)["data"] == "so many"
+    conditions.described(case("higher_mean", "A", A=[1.0], B=[2.0]).input, own)
+    assert got == [[1.0, None], {"A": [1.0], "B": [2.0]}]
+    with pytest.raises(Exception, match="must return text, got int"):
+        conditions.described(case("mean", 2).input, lambda _numbers: 5)  # type: ignore[arg-type,return-value]
+
+
+# -- scoring ----------------------------------------------------------------------------------------------------------
+
+FORM = "Answer: {}\nConfidence: 87 %\nReasoning: Looking at all 100 values, series A starts at 12 and ends at 99."
+
+
+@pytest.mark.parametrize("dress", ["{}", FORM, FORM.replace("Answer: {}", "**Answer:** **{}**"), "Answer: {}."])
+def test_the_truth_in_any_dress_is_right(dress: str) -> None:
+    for each in ALL:
+        if each["input"]["size"] <= 1000:
+            right = each["expected"]
+            text = ", ".join(map(str, right)) if isinstance(right, list) else str(right)
+            found = score(Case(each["id"], each["input"], right), Answer(dress.format(text)))
+            assert found["correct"] == 1.0, (each["id"], text, found)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected", "text", "worth"),
+    [
+        ("higher_mean", "B", "series B has a higher mean", 1),
+        ("higher_mean", "A", "series B has a higher mean", 0),
+        ("higher_mean", "B", "Series B has a higher mean than series A.", 0),  # names both, and no form
+        ("higher_mean", "B", "Answer: B (a higher mean than A)", 1),
+        ("higher_mean", "A", "Answer: A\nReasoning: B is lower", 1),
+        ("higher_mean", "A", "Reasoning: B is lower than A\nAnswer: A", 1),
+        ("direction", "rising", "not falling; rising", 1),
+        ("direction", "falling", "not falling; rising", 0),
+        ("direction", "falling", "**Falling**", 1),
+        ("direction", "flat", "Answer: no trend", 1),
+        ("direction", "rising", "The trend is upward", 1),
+        ("direction", "rising", "It is neither falling nor flat but rising.", 1),
+        ("p95", 66.2, "The 95th percentile is 66.2", 1),
+        ("p95", 95.0, "The 95th percentile is 66.2", 0),
+        ("p25", 25.0, "The 25th percentile is 40.1", 0),
+        ("mean", 1234.0, "1,234", 1),
+        ("mean", 1.0, "1,234", 0),
+        ("mean", 1200.0, "approximately 1.2e3", 1),
+        ("mean", 1.2, "approximately 1.2e3", 0),
+        ("mean", 50.0, "**Answer:** 50.4", 1),
+        ("mean", 50.0, "**Answer:** 50.6", 0),
+        ("mean", -3.5, "Answer: −3.5", 1),
+        ("mean", 12.0, "Answer: between 10 and 14", 0),
+        ("mean", 50.0, "Confidence: 50 %\nAnswer: 61\nReasoning: 50 values lie above it", 0),
+        ("mean", 61.0, "Confidence: 50 %\nAnswer: 61\nReasoning: 50 values lie above it", 1),
+        ("mean", 50.0, "I cannot tell.", 0),
+        ("slope", 0.5, "Answer: 0.42", 1),
+        ("slope", 0.5, "Answer: 0.39", 0),
+        ("forecast", 100.0, "Answer: 104.9", 1),
+        ("forecast", 100.0, "Answer: 105.2", 0),
+        ("variation", 20.4, "Answer: 20.4 %", 1),
+        ("skewness", 0.0, "Answer: 0.01", 1),
+        ("shape", "right-skewed", "Positively skewed, not normal", 1),
+        ("shape", "symmetric", "Positively skewed, not normal", 0),
+        ("shape", "symmetric", "Answer: normal", 1),
+        ("anomalies", 3, "Answer: 3", 1),
+        ("anomalies", 3, "There are three: 3", 1),
+        ("anomalies", 3, "Answer: 2", 0),
+        ("anomalies", 0, "Answer: 0", 1),
+        ("presence", "no", "Answer: No\nReasoning: there are no anomalies present", 1),
+        ("presence", "yes", "Yes, there are anomalies.", 1),
+        ("presence", "yes", "Answer: no", 0),
+        ("type", "level shift", "Answer: a step change", 1),
+        ("type", "drop", "Answer: downward spikes", 1),
+        ("correlation", "none", "Answer: not correlated", 1),
+        ("correlation", "positive", "Answer: strongly positive", 1),
+        ("strength", "weak", "Answer: **weak**", 1),
+    ],
+)
+def test_each_answer_is_worth_what_it_says(query: str, expected: Any, text: str, worth: int) -> None:
+    assert marks(query, expected, text) == worth
+
+
+@pytest.mark.parametrize(
+    ("text", "f1"),
+    [
+        ("12, 45, 80", 1.0),
+        ("80, 12 and 45", 1.0),
+        ("[45, 80, 12]", 1.0),
+        ("Answer: positions 12, 45, and 80\nConfidence: 90 %", 1.0),
+        ("3 anomalies, at 12 (value 99.5), 45 (value 101.2) and 80 (value 12.0)", 1.0),
+        ("**Answer:** 12,45,80", 1.0),
+        ("Answer: 12, 45", 0.8),
+        ("Answer: 12", 0.5),
+        ("Answer: 13, 46, 81", 0.0),
+        ("Answer: none", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_positions_are_worth_their_f1_in_any_order(text: str, f1: float) -> None:
+    assert marks("locations", [12, 45, 80], text) == pytest.approx(f1)
+
+
+def test_closeness_falls_with_the_relative_error_and_never_below_zero() -> None:
+    found = [score(case("mean", 50.0), Answer(text))["closeness"] for text in ("50", "55", "25", "200", "none")]
+    assert found == pytest.approx([1.0, 0.9, 0.5, 0.0, 0.0])
+
+
+def test_a_number_is_hallucinated_if_nothing_in_the_data_and_no_figure_of_them_is_near() -> None:
+    numbers = [10.0, 20.0, 30.0, 40.0, 55.0]
+    right = 31.0
+    for text, grounded in [
+        ("31", 1.0),  # right
+        ("31.2", 1.0),  # within the tolerance
+        ("55", 1.0),  # a value of the data
+        ("45", 1.0),  # the range
+        ("30.1", 1.0),  # within the tolerance of the median
+        ("17.46", 1.0),  # the sample standard deviation
+        ("36", 0.0),
+        ("1000", 0.0),
+        ("no idea", None),  # no number, none invented
+    ]:
+        assert score(case("mean", right, value=numbers), Answer(text))["grounded"] == grounded, text
+    assert score(case("direction", "rising"), Answer("rising"))["grounded"] is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=300))
+def test_no_text_breaks_the_scoring_and_every_score_is_a_share(text: str) -> None:
+    pairs = case("locations", [3]), case("mean", 2.0), case("direction", "flat"), case("higher_mean", "A")
+    for each in pairs:
+        found = score(each, Answer(text))
+        assert all(value is None or 0 <= value <= 1 for key, value in found.items() if key != "explanation")
