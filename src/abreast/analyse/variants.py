@@ -80,7 +80,7 @@ def summarise(rows: Rows, variant: int) -> VariantSummary:
     answered = new & rows.ok
     cost = rows.cost_usd[new]
     scores = {rows.primary: rows.score} if rows.primary else {}  # also if all failed, so that there is none
-    means = {name: _mean_score(rows, mine, score) for name, score in {**scores, **rows.scores}.items()}
+    means = {name: mean_score(rows, mine, score) for name, score in {**scores, **rows.scores}.items()}
     own = side_of(rows, variant, rows.score)
     return VariantSummary(
         rows.variants[variant],
@@ -121,7 +121,7 @@ def quantiles(values: Floats) -> dict[str, float]:
     return dict(zip(QUANTILES, map(float, found), strict=True))
 
 
-def _mean_score(rows: Rows, mine: Bools, score: Floats) -> Interval | None:
+def mean_score(rows: Rows, mine: Bools, score: Floats) -> Interval | None:
     """The mean score over cases: Wilson for plain yes or no, t over the means of cases otherwise; with groups, t by the
     clustered error as for a difference. The view `metrics` has the same."""
     usable = mine & ~np.isnan(score)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,29 +117,37 @@ def legend(drawing: Drawing, names: list[str], width: float) -> float:
     return y + 14
 
 
+def percentages(drawing: Drawing, y: Scale, left: float, right: float) -> None:
+    """Lines across, from 0 to 100 %."""
+    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+        drawing.line(left, y(tick), right, y(tick), "grid")
+        drawing.text(left - 8, y(tick) + 4, f"{tick:.0%}", "soft", "end")
+
+
+def joined(drawing: Drawing, index: int, scores: Sequence[tuple[float, Interval]], y: Scale) -> None:
+    """The scores of one variant with their intervals, from left to right, and a line through them."""
+    look = f"k{index % SERIES}"
+    for x, score in scores:
+        drawing.stroke(x, y(score.low), x, y(score.high), look, 2)
+        drawing.dot(index, x, y(score.estimate), look, 5)
+    if len(scores) > 1:
+        line = [(x, y(score.estimate)) for x, score in scores]
+        drawing.path(line, look, stroke_width="1.5", stroke_dasharray=DASHES[index % 6] or "none", opacity="0.7")
+
+
 def _draw(names: list[str], bins: list[_Bin], width: float) -> Drawing:
     drawing = Drawing(width)
     top = legend(drawing, names, width) + 8
     left, right, bottom = 46.0, width - 4.0, top + 200
     drawing.height = bottom + (56 if width > 600 else 40)
     y = Scale(0, 1, bottom, top)
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        drawing.line(left, y(tick), right, y(tick), "grid")
-        drawing.text(left - 8, y(tick) + 4, f"{tick:.0%}", "soft", "end")
+    percentages(drawing, y, left, right)
     step = (right - left) / len(bins)
     apart = min(16.0, step * 0.6 / max(1, len(names)))
     for index, _ in enumerate(names):
-        look, line = f"k{index % SERIES}", []
-        for at, each in enumerate(bins):
-            score = each.scores[index]
-            if score is None:
-                continue
-            x = left + step * (at + 0.5) + (index - (len(names) - 1) / 2) * apart
-            drawing.stroke(x, y(score.low), x, y(score.high), look, 2)
-            drawing.dot(index, x, y(score.estimate), look, 5)
-            line.append((x, y(score.estimate)))
-        if len(line) > 1:
-            drawing.path(line, look, stroke_width="1.5", stroke_dasharray=DASHES[index % 6] or "none", opacity="0.7")
+        shift = (index - (len(names) - 1) / 2) * apart
+        scores = [(left + step * (at + 0.5) + shift, each.scores[index]) for at, each in enumerate(bins)]
+        joined(drawing, index, [(x, score) for x, score in scores if score is not None], y)
     for at, each in enumerate(bins):
         middle = left + step * (at + 0.5)
         drawing.text(middle, bottom + 18, fitted(each.label, step, 12), "note", "middle")

@@ -5,30 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from abreast.analyse import Analysis
 from abreast.analyse.rows import Bools, Floats
+from abreast.analyse.variants import mean_score
 from abreast.experiment.options import predictions
 from abreast.scorers.label import Label
-from abreast.stats import Interval, paired_t, wilson
+from abreast.stats import Interval, final_interval, paired_t
 from abreast.suites.numbers.perturb import PERTURBATIONS
 from abreast.suites.numbers.queries import LEVELS, QUERIES, scorer_of
 from abreast.suites.numbers.scoring import answer_part
 from abreast.suites.numbers.tasks import TASKS
 
 CORRECT, CLOSENESS, GROUNDED = "numbers_correct", "numbers_closeness", "numbers_grounded"
+Key = TypeVar("Key", int, str)
 UNREAD = "(none read)"  # an answer that names no class, or several
 ERRORS = ((0.01, "≤ 1 %"), (0.05, "≤ 5 %"), (0.2, "≤ 20 %"), (1.0, "< 100 %"), (np.inf, "≥ 100 %"))
 
 
 class Share(NamedTuple):
-    """A mean score with its interval, over so many trials; None if there are none."""
+    """A mean score with its interval, over so many trials, and what they add up to; None if there are none."""
 
     of: Interval | None
     trials: int
+    total: float = 0.0
 
 
 class Confusion(NamedTuple):
@@ -74,7 +77,7 @@ class VariantFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All of them, the baseline first in each."""
+    """All of them, variants in the order of the run as everywhere in a report."""
 
     variants: tuple[VariantFigures, ...]
     confusions: tuple[Confusion, ...] = ()
@@ -91,10 +94,10 @@ def figures(analysis: Analysis) -> Figures:
     tasks = tuple(task for task in TASKS if task in set(table.task.tolist()))
     sizes = tuple(sorted(set(table.size.tolist())))
     levels = tuple(level for level in LEVELS if level in set(table.difficulty.tolist()))
-    order = sorted(range(len(table.names)), key=lambda index: table.names[index] != table.baseline)
+    order = range(len(table.names))
     return Figures(
         tuple(_of_variant(table, index, tasks, sizes, levels) for index in order),
-        tuple(_confusions(analysis, [table.names[index] for index in order])),
+        tuple(_confusions(analysis)),
         tuple(_robustness(table, order)),
         table.baseline,
         tasks,
@@ -112,7 +115,9 @@ class _Table:
         self.baseline: str = analysis.run["baseline"]
         self.variant, self.case, self.ok = rows.variant, rows.case, rows.ok
         nothing = np.full(len(rows.case), np.nan)
-        self.correct: Floats = rows.scores.get(CORRECT, rows.score)
+        answered = np.array([(self.ok & (self.variant == index)).any() for index in range(len(self.names))], dtype=bool)
+        correct = rows.scores.get(CORRECT, rows.score)
+        self.correct: Floats = np.where(answered[self.variant], correct, np.nan)  # who never answered is not known
         self.closeness: Floats = rows.scores.get(CLOSENESS, nothing)
         self.grounded: Floats = rows.scores.get(GROUNDED, nothing)
         tags = [rows.cases[case].tags for case in rows.case.tolist()]
@@ -140,18 +145,19 @@ def _of_variant(
 ) -> VariantFigures:
     mine = table.of(index)
     error = 1.0 - table.closeness[mine & table.ok & ~np.isnan(table.closeness)]
-    right, tokens = float(np.nansum(table.correct[mine])), table.tokens_in[mine] + table.tokens_out[mine]
-    total = float(np.nansum(tokens))
+    tokens = table.tokens_in + table.tokens_out
+    known = mine & ~np.isnan(tokens)
+    right, total = float(np.nansum(table.correct[known])), float(tokens[known].sum())
     return VariantFigures(
         table.names[index],
-        _share(table.correct[mine]),
-        {task: _share(table.correct[mine & (table.task == task)]) for task in tasks},
-        {size: _share(table.correct[mine & (table.size == size)]) for size in sizes},
-        {level: _share(table.correct[mine & (table.difficulty == level)]) for level in levels},
+        _share(table, mine, table.correct),
+        {task: _share(table, mine & (table.task == task), table.correct) for task in tasks},
+        {size: _share(table, mine & (table.size == size), table.correct) for size in sizes},
+        {level: _share(table, mine & (table.difficulty == level), table.correct) for level in levels},
         int(table.rows.skipped[mine].sum()),
         float(np.median(error)) if len(error) else None,
         _in_classes(error),
-        _share(1.0 - table.grounded[mine & table.ok]),
+        _share(table, mine & table.ok, 1.0 - table.grounded),
         _mean(table.tokens_in[mine]),
         {task: mean for task in tasks if (mean := _mean(table.tokens_in[mine & (table.task == task)])) is not None},
         _mean(table.tokens_out[mine]),
@@ -162,9 +168,10 @@ def _of_variant(
     )
 
 
-def _share(values: Floats) -> Share:
-    known = values[~np.isnan(values)]
-    return Share(wilson(float(known.sum()), len(known)) if len(known) else None, len(known))
+def _share(table: _Table, mine: Bools, values: Floats) -> Share:
+    """By the interval that the report has everywhere: repeats and cases of one group do not count as independent."""
+    known = values[mine & ~np.isnan(values)]
+    return Share(mean_score(table.rows, mine, values), len(known), float(known.sum()))
 
 
 def _mean(values: Floats) -> float | None:
@@ -189,35 +196,38 @@ def _in_classes(error: Floats) -> tuple[int, ...]:
 
 def _compression(table: _Table, index: int) -> Interval | None:
     """How many tokens of the baseline one of its own stands for: the ratio of the sums over cases that have both, with
-    a 95 % interval from the logarithms of the cases' own ratios around it."""
+    a 95 % interval by how far the cases are from that ratio."""
     if table.names[index] == table.baseline:
         return None
     own = _by_case(table, index, table.tokens_in)
     base = _by_case(table, table.names.index(table.baseline), table.tokens_in)
     both = sorted(case for case in own if case in base and own[case] > 0 and base[case] > 0)
-    if len(both) < 2:
+    groups = table.rows.groups(np.array(both, dtype=np.int64))
+    if len(both if groups is None else set(groups)) < 2:
         return None
     here, there = np.array([own[case] for case in both]), np.array([base[case] for case in both])
     ratio = float(there.sum() / here.sum())
-    # by the delta method: how the sums vary from case to case
-    spread = (there - ratio * here) / here.mean()
-    half = 1.96 * float(spread.std(ddof=1)) / np.sqrt(len(both))
-    return Interval(ratio, max(0.0, ratio - half), ratio + half)
+    around = paired_t((there - ratio * here) / here.mean(), groups=groups)  # the delta method
+    return Interval(ratio, max(0.0, ratio + around.low), ratio + around.high)
 
 
 def _by_case(table: _Table, index: int, values: Floats) -> dict[int, float]:
     """The mean of each case of a variant, over its repeats."""
     mine = table.of(index) & ~np.isnan(values)
-    found: dict[int, list[float]] = {}
-    for case, value in zip(table.case[mine].tolist(), values[mine].tolist(), strict=True):
-        found.setdefault(case, []).append(value)
-    return {case: sum(each) / len(each) for case, each in found.items()}
+    return _means(table.case[mine].tolist(), values[mine])
 
 
-def _confusions(analysis: Analysis, names: Sequence[str]) -> list[Confusion]:
+def _means(keys: Sequence[Key], values: Floats) -> dict[Key, float]:
+    found: dict[Key, list[float]] = {}
+    for key, value in zip(keys, values.tolist(), strict=True):
+        found.setdefault(key, []).append(value)
+    return {key: sum(each) / len(each) for key, each in found.items()}
+
+
+def _confusions(analysis: Analysis) -> list[Confusion]:
     """For each query with classes and each variant."""
     rows = analysis.rows
-    asked = {rows.cases[case].id: json.loads(text)["query"] for case, text in rows.inputs().items()}
+    asked = {rows.cases[case].id: _asked(text) for case, text in rows.inputs().items()}
     counted: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
     for row in predictions(rows.store, analysis.run["run"]):
         query = QUERIES.get(asked[row["case_id"]])
@@ -227,11 +237,17 @@ def _confusions(analysis: Analysis, names: Sequence[str]) -> list[Confusion]:
             of_query[pair] = of_query.get(pair, 0) + 1
     found = []
     for name in QUERIES:
-        for variant in names:
+        for variant in rows.variants:
             counts = counted.get((name, variant))
             if counts:
                 found.append(_confusion(name, variant, counts))
     return found
+
+
+def _asked(text: str) -> str:
+    """The query of a case; empty if its input is none of this suite's."""
+    found = json.loads(text)
+    return str(found.get("query", "")) if isinstance(found, dict) else ""
 
 
 def _confusion(name: str, variant: str, counts: dict[tuple[str, str], int]) -> Confusion:
@@ -264,15 +280,16 @@ def _robustness(table: _Table, order: Sequence[int]) -> list[Degradation]:
     for index in order:
         clean = _by_group(table, index, "none")
         for kind in ("none", *PERTURBATIONS):
-            mine = table.correct[table.of(index) & (table.perturbation == kind)]
+            mine = table.of(index) & (table.perturbation == kind)
             own = _by_group(table, index, kind)
             both = [group for group in own if group in clean]
             differences = [own[group] - clean[group] for group in both]
-            change = paired_t(differences) if kind != "none" and len(both) >= 2 else None
-            found.append(Degradation(kind, table.names[index], _share(mine), change))
+            change = final_interval(differences, level=0.95) if kind != "none" and len(both) >= 2 else None
+            found.append(Degradation(kind, table.names[index], _share(table, mine, table.correct), change))
     return found
 
 
 def _by_group(table: _Table, index: int, kind: str) -> dict[str, float]:
+    """The mean of each group under a perturbation, over its repeats."""
     mine = np.flatnonzero(table.of(index) & (table.perturbation == kind) & ~np.isnan(table.correct))
-    return {table.group[at]: float(table.correct[at]) for at in mine.tolist()}
+    return _means([table.group[at] for at in mine.tolist()], table.correct[mine])

@@ -1,0 +1,1 @@
+"""The pictures of the suite, all from its figures: one file per picture."""

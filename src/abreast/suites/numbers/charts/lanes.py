@@ -1,0 +1,99 @@
+"""Groups of lanes below each other, a lane for each variant: bars from zero, or dots with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from abreast.report.charts.colours import SERIES
+from abreast.report.charts.drawing import Drawing, Scale, fitted, steps, wide
+from abreast.report.charts.sizes import legend
+
+MOST = 6  # variants drawn
+_LANE, _BETWEEN = 20.0, 14.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One figure of one variant; with ends it is a dot on its interval, without a bar."""
+
+    number: int  # of the variant
+    value: float
+    said: str
+    ends: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What the lanes are about, such as a task."""
+
+    label: str
+    lanes: tuple[Lane, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Paper:
+    """Where things stand: labels beside their lanes, or above where it is narrow."""
+
+    beside: bool
+    left: float
+    right: float
+    above: float
+
+    @classmethod
+    def of(cls, groups: Sequence[Group], width: float) -> _Paper:
+        beside = width > 600
+        label = min(200.0, 12 + max(wide(group.label) for group in groups)) if beside else 0.0
+        said = max(wide(lane.said, 12) for group in groups for lane in group.lanes)
+        return cls(beside, label + 18, width - said - 12, 0.0 if beside else 22.0)
+
+    def height(self, group: Group) -> float:
+        return self.above + len(group.lanes) * _LANE + _BETWEEN
+
+
+def of_most(count: int) -> str:
+    """That not all variants are drawn, if so; for what stands below a picture."""
+    return f"; the first {MOST} of {count:,} variants" if count > MOST else ""
+
+
+def lanes(
+    names: Sequence[str], groups: Sequence[Group], high: float, tick: Callable[[float], str], width: float
+) -> Drawing:
+    """All of it on one axis from 0 to `high`, with a legend above."""
+    drawing = Drawing(width)
+    top = legend(drawing, list(names), width) + 6
+    paper = _Paper.of(groups, width)
+    bottom = top + sum(paper.height(group) for group in groups)
+    drawing.height = bottom + 24
+    x = Scale(0.0, high, paper.left, paper.right)
+    for at in steps(0.0, high, 3 if width < 600 else 6):
+        drawing.line(x(at), top, x(at), bottom, "grid")
+        drawing.text(x(at), bottom + 18, tick(at), "soft", "middle")
+    for group in groups:
+        _group(drawing, group, paper, x, top)
+        top += paper.height(group)
+    drawing.line(paper.left, bottom, paper.right, bottom, "grid")
+    return drawing
+
+
+def _group(drawing: Drawing, group: Group, paper: _Paper, x: Scale, top: float) -> None:
+    if paper.beside:
+        middle = top + _BETWEEN / 2 + len(group.lanes) * _LANE / 2
+        drawing.text(0, middle + 4, fitted(group.label, paper.left - 24), "strong")
+    else:
+        drawing.text(0, top + 18, fitted(group.label, drawing.width), "strong")
+    y = top + paper.above + _BETWEEN / 2 + _LANE / 2
+    for lane in group.lanes:
+        _lane(drawing, lane, paper, x, y)
+        y += _LANE
+
+
+def _lane(drawing: Drawing, lane: Lane, paper: _Paper, x: Scale, y: float) -> None:
+    look = f"k{lane.number % SERIES}"
+    if lane.ends is None:
+        drawing.dot(lane.number, paper.left - 9, y, look, 4)
+        drawing.box(x(0), y - 6, x(lane.value) - x(0), 12, look, fill="currentColor")
+    else:
+        drawing.stroke(x(lane.ends[0]), y, x(lane.ends[1]), y, look, 2.5)
+        drawing.dot(lane.number, x(lane.value), y, look, 5)
+    drawing.text(drawing.width, y + 4, lane.said, "note", "end")

@@ -1,0 +1,268 @@
+"""What the report of a run says about numbers, besides the verdict: words, tables, pictures, and the same as JSON.
+
+The names in `data` are a contract; what is not known is null. A share is `{mean, interval, trials}`, a ratio or a
+change `{estimate, interval}`, an interval `[low, high]` at 95 %.
+
+- `figures`: `baseline`, `tokens_counted` ("by the target" or "from characters"), `variants`: for each `name`,
+  `accuracy`, `median_error` (relative; 1 is 100 % or more), `errors` (answers by class of relative error),
+  `hallucinated`, `tokens_in`, `tokens_out` (means of a call), `tokens_in_by_task`, `compression` (tokens in of the
+  baseline for one of its own), `right_per_1000_tokens`, `cost_usd` (mean of a call), `latency_s` (median), `skipped`
+- `breakdown`: `by_task`, `by_size`, `by_difficulty`: a share by value and variant; `confusions`: `query`, `variant`,
+  `classes` (rows: what is right), `answers` (columns), `counts`
+- `robustness`: `perturbations`: `perturbation` ("none" is unperturbed), `variant`, `accuracy`, `change`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from abreast.analyse import Analysis
+from abreast.report.figures import NOTHING, dollars, seconds
+from abreast.report.objects import ends, number
+from abreast.report.sections import NamedTable, Section
+from abreast.report.sentence import ALL_FAILED, many, points
+from abreast.stats import Interval
+from abreast.suites.numbers.charts import by_size, by_task, confusion, efficiency, errors, robustness, tokens
+from abreast.suites.numbers.charts.robustness import called
+from abreast.suites.numbers.charts.words import percent, plain, with_count, with_ends
+from abreast.suites.numbers.figures import ERRORS, Degradation, Figures, Share, VariantFigures, figures
+
+_TITLES = (
+    *("variant", "accuracy", "median numeric error", "hallucinated", "tokens in a call", "compression"),
+    *("right per 1,000 tokens", "cost of a call", "median latency"),
+)
+
+
+def sections(analysis: Analysis) -> list[Section]:
+    """The figures, what they are made of, and what perturbations do, if there are any."""
+    found = figures(analysis)
+    parts = [_figures(found, analysis), _breakdown(found)]
+    return [*parts, _robustness(found)] if found.robustness else parts
+
+
+# -- the figures of each variant --------------------------------------------------------------------------------------
+
+
+def _figures(found: Figures, analysis: Analysis) -> Section:
+    basis = "estimated from characters" if analysis.simulated else "counted by the target"
+    failed = {summary.name for summary in analysis.variants if summary.all_failed}
+    sentences = [
+        *(_compressed(each, found.baseline, basis) for each in found.variants if each.compression),
+        _hallucinated(found.variants),
+        _skipped(found.variants),
+    ]
+    return Section(
+        "figures",
+        "Figures",
+        tuple(filter(None, sentences)),
+        (_table(found.variants, failed),),
+        (*tokens.pictures(found, basis), *efficiency.pictures(found), *errors.pictures(found)),
+        {
+            "baseline": found.baseline,
+            "tokens_counted": "from characters" if analysis.simulated else "by the target",
+            "variants": [_of_variant(each) for each in found.variants],
+        },
+    )
+
+
+def _compressed(variant: VariantFigures, baseline: str, basis: str) -> str:
+    """`treatment: 14.2 × fewer tokens in than baseline (95 % interval 11.0 … 17.4), counted by the target`."""
+    ratio = variant.compression
+    assert ratio is not None
+    if f"{ratio.estimate:.1f}" == "1.0":
+        return f"{variant.name}: about as many tokens in as {baseline}{_between(ratio, 2)}, {basis}"
+    if ratio.estimate >= 1:
+        return f"{variant.name}: {ratio.estimate:.1f} × fewer tokens in than {baseline}{_between(ratio)}, {basis}"
+    more = Interval(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low) if ratio.low else None
+    told = f"{variant.name}: {1 / ratio.estimate:.1f} × as many tokens in as {baseline}"
+    return f"{told}{_between(more) if more else ''}, {basis}"
+
+
+def _between(ratio: Interval, digits: int = 1) -> str:
+    return f" (95 % interval {ratio.low:.{digits}f} … {ratio.high:.{digits}f})"
+
+
+def _hallucinated(variants: Iterable[VariantFigures]) -> str:
+    """`hallucinated numbers: baseline 12 of 60 (20 %), treatment 3 of 61 (5 %)`; empty if no number was answered."""
+    told = [
+        f"{each.name} {each.hallucinated.total:,.0f} of {each.hallucinated.trials:,} "
+        f"({each.hallucinated.total / each.hallucinated.trials * 100:.0f} %)"
+        for each in variants
+        if each.hallucinated.trials
+    ]
+    return f"hallucinated numbers: {', '.join(told)}" if told else ""
+
+
+def _skipped(variants: Iterable[VariantFigures]) -> str:
+    told = [f"{each.name} {many(each.skipped, 'trial')}" for each in variants if each.skipped]
+    return f"skipped, and not counted as wrong: {', '.join(told)}" if told else ""
+
+
+def _table(variants: Sequence[VariantFigures], failed: set[str]) -> NamedTable:
+    rows = [_row(each, each.name in failed) for each in variants]
+    kept = [at for at in range(len(_TITLES)) if at < 2 or any(row[at] != NOTHING for row in rows)]
+    return NamedTable(
+        "variants",
+        "Variants",
+        tuple(_TITLES[at] for at in kept),
+        tuple(tuple(row[at] for at in kept) for row in rows),
+        "accuracy: share of right answers (95 % interval); compression: tokens in of the baseline for one of its own, "
+        "on the same cases; hallucinated: numbers answered that are neither right nor found in the data",
+    )
+
+
+def _row(variant: VariantFigures, failed: bool) -> tuple[str, ...]:
+    ratio = variant.compression
+    return (
+        variant.name,
+        ALL_FAILED if failed else with_ends(variant.accuracy.of),
+        _error(variant.median_error),
+        with_count(variant.hallucinated),
+        plain(variant.tokens_in),
+        NOTHING if ratio is None else f"{ratio.estimate:.1f} × ({ratio.low:.1f} … {ratio.high:.1f})",
+        plain(variant.per_1000_tokens, 2),
+        dollars(variant.cost_usd),
+        seconds(variant.latency_s),
+    )
+
+
+def _error(value: float | None) -> str:
+    """An error of 1 stands for everything from there on."""
+    return NOTHING if value is None else percent(value) if value < 1 else "≥ 100 %"
+
+
+def _of_variant(variant: VariantFigures) -> dict[str, Any]:
+    return {
+        "name": variant.name,
+        "accuracy": _share(variant.accuracy),
+        "median_error": _known(variant.median_error),
+        "errors": {label: count for (_, label), count in zip(ERRORS, variant.errors, strict=True)},
+        "hallucinated": _share(variant.hallucinated),
+        "tokens_in": _known(variant.tokens_in),
+        "tokens_out": _known(variant.tokens_out),
+        "tokens_in_by_task": {task: _known(mean) for task, mean in variant.tokens_in_by_task.items()},
+        "compression": _estimate(variant.compression),
+        "right_per_1000_tokens": _known(variant.per_1000_tokens),
+        "cost_usd": _known(variant.cost_usd),
+        "latency_s": _known(variant.latency_s),
+        "skipped": variant.skipped,
+    }
+
+
+# -- what they are made of --------------------------------------------------------------------------------------------
+
+
+def _breakdown(found: Figures) -> Section:
+    variants = found.variants
+    by: dict[str, dict[str, list[Share]]] = {
+        "task": {task: [each.by_task[task] for each in variants] for task in found.tasks},
+        "size": {f"{size:,}": [each.by_size[size] for each in variants] for size in found.sizes},
+        "difficulty": {level: [each.by_difficulty[level] for each in variants] for level in found.difficulties},
+    }
+    names = tuple(each.name for each in variants)
+    tables = [_by(what, names, shares) for what, shares in by.items() if shares]
+    return Section(
+        "breakdown",
+        "Where answers are right",
+        tables=tuple(tables),
+        pictures=(*by_task.pictures(found), *by_size.pictures(found), *confusion.pictures(found)),
+        data={
+            **{
+                f"by_{what}": {value.replace(",", ""): _by_name(names, each) for value, each in shares.items()}
+                for what, shares in by.items()
+            },
+            "confusions": [
+                {**each._asdict(), "counts": [list(row) for row in each.counts]} for each in found.confusions
+            ],
+        },
+    )
+
+
+def _by(what: str, names: tuple[str, ...], shares: Mapping[str, Sequence[Share]]) -> NamedTable:
+    """Accuracy by a tag: a row for each value, a column for each variant."""
+    return NamedTable(
+        f"accuracy-by-{what}",
+        f"Accuracy by {what}",
+        ("points" if what == "size" else what, *names),
+        tuple((value, *map(with_count, each)) for value, each in shares.items()),
+        "share of right answers (trials)",
+    )
+
+
+def _by_name(names: Sequence[str], shares: Sequence[Share]) -> dict[str, Any]:
+    return {name: _share(share) for name, share in zip(names, shares, strict=True)}
+
+
+# -- what perturbations do --------------------------------------------------------------------------------------------
+
+
+def _robustness(found: Figures) -> Section:
+    names = tuple(each.name for each in found.variants)
+    by = {(each.perturbation, each.variant): each for each in found.robustness}
+    kinds = dict.fromkeys(each.perturbation for each in found.robustness)
+    return Section(
+        "robustness",
+        "Robustness",
+        tuple(_worst(name, found.robustness) for name in names),
+        (
+            NamedTable(
+                "perturbations",
+                "Accuracy by perturbation",
+                ("perturbation", *names),
+                tuple((called(kind), *(_changed(by[kind, name]) for name in names)) for kind in kinds),
+                "accuracy (trials), and the change in points (95 % interval) from the same cases unperturbed",
+            ),
+        ),
+        tuple(robustness.pictures(found)),
+        {
+            "perturbations": [
+                {
+                    "perturbation": each.perturbation,
+                    "variant": each.variant,
+                    "accuracy": _share(each.accuracy),
+                    "change": _estimate(each.change),
+                }
+                for each in found.robustness
+            ]
+        },
+    )
+
+
+def _changed(one: Degradation) -> str:
+    """`80.0 % (30), −10.0 (−22.1 … +2.1)`."""
+    told = with_count(one.accuracy)
+    change = one.change
+    return told if change is None else f"{told}, {points(change.estimate)}{_ends(change)}"
+
+
+def _ends(change: Interval) -> str:
+    return f" ({points(change.low)} … {points(change.high)})"
+
+
+def _worst(name: str, all_of_them: Iterable[Degradation]) -> str:
+    """The largest degradation of a variant."""
+    known = [(each, each.change) for each in all_of_them if each.variant == name and each.change is not None]
+    if not known:
+        return f"{name}: no case was answered both perturbed and not"
+    one, change = min(known, key=lambda pair: pair[1].estimate)
+    if change.estimate >= 0:
+        return f"{name}: no perturbation makes it worse"
+    told = f"{points(change.estimate)} points (95 % interval {points(change.low)} … {points(change.high)})"
+    return f"{name}: degrades most under {one.perturbation}: {told}"
+
+
+# -- as JSON ----------------------------------------------------------------------------------------------------------
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None else number(value)
+
+
+def _share(share: Share) -> dict[str, Any]:
+    mean = None if share.of is None else number(share.of.estimate)
+    return {"mean": mean, "interval": ends(share.of), "trials": share.trials}
+
+
+def _estimate(interval: Interval | None) -> dict[str, Any] | None:
+    return None if interval is None else {"estimate": number(interval.estimate), "interval": ends(interval)}
