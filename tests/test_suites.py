@@ -16,8 +16,7 @@ from conftest import Done, Folder
 ROOT = Path(__file__).parent.parent
 
 TINY = """
-import argparse
-import os
+import numpy as np
 
 from abreast import Experiment
 from abreast.errors import BadInput
@@ -79,7 +78,7 @@ def SECTIONS(analysis):
     wide = NamedTable("wide", "Many", ("row", *(f"column {n}" for n in range(30))), (("one", *(["12.5 %"] * 30)),))
     figures = (("plain", "50 %"),)
     picture = Picture("../shares", "Shares", "half and half", draw, "so much", ("variant", "share"), figures)
-    data = {"mean": 0.5, "odd": float("nan")}
+    data = {"mean": np.float32(0.5), "odd": np.float32("nan")}
     return [
         Section("yes", "Who says yes", ("Most say yes.",), (table, wide), (picture,), data),
         Section("plain", "No more than this", ("A sentence.",)),
@@ -438,7 +437,7 @@ def test_a_report_without_its_suite_says_so_in_a_line(finished: Folder) -> None:
         ("return [Section('a', 'A', data={'x': object()})]", "could not be made: TypeError"),
         (
             "return [Section('a', 'A', (), (NamedTable('t', 'T', ('x', 'y'), (('1',),)),))]",
-            "ValueError: table t: row 1 has 1 cells for 2 columns",
+            "ValueError: table t: row 1 fills 1 of 2 columns",
         ),
         (
             "return [Section('a', 'A', (), (), (Picture('p', 'P', '', lambda width: 1 / 0),))]",

@@ -116,7 +116,7 @@ def _sound_table(table: NamedTable) -> NamedTable:
     rows = tuple(tuple(map(_line, row)) for row in table.rows)
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
-            raise ValueError(f"table {table.name}: row {number} has {len(row)} cells for {len(head)} columns")
+            raise ValueError(f"table {table.name}: row {number} fills {len(row)} of {len(head)} columns")
     told = [at for at in range(len(head)) if at == 0 or any(row[at] != NOTHING for row in rows)]
     return NamedTable(
         _line(table.name),
@@ -163,7 +163,7 @@ def _plain(value: Any) -> Any:
         return {_plain(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return value.item() if hasattr(value, "item") else value  # a number of numpy's
+    return _plain(value.tolist()) if hasattr(value, "tolist") else value  # numbers of numpy's
 
 
 def entry_points_of_suites() -> list[EntryPoint]:
