@@ -100,13 +100,11 @@ def _skipped(variants: Iterable[VariantFigures]) -> str:
 
 
 def _table(variants: Sequence[VariantFigures], failed: set[str]) -> NamedTable:
-    rows = [_row(each, each.name in failed) for each in variants]
-    kept = [at for at in range(len(_TITLES)) if at < 2 or any(row[at] != NOTHING for row in rows)]
     return NamedTable(
         "variants",
         "Variants",
-        tuple(_TITLES[at] for at in kept),
-        tuple(tuple(row[at] for at in kept) for row in rows),
+        _TITLES,
+        tuple(_row(each, each.name in failed) for each in variants),
         "accuracy: share of right answers (95 % interval); compression: tokens in of the baseline for one of its own, "
         "on the same cases; hallucinated: numbers answered that are neither right nor found in the data",
     )

@@ -25,7 +25,7 @@ def pictures(figures: Figures) -> list[Picture]:
             "Accuracy against the length of the series",
             ". ".join(_told(each, sizes) for each in variants[:MOST]) + ".",
             lambda width: _draw(variants[:MOST], sizes, width),
-            "share of right answers with its 95 % interval; lengths in powers of ten" + of_most(len(names)),
+            "share of right answers with its 95 % interval; lengths on a logarithmic scale" + of_most(len(names)),
             ("points", *names),
             tuple((f"{size:,}", *(with_ends(each.by_size[size].of) for each in variants)) for size in sizes),
         )

@@ -44,7 +44,7 @@ class Matrix:
 def draw(drawing: Drawing, matrix: Matrix, left: float, top: float, label: float, cell: float) -> None:
     """With so much room for the names of rows and for each cell."""
     for at, name in enumerate(matrix.columns):
-        _head(drawing, name, left + label + (at + 0.5) * cell, top + HEAD - 8, cell - 4)
+        _head(drawing, name, left + label + (at + 0.5) * cell, top + HEAD - 8, cell)
     for row, (name, cells) in enumerate(zip(matrix.rows, matrix.cells, strict=True)):
         y = top + HEAD + row * matrix.tall
         drawing.text(left, y + matrix.tall / 2 + 4, fitted(name, label - 6, 12), "note")
@@ -87,4 +87,4 @@ def _cell(drawing: Drawing, one: Cell, matrix: Matrix, x: float, y: float, width
     middle, centre = x + width / 2, y + matrix.tall / 2
     drawing.text(middle, centre + (-3 if one.below else 4), one.words, "", "middle")
     if one.below:
-        drawing.text(middle, centre + 13, one.below, "strong" if one.strong else "note", "middle")
+        drawing.text(middle, centre + 13, one.below, "strong" if one.strong else "", "middle")
