@@ -138,6 +138,8 @@ def _check(config: BenchmarkConfig) -> None:
             raise BadInput(f"--variant {name}: no such variant{suggestion(name, VARIANTS)}")
     if not config.variants:
         raise BadInput("no variant is left", f"name one of {', '.join(VARIANTS)}")
+    if config.transform is not None and not config.transform.startswith("python:"):
+        raise BadInput(f"--transform {config.transform}: is no function", "write --transform python:module:function")
     if TREATMENT in config.variants and config.transform is None and conditions.package_version() is None:
         raise BadInput(
             f"the treatment is the package {conditions.PACKAGE}, which is not installed",

@@ -15,6 +15,7 @@ from abreast.suites.numbers.config import (
     SKIP_ABOVE,
     SUMMARY,
     TREATMENT,
+    VARIANTS,
     BackendType,
     BenchmarkConfig,
     experiment,
@@ -31,7 +32,7 @@ class Numbers:
     """`abreast run numbers`."""
 
     name = NAME
-    summary = "does a data transform help a model read numbers? six tasks, raw numbers against a description of them"
+    summary = "does a data transform help a model read numbers?"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add = parser.add_argument_group("of the suite numbers").add_argument
@@ -73,12 +74,11 @@ class Numbers:
             help="windows of recordings (timestamp,value) instead of generated series; repeatable",
         )
         add("--labels", metavar="FILE", help="JSON that marks the anomalies in them")
-        add("--no-viz", action="store_true", help="no pictures")
+        add("--no-viz", dest="no_pictures", action="store_true", help="the same as --no-pictures")
 
     def experiment(self, args: argparse.Namespace) -> Experiment:
         if args.mock and args.backend not in (None, BackendType.MOCK.value):
             raise BadInput(f"--mock and --backend {args.backend}", "keep one of them")
-        args.no_pictures = args.no_pictures or args.no_viz
         backend = BackendType.MOCK if args.mock else BackendType(args.backend or BackendType.API)
         return experiment(self._config(args), backend)
 
@@ -113,11 +113,12 @@ class Numbers:
 
 def _variants(args: argparse.Namespace) -> list[str]:
     """The two conditions, with the third one if that is named beside them; or those that are named."""
-    named = list(dict.fromkeys(args.variant))
-    args.variant = []
-    if named == [SUMMARY]:
-        return [BASELINE, TREATMENT, SUMMARY]
-    return named or [BASELINE, TREATMENT]
+    named, args.variant = args.variant, []
+    if set(named) == {SUMMARY}:
+        return list(VARIANTS)
+    known = [name for name in VARIANTS if name in named]
+    unknown = [name for name in named if name not in VARIANTS]
+    return known + unknown or [BASELINE, TREATMENT]
 
 
 SUITE = Numbers()
