@@ -99,10 +99,18 @@ A case has `id, input, expected, tags, group`; only `input` is required. Without
 """
 
 
+_TABLES = (
+    ("Expectation", "expects"),
+    ("Limits", "limits"),
+    ("Bounds", "limits.parallel"),
+    ("Timeout", "limits.timeout"),
+)
+
+
 def reference(schema: dict[str, Any]) -> str:
     definitions = schema["$defs"]
     tables = ["## Keys\n\n" + _table(schema)]
-    for name, title in (("Limits", "limits"), ("Bounds", "limits.parallel"), ("Timeout", "limits.timeout")):
+    for name, title in _TABLES:
         tables.append(f"## `{title}`\n\n" + _table(definitions[name]))
     return SPEC.format(
         tables="\n\n".join(tables),

@@ -169,6 +169,144 @@ def test_a_transform_is_not_run_for_an_estimate(paid: Folder) -> None:
     assert "from the size of the inputs, before their transform" in found["message"]
 
 
+QUICK = (
+    PAID
+    + """
+from abreast.errors import Skipped
+def change(value, times=10, most=100):
+    if int(value.split()[1]) >= most:
+        raise Skipped(f"more than {most} points")
+    return value * times
+change.quick = True
+"""
+)
+
+
+@pytest.mark.parametrize("transform", ["'python:paid:change'", "{from: python:paid:change, times: 10}"])
+def test_a_transform_that_says_it_is_quick_is_run_for_an_estimate(paid: Folder, transform: str) -> None:
+    paid.write("paid.py", QUICK)
+    spec(paid, variants=f"{{a: {{transform: {transform}}}}}")
+    found = numbers(paid)
+    assert found["input_tokens"] == pytest.approx(250)
+    assert "(from the size of the prompts)" in found["message"]
+
+
+def test_what_a_quick_transform_skips_takes_nothing(paid: Folder) -> None:
+    paid.write("paid.py", QUICK)
+    variant = "{a: {target: simulated, latency: 2, cost_usd: 0.5, transform: {from: python:paid:change, most: %d}}}"
+    for most, trials in ((100, 10), (4, 4), (0, 0)):
+        spec(paid, variants=variant % most)
+        found = numbers(paid)
+        told = (found["input_tokens"], found["cost_usd"], found["seconds"])
+        assert told == pytest.approx((25 * trials, 0.5 * trials, 2.0 * trials))
+    spec(paid, variants="{a: {transform: {from: python:paid:change, most: 4}}}", more="expects: {seconds: 5}\n")
+    found = numbers(paid)
+    assert (found["input_tokens"], found["seconds"]) == pytest.approx((100, 20.0))
+    assert found["cost_usd"] is None, "what nobody knows of the others is not 0 because of those that are skipped"
+
+
+def test_what_the_spec_expects_counts_where_no_earlier_trial_tells(paid: Folder) -> None:
+    spec(paid, "expects: {seconds: 3.5, output_tokens: 150}\nlimits: {parallel: 2}\n")
+    found = numbers(paid)
+    assert (found["seconds"], found["output_tokens"]) == pytest.approx((35.0, 3000))
+    assert found["cost_usd"] is None
+    assert [one["expected"] for one in found["variants"]] == [["seconds", "output_tokens"]] * 2
+    told = "(from the size of the prompts, seconds and tokens out as the spec expects) · cost unknown"
+    assert told in found["message"]
+    assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
+    found = numbers(paid)
+    assert (found["output_tokens"], found["cost_usd"]) == pytest.approx((240, 0.24))
+    assert found["seconds"] < 12
+    assert "expects" not in found["message"]
+
+
+def test_what_is_expected_is_no_part_of_what_is_reused(paid: Folder) -> None:
+    for seconds in (1, 2):
+        spec(paid, f"expects: {{seconds: {seconds}}}\n")
+        done = paid.abreast("run", "spec.yaml", "--json")
+        assert done.json[0]["executed"] == (20 if seconds == 1 else 0)
+
+
+def test_what_is_expected_is_told_of_what_earlier_trials_did_not_report(paid: Folder) -> None:
+    paid.write("paid.py", 'def predict(case, price=0):\n    return "yes"\n')
+    spec(paid, "expects: {seconds: 100, output_tokens: 7}\n")
+    assert paid.abreast("run", "spec.yaml", "--limit", "4").code == 0
+    found = numbers(paid)
+    assert found["output_tokens"] == pytest.approx(12 * 7)
+    assert found["seconds"] < 100, "that was measured"
+    assert "(from 8 earlier trials, tokens out as the spec expects)" in found["message"]
+
+
+def test_a_simulator_says_itself_what_it_takes(folder: Folder) -> None:
+    folder.cases(10)
+    text = (
+        "cases: cases.jsonl\nvariants: {a: {target: simulated, latency: 1}}\nexpects: {seconds: 9, output_tokens: 9}\n"
+    )
+    folder.write("spec.yaml", text)
+    assert (numbers(folder)["seconds"], numbers(folder)["output_tokens"]) == pytest.approx((10.0, 10))
+
+
+API = """
+cases: cases.jsonl
+target: anthropic
+params: {{model: mine, prompt: "{long}"{params}}}
+variants: {{a: {{}}, b: {{}}}}
+prices: {{mine: {{input: 100, output: 1000}}}}
+expects: {expects}
+"""
+
+
+def test_a_price_and_what_is_expected_give_dollars_before_the_first_run(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "never sent")
+    folder.cases(100)
+
+    def told(expects: str = "{seconds: 2, output_tokens: 150}", params: str = "") -> dict[str, Any]:
+        folder.write("spec.yaml", API.format(long="x" * 4000, expects=expects, params=params))
+        return numbers(folder)
+
+    found = told()
+    assert (found["input_tokens"], found["output_tokens"]) == pytest.approx((200_000, 30_000))
+    assert (found["cost_usd"], found["seconds"]) == pytest.approx((20 + 30, 400.0))
+    assert found["level"] == "pass"
+    words = "$50.00 · 7 min, one at a time (from the size of the prompts, seconds and tokens out as the spec expects)"
+    assert words in found["message"]
+    refused = folder.abreast("run", "spec.yaml")
+    assert refused.code == 4, refused.said
+    assert "this will cost about $50.00 (200 trials)" in refused.err
+    assert not (folder.path / "results.db").exists()
+    assert told(params=f", system: {'y' * 4000}")["cost_usd"] == pytest.approx(40 + 30), "it is sent each time"
+    assert told("{seconds: 2}")["cost_usd"] is None
+    assert told(params=", images: ['{{ input }}']")["cost_usd"] is None, "nobody knows what pictures take"
+
+
+def test_what_is_expected_stands_in_the_stored_spec(paid: Folder) -> None:
+    spec(paid, "expects: {seconds: 3.5}\n")
+    assert paid.abreast("run", "spec.yaml", "--limit", "1").code == 0
+    stored = paid.sql("select spec from runs")[0]["spec"]
+    assert json.loads(stored)["expects"] == {"seconds": 3.5}
+    experiment = Experiment(cases="cases.jsonl", variants={"a": {"target": "simulated"}}, expects={"seconds": 2})
+    assert experiment.spec.expects.seconds == 2
+
+
+@pytest.mark.parametrize(
+    ("expects", "said"),
+    [
+        ("{seconds: -1}", "spec.yaml:5: expects.seconds must be seconds of at least 0, got -1"),
+        ("{seconds: fast}", 'expects.seconds must be seconds of at least 0, got "fast"'),
+        ("{output_tokens: .inf}", "expects.output_tokens is infinite"),
+        ("{output_token: 3}", 'unknown key "output_token" in expects (did you mean "output_tokens"?)'),
+        ("3", "expects must be a mapping such as {seconds: 3.5, output_tokens: 150}, got 3"),
+    ],
+)
+def test_what_cannot_be_expected_is_refused(paid: Folder, expects: str, said: str) -> None:
+    spec(paid, f"expects: {expects}\n")
+    done = paid.abreast("check", "spec.yaml")
+    assert done.code == 2
+    assert said in done.err
+
+
 def test_a_template_counts_with_its_words(paid: Folder) -> None:
     spec(paid, variants="{a: {prompt: '{{ input }} and forty characters more than there were'}}")
     assert numbers(paid)["input_tokens"] == pytest.approx(

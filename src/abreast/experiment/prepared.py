@@ -101,7 +101,7 @@ class Prepared:
         left[[reuse.position for reuse in self.reuses]] = False
         names = [target.name for target in self.targets]
         earlier = history(self.store, names, self.plan.digests) if self.exists else History()
-        found = estimate(self.plan, left, self.targets, self.spec.limits, earlier)
+        found = estimate(self.plan, left, self.targets, self.spec.limits, earlier, self.spec.expects)
         if self.panel is None:
             return found
         run_id = self.store.run(self.continues)["run_id"] if self.continues else None

@@ -40,6 +40,7 @@ def stored_spec(spec: Spec, base: Path, origin: Path | None, options: Options) -
         "variants": _written_variants(spec),
         "scorers": [written_scorer(item) for item in spec.scorers],
         "limits": spec.limits.model_dump(exclude_unset=True),
+        "expects": spec.expects.model_dump(exclude_unset=True),
         "prices": {name: price.model_dump(exclude_unset=True) for name, price in spec.prices.items()},
         "base": str(base.resolve()),
         "origin": str(origin.resolve()) if origin else None,

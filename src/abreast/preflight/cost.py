@@ -76,11 +76,11 @@ def _at_a_time(number: int) -> str:
 
 
 def _basis(variants: Sequence[VariantEstimate]) -> str:
-    groups: dict[str, list[VariantEstimate]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[VariantEstimate]] = {}
     for one in variants:
-        groups.setdefault(one.basis, []).append(one)
+        groups.setdefault((one.basis, one.expected), []).append(one)
     told = []
-    for basis, members in groups.items():
+    for (basis, expected), members in groups.items():
         seen = sum(one.seen for one in members) if basis == "variant" else max(one.seen for one in members)
         words = {
             "variant": f"from {seen:,} earlier trial{'s' if seen != 1 else ''}",
@@ -88,9 +88,15 @@ def _basis(variants: Sequence[VariantEstimate]) -> str:
             "declared": "from what the target says of itself",
             "prompts": "from the size of the prompts",
             "inputs": "from the size of the inputs, before their transform",
-        }[basis]
+        }[basis] + _as_expected(expected)
         told.append(words if len(groups) == 1 else f"{names(members)} {words}")
     return "; ".join(told)
+
+
+def _as_expected(names: Sequence[str]) -> str:
+    """`, seconds and tokens out as the spec expects`: nobody measured them."""
+    words = {"seconds": "seconds", "output_tokens": "tokens out"}
+    return f", {' and '.join(words[name] for name in names)} as the spec expects" if names else ""
 
 
 def _unknown(estimate: Estimate) -> str:

@@ -1,7 +1,7 @@
 """What is left of a plan will probably take: tokens, dollars, time, and a share of the quota.
 
 Best known first: earlier trials of the same contender, then of the same target, then what the target says of itself,
-and else the size of the prompts. What is not known is None, never 0.
+and else the size of the prompts and what the spec expects. What is not known is None, never 0.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from abreast.errors import StoreError, TrialError
+from abreast.errors import Skipped, StoreError, TrialError
 from abreast.plan import Plan
 from abreast.preflight.history import History, Took
 from abreast.preflight.limits import likely_in_flight
-from abreast.spec import Limits
+from abreast.spec import Expectation, Limits
 from abreast.spec.schema import quota_window
 from abreast.store.ledger import Ledger, default_path
 from abreast.targets import Target
@@ -43,6 +43,7 @@ class VariantEstimate:
     basis: Basis
     seen: int  # earlier trials this is from
     simulated: bool
+    expected: tuple[str, ...] = ()  # what of it is as the spec expects: seconds, output_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +97,18 @@ class Estimate:
 
 
 def estimate(
-    plan: Plan, left: npt.NDArray[np.bool_], targets: Sequence[Target], limits: Limits, history: History
+    plan: Plan,
+    left: npt.NDArray[np.bool_],
+    targets: Sequence[Target],
+    limits: Limits,
+    history: History,
+    expects: Expectation,
 ) -> Estimate:
     """For the trials that are `left`."""
     of_each = left.reshape(-1, len(targets)).sum(axis=0)
-    guesses = _guesses(plan, left, of_each, targets, history)
+    guesses = _guesses(plan, left, of_each, targets, history, expects)
     each = [
-        _of_variant(plan.variants[index].name, int(of_each[index]), targets[index], *guess)
+        _of_variant(plan.variants[index].name, int(of_each[index]), targets[index], guess)
         for index, guess in guesses.items()
     ]
     trials = int(left.sum())
@@ -120,7 +126,13 @@ def estimate(
     )
 
 
-Guess = tuple[Took, Basis]
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What one trial takes, from what, and what of it is as the spec expects."""
+
+    took: Took
+    basis: Basis
+    expected: tuple[str, ...] = ()
 
 
 def _guesses(
@@ -129,6 +141,7 @@ def _guesses(
     of_each: npt.NDArray[np.int64],
     targets: Sequence[Target],
     history: History,
+    expects: Expectation,
 ) -> dict[int, Guess]:
     """What one trial takes, by the index of the variants with something left."""
     found: dict[int, Guess] = {}
@@ -140,43 +153,78 @@ def _guesses(
             None if target.simulated else history.of_target.get(target.name)
         )  # two simulators have nothing in common
         if same is not None:
-            found[index] = same, "variant"
+            found[index] = _from_earlier(same, "variant", expects)
         elif alike is not None:
-            found[index] = alike, "target"
+            found[index] = _from_earlier(alike, "target", expects)
         else:
             unknown.append(index)
     sampled: dict[int, Guess] = {}
     of_one = max(1, RENDERS // max(1, len(unknown)))
     for index in unknown[:RENDERS]:
-        sampled[index] = _sampled(plan, left, index, of_one, targets[index])
+        sampled[index] = _sampled(plan, left, index, of_one, targets[index], expects)
     for index in unknown[RENDERS:]:  # a huge grid: as those that were looked at
         sampled[index] = sampled[unknown[index % RENDERS]]
     return {index: (found | sampled)[index] for index in sorted(found | sampled)}
 
 
-def _sampled(plan: Plan, left: npt.NDArray[np.bool_], variant: int, most: int, target: Target) -> Guess:
-    """From a few trials spread over what is left. A user's transform is not run for this: it may take long or cost."""
+def _from_earlier(took: Took, basis: Basis, expects: Expectation) -> Guess:
+    filled, expected = _filled(Expected(*took[1:]), expects)
+    return Guess(Took(took.trials, *filled), basis, expected)
+
+
+def _filled(known: Expected, expects: Expectation) -> tuple[Expected, tuple[str, ...]]:
+    """With what the spec expects where nothing is known, and what that is."""
+    told = {"seconds": expects.seconds, "output_tokens": expects.output_tokens}
+    used = {name: value for name, value in told.items() if value is not None and getattr(known, name) is None}
+    return known._replace(**used), tuple(used)
+
+
+def _sampled(
+    plan: Plan, left: npt.NDArray[np.bool_], variant: int, most: int, target: Target, expects: Expectation
+) -> Guess:
+    """From a few trials spread over what is left. A user's transform is run for this only if it says that it is quick:
+    it may take long or cost."""
     open_blocks = np.flatnonzero(left.reshape(-1, len(plan.variants))[:, variant])
     chosen = open_blocks[np.unique(np.linspace(0, len(open_blocks) - 1, most).astype(np.int64))]
     positions = [int(block) * len(plan.variants) + variant for block in chosen]
-    if target.transforms:
+    if target.transforms and not getattr(target, "quick", False):
         lengths = [_length(plan.trial(position).case.input) for position in positions]
-        return Took(0, sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN, None, None, None), "inputs"
+        filled, expected = _filled(Expected(sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN), expects)
+        return Guess(Took(0, *filled), "inputs", expected)
+    basis: Basis = "declared" if getattr(target, "expects", None) is not None else "prompts"
     seen = list(_expected(plan, positions, target))
-    expects = getattr(target, "expects", None) is not None
-    means = [_mean([getattr(one, name) for one in seen]) for name in Expected._fields]
-    return Took(0, *means), "declared" if expects else "prompts"
+    answered = [one for one in seen if one is not None]
+    if seen and not answered:
+        return Guess(Took(0, 0.0, 0.0, 0.0, 0.0), basis)
+    means = Expected(*(_mean([getattr(one, name) for one in answered]) for name in Expected._fields))
+    filled, expected = _filled(means, expects)
+    if filled.cost_usd is None and filled.output_tokens is not None:
+        filled = filled._replace(cost_usd=_priced(answered, filled.output_tokens, target))
+    share = len(answered) / max(1, len(seen))  # what is skipped takes nothing
+    return Guess(Took(0, *(None if value is None else value * share for value in filled)), basis, expected)
 
 
-def _expected(plan: Plan, positions: Sequence[int], target: Target) -> Iterator[Expected]:
-    expects = getattr(target, "expects", None)
+def _priced(answered: Sequence[Expected], output_tokens: float, target: Target) -> float | None:
+    """What such requests cost on average, if their target has a price."""
+    costs = getattr(target, "costs", None)
+    given = [one.input_tokens for one in answered if one.input_tokens is not None]
+    return _mean([costs(tokens, output_tokens) for tokens in given]) if costs else None
+
+
+def _expected(plan: Plan, positions: Sequence[int], target: Target) -> Iterator[Expected | None]:
+    """What each of these trials takes; None for one that is skipped."""
+    expects, beside = getattr(target, "expects", None), getattr(target, "sent_with_each", 0)
     for position in positions:
         trial = plan.trial(position)
         try:
             request = target.request(trial)
+        except Skipped:
+            yield None
+            continue
         except TrialError:  # it will fail in the run as well, and be told there
             continue
-        yield expects(trial, request) if expects else Expected(len(request.prompt) / CHARACTERS_PER_TOKEN)
+        sent = len(request.prompt) + beside
+        yield expects(trial, request) if expects else Expected(sent / CHARACTERS_PER_TOKEN)
 
 
 def _length(value: object) -> int:
@@ -188,9 +236,12 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _of_variant(name: str, trials: int, target: Target, one: Took, basis: Basis) -> VariantEstimate:
-    tokens_in, tokens_out, cost, seconds = (None if mean is None else mean * trials for mean in one[1:])
-    return VariantEstimate(name, trials, tokens_in, tokens_out, cost, seconds, basis, one.trials, target.simulated)
+def _of_variant(name: str, trials: int, target: Target, guess: Guess) -> VariantEstimate:
+    seen, *means = guess.took
+    tokens_in, tokens_out, cost, seconds = (None if mean is None else mean * trials for mean in means)
+    return VariantEstimate(
+        name, trials, tokens_in, tokens_out, cost, seconds, guess.basis, seen, target.simulated, guess.expected
+    )
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -11,7 +11,7 @@ import pydantic
 from abreast.errors import BadInput, suggestion
 from abreast.model import Variant
 from abreast.spec.check import check_whole
-from abreast.spec.schema import Bounds, Expects, Limits, Misplaced, Price, Spec, TargetLimits, Timeout
+from abreast.spec.schema import Bounds, Expectation, Expects, Limits, Misplaced, Price, Spec, TargetLimits, Timeout
 from abreast.spec.syntax import Places, parse, read_text
 from abreast.spec.values import At, flaw, shown, shown_path
 from abreast.spec.written import WrittenCall, WrittenCases, WrittenText
@@ -154,6 +154,7 @@ def _is_branch(part: str | int) -> bool:
 
 _MODELS: dict[At, type[pydantic.BaseModel]] = {
     (): Spec,
+    ("expects",): Expectation,
     ("limits",): Limits,
     ("limits", "parallel"): Bounds,
     ("limits", "timeout"): Timeout,

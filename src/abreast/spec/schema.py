@@ -85,6 +85,20 @@ class Price(Strict):
     cache_write: Annotated[Dollars | None, _DOLLARS] = None
 
 
+_AMOUNT = Annotated[float, Field(ge=0, le=1e9, strict=True, allow_inf_nan=False)]
+
+
+class Expectation(Strict):
+    """What one trial will probably take, where no earlier trial tells. For estimates only."""
+
+    seconds: Annotated[_AMOUNT | None, Expects("seconds of at least 0")] = Field(
+        default=None, description="Seconds until the answer is there"
+    )
+    output_tokens: Annotated[_AMOUNT | None, Expects("a number of at least 0")] = Field(
+        default=None, description="Tokens of the answer; with a price for the model they give dollars"
+    )
+
+
 class Timeout(Strict):
     """`base` seconds, and more for long prompts, up to `max`."""
 
@@ -310,6 +324,11 @@ class Spec(Strict):
     prices: Annotated[dict[str, Price], Expects("a mapping such as {my-model: {input: 3, output: 15}}")] = Field(
         default_factory=dict,
         description="Dollars per million tokens by model, where the shipped table is silent or you pay another price",
+    )
+    expects: Annotated[Expectation, Expects("a mapping such as {seconds: 3.5, output_tokens: 150}")] = Field(
+        default_factory=lambda: Expectation(),
+        description="What a trial will probably take ({seconds, output_tokens}), where no earlier trial tells: for "
+        "estimates only",
     )
     limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(default_factory=lambda: Limits())
     store: Annotated[Name, Expects("a file such as results.db")] = DEFAULT_STORE

@@ -60,7 +60,7 @@ class Agent(ABC):
         self._workspaces = Workspaces(where, settings.left.pop("workspace", None), self._base)
         settings.known += ["workspace", "prompt", "transform"]
         self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
-        self.transforms = self._renderer.transforms
+        self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         place = params.get("workspace")
         commit = place.get("commit") if isinstance(place, Mapping) else None
         self.sees: Sees = "case" if seen_by(commit) == "case" else self._renderer.sees

@@ -53,7 +53,9 @@ class Target(Protocol):
     `name` is what limits and displays go by; `simulated` marks every result for good. `sees` is what of a case an
     answer may depend on: answers are reused by it. `transforms` says that making a request runs a user's code.
 
-    A target may have more. `expects(trial, request)` returns an `Expected`, which estimates use. `problems()` are
+    A target may have more. `expects(trial, request)` returns an `Expected`, which estimates use; so they do
+    `costs(input_tokens, output_tokens)`, dollars or None, `sent_with_each`, characters of every request beside its
+    prompt, and `quick = True`, by which they may make requests although that runs a user's code. `problems()` are
     reasons why it could not answer at all, and `notes()` sentences worth knowing, both asked before a run. By
     `warmup = True` it is asked once before anything is measured. By `subscription = True` more than a few of its trials
     in flight are warned of. `account` is whose quota it uses, and `pool` what shares a rate that a provider announces;

@@ -91,6 +91,7 @@ class ApiTarget(ABC):
         self._secrets: dict[str, str] = {}  # what is hidden from texts: names by value
         self.base_url, self._login = self._take_address(settings)
         self._system = settings.take("system", None, is_text, "text")
+        self.sent_with_each = len(self._system or "")
         self._temperature = settings.take("temperature", None, _is_temperature, "a number from 0 to 2")
         self._max_tokens = settings.take("max_tokens", None, is_count, "a whole number of at least 1")
         self._json = settings.take("json", None, _is_format, "true, or a JSON Schema as a mapping")
@@ -106,7 +107,7 @@ class ApiTarget(ABC):
         self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
         settings.known += ["prompt", "transform"]
         settings.done()
-        self.transforms = self._renderer.transforms
+        self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         self.sees: Sees = "case" if seen_by(*images) == "case" else self._renderer.sees
         self.keyed_params = {key: value for key, value in params.items() if key not in NO_PART_OF_A_REQUEST}
         self._prices = Prices(shared.get("prices"))
@@ -151,6 +152,12 @@ class ApiTarget(ABC):
 
     def request(self, trial: Trial) -> Request:
         return self._renderer.request(trial)
+
+    def costs(self, input_tokens: float, output_tokens: float) -> float | None:
+        """Dollars of one request; None without a price, or with pictures, whose tokens nobody counts beforehand."""
+        if self._price is None or self._images:
+            return None
+        return self._price.of(Usage(round(input_tokens), round(output_tokens)))
 
     def problems(self) -> list[Problem]:
         missing = self._key.missing()

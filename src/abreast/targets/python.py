@@ -54,7 +54,7 @@ class PythonTarget:
                 _check_sendable(where, params, type(params).__qualname__)
         shown = {key: value for key, value in self._params.items() if key in ("prompt", "transform")}
         self._renderer = Renderer(where, shown if not self._typed else {})
-        self.transforms = self._renderer.transforms
+        self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         self.sees: Sees = "input" if self._typed else "case"
         self._arguments = {key: value for key, value in self._params.items() if key != "transform"}
         self._mutable = any(isinstance(value, list | dict | set) for value in self._arguments.values())

@@ -31,6 +31,7 @@ class Renderer:
         self.sees: Sees = seen_by(prompt)
         self._transform = _transform(where, params.get("transform"))
         self.transforms = self._transform is not None
+        self.quick = _is_quick(self._transform)
         self.version = compose("renderer", digest(params.get("prompt")), *_version(self._transform))
 
     def request(self, trial: Trial) -> Request:
@@ -62,6 +63,11 @@ def _transform(where: str, written: Any) -> Callable[[Any], Any] | None:
             "with arguments: {from: python:module:function, NAME: VALUE}",
         )
     return function
+
+
+def _is_quick(transform: Callable[[Any], Any] | None) -> bool:
+    """Whether a function says of itself, by `quick = True`, that estimates may call it."""
+    return getattr(transform.function if isinstance(transform, Call) else transform, "quick", False) is True
 
 
 def _version(transform: Callable[[Any], Any] | None) -> Iterator[str]:

@@ -122,7 +122,7 @@ class Simulated:
     def __init__(self, where: str, params: Mapping[str, Any], seed: int, shared: dict[str, Any]) -> None:
         self.name = "simulated"
         self._renderer = Renderer(where, params)
-        self.transforms = self._renderer.transforms
+        self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         check = _Checked(where, params)
         self._accuracy = check.share("accuracy", 1.0)
         self._correlation = check.share("correlation", 0.5)
