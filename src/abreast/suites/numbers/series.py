@@ -76,7 +76,8 @@ def drift(random: Random, size: int) -> Values:
 
 
 def random_walk(random: Random, size: int) -> Values:
-    return 100.0 + np.cumsum(random.normal(0.0, 1.0, size))
+    steps: Values = np.cumsum(random.normal(0.0, 1.0, size))
+    return 100.0 + steps
 
 
 def sensor(random: Random, size: int) -> Values:
