@@ -463,6 +463,13 @@ def test_a_number_is_hallucinated_if_nothing_in_the_data_and_no_figure_of_them_i
     assert score(case("direction", "rising"), Answer("rising"))["grounded"] is None
 
 
+def test_a_wrong_number_is_judged_in_every_case() -> None:
+    for each in [*ALL, *cases(trials=3, robustness=True)]:
+        if QUERIES[each["input"]["query"]].kind == "number":
+            found = score(Case(each["id"], each["input"], each["expected"]), Answer("Answer: -987654321.123"))
+            assert (found["correct"], found["closeness"], found["grounded"]) == (0.0, 0.0, 0.0), each["id"]
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300))
 def test_no_text_breaks_the_scoring_and_every_score_is_a_share(text: str) -> None:

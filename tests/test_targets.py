@@ -467,6 +467,102 @@ def test_a_transform_that_cannot_be_called_is_refused(folder: Folder, target: st
     assert said in done.err
 
 
+CHOOSY = """
+from abreast.errors import Refused, Skipped, Transient
+
+def choosy(value, most):
+    with open("calls.txt", "a") as file:
+        file.write(value + "\\n")
+    if int(value.split()[1]) >= most:
+        raise Skipped(f"more than {most} points")
+    return value
+
+def typed(value, kind):
+    raise {"refused": Refused, "network": Transient}[kind]("said by the transform")
+"""
+
+
+def choosy(folder: Folder, cases: int = 12, more: str = "") -> None:
+    """A plain variant, and one whose transform does not apply to cases from the ninth on."""
+    folder.cases(cases)
+    folder.write("choosy.py", CHOOSY)
+    folder.write(
+        "spec.yaml",
+        "cases: cases.jsonl\ntarget: simulated\nscorers: [exact]\nvariants:\n"
+        f"  plain: {{}}\n  choosy: {{transform: {{from: python:choosy:choosy, most: 8}}}}\n{more}",
+    )
+
+
+def calls(folder: Folder) -> list[str]:
+    return (folder.path / "calls.txt").read_text().splitlines()
+
+
+def test_a_transform_may_say_that_a_trial_does_not_apply(folder: Folder) -> None:
+    choosy(folder)
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code == 0, done.said
+    assert "4 of 12 cases are not compared: 4 skipped" in " ".join(done.out.split())
+    rows = folder.sql("select * from predictions where variant = 'choosy' and status <> 'ok'")
+    told = {(row["status"], row["error"], row["attempts"], row["score"], row["cost_usd"]) for row in rows}
+    assert (len(rows), told) == (4, {("skipped", "more than 8 points", 1, None, None)})
+    assert len(folder.sql("select 1 from predictions where status = 'ok'")) == 20
+    found = folder.abreast("report", "--json").json[0]
+    assert found["verdicts"][0]["dropped"] == {"failed": 0, "unscored": 0, "skipped": 4}
+    assert {name: one["skipped"] for name, one in found["variants"].items()} == {"plain": 0, "choosy": 4}
+    assert len(calls(folder)) == 12, "nothing is tried again"
+
+
+def test_what_was_skipped_is_reused_as_an_answer_is(folder: Folder) -> None:
+    choosy(folder)
+    assert folder.abreast("run", "spec.yaml").code == 0
+    folder.cases(13)
+    done = folder.abreast("run", "spec.yaml", "--json")
+    assert (done.json[0]["executed"], done.json[0]["reused"]) == (2, 24)
+    assert len(calls(folder)) == 13
+    last = folder.abreast("runs", "--json").json[-1]["run"]
+    skipped = folder.sql(f"select error, reused_from from predictions where run = '{last}' and status = 'skipped'")
+    assert sorted(row["reused_from"] is None for row in skipped) == [False, False, False, False, True]
+    assert {row["error"] for row in skipped} == {"more than 8 points"}
+
+
+def test_what_was_skipped_stands_when_a_run_goes_on(folder: Folder) -> None:
+    choosy(folder, 30, "params: {cost_usd: 1}\nlimits: {budget_usd: 20}\n")
+    assert folder.abreast("run", "spec.yaml").code == 3
+    before = calls(folder)
+    assert folder.sql("select count(*) as n from predictions where status = 'skipped'")[0]["n"] > 0
+    assert folder.abreast("resume", "--budget", "100").code == 0
+    assert sorted(calls(folder)) == sorted(f"question {n}" for n in range(30)), "each case once, over both"
+    assert calls(folder)[: len(before)] == before
+    assert folder.sql("select count(*) as n from predictions where status = 'skipped'")[0]["n"] == 22
+
+
+def test_a_transform_may_raise_any_typed_error_and_others_are_its_crash(folder: Folder) -> None:
+    folder.cases(1)
+    folder.write("choosy.py", CHOOSY)
+    folder.write(
+        "spec.yaml",
+        "cases: cases.jsonl\ntarget: simulated\nscorers: [exact]\nlimits: {retries: 2, breaker: 0}\nvariants:\n"
+        "  refused: {transform: {from: python:choosy:typed, kind: refused}}\n"
+        "  network: {transform: {from: python:choosy:typed, kind: network}}\n"
+        "  broken: {transform: {from: python:choosy:typed, kind: other}}\n",
+    )
+    folder.abreast("run", "spec.yaml")
+    rows = folder.sql("select variant, error_kind, error_blame, attempts, error from predictions")
+    assert {tuple(row.values()) for row in rows} == {
+        ("refused", "refused", "variant", 1, "said by the transform"),
+        ("network", "network", "infrastructure", 3, "said by the transform"),
+        ("broken", "crash", "variant", 1, "transform: KeyError: 'other'"),
+    }
+
+
+def test_a_dry_run_says_why_a_request_cannot_be_made(folder: Folder) -> None:
+    choosy(folder, more="params: {}\n")
+    folder.write("cases.jsonl", '{"id": "a", "input": "question 9", "expected": "yes"}\n')
+    done = folder.abreast("run", "spec.yaml", "--dry-run")
+    assert done.code == 0, done.said
+    assert "(skipped: more than 8 points)" in done.out
+
+
 def test_a_template_that_names_what_is_not_there_fails_the_trial_and_says_what(folder: Folder) -> None:
     folder.write("cases.jsonl", '{"id": "a", "input": {"text": "hello"}, "expected": "x"}\n')
     folder.write(

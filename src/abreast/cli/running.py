@@ -17,16 +17,18 @@ from abreast import suites
 from abreast.analyse import Analysis, gates
 from abreast.cli import stores, tables
 from abreast.cli.run import options_of, say
-from abreast.errors import BadInput, Incomplete, PreflightRefused
+from abreast.errors import BadInput, Incomplete, PreflightRefused, TrialError
 from abreast.execute import Listener
 from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
+from abreast.model import Trial
 from abreast.preflight import Finding, cost
 from abreast.report import objects
 from abreast.report.figures import in_flight_line
 from abreast.report.sentence import SIMULATED
 from abreast.store import open_store
+from abreast.targets import Target
 from abreast.view.progress import EventFile, Verbose, progress
 
 _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
@@ -322,8 +324,16 @@ def dry_run(prepared: Prepared) -> None:
         target = prepared.targets[position % len(prepared.targets)]
         params = ", ".join(f"{key}={value!r}" for key, value in shown_params(trial.variant).items())
         print(f"--- {trial.variant.name} ({target.name}; {params}), case {trial.case.id}")
-        print(tables.printable(target.request(trial).prompt))
+        print(tables.printable(_sent(target, trial)))
     print(f"--- {_many(prepared.to_execute, 'trial')} would be executed; nothing was sent")
+
+
+def _sent(target: Target, trial: Trial) -> str:
+    """The prompt of a request, or why there is none."""
+    try:
+        return target.request(trial).prompt
+    except TrialError as error:
+        return f"({error.kind}: {error})"
 
 
 def _sql_hint(result: Result) -> str:

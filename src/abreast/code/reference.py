@@ -79,7 +79,8 @@ def reference_in(written: Any) -> str | None:
 
 
 def load_call(where: str, written: Mapping[str, Any], first: Sequence[str] = ()) -> Call:
-    """What `{from: python:MODULE:FUNCTION, NAME: VALUE}` says, checked; `first` is what is given by position.
+    """What `{from: python:MODULE:FUNCTION, NAME: VALUE}` says, checked; `first` is what is given by position. A value
+    that is such a reference itself is handed over as the function.
 
     >>> load_call("cases", {"from": "python:builtins:sorted", "reverse": True}, ["items"])([1, 2])
     [2, 1]
@@ -87,7 +88,8 @@ def load_call(where: str, written: Mapping[str, Any], first: Sequence[str] = ())
     arguments = _arguments(where, written)
     name = str(written["from"])
     try:
-        call = Call(name, load_function(name), arguments)
+        functions = {key: load_function(value) for key, value in arguments.items() if _is_reference(value)}
+        call = Call(name, load_function(name), {**arguments, **functions})
     except BadInput as error:
         raise BadInput(f"{where}: {error.message}", error.fix) from error
     _check_arguments(where, call, first)
@@ -107,6 +109,10 @@ def _arguments(where: str, written: Mapping[str, Any]) -> dict[str, Any]:
             fix = "write text, numbers, true, false, null, or lists and mappings of them"
             raise BadInput(f"{where}: {name} must be what JSON can say, got {_shown(value)}", fix)
     return arguments
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(_PREFIX)
 
 
 def _shown(value: Any) -> str:

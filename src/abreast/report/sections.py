@@ -86,7 +86,10 @@ def suite_part(analysis: Analysis) -> SuitePart | None:
         if suite is None:
             return SuitePart(name, problem=_line(f"the suite {name} is not installed here: its sections are left out"))
         tell = getattr(suite, "sections", None)
-        return SuitePart(name, tuple(_sound(section) for section in tell(analysis)) if tell is not None else ())
+        found = tuple(_sound(section) for section in tell(analysis)) if tell is not None else ()
+        if len({section.name for section in found}) < len(found):
+            raise ValueError("two sections have the same name")
+        return SuitePart(name, found)
     except AbreastError as error:
         return SuitePart(name, problem=_line(f"its sections are left out: {error.message}"))
     except Exception as error:  # noqa: BLE001 - code of others; the verdict is worth more than what they add
@@ -113,7 +116,7 @@ def _sound_table(table: NamedTable) -> NamedTable:
     rows = tuple(tuple(map(_line, row)) for row in table.rows)
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
-            raise ValueError(f"table {table.name}: row {number} has {len(row)} cells for {len(head)} columns")
+            raise ValueError(f"table {table.name}: row {number} fills {len(row)} of {len(head)} columns")
     told = [at for at in range(len(head)) if at == 0 or any(row[at] != NOTHING for row in rows)]
     return NamedTable(
         _line(table.name),
@@ -160,7 +163,7 @@ def _plain(value: Any) -> Any:
         return {_plain(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return value.item() if hasattr(value, "item") else value  # a number of numpy's
+    return _plain(value.tolist()) if hasattr(value, "tolist") else value  # numbers of numpy's
 
 
 def entry_points_of_suites() -> list[EntryPoint]:

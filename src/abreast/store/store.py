@@ -277,7 +277,7 @@ class Store:
             "t.position, t.status = 'error' FROM variants v "
             "JOIN trials t ON t.run_id = v.run_id AND t.variant = v.variant "
             "JOIN cases c ON c.digest = t.case_digest "
-            "WHERE v.digest = ? AND t.status IN ('ok', 'error') "
+            "WHERE v.digest = ? AND t.status IN ('ok', 'error', 'skipped') "
             "AND NOT (t.status = 'error' AND (t.error_blame <> 'variant' OR NOT ?)) "
             "ORDER BY t.reused_from IS NULL, t.seq",
             (variant_digest, failures_too),

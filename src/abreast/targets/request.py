@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from abreast.code.digest import source_digest
 from abreast.code.reference import Call, load_call, load_function, reference_in
 from abreast.digest import compose, digest
-from abreast.errors import BadInput, Crashed
+from abreast.errors import BadInput, Crashed, TrialError
 from abreast.model import Case, Request, Trial
 from abreast.targets.base import Sees
 
@@ -39,6 +39,8 @@ class Renderer:
         if self._transform is not None:
             try:
                 value = self._transform(value)
+            except TrialError:  # it says itself what it is: a trial that does not apply, an input that is too long
+                raise
             except Exception as error:
                 raise Crashed(f"transform: {type(error).__name__}: {error}") from error
         return Request(self._prompt(case, value), value, self.params)
@@ -66,7 +68,7 @@ def _version(transform: Callable[[Any], Any] | None) -> Iterator[str]:
     """The code of a transform, and its arguments if it has any."""
     if isinstance(transform, Call):
         yield source_digest(transform.function)
-        yield from [digest(transform.arguments)] if transform.arguments else []
+        yield from [digest_of_params(transform.arguments)] if transform.arguments else []
     elif transform is not None:
         yield source_digest(transform)
 

@@ -100,7 +100,7 @@ def experiment(config: BenchmarkConfig, backend: BackendType | str, base: Path |
         variants={name: _variant(name, config, backend) for name in config.variants},
         baseline=config.variants[0],
         scorers=[{f"{_HERE}.scoring:score": {"name": NAME, "columns": list(COLUMNS)}}],
-        expects=EXPECTS.get(backend),
+        **({"expects": EXPECTS[backend]} if backend in EXPECTS else {}),
         limits=limits,
         store=config.store,
         seed=config.seed,

@@ -215,7 +215,7 @@ def _type(columns: Columns) -> str | None:
 
 def _of_prices(figure: Callable[[Columns], Any]) -> Callable[[Columns], float | None]:
     def truth(columns: Columns) -> float | None:
-        if "volume" not in columns:
+        if not {"open", "close", "volume"} <= set(columns):
             return None
         there = np.all([np.isfinite(values) for values in columns.values()], axis=0)
         rows = {name: values[there] for name, values in columns.items()}

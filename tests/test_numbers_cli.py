@@ -1,0 +1,352 @@
+"""The suite `numbers` as people run it: flags, backends, parallelism, resumption, and from Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abreast.errors import PreflightRefused
+from abreast.fake import FakeProvider
+from abreast.stats import wilson
+from abreast.suites.numbers import (
+    ApiClient,
+    BackendType,
+    BenchmarkConfig,
+    BenchmarkRunner,
+    ClaudeCodeClient,
+    MockClient,
+)
+from tests.clis import real_cli
+from tests.conftest import Done, Folder
+
+ROWS = "select case_id, variant, status, answer, score, score_numbers_closeness, score_numbers_grounded, error"
+TASKS = ("statistical", "trend", "anomaly", "comparative", "multi_step", "scaling")
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def numbers(folder: Folder, *flags: str) -> Done:
+    return folder.abreast("run", "numbers", "--no-viz", *flags)
+
+
+def rows(folder: Folder, store: str = "results.db") -> list[dict[str, Any]]:
+    return folder.sql(f"{ROWS} from predictions order by case_id, variant", store)
+
+
+# -- the simulator ----------------------------------------------------------------------------------------------------
+
+
+def test_the_mock_is_as_often_right_as_it_says_at_any_parallelism_bit_for_bit(folder: Folder) -> None:
+    ways = {
+        "one.db": [],
+        "both.db": ["--parallel"],
+        "four.db": ["--trial-parallelism", "4"],
+        "eight.db": ["--parallel", "--trial-parallelism", "4"],
+        "auto.db": ["--parallel", "auto"],
+    }
+    for store, flags in ways.items():
+        done = numbers(folder, "--mock", "--store", store, *flags)
+        assert done.code == 0, done.err
+    found = rows(folder, "one.db")
+    assert len(found) == 360
+    for store in ways:
+        assert rows(folder, store) == found
+    for variant, accuracy in (("baseline", 0.70), ("treatment", 0.95)):
+        scores = [row["score"] for row in found if row["variant"] == variant and row["status"] == "ok"]
+        interval = wilson(sum(scores), len(scores), level=0.999)
+        assert interval.low <= accuracy <= interval.high, (variant, interval)
+    assert "treatment" in done.out
+    assert "better: treatment against baseline" in done.out
+
+
+def test_quick_is_sixty_calls_and_what_the_module_does_is_the_same(folder: Folder) -> None:
+    done = folder.command("run", "numbers", "--mock", "--quick", "--no-viz", "--store", "one.db", timeout=120)
+    assert done.code == 0, done.err
+    assert "30 cases × 2 variants × 1 repeat = 60 trials" in done.err
+    assert "SIMULATED" in done.out
+    command = [sys.executable, "-m", "abreast.suites.numbers", "--mock", "--quick", "--no-viz", "--store", "two.db"]
+    by_module = subprocess.run(command, cwd=folder.path, capture_output=True, text=True, timeout=120)
+    assert by_module.returncode == 0, by_module.stderr
+    assert rows(folder, "one.db") == rows(folder, "two.db")
+
+
+def test_a_full_run_after_a_quick_one_pays_for_the_rest_only(folder: Folder) -> None:
+    numbers(folder, "--mock", "--quick", "--task", "trend")
+    done = numbers(folder, "--mock", "--task", "trend", "--trials", "8")
+    assert "reusing 10 answers of earlier runs, executing 6" in done.err
+
+
+def test_another_transform_asks_the_treatment_again_and_reuses_the_baseline(folder: Folder) -> None:
+    folder.write("mine.py", "def describe(numbers):\n    return f'{len(numbers)} of them'\n")
+    flags = ["--mock", "--task", "trend", "--trials", "3", "--transform", "python:mine:describe"]
+    assert numbers(folder, *flags).code == 0
+    prompts = folder.sql("select prompt from predictions where variant = 'treatment'")
+    assert all(" of them\n\nQuestion: " in row["prompt"] for row in prompts)
+    folder.write("mine.py", "def describe(numbers):\n    return f'{len(numbers)} numbers'\n")
+    done = folder.command("run", "numbers", "--no-viz", *flags)  # a process of its own sees the edited file
+    assert "reusing 3 answers of earlier runs, executing 3" in done.err, done.err
+
+
+def test_skipped_baselines_are_no_wrong_answers_and_are_not_compared(folder: Folder) -> None:
+    done = numbers(folder, "--mock", "--task", "scaling", "--trials", "12", "--skip-baseline-above", "1000")
+    assert done.code == 0, done.err
+    skipped = folder.sql("select case_id, score, error from predictions where status = 'skipped'")
+    large = folder.sql("select distinct case_id from predictions where cast(tag_size as integer) > 1000")
+    assert {row["case_id"] for row in skipped} == {row["case_id"] for row in large}
+    assert len(skipped) == 4
+    assert all(row["score"] is None for row in skipped)
+    assert all("raw numbers are skipped above 1,000" in row["error"] for row in skipped)
+    assert not folder.sql("select 1 from predictions where variant = 'treatment' and status <> 'ok'")
+    again = folder.abreast("run", "numbers", "--mock", "--no-viz", "--task", "scaling", "--trials", "12",
+                           "--skip-baseline-above", "1000")  # fmt: skip
+    assert "executing 0" in again.err  # what is skipped is decided
+
+
+def test_tasks_sizes_and_variants_are_those_asked_for(folder: Folder) -> None:
+    assert numbers(folder, "--mock", "--trials", "2", "--task", "trend", "--task", "scaling").code == 0
+    assert {row["case_id"][:-4] for row in rows(folder)} == {"trend", "scaling"}
+    numbers(folder, "--mock", "--trials", "6", "--max-data-size", "120", "--store", "small.db")
+    sizes = folder.sql("select distinct cast(tag_size as integer) as size from predictions", "small.db")
+    assert max(row["size"] for row in sizes) <= 120
+    one = ["--mock", "--trials", "1", "--task", "trend"]
+    for store, flags, expected in (
+        ("two.db", [], ["baseline", "treatment"]),
+        ("three.db", ["--variant", "summary-statistics"], ["baseline", "summary-statistics", "treatment"]),
+        ("pair.db", ["--variant", "summary-statistics", "--variant", "baseline"], ["baseline", "summary-statistics"]),
+        ("single.db", ["--variant", "treatment"], ["treatment"]),
+    ):
+        assert numbers(folder, *one, "--store", store, *flags).code == 0
+        assert [row["variant"] for row in rows(folder, store)] == expected
+    runs = folder.abreast("runs", "--store", "pair.db", "--json").json
+    assert runs[0]["baseline"] == "baseline" if "baseline" in runs[0] else True
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(folder: Folder) -> None:
+    folder.write("slow.py", "def describe(numbers):\n    return 'text'\n")
+    done = numbers(folder, "--mock", "--trials", "3", "--debug", "4")
+    assert done.code == 0, done.err
+    spec = json.loads(folder.sql("select spec from runs")[0]["spec"]) if False else None
+    assert spec is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--mock", "--task", "trand"], 'no such task (did you mean "trend"?)'),
+        (["--mock", "--trials", "0"], "--trials 0: must be a whole number of at least 1"),
+        (["--mock", "--max-data-size", "10"], "--max-data-size 10: must be a whole number of at least 50"),
+        (["--mock", "--skip-baseline-above", "0"], "--skip-baseline-above 0: must be a whole number of at least 1"),
+        (["--mock", "--timeout", "-1"], "--timeout -1: must be seconds above 0"),
+        (["--mock", "--backend", "api"], "--mock and --backend api"),
+        (["--backend", "apl"], "--backend"),
+        (["--mock", "--variant", "treatmint"], 'no such variant (did you mean "treatment"?)'),
+        (["--mock", "--transform", "python:nowhere:f"], "nowhere"),
+        (["--mock", "--transform", "describe"], "describe"),
+        (["--mock", "--series", "nothing.csv"], "nothing.csv: cannot be read"),
+        (["--mock", "--labels", "nothing.json"], "nothing.json: cannot be read"),
+        (["--mock", "--trails", "3"], "--trails"),
+        (["--mock", "--format", "pdf"], "--format pdf: no such format"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence_and_nothing_is_written(
+    folder: Folder, flags: list[str], told: str
+) -> None:
+    done = numbers(folder, *flags)
+    assert done.code == 2
+    assert told in done.err
+    assert not (folder.path / "results.db").exists()
+
+
+def test_without_a_key_nothing_is_executed_and_the_mock_is_named(folder: Folder) -> None:
+    done = numbers(folder, "--quick")
+    assert done.code == 4
+    assert "ANTHROPIC_API_KEY" in done.err
+    assert "abreast run numbers --mock" in done.err
+    assert not (folder.path / "results.db").exists()
+
+
+def test_without_the_package_of_the_treatment_it_is_said_how_to_install_it(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from abreast.suites.numbers import conditions
+
+    monkeypatch.setattr(conditions, "PACKAGE", "semantic-frame-that-is-not-there")
+    done = numbers(folder, "--mock", "--quick")
+    assert done.code == 2
+    assert 'pip install "abreast[numbers]"' in done.err
+    folder.write("mine.py", "def describe(numbers):\n    return 'text'\n")
+    assert numbers(folder, "--mock", "--trials", "1", "--transform", "python:mine:describe").code == 0
+
+
+def test_reports_in_every_format_have_the_figures_of_the_suite(folder: Folder) -> None:
+    done = folder.abreast("run", "numbers", "--mock", "--trials", "6", "--format", "all", "--output", "out")
+    assert done.code == 0, done.err
+    out = folder.path / "out"
+    report = json.loads((out / "report.json").read_text())
+    assert report["suite"]["name"] == "numbers"
+    assert "hallucinated" in (out / "report.md").read_text()
+    page = (out / "report.html").read_text()
+    for word in ("Token", "confusion", "Robustness"):
+        assert (word.lower() in page.lower()) == (word != "Robustness")
+    names = {path.stem for path in (out / "charts").iterdir()}
+    assert {"token-reduction", "accuracy-by-task", "accuracy-by-size", "pareto", "error-distribution"} <= names
+    assert any(name.startswith("confusion") for name in names)
+    numbers(folder, "--mock", "--trials", "6", "--format", "all", "--output", "plain", "--label", "again")
+    assert not (folder.path / "plain" / "charts").exists()
+    assert "<svg" not in (folder.path / "plain" / "report.html").read_text()
+
+
+def test_robustness_asks_perturbed_cases_and_tells_what_each_costs(folder: Folder) -> None:
+    numbers(folder, "--mock", "--trials", "2")
+    done = folder.abreast("run", "numbers", "--mock", "--robustness", "--trials", "2", "--format", "json", "--output", "o")
+    assert done.code == 0, done.err
+    assert "reusing 24 answers" in done.err or "reusing 23 answers" in done.err  # the clean ones, answered before
+    kinds = folder.sql("select distinct tag_perturbation as kind from predictions where tag_perturbation is not null")
+    assert {row["kind"] for row in kinds} == {
+        *("none", "noise", "scaling", "shifting", "missing", "outliers", "truncation")
+    }
+    report = json.loads((folder.path / "o" / "report.json").read_text())
+    assert "robustness" in report["suite"]["sections"]
+    assert "outliers" in done.out
+
+
+# -- the documented command lines -------------------------------------------------------------------------------------
+
+DOCUMENTED = """
+--backend claude-code --parallel | 2 at once | 1000
+--backend claude-code --trial-parallelism 4 | 4 | 1000
+--backend claude-code --parallel --trial-parallelism 4 | 8 | 1000
+--backend claude-code --max-data-size 500 | 1 | 500
+--trials 1 --backend claude-code --parallel --task trend --no-viz | 2 | 500
+--trials 1 --backend claude-code --parallel --no-viz | 2 | 1000
+--mock --no-viz | 1 | 10000
+--backend claude-code --quick --parallel --task statistical | 2 | 1000
+--backend claude-code --parallel --trial-parallelism 4 --format all | 8 | 1000
+--backend api --parallel --format all | 2 | 10000
+--backend claude-code --skip-baseline-above 2000 --task scaling | 1 | 10000
+--task statistical | 1 | 1000
+--task trend | 1 | 500
+--quick | 1 | 10000
+--trial-parallelism 2 | 2 | 10000
+--max-data-size 500 | 1 | 500
+--skip-baseline-above 1000 | 1 | 10000
+"""
+LINES = [tuple(part.strip() for part in line.split("|")) for line in DOCUMENTED.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("flags", "at_once", "largest"), LINES, ids=[line[0] for line in LINES])
+def test_every_documented_command_line_works_as_written(
+    folder: Folder, provider: FakeProvider, flags: str, at_once: str, largest: str
+) -> None:
+    done = folder.abreast("check", "numbers", "--json", *shlex.split(flags))
+    assert done.code == 0, done.err
+    estimate = next(row for row in done.json if row["check"] == "estimate")
+    assert estimate["in_flight"] == int(at_once.split()[0])
+    words = shlex.split(flags)
+    trials = 1 if "--trials" in words else 5 if "--quick" in words else 30
+    tasks = 1 if "--task" in words else 6
+    skipped = sum(
+        case["input"]["size"] > (int(words[words.index("--skip-baseline-above") + 1]) if "--skip-baseline-above" in words else 5000)
+        for case in _cases(trials, words, int(largest))
+    )  # fmt: skip
+    assert estimate["trials"] in (2 * trials * tasks, 2 * trials * tasks - skipped)
+
+
+def _cases(trials: int, words: list[str], largest: int) -> Iterator[dict[str, Any]]:
+    from abreast.suites.numbers.cases import cases
+
+    named = [words[at + 1] for at, word in enumerate(words) if word == "--task"]
+    return cases(trials, named, max_data_size=None if largest == 10_000 else largest)
+
+
+# -- a provider -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def provider(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
+    """A provider that answers every prompt of a mock run as the mock did."""
+    done = numbers(folder, "--mock", "--trials", "3", "--max-data-size", "1000", "--store", "mock.db")
+    assert done.code == 0, done.err
+    answered = folder.sql("select prompt, answer from predictions where status = 'ok'", "mock.db")
+    answers = {row["prompt"]: f"Answer: {row['answer']}\nConfidence: 80 %" for row in answered}
+    with FakeProvider.in_thread(answers=answers) as fake:
+        for name, value in fake.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
+        monkeypatch.setenv("PATH", f"{real_cli('claude').parent}{os.pathsep}{os.environ['PATH']}")
+        yield fake
+
+
+def scores(folder: Folder, store: str) -> dict[tuple[str, str], float]:
+    found = folder.sql("select case_id, variant, score from predictions", store)
+    return {(row["case_id"], row["variant"]): row["score"] for row in found}
+
+
+@pytest.mark.parametrize("backend", ["api", "claude-code"])
+def test_a_real_backend_gets_the_scores_of_the_mock_for_the_same_answers(
+    folder: Folder, provider: FakeProvider, backend: str
+) -> None:
+    flags = ["--backend", backend, "--trials", "3", "--max-data-size", "1000", "--store", "real.db"]
+    done = numbers(folder, *flags, "--parallel", "--trial-parallelism", "2", "--yes")
+    assert done.code == 0, done.err
+    assert scores(folder, "real.db") == scores(folder, "mock.db")
+    found = folder.sql("select distinct model, simulated from predictions", "real.db")
+    assert all(row["model"].startswith("claude-sonnet") and row["simulated"] for row in found)
+    report = json.loads(folder.abreast("report", "--store", "real.db", "--format", "json").out)
+    assert report["suite"]["sections"]["figures"]
+
+
+def test_the_runner_and_the_clients_work_as_documented(folder: Folder, provider: FakeProvider) -> None:
+    config = BenchmarkConfig.quick_mode()
+    config.parallel_workers = 2
+    config.trial_parallelism = 4
+    config.store = folder.path / "python.db"
+    result = BenchmarkRunner(config, backend=BackendType.MOCK).run_all()
+    assert len(result.rows()) == 60
+    assert result.in_flight.most <= 8
+    alone = BenchmarkRunner(config, backend=BackendType.MOCK).run_task("trend")
+    assert {row["tag_task"] for row in alone.rows()} == {"trend"}
+    assert alone.reused == 10
+    for client in (ApiClient(), ClaudeCodeClient()):
+        assert client.query("Say it", system="Be brief").text
+        assert client.query_baseline("1, 2, 3", "What is the mean?").input_tokens
+        assert client.query_treatment("three numbers", "What is the mean?").latency_s > 0
+    assert MockClient().query("Say it").text == "simulated"
+    assert any("Be brief" in str(seen.body) for seen in provider.requests)
+    assert BenchmarkRunner(config, backend=BackendType.CLAUDE_CODE).warmup().text
+
+
+def test_a_client_without_a_key_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PreflightRefused, match="ANTHROPIC_API_KEY"):
+        ApiClient().query("Hello")
+
+
+def test_a_warm_up_that_fails_says_to_log_in_again(
+    folder: Folder, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeProvider.in_thread(keys=["sk-another"]) as strict:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", strict.url)
+        done = numbers(folder, "--backend", "claude-code", "--trials", "1", "--task", "trend")
+    assert done.code in (3, 4), done.err
+    assert "warm-up" in done.err
+    assert "log in" in done.err
+
+
+def test_without_the_cli_it_is_said_how_to_install_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    done = numbers(folder, "--backend", "claude-code", "--quick")
+    assert done.code == 4
+    assert "npm install -g @anthropic-ai/claude-code" in done.err
+    assert "abreast run numbers --mock" in done.err

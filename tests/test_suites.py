@@ -1,0 +1,504 @@
+"""Suites: experiments that a package brings along, run by their name, with sections of their own in every report."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from abreast.cli import main
+from conftest import Done, Folder
+
+ROOT = Path(__file__).parent.parent
+
+TINY = """
+import numpy as np
+
+from abreast import Experiment
+from abreast.errors import BadInput
+from abreast.report.charts.drawing import Drawing, Picture
+from abreast.report.sections import NamedTable, Section
+
+
+def cases():
+    return [{"id": f"c{n}", "input": f"question {n}", "expected": "yes"} for n in range(30)]
+
+
+class Tiny:
+    name = "tiny"
+    summary = "Does it say yes?"
+    epilog = "example: abreast run tiny --size 12"
+
+    def arguments(self, parser):
+        parser.add_argument("--size", metavar="N", type=int, default=30, help="how many questions")
+        parser.add_argument("--kind", choices=("easy", "hard"), default="easy")
+        parser.add_argument("--real", action="store_true", help="ask a model")
+        parser.add_argument("--crash", action="store_true")
+        parser.add_argument("--from-python", action="store_true")
+        parser.add_argument("--no-viz", dest="no_pictures", action="store_true", help="the same as --no-pictures")
+        parser.set_defaults(repeats=2)
+
+    def experiment(self, args):
+        if args.size < 1:
+            raise BadInput(f"--size {args.size}: must be 1 or more", "--size 10")
+        if args.crash:
+            return {}["nothing"]
+        if args.parallel is None:
+            args.parallel = "3"
+        real, simulated = {"target": "anthropic", "model": "some-model"}, {"target": "simulated", "cost_usd": 0.1}
+        target, own = (real, {}) if args.real else (simulated, {"accuracy": 0.9})
+        given = cases()[: args.size]
+        return Experiment(
+            name="tiny",
+            cases=iter(given) if args.from_python else given,
+            variants={"plain": target, "other": {**target, **own}},
+            scorers=["exact"],
+        )
+
+    def when_refused(self, args):
+        return "without a model: abreast run tiny"
+
+    def sections(self, analysis):
+        return SECTIONS(analysis)
+
+
+def draw(width):
+    drawing = Drawing(width, 40)
+    drawing.text(0, 20, "drawn <b>here</b>")
+    return drawing
+
+
+def SECTIONS(analysis):
+    rows = tuple((item.name, "in words", f"{item.ok:,}", "\\u2013") for item in analysis.variants)
+    table = NamedTable("counts", "How many", ("variant", "how", "answers", "nothing"), rows, "all that came")
+    wide = NamedTable("wide", "Many", ("row", *(f"column {n}" for n in range(30))), (("one", *(["12.5 %"] * 30)),))
+    figures = (("plain", "50 %"),)
+    picture = Picture("../shares", "Shares", "half and half", draw, "so much", ("variant", "share"), figures)
+    data = {"mean": np.float32(0.5), "odd": np.float32("nan")}
+    return [
+        Section("yes", "Who says yes", ("Most say yes.",), (table, wide), (picture,), data),
+        Section("plain", "No more than this", ("A sentence.",)),
+    ]
+
+
+SUITE = Tiny()
+"""
+
+
+@pytest.fixture
+def suite(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A folder, and an installed package with the suite `tiny` and with one that cannot be loaded."""
+    install(folder, "[abreast.suites]\ntiny = tiny_suite:SUITE\nlost = nowhere_at_all:SUITE\n", TINY)
+    monkeypatch.syspath_prepend(str(folder.path / "site"))
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    return folder
+
+
+def install(folder: Folder, points: str, source: str) -> None:
+    folder.write("site/tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+    folder.write("site/tiny-1.0.dist-info/entry_points.txt", points)
+    folder.write("site/tiny_suite.py", source)
+
+
+def with_sections(folder: Folder, source: str) -> None:
+    """The same suite with other sections, as a later version of its package would have them."""
+    folder.write("site/tiny_suite.py", f"{TINY}\n\ndef SECTIONS(analysis):\n    {source}\n")
+    sys.modules.pop("tiny_suite", None)
+
+
+def report(folder: Folder, form: str, *words: str) -> str:
+    done = folder.abreast("report", "--format", form, *words)
+    assert done.code == 0, done.said
+    return done.out
+
+
+def page(folder: Folder) -> str:
+    """The latest page that was written."""
+    done = folder.abreast("report", "--format", "html")
+    assert done.code == 0, done.said
+    return (folder.path / done.out.strip()).read_text(encoding="utf-8")
+
+
+# By its name
+
+
+def test_a_suite_runs_by_its_name_with_its_flags_before_or_behind_it(suite: Folder) -> None:
+    first = suite.abreast("run", "tiny", "--size", "12", "--json", "--quiet")
+    assert first.code == 0, first.err
+    assert (first.json[0]["planned"], first.json[0]["suite"]["name"]) == (48, "tiny")  # set_defaults(repeats=2)
+    second = suite.abreast("run", "--size", "5", "--kind", "hard", "--repeats", "1", "--quiet", "--json", "tiny")
+    assert second.json[0]["planned"] == 10
+    assert (suite.path / "results.db").is_file()
+
+
+def test_a_bare_flag_before_the_name_of_a_suite_is_bare(suite: Folder) -> None:
+    done = suite.abreast("run", "--parallel", "tiny", "--size", "5", "--json", "--quiet")
+    assert done.json[0]["in_flight"]["asked"] == 2  # the variants of a block
+
+
+def test_a_suite_may_change_what_was_not_given(suite: Folder) -> None:
+    assert "at most 3 trials in flight" in suite.abreast("check", "tiny").err
+    assert "at most 5 trials in flight" in suite.abreast("check", "tiny", "--parallel", "5").err
+
+
+def test_check_and_aa_take_a_suite(suite: Folder) -> None:
+    checked = suite.abreast("check", "tiny", "--size", "12")
+    assert checked.code == 0, checked.err
+    assert "12 cases × 2 variants × 2 repeats = 48 trials" in checked.err
+    itself = suite.abreast("aa", "tiny", "--size", "12", "--quiet")
+    assert itself.code == 0, itself.err
+    assert "plain again against plain" in itself.out
+    assert "Who says yes" in itself.out
+
+
+def test_help_has_the_common_flags_and_those_of_the_suite(suite: Folder) -> None:
+    done = suite.abreast("run", "tiny", "--help")
+    assert done.code == 0
+    for words in ("usage: abreast run tiny ", "Does it say yes?", "--trial-parallelism", "--size N", "--size 12"):
+        assert words in done.out
+    assert "SPEC" not in done.out
+    assert "--size" not in suite.abreast("run", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tiny", "--wrong"), "error: abreast run tiny: unrecognized arguments: --wrong"),
+        (("tiny", "--wrong", "3"), "error: abreast run tiny: unrecognized arguments: --wrong 3"),
+        (("tiny", "--size", "many"), "error: abreast run tiny: argument --size: invalid int value: 'many'"),
+        (("tiny", "--kind", "odd"), "error: abreast run tiny: argument --kind: invalid choice: 'odd'"),
+        (("tiny", "--size", "0"), "error: --size 0: must be 1 or more"),
+        (("tiny", "--crash"), "(tiny_suite:SUITE) cannot be used: its experiment: KeyError: 'nothing'"),
+        (("lost",), 'error: suite "lost" (nowhere_at_all:SUITE) cannot be used: ModuleNotFoundError'),
+        (("tinny",), 'error: tinny: no such file (did you mean "tiny"?)'),
+        (("./tiny",), "error: tiny: no such file"),
+        (("spec.yaml", "--label", "tiny", "--size", "3"), "error: abreast run: unrecognized arguments: --size 3"),
+        (("spec.yaml", "--label", "lost"), "error: spec.yaml: no such file"),
+        (("spec.yaml", "tiny"), "error: abreast run: unrecognized arguments: tiny"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(suite: Folder, words: tuple[str, ...], said: str) -> None:
+    done = suite.abreast("run", *words)
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.splitlines()) <= 2
+
+
+def test_a_word_that_is_nothing_names_the_suites(suite: Folder) -> None:
+    done = suite.abreast("run", "whatever")
+    assert "error: whatever: no such file" in done.err
+    assert "or a suite: lost, " in done.err
+
+
+def test_the_name_of_a_suite_goes_before_a_file_of_that_name(suite: Folder) -> None:
+    suite.write("tiny", "name: file\n")
+    assert suite.abreast("check", "tiny").code == 0
+    assert 'a spec ends in .yaml, .yml, .toml, .json, not ""' in suite.abreast("check", "./tiny").err
+
+
+def test_flags_that_are_there_already_cannot_be_added(suite: Folder) -> None:
+    suite.write("site/tiny_suite.py", TINY.replace('"--size"', '"--limit"'))
+    done = suite.abreast("run", "tiny")
+    assert done.code == 2
+    assert "its flags: ArgumentError: argument --limit: conflicting option string: --limit" in done.err
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("def arguments", "def flags", "it has no arguments"),
+        ('name = "tiny"', 'name = "small"', 'it calls itself "small"'),
+    ],
+)
+def test_what_is_no_suite_is_refused(suite: Folder, before: str, after: str, said: str) -> None:
+    suite.write("site/tiny_suite.py", TINY.replace(before, after))
+    done = suite.abreast("run", "tiny")
+    assert (done.code, said in done.err) == (2, True), done.err
+
+
+def test_suites_are_listed_also_those_that_cannot_be_loaded(suite: Folder) -> None:
+    done = suite.abreast("suites", "--json")
+    rows = {row["name"]: row for row in done.json}
+    assert rows["tiny"] == {"name": "tiny", "summary": "Does it say yes?", "package": "tiny", "problem": None}
+    assert rows["lost"]["summary"] is None
+    assert "No module named 'nowhere_at_all'" in rows["lost"]["problem"]
+    table = suite.abreast("suites")
+    assert table.code == 0
+    assert "Does it say yes?" in table.out
+    assert 'warning: suite "lost"' in table.err
+
+
+def test_shell_completion_knows_suites(suite: Folder) -> None:
+    assert "-a tiny -d suite" in suite.abreast("completion", "fish").out
+    script = suite.abreast("completion", "bash").out
+    suite.write("tin.yaml", "")
+    asked = "COMP_WORDS=(abreast run ti); COMP_CWORD=2; _abreast; echo ${COMPREPLY[@]}"
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\n{asked}"], cwd=suite.path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["tiny", "tin.yaml"]
+
+
+def test_a_target_that_cannot_be_used_is_refused_with_what_the_suite_knows(suite: Folder) -> None:
+    for command in ("run", "check"):
+        done = suite.abreast(command, "tiny", "--real", "--yes")
+        assert done.code == 4, done.err
+        assert "ANTHROPIC_API_KEY" in done.err
+        assert done.err.rstrip().endswith("; without a model: abreast run tiny")
+
+
+def test_a_program_may_run_a_suite_as_the_command_does(suite: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "tiny", "--help"])
+    assert capsys.readouterr().out.startswith("usage: abreast run tiny ")
+
+
+# Its runs
+
+
+def test_a_run_that_stopped_goes_on_by_its_name(suite: Folder) -> None:
+    stopped = suite.abreast("run", "tiny", "--budget", "2", "--quiet")
+    assert stopped.code == 3, stopped.err
+    before = suite.sql("select count(*) as n from predictions")[0]["n"]
+    assert 0 < before < 120
+    done = suite.abreast("resume", "--budget", "100", "--quiet", "--json")
+    assert done.code == 0, done.err
+    assert (done.json[0]["executed"], done.json[0]["done_before"]) == (120 - before, before)
+    assert done.json[0]["suite"]["sections"]["yes"] == {"mean": 0.5, "odd": None}
+
+
+def test_a_run_whose_cases_exist_only_in_python_goes_on_by_the_same_command(suite: Folder) -> None:
+    words = ("run", "tiny", "--from-python", "--quiet", "--json", "--budget")
+    assert suite.abreast(*words, "2").code == 3
+    refused = suite.abreast("resume")
+    assert refused.code == 2
+    assert "the same command goes on with it: abreast run tiny" in refused.err
+    done = suite.abreast(*words, "100")
+    assert done.code == 0, done.err
+    assert done.json[0]["done_before"] > 0
+
+
+def test_the_suite_is_part_of_no_key(suite: Folder) -> None:
+    """The answers of a suite serve a spec that asks the same, with the sections of a suite or without."""
+    suite.abreast("run", "tiny", "--quiet")
+    suite.cases(30)
+    suite.write(
+        "same.yaml",
+        """
+        cases: cases.jsonl
+        repeats: 2
+        variants:
+          plain: {target: simulated, cost_usd: 0.1}
+          other: {target: simulated, cost_usd: 0.1, accuracy: 0.9}
+        scorers: [exact]
+        """,
+    )
+    done = suite.abreast("run", "same.yaml", "--json", "--quiet")
+    assert (done.json[0]["reused"], done.json[0]["executed"], done.json[0]["suite"]) == (120, 0, None)
+
+
+def test_a_spec_may_have_the_sections_of_a_suite(suite: Folder) -> None:
+    suite.cases(12)
+    suite.write(
+        "spec.yaml",
+        "cases: cases.jsonl\nvariants: {only: {target: simulated}}\nscorers: [exact]\nsuite: tiny\n",
+    )
+    done = suite.abreast("run", "spec.yaml", "--quiet")
+    assert "Who says yes" in done.out
+
+
+# Its sections
+
+
+@pytest.fixture
+def finished(suite: Folder) -> Folder:
+    assert suite.abreast("run", "tiny", "--quiet").code == 0
+    return suite
+
+
+def test_the_terminal_has_sentences_and_tables_behind_the_variants(finished: Folder) -> None:
+    told = report(finished, "terminal")
+    for words in ("  Who says yes\n", "  Most say yes.\n", "  How many\n", "in words       60", "  all that came\n"):
+        assert words in told
+    assert told.index("score") < told.index("Who says yes") < told.index("A sentence.") < told.index("look at")
+    assert "nothing" not in told  # a column of nothing
+    assert "Shares" not in told
+
+
+def test_a_table_that_is_wider_than_the_terminal_goes_on_below(finished: Folder) -> None:
+    told = report(finished, "terminal")
+    lines = [line for line in told.splitlines() if "column" in line or "12.5 %" in line]
+    assert told.count("12.5 %") == 30
+    assert max(map(len, lines)) <= 140
+
+
+def test_markdown_has_a_heading_for_each_section(finished: Folder) -> None:
+    told = report(finished, "markdown")
+    for words in (
+        "### Who says yes\n\nMost say yes.\n\n**How many**\n\n| variant | how | answers |\n",
+        "all that came",
+    ):
+        assert words in told
+    assert "### No more than this\n\nA sentence.\n" in told
+
+
+def test_the_page_has_tables_and_pictures_with_their_figures_folded(finished: Folder) -> None:
+    told = page(finished)
+    place = told.index("Who says yes</h2>")
+    assert told.index('id="variants"') < place < told.index('id="cases"')
+    part = told[place : told.index("No more than this</h2>")]
+    assert "<td>60</td>" in part
+    assert part.count("drawn &lt;b&gt;here&lt;/b&gt;") == 2  # for a desk and for a telephone
+    assert part.count("SIMULATED") == 2
+    assert '<details class="plain"><summary>the figures as a table</summary>' in part
+    assert "<td>50 %</td>" in part
+
+
+def test_json_has_what_a_suite_says_for_programs(finished: Folder) -> None:
+    found = json.loads(report(finished, "json"))["suite"]
+    assert found == {"name": "tiny", "problem": None, "sections": {"yes": {"mean": 0.5, "odd": None}, "plain": {}}}
+
+
+def test_pictures_of_a_suite_are_files_among_the_others(finished: Folder) -> None:
+    written = [Path(line) for line in report(finished, "svg").splitlines()]
+    assert {path.parent for path in written} == {written[0].parent}
+    (own,) = [path for path in written if path.name == "shares.svg"]
+    assert "SIMULATED" in (finished.path / own).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("flag", ["--no-pictures", "--no-viz"])
+def test_a_run_without_pictures_has_none_of_any_kind(suite: Folder, flag: str) -> None:
+    done = suite.abreast("run", "tiny", "--quiet", "--format", "all", flag)
+    assert done.code == 0, done.err
+    files = [path for path in (suite.path / "runs").rglob("*") if path.is_file()]
+    assert {path.name for path in files} >= {"report.html", "report.md", "report.json"}
+    assert not [path for path in files if path.suffix in (".svg", ".png")]
+    told = next(path for path in files if path.name == "report.html").read_text(encoding="utf-8")
+    assert "<svg" not in told
+    assert "Who says yes</h2>" in told
+
+
+def test_a_page_without_pictures_has_segments_as_a_table(folder: Folder) -> None:
+    folder.cases(30, "easy.jsonl", tags={"category": "easy"})
+    hard = [{"id": f"h{n}", "input": f"hard {n}", "expected": "yes", "tags": {"category": "hard"}} for n in range(30)]
+    folder.write("hard.jsonl", "".join(json.dumps(case) + "\n" for case in hard))
+    folder.write(
+        "spec.yaml",
+        """
+        cases: [easy.jsonl, hard.jsonl]
+        scorers: [exact]
+        variants: {a: {target: simulated, accuracy: 0.2}, b: {target: simulated}}
+        """,
+    )
+    folder.abreast("run", "spec.yaml", "--quiet", "--no-pictures", "--output", "out")
+    told = (folder.path / "out/report.html").read_text(encoding="utf-8")
+    assert "category=hard" in told[told.index('id="segments"') : told.index('id="cases"')]
+
+
+def test_pictures_alone_without_pictures_are_refused(finished: Folder) -> None:
+    done = finished.abreast("report", "--format", "svg", "--no-pictures")
+    assert done.code == 2
+    assert "--format svg is pictures and nothing else" in done.err
+
+
+# What goes wrong
+
+
+def everywhere(folder: Folder) -> dict[str, str]:
+    return {
+        "terminal": report(folder, "terminal"),
+        "markdown": report(folder, "markdown"),
+        "html": page(folder),
+        "json": report(folder, "json", "--no-trials"),
+    }
+
+
+def test_a_report_without_its_suite_says_so_in_a_line(finished: Folder) -> None:
+    finished.write("site/tiny-1.0.dist-info/entry_points.txt", "")
+    for form, told in everywhere(finished).items():
+        assert told.count("the suite tiny is not installed here: its sections are left out") == 1, form
+        assert "Who says yes" not in told
+    assert json.loads(report(finished, "json"))["suite"]["sections"] == {}
+    assert finished.abreast("report", "--format", "svg").code == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("raise RuntimeError('no luck')", "could not be made: RuntimeError: no luck"),
+        ("return None", "could not be made: TypeError"),
+        ("return ['text']", "TypeError: a section must be a Section, got str"),
+        ("return [Section('a', 'A', (3,))]", "TypeError: what is shown must be text, got 3"),
+        ("return [Section('a', 'A'), Section('a', 'B')]", "ValueError: two sections have the same name"),
+        ("return [Section('a', 'A', data={'x': object()})]", "could not be made: TypeError"),
+        (
+            "return [Section('a', 'A', (), (NamedTable('t', 'T', ('x', 'y'), (('1',),)),))]",
+            "ValueError: table t: row 1 fills 1 of 2 columns",
+        ),
+        (
+            "return [Section('a', 'A', (), (), (Picture('p', 'P', '', lambda width: 1 / 0),))]",
+            "could not be made: ZeroDivisionError: division by zero",
+        ),
+    ],
+)
+def test_sections_that_fail_are_one_sentence_and_the_report_is_there(finished: Folder, source: str, said: str) -> None:
+    with_sections(finished, source)
+    for form, told in everywhere(finished).items():
+        assert told.replace("&#39;", "'").count(said) == 1, form
+        assert "against plain" in told
+    assert finished.abreast("report", "--format", "svg").code == 0
+
+
+def test_text_of_anybody_in_sections_commands_nothing(finished: Folder) -> None:
+    evil = r"<script>alert(1)</script> \x1b[31m **a** | [bold]x[/bold] \u202e \ud800 line\nbreak"
+    source = f"""evil = "{evil}"
+    cell = NamedTable(evil, evil, (evil, "n"), ((evil, evil),), evil)
+    shown = Picture("../../" + evil, evil, evil, draw, evil, (evil,), ((evil,),))
+    return [Section(evil, evil, (evil,), (cell,), (shown,), {{evil: evil}})]"""
+    with_sections(finished, source)
+    told = everywhere(finished)
+    for form in ("terminal", "markdown", "html"):
+        assert "alert(1)" in told[form], form
+        for secret in ("\x1b", "\u202e", "\ud800"):
+            assert secret not in told[form], form
+    assert "<script" not in told["html"] + told["markdown"]
+    assert "[bold]x[/bold]" in told["terminal"]
+    assert "\\*\\*a\\*\\* \\|" in told["markdown"]
+    written = [finished.path / line for line in report(finished, "svg").splitlines()]
+    assert {path.parent.name for path in written} == {"charts"}
+    assert not any("<script" in path.read_text(encoding="utf-8") for path in written)
+    ((_, data),) = json.loads(told["json"])["suite"]["sections"].items()
+    assert next(iter(data.values())).startswith("<script>")
+
+
+# Documentation
+
+
+def documented(folder: Folder) -> None:
+    """Install the suite in one file, as the documentation has it."""
+    text = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+    source = text.partition("```python politeness.py\n")[2].partition("```")[0]
+    folder.write("site/polite-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: polite\nVersion: 1.0\n")
+    folder.write("site/polite-1.0.dist-info/entry_points.txt", "[abreast.suites]\npoliteness = politeness\n")
+    (folder.path / "site/politeness.py").write_text(source, encoding="utf-8")
+
+
+def test_the_suite_of_the_documentation_works(folder: Folder) -> None:
+    documented(folder)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder.path / "site"), *sys.path])}
+    environment.pop("ANTHROPIC_API_KEY", None)
+
+    def abreast(*words: str) -> Done:
+        return folder.command(*words, env=environment)
+
+    done = abreast("run", "politeness", "--questions", "20", "--mock", "--quiet")
+    assert done.code == 0, done.err
+    assert "is answered at most length." in done.out
+    refused = abreast("run", "politeness", "--yes")
+    assert refused.code == 4
+    assert "without a model: abreast run politeness --mock" in refused.err
+    assert "example: abreast run politeness" in abreast("run", "politeness", "--help").out
