@@ -350,6 +350,6 @@ def test_every_format_of_a_report_has_the_sections_and_a_simulated_run_estimates
         written = folder.abreast("report", "--store", "results.db", "--format", form, "--output", "out").out.strip()
         said = (folder.path / written).read_text(encoding="utf-8")
         assert beginning in " ".join(said.split()), form
-    told_to_programs = folder.abreast("report", "--store", "results.db", "--json").json["suite"]["sections"]
+    told_to_programs = folder.abreast("report", "--store", "results.db", "--json").json[0]["suite"]["sections"]
     assert told_to_programs["figures"]["variants"][0]["name"] == "baseline"
     assert list(told_to_programs) == ["figures", "breakdown"]

@@ -29,8 +29,8 @@ from abreast.suites.numbers.charts.words import percent, plain, with_count, with
 from abreast.suites.numbers.figures import ERRORS, Degradation, Figures, Share, VariantFigures, figures
 
 _TITLES = (
-    *("variant", "accuracy", "median numeric error", "hallucinated", "tokens in a call", "compression"),
-    *("right per 1,000 tokens", "cost of a call", "median latency"),
+    *("variant", "accuracy", "median error", "hallucinated", "tokens in", "compression"),
+    *("right per 1,000 tokens", "cost", "latency"),
 )
 
 
@@ -105,8 +105,9 @@ def _table(variants: Sequence[VariantFigures], failed: set[str]) -> NamedTable:
         "Variants",
         _TITLES,
         tuple(_row(each, each.name in failed) for each in variants),
-        "accuracy: share of right answers (95 % interval); compression: tokens in of the baseline for one of its own, "
-        "on the same cases; hallucinated: numbers answered that are neither right nor found in the data",
+        "accuracy: share of right answers (95 % interval); median error: relative, of numbers; hallucinated: numbers "
+        "that are neither right nor found in the data (numbers answered); tokens in and cost: mean of a call, latency: "
+        "median; compression: tokens in of the baseline for one of its own, on the same cases",
     )
 
 

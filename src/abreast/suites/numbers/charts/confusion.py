@@ -25,7 +25,7 @@ def _picture(found: list[Confusion], figures: Figures) -> Picture:
     drawn = found[:MOST]
     return Picture(
         f"confusion-{query}",
-        f"What was answered: {query.replace('_', ' ')}",
+        f"Confusion of classes: {query.replace('_', ' ')}",
         ". ".join(f"{each.variant}: {_told(each)}" for each in drawn) + ".",
         lambda width: _draw(drawn, numbers, width),
         f"rows: what is right; columns: what was answered; framed: right answers{of_most(len(found))}",
