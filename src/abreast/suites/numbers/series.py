@@ -72,12 +72,11 @@ def drift(random: Random, size: int) -> Values:
     """Steady for a while, then slowly away from it."""
     start = int(size * random.uniform(0.3, 0.5))
     away = np.maximum(0, np.arange(size) - start) / (size - start) * random.uniform(15.0, 30.0)
-    return 50.0 + random.choice([-1.0, 1.0]) * away + random.normal(0.0, 2.0, size)
+    return 50.0 + float(random.choice([-1.0, 1.0])) * away + random.normal(0.0, 2.0, size)
 
 
 def random_walk(random: Random, size: int) -> Values:
-    steps: Values = np.cumsum(random.normal(0.0, 1.0, size))
-    return 100.0 + steps
+    return 100.0 + np.cumsum(random.normal(0.0, 1.0, size))
 
 
 def sensor(random: Random, size: int) -> Values:
@@ -166,7 +165,7 @@ def rounded(columns: Mapping[str, Values]) -> Columns:
     """With the digits that are shown: two places, and more where the numbers are small.
 
     >>> rounded({"value": np.array([1.23456, 2.5])})["value"].tolist()
-    [1.235, 2.5]
+    [1.2346, 2.5]
     """
     return {name: np.round(values, _places(values)) + 0.0 for name, values in columns.items()}
 
