@@ -598,6 +598,48 @@ def test_the_simulator_fails_as_often_as_it_is_told_to(tmp_path: Path) -> None:
     assert abs(kinds.count("refused") / len(rows) - 0.1) < 0.03
 
 
+def wrongly(tmp_path: Path, expected: list[Any], value: Any = "q", **options: Any) -> list[Any]:
+    """Answers of a simulator that is always wrong, one for each expected value, in their order."""
+    cases = [
+        Case(f"c{n}", {"n": n, **value} if isinstance(value, dict) else f"{value}{n}", one)
+        for n, one in enumerate(expected)
+    ]
+    rows = rows_of("simulated", tmp_path, {"only": {"accuracy": 0.0}}, cases=cases, **options)
+    assert all(row["score"] == 0 for row in rows)
+    return [row["answer"] for row in sorted(rows, key=lambda row: int(row["case_id"][1:]))]
+
+
+def test_a_wrong_number_is_wrong_under_any_tolerance(tmp_path: Path) -> None:
+    expected = [0, 1, -1, 0.001, -37.5, 1e6, 1.5e308, -1.7e308, *range(200)]
+    answers = wrongly(tmp_path, expected, scorers=[{"number": {"rel": 0.4, "abs": 0.4}}])
+    above = 0
+    for right, text in zip(expected, answers, strict=True):
+        if abs(right) < 1e300:
+            assert abs(float(text) - right) >= 0.499 * (1 + abs(right))
+            above += float(text) > right
+    assert 50 < above < 160, "to both sides"
+
+
+def test_a_wrong_list_of_numbers_has_as_many_and_none_of_them(tmp_path: Path) -> None:
+    expected: list[Any] = [[0], [1, 2, 3], [-5, 5], [0.5] * 4, *([n, n + 1, n * n] for n in range(100))]
+    answers = wrongly(tmp_path, expected, scorers=["set"])
+    for right, text in zip(expected, answers, strict=True):
+        given = json.loads(text)
+        assert len(given) == len(right)
+        assert all(abs(one - other) >= 0.499 for one in given for other in right)
+
+
+def test_a_wrong_choice_is_another_of_the_choices(tmp_path: Path) -> None:
+    choices = ["up", "down", "flat"]
+    answers = wrongly(tmp_path, ["down"] * 60, {"choices": choices})
+    assert set(answers) == {"up", "flat"}
+    numbers = wrongly(tmp_path, [3] * 60, {"choices": [1, 2, 3]}, scorers=["number"])
+    assert set(numbers) == {"1", "2"}
+    assert "a wrong answer" in wrongly(tmp_path, ["elsewhere"], {"choices": choices})[0]
+    assert "a wrong answer" in wrongly(tmp_path, ["only"], {"choices": ["only"]})[0]
+    assert "a wrong answer" in wrongly(tmp_path, ["text"], {"choices": "a text"})[0]
+
+
 def test_simulated_results_are_marked_everywhere(folder: Folder) -> None:
     folder.cases(12)
     folder.write(

@@ -25,6 +25,7 @@ from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Place, Sees, Workers
 from abreast.targets.request import Renderer, digest_of_params
 
+REVISION = 2  # of its answers: those of another are not reused, and who is right stays the same
 _NORMAL = NormalDist()
 _PAIR = struct.Struct("<QQ")
 _ERRORS: dict[str, type[errors.TrialError]] = {
@@ -138,7 +139,8 @@ class Simulated:
         self._of_case, self._of_own = math.sqrt(self._correlation), math.sqrt(1 - self._correlation)
         self._threshold = _quantile(self._accuracy)
         self._server: _Server = shared.setdefault("simulated-server", _Server())
-        self.version = compose("simulated", seed, digest_of_params(params), self._renderer.version)
+        self._drawn_by = compose("simulated", seed, digest_of_params(params), self._renderer.version)
+        self.version = compose(self._drawn_by, REVISION)
 
     def request(self, trial: Trial) -> Request:
         return self._renderer.request(trial)
@@ -155,7 +157,7 @@ class Simulated:
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         case = trial.case
         of_case = digest(case.input)
-        of_trial = f"{self.version}|{of_case}|{trial.repeat}|{trial.occurrence}"
+        of_trial = f"{self._drawn_by}|{of_case}|{trial.repeat}|{trial.occurrence}"
         if not self._instant:
             await self._work(of_trial, attempt)
         # What is right must not depend on the attempt: a retry does not make a model cleverer.
@@ -225,16 +227,23 @@ def _quantile(probability: float) -> float:
 
 
 def wrong(case: Case, uniform: float) -> Any:
-    """An answer of the same kind as the expected one, and not it.
+    """An answer of the same kind as the expected one, and not it, whatever tolerance anybody would allow.
 
-    >>> wrong(Case("a", "", expected=True), 0.5)
-    False
+    >>> wrong(Case("a", "", expected=True), 0.5), wrong(Case("b", "", expected=9), 0.0)
+    (False, 14.0)
+    >>> wrong(Case("c", {"choices": ["up", "down", "flat"]}, expected="down"), 0.9)
+    'flat'
     """
     expected = case.expected
+    others = _other_choices(case)
+    if others:
+        return others[int(uniform * len(others))]
     if isinstance(expected, bool):
         return not expected
     if isinstance(expected, int | float):
-        return expected + (1 + abs(expected)) * (0.1 + uniform) * (1 if uniform < 0.5 else -1)
+        return _off(expected, uniform)
+    if _is_of_numbers(expected):
+        return _none_of(expected, uniform)
     if isinstance(expected, list) and expected:
         kept = [item for item in expected if random.Random(f"{uniform}{item}").random() < 0.5]
         return kept if len(kept) < len(expected) else kept[1:]
@@ -242,6 +251,35 @@ def wrong(case: Case, uniform: float) -> Any:
         key = sorted(expected)[int(uniform * len(expected))]
         return {**expected, key: None}
     return f"a wrong answer ({int(uniform * 1000)})"
+
+
+def _other_choices(case: Case) -> list[Any]:
+    """What the input offers beside the right one, if it offers that."""
+    choices = case.input.get("choices") if isinstance(case.input, Mapping) else None
+    if not isinstance(choices, list) or case.expected not in choices:
+        return []
+    return [choice for choice in choices if choice != case.expected]
+
+
+def _is_of_numbers(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and _numbers(dict(enumerate(value)))
+
+
+def _off(expected: float, uniform: float) -> float:
+    """Off by at least half of (1 + |expected|), to either side."""
+    try:
+        found = expected + (1 + abs(expected)) * (0.5 + uniform) * (1 if uniform < 0.5 else -1)
+    except OverflowError:
+        return -expected
+    return found if math.isfinite(found) else -expected
+
+
+def _none_of(expected: list[Any], uniform: float) -> list[float]:
+    """As many numbers, each larger than all of them by at least half of (1 + the largest), or as much below zero."""
+    largest = min(max(map(abs, expected)), 1e300)  # beyond that there is hardly a number left
+    sign = 1 if uniform < 0.5 else -1
+    draws = random.Random(f"{uniform}")
+    return [sign * (largest + (1 + largest) * (0.5 + draws.random())) for _ in expected]
 
 
 class _Checked:
