@@ -1,15 +1,20 @@
-"""Writes the reference pages from the code: `docs/spec.md` and `docs/commands.md`."""
+"""Writes what follows from the code: `docs/spec.md`, `docs/commands.md`, and the estimates in `docs/numbers.md`."""
 
 from __future__ import annotations
 
 import argparse
+import tempfile
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from abreast.cli import COMMANDS, EXIT_CODES, parser_of
+from abreast.experiment import Options
+from abreast.preflight import cost
 from abreast.scorers import KINDS
 from abreast.spec import json_schema
+from abreast.suites.numbers.config import BackendType, BenchmarkConfig, experiment
 from abreast.targets import NAMES
 
 HERE = Path(__file__).parent
@@ -141,9 +146,44 @@ def commands() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+FLAGS = {"": {}, "`--parallel`": {"parallel": "variants"}, "`--trial-parallelism 4`": {"trial_parallelism": 4}}
+
+
+def estimates() -> str:
+    """What `abreast check numbers` tells before the first call, of both backends and both modes."""
+    ways = {**FLAGS, "both": {key: value for given in FLAGS.values() for key, value in given.items()}}
+    names = ["one after the other", *list(ways)[1:]]
+    head = ["backend", "mode", "calls", "tokens in", "out", "cost", *names]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    with tempfile.TemporaryDirectory() as folder:
+        for backend, paid in ((BackendType.API, True), (BackendType.CLAUDE_CODE, False)):
+            for mode, config in (("quick", BenchmarkConfig.quick_mode()), ("full", BenchmarkConfig())):
+                made = experiment(config, backend, Path(folder))
+                found = [_estimate(made, given) for given in ways.values()]
+                first, times = found[0], [cost.duration(each.seconds) for each in found]
+                price = cost.dollars(first.cost_usd) if paid else "included"
+                tokens = [cost.count(number) for number in (first.input_tokens, first.output_tokens)]
+                told = [backend.value, mode, f"{first.trials:,}", *tokens, price, *times]
+                lines.append(f"| {' | '.join(told)} |")
+    return "\n".join(lines)
+
+
+def _estimate(made: Any, given: dict[str, Any]) -> Any:
+    with closing(made.prepare(Options(**given))) as prepared:
+        return prepared.estimate
+
+
+def numbers() -> str:
+    """The page of the suite with its table as it is now."""
+    text = (HERE / "numbers.md").read_text(encoding="utf-8")
+    begin, end = "<!-- estimates: python docs/generate.py -->\n", "<!-- end of estimates -->\n"
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}{estimates()}\n{end}{rest.partition(end)[2]}"
+
+
 def pages() -> dict[str, str]:
     """Every generated page."""
-    return {"spec.md": reference(json_schema()), "commands.md": commands()}
+    return {"spec.md": reference(json_schema()), "commands.md": commands(), "numbers.md": numbers()}
 
 
 if __name__ == "__main__":

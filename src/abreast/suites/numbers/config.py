@@ -9,6 +9,7 @@ from typing import Any
 
 from abreast.errors import BadInput, suggestion
 from abreast.experiment import Experiment
+from abreast.spec.schema import quota_window
 from abreast.suites.numbers import conditions
 from abreast.suites.numbers.cases import QUICK, SEED, SMALLEST, TRIALS, checked
 from abreast.suites.numbers.scoring import COLUMNS
@@ -57,6 +58,7 @@ class BenchmarkConfig:
     skip_baseline_above: int | None = None
     transform: str | None = None  # python:module:function, instead of semantic-frame
     timeout: float | None = None  # seconds of one call
+    quota: str | None = None  # calls in a time, such as 200/5h, max-5x or max-20x
     robustness: bool = False
     series: list[str] = field(default_factory=list)
     labels: str | None = None
@@ -82,6 +84,8 @@ def experiment(config: BenchmarkConfig, backend: BackendType | str, base: Path |
     limits: dict[str, Any] = {}
     if config.timeout is not None:
         limits["timeout"] = float(config.timeout)
+    if config.quota is not None:
+        limits["quota"] = config.quota
     arguments = {
         "trials": config.n_trials,
         "tasks": checked(config.tasks),
@@ -131,6 +135,11 @@ def _check(config: BenchmarkConfig) -> None:
     ):
         if number is not None and (type(number) is not int or number < least):
             raise BadInput(f"{what} {number}: must be a whole number of at least {least}")
+    if config.quota is not None:
+        try:
+            quota_window(config.quota)
+        except ValueError as error:
+            raise BadInput(f"--quota {config.quota}: {error}") from None
     if config.timeout is not None and not config.timeout > 0:
         raise BadInput(f"--timeout {config.timeout:g}: must be seconds above 0")
     for name in config.variants:

@@ -64,6 +64,7 @@ class Numbers:
             type=int,
             help=f"raw numbers of longer series are skipped ({SKIP_ABOVE:,})",
         )
+        add("--quota", metavar="Q", help="calls in a time that the account has: 200/5h, or the plan, max-5x or max-20x")
         add("--timeout", metavar="S", type=float, help="seconds of one call (180, and 10 for 1,000 characters)")
         add("--robustness", action="store_true", help=f"each case also perturbed in six ways ({QUICK} trials a task)")
         add(
@@ -93,6 +94,7 @@ class Numbers:
             skip_baseline_above=args.skip_baseline_above,
             transform=args.transform,
             timeout=args.timeout,
+            quota=args.quota,
             robustness=args.robustness,
             series=args.series,
             labels=args.labels,
