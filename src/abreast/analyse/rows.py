@@ -60,8 +60,8 @@ class Rows:
         self.store = store
         self.run_id = int(self.meta["run_id"])
         self.spec: dict[str, Any] = json.loads(self.meta["spec"])
-        found = store.rows("SELECT name FROM variants WHERE run_id = ? ORDER BY variant", (self.run_id,))
-        self.variants = [str(row[0]) for row in found]
+        found = store.rows("SELECT name, target FROM variants WHERE run_id = ? ORDER BY variant", (self.run_id,))
+        self.variants, self.targets = ([str(row[at]) for row in found] for at in range(2))
         self.repeats = int(self.spec.get("repeats", 1))
         self.planned = int(self.meta["planned_trials"])
         self.primary: str | None = self.meta["primary_score"]

@@ -35,17 +35,18 @@ _TITLES = (
 
 
 def sections(analysis: Analysis) -> list[Section]:
-    """The figures, what they are made of, and what perturbations do, if there are any."""
+    """The figures; where answers are right, if one could be judged; what perturbations do, if there are any."""
     found = figures(analysis)
-    parts = [_figures(found, analysis), _breakdown(found)]
-    return [*parts, _robustness(found)] if found.robustness else parts
+    further = [_breakdown(found), *([_robustness(found)] if found.robustness else [])]
+    return [_figures(found, analysis), *(part for part in further if part.tables or part.pictures)]
 
 
 # -- the figures of each variant --------------------------------------------------------------------------------------
 
 
 def _figures(found: Figures, analysis: Analysis) -> Section:
-    basis = "estimated from characters" if analysis.simulated else "counted by the target"
+    guessed = "simulated" in analysis.rows.targets
+    basis = "estimated from characters" if guessed else "counted by the target"
     failed = {summary.name for summary in analysis.variants if summary.all_failed}
     sentences = [
         *(_compressed(each, found.baseline, basis) for each in found.variants if each.compression),
@@ -60,7 +61,7 @@ def _figures(found: Figures, analysis: Analysis) -> Section:
         (*tokens.pictures(found, basis), *efficiency.pictures(found), *errors.pictures(found)),
         {
             "baseline": found.baseline,
-            "tokens_counted": "from characters" if analysis.simulated else "by the target",
+            "tokens_counted": "from characters" if guessed else "by the target",
             "variants": [_of_variant(each) for each in found.variants],
         },
     )
@@ -160,7 +161,8 @@ def _breakdown(found: Figures) -> Section:
         "difficulty": {level: [each.by_difficulty[level] for each in variants] for level in found.difficulties},
     }
     names = tuple(each.name for each in variants)
-    tables = [_by(what, names, shares) for what, shares in by.items() if shares]
+    judged = {what: shares for what, shares in by.items() if any(each.trials for row in shares.values() for each in row)}
+    tables = [_by(what, names, shares) for what, shares in judged.items()]
     return Section(
         "breakdown",
         "Where answers are right",
