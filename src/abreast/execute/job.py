@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from abreast.model import Outcome, Trial
+from abreast.model import Outcome, Request, Trial
 from abreast.store.rows import Timing
 
 
@@ -26,6 +27,7 @@ class Job:
     outcome: Outcome | None = None
     timing: Timing = field(default_factory=Timing)
     asks: Any = None  # of a judge: the question it is asked; None for a trial
+    made: asyncio.Future[tuple[Request, float]] | None = None  # what it sends, made ahead, and how long that took
 
     @property
     def order(self) -> tuple[int, int]:

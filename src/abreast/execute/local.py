@@ -6,7 +6,8 @@ import asyncio
 import math
 import operator
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from abreast.errors import Crashed, Skipped, TrialError, classify
@@ -49,6 +50,10 @@ class LocalEngine:
         self._cancelled = False
         self._watch: asyncio.TimerHandle | None = None  # one timer for all deadlines
         self._looks_at = math.inf
+        self.foresees = any(target.transforms for target in targets)
+        self._ahead: deque[Job] = deque()  # whose requests are to be made before they start
+        self._making = False  # one of those
+        self._waiting = 0  # in flight, until their own is made
 
     def submit(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None:
         self._loop.create_task(self._attempt(job, finished))  # which the loop holds until it begins
@@ -88,7 +93,7 @@ class LocalEngine:
 
     async def _outcome(self, job: Job, flight: Flight) -> Outcome:
         try:
-            request = await self._request(job)
+            request = await self._request(job, flight)
             job.prompt = request.prompt
             flight.seconds = self._timeouts[job.variant](len(request.prompt))
             flight.deadline = self._loop.time() + flight.seconds
@@ -151,13 +156,57 @@ class LocalEngine:
         self._look_at(flight.deadline)
         task.cancel()
 
-    async def _request(self, job: Job) -> Request:
-        """What is sent. A user's transform may take a while, so it does not run where everything else waits for it."""
+    async def _request(self, job: Job, flight: Flight) -> Request:
+        """What is sent. A user's transform may take a while, so it does not run where everything else waits for it;
+        if it was run ahead, its time is the trial's all the same."""
         target = self._targets[job.variant]
         if not target.transforms:
             return target.request(job.trial)
-        made: Request = await self._workers.in_thread(target.request, job.trial)
-        return made
+        if job.made is None or job in self._ahead:
+            job.made = None
+            return await self._made_now(target, job)
+        waited = self._loop.time()
+        request, seconds = await asyncio.shield(job.made)
+        before = max(0.0, seconds - (self._loop.time() - waited))
+        flight.start -= before
+        flight.started_at -= before
+        return request
+
+    def foresee(self, jobs: Iterable[Job]) -> None:
+        """Make their requests, one after the other, while others are in flight: who starts need not wait for it."""
+        for job in jobs:
+            if job.made is None and not job.attempt and self._targets[job.variant].transforms:
+                job.made = self._loop.create_future()
+                self._ahead.append(job)
+        self._make_next()
+
+    def _make_next(self) -> None:
+        """Unless somebody waits for one already: those come first."""
+        while self._ahead and not (self._making or self._waiting or self._cancelled):
+            job = self._ahead.popleft()
+            if job.made is not None:  # else it has started, and makes its own
+                self._making = True
+                self._loop.create_task(self._make(job, job.made))
+
+    async def _made_now(self, target: Target, job: Job) -> Request:
+        self._waiting += 1
+        try:
+            made: Request = await self._workers.in_thread(target.request, job.trial)
+            return made
+        finally:
+            self._waiting -= 1
+            self._make_next()
+
+    async def _make(self, job: Job, made: asyncio.Future[tuple[Request, float]]) -> None:
+        target, start = self._targets[job.variant], time.monotonic()
+        try:
+            request = await self._workers.in_thread(target.request, job.trial)
+            made.set_result((request, time.monotonic() - start))
+        except BaseException as error:  # noqa: BLE001 - is raised where the trial begins
+            made.set_exception(error if isinstance(error, Exception) else Crashed(str(error)))
+            made.exception()  # or it would be told of if the trial never begins
+        self._making = False
+        self._make_next()
 
 
 def _cancelled() -> Outcome:

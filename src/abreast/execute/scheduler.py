@@ -12,7 +12,7 @@ import asyncio
 import dataclasses
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -50,6 +50,13 @@ class Engine(Protocol):
     def submit(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None: ...
 
     def cancel(self) -> None: ...
+
+    @property
+    def foresees(self) -> bool:
+        """Whether it wants to know what will start next."""
+
+    def foresee(self, jobs: Iterable[Job]) -> None:
+        """These will probably start next, in this order."""
 
 
 class Records(Protocol):
@@ -196,6 +203,8 @@ class Scheduler:
             if self._judges is not None:
                 self._refill_judges(self._judges, now)
             wait = self._start(now)
+            if self._engine.foresees and self.stopped is None:
+                self._engine.foresee(self._next_up())
             if self._is_over():
                 return
             if not self._wake.is_set():
@@ -360,6 +369,14 @@ class Scheduler:
             elif wait < earliest:
                 earliest = wait
         return chosen, earliest
+
+    def _next_up(self) -> Iterator[Job]:
+        """The heads of the lanes, as many as are in flight now."""
+        few = min(AHEAD, self.in_flight // len(self._lanes) + 1)
+        for place in range(few):
+            for lane in self._lanes:
+                if place < len(lane):
+                    yield lane[place]
 
     def _few_blocks(self) -> int:
         """A trial that waits for its next attempt holds back the decision, and should not let all others be paid for.
