@@ -1,8 +1,8 @@
 """The suite `numbers` on a target of 200 ms: what each way of running in parallel gains over one call after the other.
 
-With a transform that takes a millisecond, so that the runner is measured. What semantic-frame leaves of it is told beside: it
-computes for about 40 ms a series in Python, of which only one can run at a time, a fifth of such a call and a hundredth of a
-real one.
+With a transform that takes a millisecond, so that the runner is measured. What semantic-frame leaves of it is told
+beside: it computes for about 40 ms a series in Python, of which only one can run at a time: a fifth of such a call, and
+a hundredth of a real one.
 """
 
 from __future__ import annotations

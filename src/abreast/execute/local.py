@@ -162,11 +162,12 @@ class LocalEngine:
         target = self._targets[job.variant]
         if not target.transforms:
             return target.request(job.trial)
-        if job.made is None or job in self._ahead:
-            job.made = None
+        begun = job.made is not None and job not in self._ahead
+        made, job.made = job.made, None  # another attempt makes it anew
+        if made is None or not begun:
             return await self._made_now(target, job)
         waited = self._loop.time()
-        request, seconds = await asyncio.shield(job.made)
+        request, seconds = await asyncio.shield(made)
         before = max(0.0, seconds - (self._loop.time() - waited))
         flight.start -= before
         flight.started_at -= before
