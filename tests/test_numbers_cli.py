@@ -317,7 +317,7 @@ def test_a_run_that_its_budget_stopped_goes_on_and_asks_nothing_twice(folder: Fo
     stopped = numbers(folder, *flags, "--budget", "0.02")
     assert stopped.code == 3, stopped.err
     assert 0 < asked(provider) < 36
-    done = folder.abreast("resume", "--store", "real.db", "--budget", "10", "--no-pictures")
+    done = folder.abreast("resume", "numbers", "--store", "real.db", "--budget", "10", "--no-pictures")
     assert done.code == 0, done.err
     assert asked(provider) == 36
     assert scores(folder, "real.db") == scores(folder, "mock.db")

@@ -379,3 +379,19 @@ def test_a_resumed_run_has_a_report_of_the_whole_beside_the_earlier_one(bench: B
     whole = report.with_name("report-2.html")
     assert str(whole.relative_to(bench.folder.path)) in done.out
     assert "not compared" not in whole.read_text()
+
+
+def test_a_run_goes_on_by_the_name_of_its_spec_file(bench: Bench) -> None:
+    bench.spec["target"] = "python:mine:fails"
+    bench.run()
+    first = bench.runs()[0]["run"]
+    other = {**bench.spec, "name": "other", "store": "other.db"}
+    bench.folder.write("other.json", json.dumps(other))
+    assert bench.folder.abreast("run", "other.json").code == 3
+    (bench.folder.path / "mended").touch()
+    done = bench.folder.abreast("resume", "spec.json")
+    assert done.code == 0, done.err
+    assert first in done.err + done.out
+    assert "is complete" in bench.folder.abreast("resume", "spec.json").err
+    assert bench.folder.abreast("resume", "other.json").code == 0
+    assert bench.folder.abreast("resume", "none.json", "--store", "other.db").code == 2

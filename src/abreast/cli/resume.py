@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from pathlib import Path
 
 from abreast.cli import stores
 from abreast.cli.run import add_options, say
@@ -15,7 +16,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "run",
         metavar="RUN",
         nargs="?",
-        help="its name (one that stopped early has to be named); the last incomplete run if left out",
+        help="its name (one that stopped early has to be named), or its spec file or suite; the last incomplete run if "
+        "left out",
     )
     add_options(parser)
 
@@ -28,7 +30,9 @@ def main(args: argparse.Namespace) -> int:
     for name in ("case", "tag", "variant", "limit", "debug", "fresh", "seed", "repeats", "margin"):
         if getattr(args, name):
             raise BadInput(f"--{name}: a run goes on as it was started", "abreast run SPEC starts one that differs")
-    with stores.find_store(args.store) as store:
+    of_spec = args.run is not None and Path(args.run).is_file()
+    place = str(Experiment.load(args.run).store_path) if of_spec and args.store is None else args.store
+    with stores.find_store(place) as store:
         experiment, started = Experiment.reopen(store, args.run)
         edited = edited_since(store.run(started.resume or "latest"))
         if edited is not None and not args.quiet:

@@ -205,6 +205,11 @@ class Experiment:
                 raise
             raise BadInput(f"{shown_path(self.origin)}: {error.message}", error.fix) from error
 
+    @property
+    def store_path(self) -> str | Path:
+        """Where its rows go."""
+        return self._store_path(None)
+
     def _store_path(self, override: str | Path | None) -> str | Path:
         if override is not None:
             return override

@@ -98,8 +98,12 @@ def _written_variants(spec: Spec) -> dict[str, Any] | None:
 
 
 def reopened(store: Store, name: str | None) -> tuple[Spec, Path, Path | None, dict[str, Any]]:
-    """Spec, folder and file of a run that is not complete or stopped early, and the options it was started with."""
-    run = store.run(name) if name is not None else _last_incomplete(store)
+    """Spec, folder and file of a run that is not complete or stopped early, and the options it was started with.
+
+    `name` is its own, or that of the spec file or the suite it was started from: then the last one is meant.
+    """
+    of_it = [run for run in store.runs() if name is not None and _is_started_from(run, name)]
+    run = store.run(name) if name is not None and not of_it else _last_incomplete(store, of_it or store.runs())
     if run["status"] == "complete":
         raise BadInput(f"{run['run']} is complete: there is nothing to go on with", f"abreast report {run['run']}")
     spec, base, origin, options = spec_of(run)
@@ -130,8 +134,13 @@ def spec_of(run: Mapping[str, Any]) -> tuple[Spec, Path, Path | None, dict[str, 
     return spec, base, Path(origin) if origin else None, dict(options)
 
 
-def _last_incomplete(store: Store) -> dict[str, Any]:
-    runs = store.runs()
+def _is_started_from(run: Mapping[str, Any], name: str) -> bool:
+    spec = json.loads(run["spec"])
+    origin = spec.get("origin")
+    return spec.get("suite") == name or (origin is not None and Path(origin) == Path(name).resolve())
+
+
+def _last_incomplete(store: Store, runs: list[dict[str, Any]]) -> dict[str, Any]:
     incomplete = [run for run in runs if run["status"] in ("incomplete", "running")]
     if incomplete:
         return incomplete[-1]

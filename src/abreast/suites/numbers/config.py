@@ -152,7 +152,7 @@ def _check(config: BenchmarkConfig) -> None:
     if TREATMENT in config.variants and config.transform is None and conditions.package_version() is None:
         raise BadInput(
             f"the treatment is the package {conditions.PACKAGE}, which is not installed",
-            f"{INSTALL}; or without it: --variant {BASELINE} --variant {SUMMARY}, or --transform python:module:function",
+            f"{INSTALL}; or --variant {BASELINE} --variant {SUMMARY}; or --transform python:module:function",
         )
 
 
