@@ -239,27 +239,42 @@ def _drawdown(rows: Columns) -> float:
 
 # -- the catalogue ----------------------------------------------------------------------------------------------------
 
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", "))
+
+
 _EITHER = {"A": ("series a", "the first series"), "B": ("series b", "the second series")}
-_YES = {"yes": ("true", "present", "there are anomalies"), "no": ("false", "none", "absent", "there are no anomalies")}
+_YES = {
+    "yes": ("true", "present", "there are anomalies", "there is an anomaly", "there is one anomaly"),
+    "no": ("false", "none", "absent", "not present", "no anomaly", "no anomalies", "there are no anomalies"),
+}
 _DIRECTIONS = {
     "rising": ("rise", "rises", "increasing", "increase", "increases", "upward", "upwards", "up", "growing", "growth"),
-    "falling": ("fall", "falls", "decreasing", "decrease", "decreases", "downward", "downwards", "down", "declining"),
-    "flat": ("stationary", "stable", "no trend", "constant", "unchanged"),
+    "falling": _words("fall, falls, decreasing, decrease, decreases, downward, downwards, down, declining, decline"),
+    "flat": _words("stationary, stable, no trend, no clear trend, no significant trend, constant, unchanged, sideways"),
 }
 _SHAPES = {
-    "right-skewed": ("right skewed", "positively skewed", "positive skew", "skewed to the right", "skewed right"),
-    "left-skewed": ("left skewed", "negatively skewed", "negative skew", "skewed to the left", "skewed left"),
+    "right-skewed": _words(
+        "right skewed, positively skewed, positive skew, skewed to the right, skewed right, right-tailed"
+    ),
+    "left-skewed": _words(
+        "left skewed, negatively skewed, negative skew, skewed to the left, skewed left, left-tailed"
+    ),
     "symmetric": ("symmetrical", "normal", "normally distributed", "not skewed"),
 }
 _TOGETHER = {
     "positive": ("positively", "positively correlated", "strong positive"),
     "negative": ("negatively", "negatively correlated", "strong negative", "inverse", "inversely"),
-    "none": ("uncorrelated", "not correlated", "no correlation", "no relationship", "unrelated"),
+    "none": _words(
+        "uncorrelated, not correlated, no correlation, no clear correlation, no significant correlation, "
+        "no relationship, unrelated"
+    ),
 }
 _TYPES = {
     "spike": ("spikes", "upward spike", "upward spikes"),
     "drop": ("drops", "dip", "dips", "downward spike", "downward spikes"),
-    "level shift": ("level shifts", "shift", "step change", "shift in level", "regime change"),
+    "level shift": ("level shifts", "level_shift", "shift", "step change", "shift in level", "regime change"),
 }
 _ANOMALY = (
     "An anomaly is a value far outside its neighbours (more than 7 robust standard deviations), or the place where "
@@ -312,7 +327,7 @@ QUERIES: dict[str, Query] = {
             _strength,
             "medium",
             "class",
-            classes={"strong": (), "moderate": ("medium",), "weak": ("no trend", "very weak")},
+            classes={"strong": (), "moderate": ("medium", "moderately strong"), "weak": ("no trend", "very weak")},
         ),
         Query("slope", "What is the slope of the least squares line, per position?", _slope, "hard", rel=0.2),
         # anomaly
