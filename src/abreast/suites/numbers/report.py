@@ -161,7 +161,9 @@ def _breakdown(found: Figures) -> Section:
         "difficulty": {level: [each.by_difficulty[level] for each in variants] for level in found.difficulties},
     }
     names = tuple(each.name for each in variants)
-    judged = {what: shares for what, shares in by.items() if any(each.trials for row in shares.values() for each in row)}
+    judged = {
+        what: shares for what, shares in by.items() if any(each.trials for row in shares.values() for each in row)
+    }
     tables = [_by(what, names, shares) for what, shares in judged.items()]
     return Section(
         "breakdown",
