@@ -56,7 +56,7 @@ class Engine(Protocol):
         """Whether it wants to know what will start next."""
 
     def foresee(self, jobs: Iterable[Job]) -> None:
-        """These will probably start next, in this order."""
+        """These will probably start next, in this order, and no others."""
 
 
 class Records(Protocol):
@@ -203,8 +203,8 @@ class Scheduler:
             if self._judges is not None:
                 self._refill_judges(self._judges, now)
             wait = self._start(now)
-            if self._engine.foresees and self.stopped is None:
-                self._engine.foresee(self._next_up())
+            if self._engine.foresees:
+                self._engine.foresee(self._next_up() if self.stopped is None else ())
             if self._is_over():
                 return
             if not self._wake.is_set():
