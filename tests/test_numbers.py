@@ -111,13 +111,12 @@ def by_hand(query: str, columns: dict[str, list[float | None]]) -> Any:
         "normalised_max": ordered[-1] / mean,
     }
     if "volume" in columns:
-        days = [day for day in zip(*columns.values(), strict=True) if None not in day]
-        by_name = dict(zip(columns, zip(*days, strict=True), strict=True))
-        close, volume, opened = (by_name[name] for name in ("close", "volume", "open"))
-        known["return_percent"] = 100 * (close[-1] - opened[0]) / opened[0]
-        known["vwap"] = sum(c * v for c, v in zip(close, volume, strict=True)) / sum(volume)
+        opened = next(each for each in columns["open"] if each is not None)
+        known["return_percent"] = 100 * (values[-1] - opened) / opened
+        days = [(c, v) for c, v in zip(first, columns["volume"], strict=True) if c is not None and v is not None]
+        known["vwap"] = sum(c * v for c, v in days) / sum(v for _, v in days)
         highest, fall = 0.0, 0.0
-        for each in close:
+        for each in values:
             highest = max(highest, each)
             fall = max(fall, 100 * (highest - each) / highest)
         known["drawdown"] = fall
@@ -238,6 +237,43 @@ def test_every_case_is_perturbed_in_six_ways_each_with_a_truth_of_its_own() -> N
             assert each["input"]["columns"] != plain[each["group"]]["input"]["columns"]
 
 
+def test_a_perturbed_anomaly_case_has_the_events_that_were_there_and_those_that_were_put_in() -> None:
+    """Neighbours of an outlier are no anomalies, and a change of level stays where it is."""
+    looked_at, changed = 0, set()
+    for seed in range(6):
+        plain: dict[str, Any] = {}
+        for each in cases(trials=8, tasks=["anomaly"], seed=seed, robustness=True):
+            values = conditions.columns_of(each["input"])["value"]
+            kind = each["tags"]["perturbation"]
+            plain.setdefault(each["group"], values)
+            before = plain[each["group"]]
+            known = {event.position for event in anomalies.find(before) if event.position < len(values)}
+            known -= set(np.flatnonzero(~np.isfinite(values)).tolist())
+            if kind == "outliers":
+                known |= set(np.flatnonzero(np.abs(values - before) > np.std(before)).tolist())
+            answer = {"anomalies": len(known), "presence": "yes" if known else "no", "locations": sorted(known)}
+            if each["input"]["query"] in answer:
+                assert each["expected"] == answer[each["input"]["query"]], (seed, each["id"])
+                looked_at += 1
+                changed.add(kind)
+    assert looked_at > 150
+    assert changed == {"none", *PERTURBATIONS}
+
+
+def test_a_missing_price_takes_nothing_but_itself_out_of_a_figure() -> None:
+    days: dict[str, list[Any]] = {
+        "open": [100.0, 101.0, 105.0, 98.0],
+        "high": [102.0, 106.0, 107.0, None],
+        "low": [None, 100.0, 97.0, 96.0],
+        "close": [101.0, 105.0, None, 97.0],
+        "volume": [10, 20, 30, 40],
+    }
+    shown = conditions.columns_of({"columns": days})
+    assert QUERIES["return_percent"].truth(shown) == pytest.approx(-3.0)
+    assert QUERIES["vwap"].truth(shown) == pytest.approx((101 * 10 + 105 * 20 + 97 * 40) / 70)
+    assert QUERIES["drawdown"].truth(shown) == pytest.approx(100 * (105 - 97) / 105)
+
+
 def write_recording(folder: Path, values: list[Any], name: str = "machine.csv") -> Path:
     path = folder / name
     lines = [f"2014-04-{1 + at // 1440:02d} {at // 60 % 24:02d}:{at % 60:02d}:00,{v}" for at, v in enumerate(values)]
@@ -262,9 +298,60 @@ def test_recordings_are_cut_into_windows_and_their_marks_are_the_truth(tmp_path:
     assert unmarked == set(TASKS) - {"anomaly"}
 
 
+def labelled(folder: Path, marks: Any, **flags: Any) -> list[dict[str, Any]]:
+    """Cases of the anomaly task from a recording of 600 minutes with these labels."""
+    path = write_recording(folder, [round(20 + math.sin(at / 9), 3) for at in range(600)])
+    labels = folder / "labels.json"
+    labels.write_text(json.dumps(marks))
+    return list(cases(tasks=["anomaly"], series=[str(path)], labels=str(labels), **flags))
+
+
+def test_what_somebody_marked_is_not_asked_for_by_a_definition_of_ours(tmp_path: Path) -> None:
+    for each in labelled(tmp_path, {"machine.csv": ["2014-04-01 05:00:00"]}, trials=9):
+        assert "robust standard deviations" not in each["input"]["question"]
+        assert "has marked" in each["input"]["question"]
+
+
+def test_no_mark_answers_for_outliers_that_were_put_in_later(tmp_path: Path) -> None:
+    found = labelled(tmp_path, {"machine.csv": ["2014-04-01 05:00:00"]}, trials=9, robustness=True)
+    kinds = {each["tags"]["perturbation"] for each in found}
+    assert kinds == {"none", *PERTURBATIONS} - {"outliers"}
+    for each in found:
+        if each["input"]["query"] == "locations":
+            assert all(each["input"]["columns"]["value"][at] is not None for at in each["expected"])
+
+
+def test_a_marked_window_of_time_counts_once_and_is_never_half_in_a_series(tmp_path: Path) -> None:
+    found = labelled(tmp_path, {"machine.csv": [["2014-04-01 05:00:00", "2014-04-01 05:20:00"]]}, trials=20)
+    assert {each["input"]["query"] for each in found} == {"presence", "anomalies"}
+    values = [round(20 + math.sin(at / 9), 3) for at in range(600)]
+    for each in found:
+        shown = each["input"]["columns"]["value"]
+        start = next(at for at in range(600) if values[at : at + len(shown)] == shown)
+        inside = [at for at in range(300, 321) if start <= at < start + len(shown)]
+        assert len(inside) in (0, 21)
+        assert each["expected"] in (("yes", 1) if inside else ("no", 0))
+
+
+@pytest.mark.parametrize(
+    ("marks", "told"),
+    [
+        ({"machine.cvs": ["2014-04-01 05:00:00"]}, "names none of the recordings"),
+        ({"machine.csv": ["01.04.2014 05:00"]}, "marks no line of"),
+        ({"machine.csv": [["2015-01-01", "2015-02-01"]]}, "marks no line of"),
+    ],
+)
+def test_labels_that_mark_nothing_are_refused_and_not_taken_for_a_clean_series(
+    tmp_path: Path, marks: Any, told: str
+) -> None:
+    with pytest.raises(BadInput, match=told):
+        labelled(tmp_path, marks)
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
+        ("timestamp,value\n2014-04-01,1e300\n", ":2: '1e300' is too large"),
         ("a,b\n1,2\n", "no header with timestamp and value"),
         ("timestamp,value\n2014-04-01,x\n", ":2: 'x' is no number"),
         ("timestamp,value\n2014-04-01\n", ":2: '2014-04-01' has no value"),
@@ -414,6 +501,29 @@ def test_the_truth_in_any_dress_is_right(dress: str) -> None:
         ("correlation", "none", "Answer: not correlated", 1),
         ("correlation", "positive", "Answer: strongly positive", 1),
         ("strength", "weak", "Answer: **weak**", 1),
+        # the reasoning speaks of "the answer" too
+        ("mean", 51.2, "Answer: 51.2\nConfidence: 90 %\nReasoning: The answer is based on all 100 values.", 1),
+        ("mean", 100.0, "Answer: 51.2\nConfidence: 90 %\nReasoning: The answer is based on all 100 values.", 0),
+        ("direction", "rising", "Answer: rising\nConfidence: 90 %\nReasoning: The answer is clear: not falling.", 1),
+        ("higher_mean", "B", "**Answer:** b\n**Reasoning:** The answer was found by adding A and B.", 1),
+        ("mean", 51.2, "Answer: 51.2, Confidence: 90 %, Reasoning: The answer is based on 100 values", 1),
+        ("mean", -3.5, "# Answer\n-3.5\n# Confidence\n85 %", 1),
+        ("direction", "rising", '{"answer": "rising", "reasoning": "the answer is not falling"}', 1),
+        ("mean", 51.2, "Answer: <51.2>\nConfidence: <90 %>\nReasoning: <summed>", 1),
+        ("mean", 51.2, "So the answer is 51.2.", 1),
+        # what is said where nothing is found
+        ("anomalies", 0, "Answer: None\nConfidence: 90 %\nReasoning: Nothing stands out.", 1),
+        ("anomalies", 0, "There are no anomalies.", 1),
+        ("anomalies", 3, "Answer: Three", 1),
+        ("anomalies", 2, "Answer: None", 0),
+        ("presence", "no", "Answer: No anomalies detected", 1),
+        ("presence", "yes", "Answer: No anomalies detected", 0),
+        ("presence", "no", "Answer: no (all values lie close to their neighbours)", 1),
+        ("direction", "flat", "Answer: no clear trend", 1),
+        ("correlation", "none", "Answer: no significant correlation", 1),
+        ("strength", "moderate", "Answer: moderately strong", 1),
+        ("strength", "strong", "Answer: moderately strong", 0),
+        ("type", "level shift", "Answer: level_shift", 1),
     ],
 )
 def test_each_answer_is_worth_what_it_says(query: str, expected: Any, text: str, worth: int) -> None:
@@ -434,6 +544,17 @@ def test_each_answer_is_worth_what_it_says(query: str, expected: Any, text: str,
         ("Answer: 13, 46, 81", 0.0),
         ("Answer: none", 0.0),
         ("", 0.0),
+        ("Answer: 12, 45, 80\nConfidence: 90 %\nReasoning: The answer is 3 points beyond 7 deviations.", 1.0),
+        ("Answer: 12, 45, 80; the values at these positions are 99 and 101", 1.0),
+        ("Answer: 12, 45, 80, counting from 0", 1.0),
+        ("Answer: position 12: 99.5, position 45: 101, position 80: -20", 1.0),
+        ("Answer: 12th, 45th and 80th", 1.0),
+        ("Answer: 12.0, 45.0, 80.0", 1.0),
+        ("Answer:\n1. 12\n2. 45\n3. 80\nConfidence: 90 %", 1.0),
+        ('{"answer": "12, 45, 80", "confidence": 90}', 1.0),
+        ("Answer: 12 is a spike at 9 deviations", 0.5),
+        ("[012, 45,, 80]", 1.0),
+        (f"[{'9' * 5000}]", 0.0),
     ],
 )
 def test_positions_are_worth_their_f1_in_any_order(text: str, f1: float) -> None:

@@ -150,6 +150,9 @@ def test_tasks_sizes_and_variants_are_those_asked_for(folder: Folder) -> None:
         (["--mock", "--labels", "nothing.json"], "nothing.json: cannot be read"),
         (["--mock", "--trails", "3"], "--trails"),
         (["--mock", "--format", "pdf"], "--format pdf: no such format"),
+        (["--trials", "99999999999999999999"], "error: --trials 99999999999999999999: at most 10,000 of each task"),
+        (["--series", "none.csv"], "error: --series"),
+        (["--labels", "none.json"], "error: --labels"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence_and_nothing_is_written(folder: Folder, flags: list[str], told: str) -> None:
@@ -196,6 +199,13 @@ def test_reports_in_every_format_have_the_figures_of_the_suite(folder: Folder) -
     numbers(folder, "--mock", "--trials", "6", "--format", "all", "--output", "plain", "--label", "again")
     assert not (folder.path / "plain" / "charts").exists()
     assert "<svg" not in (folder.path / "plain" / "report.html").read_text()
+
+
+def test_the_flags_of_a_suite_behind_a_misspelt_name_are_not_what_is_wrong(folder: Folder) -> None:
+    for command in ("run", "check"):
+        done = folder.abreast(command, "number", "--mock", "--task", "trend")
+        assert done.code == 2
+        assert done.err.startswith('error: number: no such file (did you mean "numbers"?)'), done.err
 
 
 def test_robustness_asks_perturbed_cases_and_tells_what_each_costs(folder: Folder) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -353,6 +354,65 @@ def test_a_parameter_the_function_does_not_take_is_refused_before_anything_runs(
     with pytest.raises(BadInput, match="did you mean"):
         rows_of(with_parameters, tmp_path, {"a": {"wrod": "x"}})
     assert not (tmp_path / "results.db").exists()
+
+
+def test_a_transform_that_fails_ahead_of_its_trial_is_tried_anew_by_the_next_attempt(tmp_path: Path) -> None:
+    tried: Counter[str] = Counter()
+
+    def hiccups(text: str) -> str:
+        tried[text] += 1
+        if tried[text] == 1:
+            raise Transient("once")
+        return text
+
+    cases = [Case(f"c{n}", f"q{n}", expected="yes") for n in range(6)]
+    found = rows_of(say_yes, tmp_path, {"a": {"transform": hiccups}}, cases=cases, limits={"breaker": 100})
+    assert [(row["status"], row["attempts"]) for row in found] == [("ok", 2)] * 6
+    assert set(tried.values()) == {2}
+
+
+def test_a_request_that_was_made_ahead_is_made_once_however_often_it_is_sent(tmp_path: Path) -> None:
+    made: Counter[str] = Counter()
+    sent: Counter[str] = Counter()
+
+    def slowly(text: str) -> str:
+        made[text] += 1
+        time.sleep(0.05)
+        return text
+
+    def busy(case: Case) -> str:
+        sent[case.id] += 1
+        time.sleep(0.1)
+        if sent[case.id] == 1:
+            raise Transient("once")
+        return "yes"
+
+    cases = [Case(f"c{n}", f"q{n}", expected="yes") for n in range(5)]
+    found = rows_of(busy, tmp_path, {"a": {"transform": slowly}}, cases=cases, limits={"breaker": 100})
+    assert [row["attempts"] for row in found] == [2] * 5
+    assert sum(made.values()) <= 6  # only the first could not be foreseen
+
+
+def test_nothing_is_transformed_any_more_once_a_run_stops(tmp_path: Path) -> None:
+    began: list[float] = []
+    failed: list[float] = []
+
+    def slowly(text: str) -> str:
+        began.append(time.monotonic())
+        time.sleep(0.02)
+        return text
+
+    def fails(case: Case) -> str:
+        if case.id == "c0":
+            time.sleep(0.5)  # in flight at the stop
+            return "yes"
+        failed.append(time.monotonic())
+        raise Unauthenticated("no key")
+
+    cases = [Case(f"c{n}", f"q{n}", expected="yes") for n in range(60)]
+    rows_of(fails, tmp_path, {"a": {"transform": slowly}}, cases=cases, parallel=4, limits={"breaker": 1})
+    assert len(began) < 20
+    assert [moment for moment in began if moment > failed[-1] + 0.15] == []
 
 
 def test_a_transform_and_a_template_make_the_request(folder: Folder) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from abreast.suites import Suite
 
 # name → what it does; the module is abreast.cli.NAME with dashes as underscores
+_WITH_SPEC = ("run", "check", "aa")
 COMMANDS = {
     "run": "preflight, execute, verdict",
     "check": "preflight only: nothing is executed",
@@ -92,7 +93,10 @@ def _dispatch(words: list[str]) -> int:
     module = import_module(f"abreast.cli.{name.replace('-', '_')}")
     words = _with_optional_values(name, words[1:])
     suite = _suite_in(name, words)
-    parsed = parser_of(name, suite).parse_intermixed_args(words)
+    try:
+        parsed = parser_of(name, suite).parse_intermixed_args(words)
+    except BadInput as error:
+        raise (_misspelt(words) if suite is None and name in _WITH_SPEC else None) or error from None
     parsed.suite = suite
     code: int = module.main(parsed)
     return code
@@ -100,11 +104,17 @@ def _dispatch(words: list[str]) -> int:
 
 def _suite_in(name: str, words: list[str]) -> Suite | None:
     """The suite that SPEC names, if this command has a SPEC."""
-    if name not in ("run", "check", "aa"):
+    if name not in _WITH_SPEC:
         return None
     from abreast.cli.spec_or_suite import suite_in
 
     return suite_in(words, lambda suite: parser_of(name, suite))
+
+
+def _misspelt(words: list[str]) -> BadInput | None:
+    from abreast.cli.spec_or_suite import misspelt
+
+    return misspelt(words)
 
 
 def overview() -> str:

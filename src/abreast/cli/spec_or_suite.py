@@ -67,6 +67,14 @@ def experiment_of(args: argparse.Namespace) -> Experiment:
         raise
 
 
+def misspelt(words: Sequence[str]) -> BadInput | None:
+    """Whose flags are not known, if the first word is nearly the name of a suite: it has them."""
+    word = next((word for word in words if not word.startswith("-")), "")
+    near = suggestion(word, suites.names()) if _may_be_a_name(word) and not Path(word).exists() else ""
+    said = f"{word}: no such file{near}"
+    return BadInput(said, "abreast suites lists the suites") if "did you mean" in near else None
+
+
 def _may_be_a_name(word: str) -> bool:
     return Path(word).name == word and not Path(word).suffix
 

@@ -65,6 +65,7 @@ class LocalEngine:
             self._tell_to_end(task, flight, _cancelled())
 
     async def close(self) -> None:
+        self._ahead.clear()
         if self._watch is not None:
             self._watch.cancel()
         for target in self._targets:
@@ -162,30 +163,31 @@ class LocalEngine:
         target = self._targets[job.variant]
         if not target.transforms:
             return target.request(job.trial)
-        begun = job.made is not None and job not in self._ahead
-        made, job.made = job.made, None  # another attempt makes it anew
-        if made is None or not begun:
+        if job.made is None:
             return await self._made_now(target, job)
         waited = self._loop.time()
-        request, seconds = await asyncio.shield(made)
-        before = max(0.0, seconds - (self._loop.time() - waited))
+        try:
+            request, seconds = await asyncio.shield(job.made)
+        except BaseException:
+            job.made = None  # the next attempt tries anew
+            raise
+        before = max(0.0, seconds - (self._loop.time() - waited)) if job.attempt == 1 else 0.0
         flight.start -= before
         flight.started_at -= before
         return request
 
     def foresee(self, jobs: Iterable[Job]) -> None:
-        """Make their requests, one after the other, while others are in flight: who starts need not wait for it."""
-        for job in jobs:
-            if job.made is None and not job.attempt and self._targets[job.variant].transforms:
-                job.made = self._loop.create_future()
-                self._ahead.append(job)
+        """Make their requests, one after the other, while others are in flight: who starts need not wait for it. What
+        was foreseen before and is not any more, is not made."""
+        self._ahead = deque(job for job in jobs if _is_fresh(job) and self._targets[job.variant].transforms)
         self._make_next()
 
     def _make_next(self) -> None:
         """Unless somebody waits for one already: those come first."""
         while self._ahead and not (self._making or self._waiting or self._cancelled):
             job = self._ahead.popleft()
-            if job.made is not None:  # else it has started, and makes its own
+            if _is_fresh(job):  # else it has started, and makes its own
+                job.made = self._loop.create_future()
                 self._making = True
                 self._loop.create_task(self._make(job, job.made))
 
@@ -208,6 +210,11 @@ class LocalEngine:
             made.exception()  # or it would be told of if the trial never begins
         self._making = False
         self._make_next()
+
+
+def _is_fresh(job: Job) -> bool:
+    """Whether it has not started, and its request is not made either."""
+    return not job.attempt and job.made is None
 
 
 def _cancelled() -> Outcome:

@@ -12,7 +12,7 @@ import asyncio
 import dataclasses
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -56,7 +56,7 @@ class Engine(Protocol):
         """Whether it wants to know what will start next."""
 
     def foresee(self, jobs: Iterable[Job]) -> None:
-        """These will probably start next, in this order."""
+        """These will probably start next, in this order, and no others."""
 
 
 class Records(Protocol):
@@ -203,8 +203,8 @@ class Scheduler:
             if self._judges is not None:
                 self._refill_judges(self._judges, now)
             wait = self._start(now)
-            if self._engine.foresees and self.stopped is None:
-                self._engine.foresee(self._next_up())
+            if self._engine.foresees:
+                self._engine.foresee(self._next_up(now) if self.stopped is None else ())
             if self._is_over():
                 return
             if not self._wake.is_set():
@@ -370,13 +370,14 @@ class Scheduler:
                 earliest = wait
         return chosen, earliest
 
-    def _next_up(self) -> Iterator[Job]:
-        """The heads of the lanes, as many as are in flight now."""
+    def _next_up(self, now: float) -> list[Job]:
+        """The heads of the lanes, as many as are in flight now, without those that money or quota do not reach for."""
         few = min(AHEAD, self.in_flight // len(self._lanes) + 1)
-        for place in range(few):
-            for lane in self._lanes:
-                if place < len(lane):
-                    yield lane[place]
+        heads = [lane[place] for lane in self._lanes for place in range(min(few, len(lane)))]
+        heads.sort(key=lambda job: job.order)
+        for limit in self._limits:
+            heads = limit.affordable(heads, now)
+        return heads
 
     def _few_blocks(self) -> int:
         """A trial that waits for its next attempt holds back the decision, and should not let all others be paid for.

@@ -152,7 +152,7 @@ def _key(phrase: str) -> str:
 def _special(phrase: str) -> str | None:
     """A stricter pattern for words that are also something else: single letters, and "no"."""
     if phrase == "no":
-        return r"(?<![^\W_])no(?=[*_`\"')\s]{0,4}(?:$|[,.;:!?\n—–-]))"
+        return r"(?<![^\W_])no(?=[*_`\"')\s]{0,4}(?:$|[(,.;:!?\n—–-]))"
     if len(phrase) != 1 or not phrase.isascii() or not phrase.isalpha():
         return None
     nouns = "|".join(rf"(?<=\b{noun}\s)" for noun in _NOUNS)

@@ -121,6 +121,8 @@ def _from_function(
 ) -> Iterator[Record]:
     try:
         found = function()
+    except BadInput:  # it says itself what is wrong
+        raise
     except Exception as error:
         raise BadInput(f"{name}: {_crash(error)}", f"{how}, and returns cases") from error
     if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
@@ -132,6 +134,8 @@ def _from_function(
             item = next(iterator)
         except StopIteration:
             return
+        except BadInput:
+            raise
         except Exception as error:
             raise BadInput(f"{name}, case {index + 1}: {_crash(error)}") from error
         index += 1

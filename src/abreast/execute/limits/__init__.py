@@ -15,6 +15,10 @@ class Limit:
         """0 if the job may start, else seconds, or `UNTIL_AN_EVENT`. Changes nothing that others see."""
         return 0.0
 
+    def affordable(self, jobs: list[Job], now: float) -> list[Job]:
+        """Those of the next jobs that will probably start in this run, as soon as there is a place for them."""
+        return jobs
+
     def take(self, job: Job, now: float) -> None:
         """An attempt of the job starts."""
 

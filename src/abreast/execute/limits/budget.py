@@ -41,6 +41,16 @@ class Budget(Limit):
             return UNTIL_AN_EVENT if job.variant in self._unknown else 0.0
         return 0.0 if self.spent + self.reserved + expected <= self.cap else UNTIL_AN_EVENT
 
+    def affordable(self, jobs: list[Job], now: float) -> list[Job]:
+        """Up to the one that what is left does not reach for, after all before it."""
+        left = self.cap - self.spent - self.reserved
+        for number, job in enumerate(jobs):
+            if job.variant in self._variants:
+                left -= self._expected(job) or 0.0
+                if left < 0 or self.wait(job, now) > 0:
+                    return jobs[:number]
+        return jobs
+
     def take(self, job: Job, now: float) -> None:
         if job.variant not in self._variants:
             return

@@ -51,6 +51,10 @@ class Quota(Limit):
     def _left(self, now: float) -> float:
         return self._free_at - now if self._waits else UNTIL_AN_EVENT
 
+    def affordable(self, jobs: list[Job], now: float) -> list[Job]:
+        used_up = self._ticket is None and now < self._free_at
+        return [job for job in jobs if job.variant not in self._variants] if used_up else jobs
+
     def take(self, job: Job, now: float) -> None:
         if job.variant in self._variants:
             self._ticket = None

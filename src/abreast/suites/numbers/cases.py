@@ -17,8 +17,8 @@ import numpy as np
 from abreast.errors import BadInput, suggestion
 from abreast.suites.numbers import anomalies, external
 from abreast.suites.numbers.perturb import PERTURBATIONS
-from abreast.suites.numbers.queries import QUERIES, Query
-from abreast.suites.numbers.series import Columns, Random, draw, rounded
+from abreast.suites.numbers.queries import ANOMALY, MARKED, QUERIES, Query
+from abreast.suites.numbers.series import Columns, Random, draw, rounded, spread
 from abreast.suites.numbers.tasks import PRICES, TASKS, Task
 
 SEED = 42
@@ -39,7 +39,7 @@ class Drawn:
 
     columns: Columns
     source: str
-    labelled: tuple[int, ...] | None = None  # anomalies that somebody marked by hand
+    labelled: tuple[external.Mark, ...] | None = None  # anomalies that somebody marked by hand
 
     @property
     def size(self) -> int:
@@ -186,15 +186,18 @@ def _cut(random: Random, query: Query, size: int, recordings: Sequence[external.
         return Drawn(columns, f"{one.name}, {other.name}")
     labelled = query.name in _MARKED
     found = external.window(random, [each for each in recordings if each.labelled is not None or not labelled], size)
+    if labelled and found.labelled is None:
+        return _none(found.name)  # only a part of what is marked is in it
     return Drawn(rounded({"value": found.values}), found.name, found.labelled if labelled else None)
 
 
 def truth(query: Query, drawn: Drawn) -> Any:
     """What is right, by the numbers shown; by the marks of a recording, where it has some. None: nothing is."""
     if drawn.labelled is not None:
-        marks = list(drawn.labelled)
-        by_marks: dict[str, Any] = {"presence": "yes" if marks else "no", "anomalies": len(marks)}
-        return by_marks.get(query.name, marks or None)
+        marks = drawn.labelled
+        if query.name == "locations":  # a window of time is no position
+            return [first for first, _ in marks] or None if all(a == b for a, b in marks) else None
+        return len(marks) if query.name == "anomalies" else "yes" if marks else "no"
     if any(np.isfinite(values).sum() < 2 for values in drawn.columns.values()):
         return None
     return query.truth(drawn.columns)
@@ -205,17 +208,31 @@ def _perturbed(kind: str, drawn: Drawn, random: Random, query: Query) -> tuple[D
     seed = int(random.integers(2**32))
     changed = PERTURBATIONS[kind](np.random.default_rng(seed), drawn.columns)
     size = max(map(len, changed.values()))
-    labelled = None if drawn.labelled is None else tuple(at for at in drawn.labelled if at < size)
-    other = Drawn(changed, drawn.source, labelled)
+    other = Drawn(changed, drawn.source, external.cut(drawn.labelled, 0, size))
+    if query.name in (*_MARKED, "type") and not _still_clear(kind, drawn, other):
+        return None
     right = truth(query, other)
     return None if right is None else (other, right)
 
 
+def _still_clear(kind: str, before: Drawn, after: Drawn) -> bool:
+    """Whether the anomalies are those that were there, as far as they are left, and those that were put in now."""
+    old, new = before.columns["value"], after.columns["value"]
+    left = np.isfinite(new)
+    if before.labelled is not None:  # nobody marked what was put in now
+        return kind != "outliers" and after.labelled is not None and all(left[a] and left[b] for a, b in after.labelled)
+    known = {each.position for each in anomalies.find(old) if each.position < len(new) and left[each.position]}
+    if kind == "outliers":
+        known |= set(np.flatnonzero(np.abs(new - old) > spread(old)).tolist())
+    return known == {each.position for each in anomalies.find(new)}
+
+
 def _case(case_id: str, drawn: Drawn, query: Query, right: Any, tags: dict[str, str]) -> dict[str, Any]:
     gaps = any(not np.isfinite(values).all() for values in drawn.columns.values())
+    question = query.question if drawn.labelled is None else query.question.replace(ANOMALY, MARKED)
     asked: dict[str, Any] = {
         "query": query.name,
-        "question": f"{query.question} {_MISSING}" if gaps else query.question,
+        "question": f"{question} {_MISSING}" if gaps else question,
         "source": drawn.source,
         "size": drawn.size,
         "columns": {name: shown(values) for name, values in drawn.columns.items()},

@@ -18,6 +18,7 @@ NAME = "numbers"
 VARIANTS = ("baseline", "treatment", "summary-statistics")
 BASELINE, TREATMENT, SUMMARY = VARIANTS
 SKIP_ABOVE = 5000  # points, of raw numbers
+MOST_TRIALS = 10_000  # of a task: beyond it their series alone take minutes and gigabytes
 CLI_SIZE = 1000  # points, on the Claude Code CLI
 MOCK = {BASELINE: 0.70, TREATMENT: 0.95, SUMMARY: 0.90}  # how often the simulator is right
 MODELS = {"haiku": "claude-haiku-5-5", "sonnet": "claude-sonnet-5-5", "opus": "claude-opus-5-5"}
@@ -135,6 +136,8 @@ def _check(config: BenchmarkConfig) -> None:
     ):
         if number is not None and (type(number) is not int or number < least):
             raise BadInput(f"{what} {number}: must be a whole number of at least {least}")
+    if config.n_trials > MOST_TRIALS:
+        raise BadInput(f"--trials {config.n_trials}: at most {MOST_TRIALS:,} of each task")
     if config.quota is not None:
         try:
             quota_window(config.quota)

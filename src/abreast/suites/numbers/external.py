@@ -16,15 +16,18 @@ from abreast.errors import BadInput
 from abreast.suites.numbers.series import Random, Values
 
 LEAST = 50  # values
+LARGEST = 1e100  # beyond which figures of many values are no numbers any more
+
+Mark = tuple[int, int]  # the first and the last position of what somebody marked
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A series from a file; `labelled` are the positions that somebody marked, None if nobody looked."""
+    """A series from a file; `labelled` is what somebody marked in it, None if nobody looked."""
 
     name: str
     values: Values
-    labelled: tuple[int, ...] | None = None
+    labelled: tuple[Mark, ...] | None = None
 
 
 def load(paths: Sequence[Path], labels: Path | None) -> list[Recording]:
@@ -35,9 +38,12 @@ def load(paths: Sequence[Path], labels: Path | None) -> list[Recording]:
         files = sorted(path.rglob("*.csv")) if path.is_dir() else [path]
         if not files:
             raise BadInput(f"--series {path}: no *.csv in it", "give a file with a timestamp and a value a line")
-        found += [_read(file, marks, labels is not None) for file in files]
+        found += [_read(file, marks, labels) for file in files]
     if labels is not None and not paths:
         raise BadInput("--labels marks anomalies in recordings, and there are none", "give them with --series PATH")
+    if labels is not None and all(each.labelled is None for each in found):
+        told = "name the files as they are, such as folder/file.csv or file.csv"
+        raise BadInput(f"--labels {labels}: names none of the recordings", told)
     return found
 
 
@@ -46,12 +52,22 @@ def window(random: Random, recordings: Sequence[Recording], size: int) -> Record
     whole = recordings[int(random.integers(len(recordings)))]
     start = int(random.integers(max(1, len(whole.values) - size + 1)))
     end = start + size
-    marks = whole.labelled
-    inside = None if marks is None else tuple(at - start for at in marks if start <= at < end)
-    return Recording(whole.name, whole.values[start:end], inside)
+    return Recording(whole.name, whole.values[start:end], cut(whole.labelled, start, end))
 
 
-def _read(path: Path, marks: Mapping[str, list[Any]], with_labels: bool) -> Recording:
+def cut(marks: tuple[Mark, ...] | None, start: int, end: int) -> tuple[Mark, ...] | None:
+    """The marks from `start` up to `end`, counted from there; None if one of them is only partly inside.
+
+    >>> cut(((3, 3), (8, 9)), 2, 9) is None, cut(((3, 3), (8, 9)), 2, 8)
+    (True, ((1, 1),))
+    """
+    inside = None if marks is None else [(a, b) for a, b in marks if start <= b and a < end]
+    if inside is None or any(a < start or b >= end for a, b in inside):
+        return None
+    return tuple((a - start, b - start) for a, b in inside)
+
+
+def _read(path: Path, marks: Mapping[str, list[Any]], labels: Path | None) -> Recording:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.reader(file))
@@ -67,7 +83,7 @@ def _read(path: Path, marks: Mapping[str, list[Any]], with_labels: bool) -> Reco
     if np.isfinite(values).sum() < LEAST:
         raise BadInput(f"--series {path}: has {len(values):,} values, and takes at least {LEAST}")
     times = [row[when].strip() for _, row in lines]
-    return Recording(path.stem, values, _marked(path, times, marks) if with_labels else None)
+    return Recording(path.stem, values, _marked(path, times, marks, labels))
 
 
 def _value(path: Path, number: int, row: list[str], last: int, what: int) -> float:
@@ -83,6 +99,8 @@ def _value(path: Path, number: int, row: list[str], last: int, what: int) -> flo
         value = float(text)
     except ValueError:
         raise BadInput(f"--series {path}:{number}: {text!r} is no number", "leave it empty if it is missing") from None
+    if math.isfinite(value) and abs(value) > LARGEST:
+        raise BadInput(f"--series {path}:{number}: {text!r} is too large", f"at most {LARGEST:g}")
     return value if math.isfinite(value) else math.nan
 
 
@@ -92,24 +110,28 @@ def _labels(path: Path) -> dict[str, list[Any]]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"--labels {path}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"--labels {path}: is no JSON ({error})") from None
     if not isinstance(found, dict) or not all(isinstance(marks, list) for marks in found.values()):
         raise BadInput(f"--labels {path}: must map file names to lists of timestamps")
     return found
 
 
-def _marked(path: Path, times: list[str], marks: Mapping[str, list[Any]]) -> tuple[int, ...]:
-    """The positions that are marked; of a window of time its middle."""
-    own = next((marks[name] for name in marks if path.as_posix().endswith(f"/{name}") or path.name == name), [])
+def _marked(
+    path: Path, times: list[str], marks: Mapping[str, list[Any]], labels: Path | None
+) -> tuple[Mark, ...] | None:
+    """What is marked in a file; None if it is not named among the labels: then nobody has looked at it."""
+    name = next((name for name in marks if path.as_posix().endswith(f"/{name}") or path.name == name), None)
+    if name is None:
+        return None
     moments = [_moment(text) for text in times]
-    found: set[int] = set()
-    for mark in own:
-        if isinstance(mark, list | tuple) and len(mark) == 2:
-            inside = [at for at, moment in enumerate(moments) if _moment(mark[0]) <= moment <= _moment(mark[1])]
-            found.update(inside[len(inside) // 2 : len(inside) // 2 + 1])
-        else:
-            found.update(at for at, moment in enumerate(moments) if moment == _moment(mark))
+    found: set[Mark] = set()
+    for mark in marks[name]:
+        first, last = mark if isinstance(mark, list | tuple) and len(mark) == 2 else (mark, mark)
+        inside = [at for at, moment in enumerate(moments) if _moment(first) <= moment <= _moment(last)]
+        if not inside:
+            raise BadInput(f"--labels {labels}: {name}: {mark!r} marks no line of {path}", f"such as {times[0]!r}")
+        found.add((inside[0], inside[-1]))
     return tuple(sorted(found))
 
 

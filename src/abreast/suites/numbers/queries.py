@@ -217,51 +217,71 @@ def _of_prices(figure: Callable[[Columns], Any]) -> Callable[[Columns], float | 
     def truth(columns: Columns) -> float | None:
         if not {"open", "close", "volume"} <= set(columns):
             return None
-        there = np.all([np.isfinite(values) for values in columns.values()], axis=0)
-        rows = {name: values[there] for name, values in columns.items()}
-        return _finite(figure(rows)) if there.sum() >= 2 else None
+        enough = min(len(present(values)) for values in columns.values()) >= 2
+        return _finite(figure(columns)) if enough else None
 
     return truth
 
 
-def _return(rows: Columns) -> float:
-    return 100 * _ratio(float(rows["close"][-1] - rows["open"][0]), float(rows["open"][0]))
+def _return(columns: Columns) -> float:
+    """Of the first open and the last close that are there, whatever else is missing on those days."""
+    first, last = float(present(columns["open"])[0]), float(present(columns["close"])[-1])
+    return 100 * _ratio(last - first, first)
 
 
-def _vwap(rows: Columns) -> float:
-    return _ratio(float(np.sum(rows["close"] * rows["volume"])), float(np.sum(rows["volume"])))
+def _vwap(columns: Columns) -> float:
+    """Of the days that have both."""
+    both = np.isfinite(columns["close"]) & np.isfinite(columns["volume"])
+    close, volume = columns["close"][both], columns["volume"][both]
+    return _ratio(float(np.sum(close * volume)), float(np.sum(volume)))
 
 
-def _drawdown(rows: Columns) -> float:
-    close = rows["close"]
+def _drawdown(columns: Columns) -> float:
+    close = present(columns["close"])
     return float(100 * np.max(1 - close / np.maximum.accumulate(close)))
 
 
 # -- the catalogue ----------------------------------------------------------------------------------------------------
 
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", "))
+
+
 _EITHER = {"A": ("series a", "the first series"), "B": ("series b", "the second series")}
-_YES = {"yes": ("true", "present", "there are anomalies"), "no": ("false", "none", "absent", "there are no anomalies")}
+_YES = {
+    "yes": ("true", "present", "there are anomalies", "there is an anomaly", "there is one anomaly"),
+    "no": ("false", "none", "absent", "not present", "no anomaly", "no anomalies", "there are no anomalies"),
+}
 _DIRECTIONS = {
     "rising": ("rise", "rises", "increasing", "increase", "increases", "upward", "upwards", "up", "growing", "growth"),
-    "falling": ("fall", "falls", "decreasing", "decrease", "decreases", "downward", "downwards", "down", "declining"),
-    "flat": ("stationary", "stable", "no trend", "constant", "unchanged"),
+    "falling": _words("fall, falls, decreasing, decrease, decreases, downward, downwards, down, declining, decline"),
+    "flat": _words("stationary, stable, no trend, no clear trend, no significant trend, constant, unchanged, sideways"),
 }
 _SHAPES = {
-    "right-skewed": ("right skewed", "positively skewed", "positive skew", "skewed to the right", "skewed right"),
-    "left-skewed": ("left skewed", "negatively skewed", "negative skew", "skewed to the left", "skewed left"),
+    "right-skewed": _words(
+        "right skewed, positively skewed, positive skew, skewed to the right, skewed right, right-tailed"
+    ),
+    "left-skewed": _words(
+        "left skewed, negatively skewed, negative skew, skewed to the left, skewed left, left-tailed"
+    ),
     "symmetric": ("symmetrical", "normal", "normally distributed", "not skewed"),
 }
 _TOGETHER = {
     "positive": ("positively", "positively correlated", "strong positive"),
     "negative": ("negatively", "negatively correlated", "strong negative", "inverse", "inversely"),
-    "none": ("uncorrelated", "not correlated", "no correlation", "no relationship", "unrelated"),
+    "none": _words(
+        "uncorrelated, not correlated, no correlation, no clear correlation, no significant correlation, "
+        "no relationship, unrelated"
+    ),
 }
 _TYPES = {
     "spike": ("spikes", "upward spike", "upward spikes"),
     "drop": ("drops", "dip", "dips", "downward spike", "downward spikes"),
-    "level shift": ("level shifts", "shift", "step change", "shift in level", "regime change"),
+    "level shift": ("level shifts", "level_shift", "shift", "step change", "shift in level", "regime change"),
 }
-_ANOMALY = (
+MARKED = "An anomaly is what somebody who knows the recording has marked as one."
+ANOMALY = (
     "An anomaly is a value far outside its neighbours (more than 7 robust standard deviations), or the place where "
     "the level changes for good."
 )
@@ -298,8 +318,8 @@ QUERIES: dict[str, Query] = {
         # trend
         Query(
             "direction",
-            f"Over the whole series, is the trend rising, falling or flat? Flat means a correlation with the position "
-            f"of at most {VAGUE}.",
+            f"Over the whole series, is the trend rising, falling or flat? Flat means an absolute correlation with "
+            f"the position of at most {VAGUE}.",
             _direction,
             "easy",
             "class",
@@ -312,21 +332,21 @@ QUERIES: dict[str, Query] = {
             _strength,
             "medium",
             "class",
-            classes={"strong": (), "moderate": ("medium",), "weak": ("no trend", "very weak")},
+            classes={"strong": (), "moderate": ("medium", "moderately strong"), "weak": ("no trend", "very weak")},
         ),
         Query("slope", "What is the slope of the least squares line, per position?", _slope, "hard", rel=0.2),
         # anomaly
-        Query("presence", f"Are there anomalies? {_ANOMALY}", _presence, "easy", "class", classes=_YES),
+        Query("presence", f"Are there anomalies? {ANOMALY}", _presence, "easy", "class", classes=_YES),
         Query(
             "anomalies",
-            f"How many anomalies are there? {_ANOMALY} A change of level counts once.",
+            f"How many anomalies are there? {ANOMALY} A change of level counts once.",
             lambda columns: len(_found(columns)),
             "medium",
             rel=0.0,
         ),
         Query(
             "locations",
-            f"At which positions are the anomalies, counting from 0? {_ANOMALY} Give the positions, separated by "
+            f"At which positions are the anomalies, counting from 0? {ANOMALY} Give the positions, separated by "
             f"commas; of a change of level the first position at the new level.",
             _locations,
             "hard",
@@ -334,7 +354,7 @@ QUERIES: dict[str, Query] = {
         ),
         Query(
             "type",
-            f"Of what kind are the anomalies: spike, drop or level shift? {_ANOMALY}",
+            f"Of what kind are the anomalies: spike, drop or level shift? {ANOMALY}",
             _type,
             "medium",
             "class",
