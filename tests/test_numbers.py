@@ -140,7 +140,11 @@ def test_no_case_lacks_a_truth_and_no_class_is_one_that_cannot_be_answered() -> 
 
 
 def test_classes_are_balanced_enough_that_no_constant_answer_wins() -> None:
-    many = list(cases(trials=200, tasks=["trend", "anomaly", "comparative"]))
+    many = list(cases(trials=200, tasks=["statistical", "trend", "anomaly", "comparative"]))
+    for query in ("strength", "shape"):
+        answers = [each["expected"] for each in many if each["input"]["query"] == query]
+        assert set(answers) == set(QUERIES[query].choices), query
+        assert max(answers.count(answer) for answer in set(answers)) < 0.6 * len(answers), query
     for query in ("direction", "presence", "type", "higher_mean", "more_volatile", "stronger_trend", "correlation"):
         answers = [each["expected"] for each in many if each["input"]["query"] == query]
         most = max(answers.count(answer) for answer in set(answers)) / len(answers)

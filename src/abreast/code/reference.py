@@ -78,6 +78,17 @@ def reference_in(written: Any) -> str | None:
     return str(found) if isinstance(found, str) else None
 
 
+def references_in(written: Any) -> list[str]:
+    """That reference, and those that are its arguments.
+
+    >>> references_in({"from": "python:mine:shorten", "by": "python:mine:words", "to": 3})
+    ['python:mine:shorten', 'python:mine:words']
+    """
+    own = reference_in(written)
+    given = [value for name, value in written.items() if name != "from"] if isinstance(written, Mapping) else []
+    return [*([] if own is None else [own]), *(value for value in given if _is_reference(value))]
+
+
 def load_call(where: str, written: Mapping[str, Any], first: Sequence[str] = ()) -> Call:
     """What `{from: python:MODULE:FUNCTION, NAME: VALUE}` says, checked; `first` is what is given by position. A value
     that is such a reference itself is handed over as the function.

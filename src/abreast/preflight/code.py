@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.code.parts import Parts
-from abreast.code.reference import reference_in
+from abreast.code.reference import references_in
 from abreast.plan import git
 from abreast.preflight import files
 from abreast.preflight.context import Context
@@ -71,7 +71,7 @@ def changes(context: Context, earlier: Earlier) -> Changes:
             continue
         if old.digest == digest:
             continue
-        measured = (target.name, reference_in(context.params[index].get("transform")))
+        measured = (target.name, *references_in(context.params[index].get("transform")))
         names = [name for name in told if name in measured]
         if old.target != target.name:
             params.append(f"{variant.name} changed its target from {old.target} to {target.name}")

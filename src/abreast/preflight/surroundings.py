@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from abreast.code.parts import Parts, parts
-from abreast.code.reference import load_function, reference_in
+from abreast.code.reference import load_function, references_in
 from abreast.code.returns import returned_keys
 from abreast.errors import AbreastError
 from abreast.model import Variant
@@ -94,13 +95,10 @@ def _functions(variants: Sequence[Variant], targets: Sequence[Target]) -> Iterab
     for variant, target in zip(variants, targets, strict=True):
         named = {target.name: getattr(target, "function", None)}
         transform = params_as_mapping(variant.params).get("transform")
-        reference = reference_in(transform)
-        if reference is not None and target.transforms:
-            try:
+        for reference in references_in(transform) if target.transforms else ():
+            with contextlib.suppress(AbreastError):
                 named[reference] = load_function(reference)
-            except AbreastError:
-                continue
-        elif callable(transform):
+        if callable(transform):
             named[reference_of(transform)] = transform
         for name, function in named.items():
             if callable(function) and id(function) not in seen:

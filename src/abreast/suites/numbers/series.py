@@ -32,6 +32,11 @@ def exponential(random: Random, size: int) -> Values:
     return random.exponential(10.0, size)
 
 
+def left_skewed(random: Random, size: int) -> Values:
+    """An exponential seen from the other side."""
+    return 100.0 - exponential(random, size)
+
+
 def _line(random: Random, size: int, rise: float) -> Values:
     """A straight line that rises by so much in all, with noise around it."""
     noise = random.uniform(2.0, 8.0)
@@ -48,6 +53,12 @@ def falling(random: Random, size: int) -> Values:
 
 def flat(random: Random, size: int) -> Values:
     return _line(random, size, 0.0)
+
+
+def noisy(random: Random, size: int) -> Values:
+    """A line whose noise is about as large as its rise: a trend of moderate strength, upwards or downwards."""
+    rise = random.uniform(25.0, 40.0) * random.choice([-1.0, 1.0])
+    return 100.0 + np.linspace(0.0, rise, size) + random.normal(0.0, abs(rise) * random.uniform(0.3, 0.45), size)
 
 
 def flat_line(random: Random, size: int) -> Values:
@@ -148,7 +159,21 @@ Generator = Callable[[Random, int], Values | Columns]
 GENERATORS: Mapping[str, Generator] = {
     each.__name__: each
     for each in (
-        *(normal, wide_normal, uniform, exponential, rising, falling, flat, flat_line, seasonal, growth, drift),
+        *(
+            normal,
+            wide_normal,
+            uniform,
+            exponential,
+            left_skewed,
+            rising,
+            falling,
+            flat,
+            noisy,
+            flat_line,
+            seasonal,
+            growth,
+            drift,
+        ),
         *(random_walk, sensor, gappy_sensor, correlated, different_means, different_volatility, different_trends),
         ohlcv,
     )

@@ -32,15 +32,15 @@ TASKS: dict[str, Task] = {
         "figures of one series",
         (*("mean", "median", "std", "min", "max", "p25", "p75", "p95", "iqr", "range"), "skewness", "count", "shape"),
         (100, 1000),
-        ("normal", "exponential", "uniform", "gappy_sensor"),
-        {"skewness": ("exponential",), "shape": ("normal", "exponential", "uniform")},
+        ("normal", "exponential", "left_skewed", "uniform", "gappy_sensor"),
+        {"skewness": ("exponential",), "shape": ("normal", "uniform", "exponential", "left_skewed")},
     ),
     "trend": Task(
         "direction, strength and slope",
         ("direction", "strength", "slope"),
         (100, 200, 500),
         _TRENDS,
-        {"slope": _MOVING, "strength": tuple(name for name in _TRENDS if name != "flat_line")},
+        {"slope": _MOVING, "strength": ("rising", "falling", "noisy", "noisy", "flat", "seasonal", "random_walk")},
     ),
     "anomaly": Task(
         "whether there are anomalies, how many, where and of what kind",
