@@ -17,7 +17,7 @@ from abreast.scorers.label import Label
 from abreast.stats import Interval, final_interval, paired_t
 from abreast.suites.numbers.perturb import PERTURBATIONS
 from abreast.suites.numbers.queries import LEVELS, QUERIES, scorer_of
-from abreast.suites.numbers.scoring import answer_part
+from abreast.suites.numbers.reading import answer_part
 from abreast.suites.numbers.tasks import TASKS
 
 CORRECT, CLOSENESS, GROUNDED = "numbers_correct", "numbers_closeness", "numbers_grounded"
