@@ -146,31 +146,23 @@ def commands() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-FLAGS = {"": {}, "`--parallel`": {"parallel": "variants"}, "`--trial-parallelism 4`": {"trial_parallelism": 4}}
+AT_ONCE = {"one after the other": 1, "`--parallel`": 2, "`--trial-parallelism 4`": 4, "both": 8}
 
 
 def estimates() -> str:
     """What `abreast check numbers` tells before the first call, of both backends and both modes."""
-    ways = {**FLAGS, "both": {key: value for given in FLAGS.values() for key, value in given.items()}}
-    names = ["one after the other", *list(ways)[1:]]
-    head = ["backend", "mode", "calls", "tokens in", "out", "cost", *names]
+    head = ["backend", "mode", "calls", "tokens in", "out", "cost", *AT_ONCE]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     with tempfile.TemporaryDirectory() as folder:
         for backend, paid in ((BackendType.API, True), (BackendType.CLAUDE_CODE, False)):
             for mode, config in (("quick", BenchmarkConfig.quick_mode()), ("full", BenchmarkConfig())):
-                made = experiment(config, backend, Path(folder))
-                found = [_estimate(made, given) for given in ways.values()]
-                first, times = found[0], [cost.duration(each.seconds) for each in found]
-                price = cost.dollars(first.cost_usd) if paid else "included"
-                tokens = [cost.count(number) for number in (first.input_tokens, first.output_tokens)]
-                told = [backend.value, mode, f"{first.trials:,}", *tokens, price, *times]
-                lines.append(f"| {' | '.join(told)} |")
+                with closing(experiment(config, backend, Path(folder)).prepare(Options())) as prepared:
+                    found = prepared.estimate
+                price = cost.dollars(found.cost_usd) if paid else "included"
+                tokens = [cost.count(number) for number in (found.input_tokens, found.output_tokens)]
+                times = [cost.duration(found.seconds / number) for number in AT_ONCE.values()]
+                lines.append(f"| {' | '.join([backend.value, mode, f'{found.trials:,}', *tokens, price, *times])} |")
     return "\n".join(lines)
-
-
-def _estimate(made: Any, given: dict[str, Any]) -> Any:
-    with closing(made.prepare(Options(**given))) as prepared:
-        return prepared.estimate
 
 
 def numbers() -> str:

@@ -51,18 +51,19 @@ def rows(folder: Folder, store: str = "results.db") -> list[dict[str, Any]]:
 def test_the_mock_is_as_often_right_as_it_says_at_any_parallelism_bit_for_bit(folder: Folder) -> None:
     ways = {
         "one.db": [],
-        "both.db": ["--parallel"],
-        "four.db": ["--trial-parallelism", "4"],
+        "both.db": ["--parallel", "--quick"],
+        "four.db": ["--trial-parallelism", "4", "--quick"],
+        "auto.db": ["--parallel", "auto", "--quick"],
         "eight.db": ["--parallel", "--trial-parallelism", "4"],
-        "auto.db": ["--parallel", "auto"],
     }
     for store, flags in ways.items():
         done = numbers(folder, "--mock", "--store", store, *flags)
         assert done.code == 0, done.err
     found = rows(folder, "one.db")
     assert len(found) == 360
-    for store in ways:
-        assert rows(folder, store) == found
+    quick = [row for row in found if int(row["case_id"][-3:]) < 5]  # which are the same cases
+    for store, flags in ways.items():
+        assert rows(folder, store) == (quick if "--quick" in flags else found)
     for variant, accuracy in (("baseline", 0.70), ("treatment", 0.95)):
         scores = [row["score"] for row in found if row["variant"] == variant and row["status"] == "ok"]
         interval = wilson(sum(scores), len(scores), level=0.999)
