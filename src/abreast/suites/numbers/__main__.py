@@ -1,9 +1,10 @@
 """`python -m abreast.suites.numbers` is `abreast run numbers`."""
 
+import runpy
 import sys
 
-from abreast.cli import main
 from abreast.suites.numbers.config import NAME
 
 if __name__ == "__main__":
-    sys.exit(main(["run", NAME, *sys.argv[1:]]))
+    sys.argv[1:1] = ["run", NAME]
+    runpy.run_module("abreast", run_name="__main__")
