@@ -1,0 +1,64 @@
+"""Where the cases of a repository are, and what is read there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from abreast.errors import BadInput, suggestion
+from abreast.model import Case
+from abreast.scorers.retrieval import flaw_of
+from abreast.spec.read_cases import as_case, records
+
+PLACES = (".abreast/cases", "evals/cases", "cases")
+"""Folders of a repository in which cases are looked for; the first that has a case file counts."""
+
+SUFFIX = ".jsonl"
+
+
+def case_files(given: str | None, repo: Path) -> list[Path]:
+    """The case files: of the folder or file that is given, whatever else there is; else of the first of PLACES."""
+    if given is not None:
+        return _given(given)
+    for place in PLACES:
+        if found := _in_folder(repo / place):
+            return found
+    raise BadInput(
+        f"{repo}: no cases in {', '.join(PLACES)}",
+        f"propose some: abreast cases new --repo {repo}; or name a folder: --cases DIR",
+    )
+
+
+def _given(text: str) -> list[Path]:
+    path = Path(text).expanduser().absolute()
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise BadInput(f"--cases {text}: no such file or folder", f"name a folder with {SUFFIX} files, or one file")
+    found = _in_folder(path)
+    if not found:
+        raise BadInput(f"--cases {text}: no {SUFFIX} file in it", f"name a folder with {SUFFIX} files, or one file")
+    return found
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob(f"*{SUFFIX}") if path.is_file())
+
+
+def cases(files: list[str], categories: list[str] | None = None) -> Iterator[Case]:
+    """The cases of these files, those of some categories if they are named. A bad line is refused with its number."""
+    seen: set[str] = set()
+    taken = 0
+    for place, item in records(list(files), Path()):
+        case = as_case(place, item)
+        problem = flaw_of(case.expected)
+        if problem is not None:
+            raise BadInput(f"{place}: ground_truth{problem[0]}", problem[1])
+        category = case.tags.get("category", "")
+        seen.add(category)
+        if not categories or category in categories:
+            taken += 1
+            yield case
+    for name in categories or ():
+        if name not in seen:
+            raise BadInput(f"--category {name}: no case has it{suggestion(name, sorted(seen - {''}))}")

@@ -1,0 +1,80 @@
+"""The suite at the command line: its flags, its experiment, its sections of the report."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from abreast.suites.code_search.config import MODEL, NAME, TURNS, Config, experiment
+
+if TYPE_CHECKING:
+    from abreast.analyse import Analysis
+    from abreast.experiment import Experiment
+    from abreast.report.sections import Section
+
+
+class CodeSearch:
+    """`abreast run code-search`."""
+
+    name = NAME
+    summary = "does an MCP server help an agent to find code?"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        add = parser.add_argument_group("of the suite code-search").add_argument
+        add("--repo", metavar="PATH", default=".", help="the repository that is asked about (this folder)")
+        add("--cases", metavar="PATH", help="a folder of case files, or one; wins over those of the repository")
+        add("--category", metavar="A,B", action="append", default=[], help="only these categories; repeatable")
+        add(
+            "--mcp",
+            metavar="SERVER",
+            nargs="+",
+            action="extend",
+            default=[],
+            help='NAME="COMMAND ARGUMENTS", or a file with mcpServers: a variant each (abreast-demo-mcp)',
+        )
+        add("--tools", metavar="NAME=T,T", action="append", default=[], help="a further variant with these tools only")
+        add(
+            "--search-tools",
+            choices=("control", "both"),
+            default="control",
+            help="who has Grep, Glob, rg, grep and find: the variant without servers (default), or both",
+        )
+        add("--model", metavar="M", default=MODEL, help=f"of all variants ({MODEL})")
+        add("--max-turns", metavar="N", type=int, default=TURNS, help=f"of a trial ({TURNS})")
+        add("--timeout", metavar="T", default="5m", help="of a trial: 90s, 5m, 1h (5m)")
+        add("--commit", metavar="REV", help="what is checked out for each trial (HEAD)")
+        add("--workspace", choices=("git", "copy"), help="a checkout for each trial, or a copy of the folder as it is")
+        add("--quota", metavar="Q", help="calls in a time that the account has: 200/5h, or the plan, max-5x or max-20x")
+        add("--mock", action="store_true", help="the simulator instead of an agent: nothing is called")
+
+    def experiment(self, args: argparse.Namespace) -> Experiment:
+        categories = [name.strip() for text in args.category for name in text.split(",") if name.strip()]
+        return experiment(
+            Config(
+                repo=Path(args.repo),
+                cases=args.cases,
+                categories=categories,
+                mcp=args.mcp,
+                tools=args.tools,
+                search_tools=args.search_tools,
+                model=args.model,
+                max_turns=args.max_turns,
+                commit=args.commit,
+                copy=args.workspace == "copy",
+                quota=args.quota,
+                mock=args.mock,
+            )
+        )
+
+    def when_refused(self, args: argparse.Namespace) -> str:
+        """What to try without a key or a login."""
+        return f"without a model: abreast run {NAME} --mock"
+
+    def sections(self, analysis: Analysis) -> list[Section]:
+        from abreast.suites.code_search.report import sections
+
+        return sections(analysis)
+
+
+SUITE = CodeSearch()
