@@ -181,7 +181,7 @@ class Experiment:
         primary = primary_column(spec, scorers)
         cases = load_cases(spec.cases, self.base, _selection(options))
         try:
-            check_expected(cases.without_expected, scorers)
+            check_expected(cases, scorers)
             digests = [variant_digest(variant, target) for variant, target in zip(variants, targets, strict=True)]
             plan = Plan(cases, variants, digests, spec.repeats, spec.seed, [target.sees for target in targets])
             store = open_store(self._store_path(options.store))

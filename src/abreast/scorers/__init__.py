@@ -30,6 +30,7 @@ _FAMILIES = {
     "label": ("label", "Label"),
     "set": ("sets", "SetOverlap"),
     "json": ("fields", "Fields"),
+    "retrieval": ("retrieval", "Retrieval"),
     "judge": ("judge", "Judge"),
 }
 KINDS = tuple(_FAMILIES)

@@ -140,6 +140,23 @@ def quota_window(text: str) -> tuple[int, float]:
     return int(found[1]), float(found[2] or 1) * _WINDOWS[found[3].lower()]
 
 
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(s|m|min|h|d)?", re.IGNORECASE)
+
+
+def seconds_in(text: str) -> float:
+    """Seconds of a time, more than none.
+
+    >>> seconds_in("5m"), seconds_in("1h30m"), seconds_in("90")
+    (300.0, 5400.0, 90.0)
+    """
+    parts = list(_DURATION.finditer(text.strip()))
+    whole = "".join(part[0] for part in parts) == text.strip() and all(part[2] for part in parts[:-1])
+    seconds = sum(float(part[1]) * _WINDOWS[(part[2] or "s").lower()] for part in parts)
+    if not whole or seconds <= 0:
+        raise ValueError(f"must be a time such as 90s, 5m or 1h30m, got {shown(text)}")
+    return seconds
+
+
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,3})?)\s*(B|KB|MB|GB|TB)?", re.IGNORECASE)
 _SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 

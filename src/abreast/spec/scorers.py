@@ -8,6 +8,7 @@ from typing import Any
 from abreast import scorers as scorer_room
 from abreast.errors import BadInput, suggestion
 from abreast.scorers.base import Scorer
+from abreast.spec.cases import CaseTable
 from abreast.spec.schema import Misplaced, Spec
 from abreast.spec.values import shown
 
@@ -69,10 +70,18 @@ def primary_column(spec: Spec, scorers: Sequence[Scorer]) -> str | None:
     return wanted
 
 
-def check_expected(place: str | None, scorers: Sequence[Scorer]) -> None:
+def check_expected(cases: CaseTable, scorers: Sequence[Scorer]) -> None:
+    """Whether every case has what the scorers compare answers with. One may say of itself what it cannot read: by a
+    method `flaw(expected)`, which gives what is wrong and how to mend it, or None."""
     for scorer in scorers:
-        if place is not None and scorer.needs_expected:
+        if cases.without_expected is not None and scorer.needs_expected:
             raise BadInput(
-                f'{place}: "expected" is missing; the scorer "{scorer.columns[0]}" needs it',
+                f'{cases.without_expected}: "expected" is missing; the scorer "{scorer.columns[0]}" needs it',
                 "add it, or use a scorer that does not",
             )
+        flaw = getattr(scorer, "flaw", None)
+        if flaw is not None:
+            for index, name in enumerate(cases.ids):
+                problem = flaw(cases[index].expected)
+                if problem is not None:
+                    raise BadInput(f"case {shown(name)}: expected{problem[0]}", problem[1])

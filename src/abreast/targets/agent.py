@@ -161,7 +161,8 @@ class Agent(ABC):
             data |= {"files_changed": len(diff.files), "lines_added": diff.added, "lines_deleted": diff.deleted}
         if self._keeps:
             data["workspace"] = str(attempt.workspace.path)
-        return self._secrets().out_of(replace(answer, artifacts=artifacts, data=data))
+        text = _seen_from(attempt.workspace.path, answer.text)
+        return self._secrets().out_of(replace(answer, text=text, artifacts=artifacts, data=data))
 
     def _secrets(self) -> Secrets:
         return Secrets(self.environment())
@@ -188,6 +189,13 @@ class Agent(ABC):
         found = {name: value for name, value in os.environ.items() if name not in NESTED}
         variables, place = Variables(os.environ), f"{self._where}: env"
         return found | {name: variables.fill(place, value) for name, value in self._environment.items()}
+
+
+def _seen_from(folder: Path, text: str) -> str:
+    """The same with paths of the workspace as they are seen from it: the folder is the trial's, and gone tomorrow."""
+    for path in {str(folder), str(folder.resolve())}:
+        text = text.replace(f"{path}{os.sep}", "")
+    return text
 
 
 def _declared(settings: Settings) -> dict[str, str]:

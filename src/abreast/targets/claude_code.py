@@ -35,6 +35,7 @@ QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 }
 _OURS = ("-p", "--print", "--output-format", "--input-format", "--verbose", "--strict-mcp-config", "--mcp-config")
+ON_DENIED = ("fail", "go_on")  # what a call that was not allowed means for the trial
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 REVISION = 1
 
@@ -83,6 +84,8 @@ class ClaudeCode(Agent):
         named = [] if tools == "default" else list(tools)
         allowed = [*named, *(f"mcp__{server.name}" for server in self.mcp_servers)] if given is None else list(given)
         denied = settings.take("disallowed_tools", [], _is_list, "a list of tools")
+        denied_is = settings.take("on_denied", "fail", lambda value: value in ON_DENIED, " or ".join(ON_DENIED))
+        self._goes_on = denied_is == "go_on"
         self._max_turns = settings.take("max_turns", None, is_count, "a whole number of at least 1")
         self._bare = settings.take("bare", False, is_flag, "true or false")
         flags = {
@@ -204,7 +207,7 @@ class ClaudeCode(Agent):
         if failed:
             return errors.McpFailed(f"MCP server {', '.join(failed)}")
         if stream.end is not None:
-            return stream.trouble()
+            return stream.trouble(self._goes_on)
         told = process.tail(ended.err).rpartition("\n")[2] or process.tail(ended.out).rpartition("\n")[2]
         told = f"the CLI ended without a result ({ended.told}): {told or 'without a word'}"[:500]
         if ended.code > 0 and not stream.start:

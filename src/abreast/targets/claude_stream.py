@@ -111,6 +111,7 @@ class Stream:
             "turns": count(end.get("num_turns")),
             "tool_calls": self.tools.total(),
             "tools": dict(self.tools) or None,
+            "tools_denied": len(self.denied) or None,
             "api_retries": self.retries,
             "finish_reason": end.get("stop_reason"),
             "request_id": self.request_id,
@@ -131,14 +132,21 @@ class Stream:
         there = {one.get("name") for one in found if isinstance(one, Mapping)} if isinstance(found, list) else set()
         return [f"{name}: not started" for name in names if self.start and name not in there]
 
-    def trouble(self) -> TrialError | None:
+    @property
+    def denied(self) -> list[str]:
+        """Tools that were asked for and not allowed, call by call."""
+        found = (self.end or {}).get("permission_denials")
+        return (
+            [str(one.get("tool_name")) for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+        )
+
+    def trouble(self, denied_is_none: bool = False) -> TrialError | None:
         """Why the answer is none; None if it is one. What the CLI calls its subtype says nothing of API errors."""
         end = self.end
         if end is None:
             return None
-        denied = end.get("permission_denials")
-        if isinstance(denied, list) and denied:
-            names = sorted({str(one.get("tool_name")) for one in denied if isinstance(one, Mapping)})
+        if self.denied and not denied_is_none:
+            names = sorted(set(self.denied))
             told = f"denied: {', '.join(names)}"
             return errors.ToolDenied(
                 told, fix=f"allow it: allowed_tools: [{', '.join(names)}], or take it away by tools:"

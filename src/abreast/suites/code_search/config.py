@@ -65,7 +65,9 @@ def experiment(config: Config, base: Path | None = None) -> Experiment:
             **({"categories": config.categories} if config.categories else {}),
         },
         target="simulated" if config.mock else "claude-code",
-        params=_common(config) if config.mock else {**_common(config), "workspace": _workspace(config, repo)},
+        params=_common(config)
+        if config.mock
+        else {**_common(config), "workspace": _workspace(config, repo, [*files, base / "runs"])},
         variants={name: _simulated(name, own, config) if config.mock else own for name, own in arms.items()},
         baseline=WITHOUT,
         scorers=[{"retrieval": {"root": str(repo)}}],
@@ -89,14 +91,17 @@ def _common(config: Config) -> dict[str, Any]:
     return {"model": config.model, "max_turns": config.max_turns, "prompt": asking.PROMPT}
 
 
-def _workspace(config: Config, repo: Path) -> dict[str, str]:
-    """A checkout of the commit for each trial; of a folder that is no repository of its own, a copy."""
+def _workspace(config: Config, repo: Path, hidden: list[Path]) -> dict[str, Any]:
+    """A checkout of the commit for each trial; of a folder that is no repository of its own, a copy. Neither has the
+    cases, which say what is right, nor reports of earlier runs."""
+    inside = [str(path.resolve().relative_to(repo)) for path in hidden if path.resolve().is_relative_to(repo)]
+    without = sorted({finding.OWN, *inside})
     if config.copy or not (repo / ".git").exists():
         if config.commit is not None:
             why = "--workspace copy" if config.copy else f"{repo} is no git repository"
             raise BadInput(f"--commit {config.commit}: {why}", "leave --commit out")
-        return {"copy": str(repo)}
-    return {"git": str(repo), "commit": config.commit or "HEAD"}
+        return {"copy": str(repo), "without": without}
+    return {"git": str(repo), "commit": config.commit or "HEAD", "without": without}
 
 
 # -- the arms ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from abreast.model import Case
 from abreast.scorers.retrieval import flaw_of
 from abreast.spec.read_cases import as_case, records
 
-PLACES = (".abreast/cases", "evals/cases", "cases")
+OWN = ".abreast"
+PLACES = (f"{OWN}/cases", "evals/cases", "cases")
 """Folders of a repository in which cases are looked for; the first that has a case file counts."""
 
 SUFFIX = ".jsonl"

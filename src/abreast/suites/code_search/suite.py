@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from abreast.errors import BadInput
+from abreast.spec.schema import seconds_in
 from abreast.suites.code_search.config import MODEL, NAME, TURNS, Config, experiment
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class CodeSearch:
                 search_tools=args.search_tools,
                 model=args.model,
                 max_turns=args.max_turns,
+                timeout=_seconds(args.timeout),
                 commit=args.commit,
                 copy=args.workspace == "copy",
                 quota=args.quota,
@@ -75,6 +78,13 @@ class CodeSearch:
         from abreast.suites.code_search.report import sections
 
         return sections(analysis)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return seconds_in(text)
+    except ValueError as error:
+        raise BadInput(f"--timeout {text}: {error}") from None
 
 
 SUITE = CodeSearch()

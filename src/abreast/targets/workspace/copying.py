@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -63,8 +63,8 @@ class Contents:
         return compose("folder", *parts)
 
 
-def contents(folder: Path) -> Contents:
-    """What is in a folder, in order, without following links. Raises OSError where it cannot be read."""
+def contents(folder: Path, without: Collection[str] = ()) -> Contents:
+    """What is in a folder but for these paths, in order; links are not followed. Raises OSError if it is unreadable."""
     found = Contents(folder)
     own = _identity(place.root())
     waiting = [""]
@@ -75,6 +75,8 @@ def contents(folder: Path) -> Contents:
         stores = _stores_among(folder / here, {entry.name for entry in listed})
         for entry in listed:
             name = os.path.join(here, entry.name) if here else entry.name  # noqa: PTH118 - names of any bytes
+            if name in without:
+                continue
             if entry.name in stores:
                 found.stores.append(name)
             elif entry.name == ".git" and not entry.is_dir(follow_symlinks=False):

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,8 +131,9 @@ class Repository:
                 self._folder = made
         return self._folder
 
-    def check_out(self, commit: str, to: Path) -> None:
-        """A repository of its own in an empty folder: this commit, its ancestors and nothing else."""
+    def check_out(self, commit: str, to: Path, without: Sequence[str] = ()) -> None:
+        """A repository of its own in an empty folder: this commit, its ancestors and nothing else. If paths are left
+        out, it has no past either, for they would be found there."""
         with self._lock:
             source = self._source()
         objects = git.run_as_user("--git-dir", source, "rev-parse", "--show-object-format").decode().strip()
@@ -146,6 +148,8 @@ class Repository:
             config.write(CONFIG)
         git.run("-C", to, "read-tree", "--reset", "-u", "HEAD")
         _date(to, commit)
+        if without:
+            _leave_out(to, without)
         git.run("-C", to, "update-index", "-q", "--refresh")
         for left in ("logs", "FETCH_HEAD", "ORIG_HEAD", "branches"):
             remove_tree(to / ".git" / left)
@@ -210,6 +214,18 @@ def _top(path: Path) -> Path:
         return path / folder
     told = git.run_as_user("-C", path, "rev-parse", "--show-toplevel", patience_s=ASK_PATIENCE_S)
     return Path(os.fsdecode(told.removesuffix(b"\n")))
+
+
+def _leave_out(folder: Path, names: Sequence[str]) -> None:
+    """Remove files from a checkout as if its commit had never had them, nor a past."""
+    paths = [f":(literal){name}" for name in names]
+    git.run("-C", folder, "rm", "-r", "-f", "--quiet", "--ignore-unmatch", "--", *paths)
+    date = git.run("-C", folder, "log", "-1", "--format=%ct +0000").decode().strip()
+    tree = git.run("-C", folder, "write-tree").decode().strip()
+    someone = {f"GIT_{who}_{what}": "abreast" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+    start = git.run("-C", folder, "commit-tree", tree, "-m", "start", environment={**someone, **dates})
+    git.run("-C", folder, "update-ref", "refs/heads/main", start.decode().strip())
 
 
 def _date(folder: Path, commit: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from abreast.targets.workspace.place import NoWorkspace
 if TYPE_CHECKING:
     import jinja2
 
+WITHOUT = "write without: [FILE, FOLDER], paths from its root, beside copy: or git:"
 FIX = "write workspace: empty, workspace: {copy: FOLDER}, or workspace: {git: FOLDER_OR_URL, commit: REVISION}"
 
 
@@ -26,6 +28,7 @@ class Setting:
     git: str | None = None
     commit: str = "HEAD"
     template: jinja2.Template | None = None
+    without: tuple[str, ...] = ()  # paths that trials do not get
 
     def revision(self, case: Case, value: Any) -> str:
         """The revision for one case."""
@@ -47,11 +50,14 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
         raise BadInput(f'{where}: "{setting}" is none{near if "did you mean" in near else ""}', FIX)
     if not isinstance(setting, Mapping):
         raise BadInput(f"{where}: {setting!r} is none", FIX)
-    known = ("copy", "git", "commit")
+    known = ("copy", "git", "commit", "without")
     for key in setting:
         if key not in known:
             raise BadInput(f'{where}: unknown key "{key}"{suggestion(str(key), known)}', FIX)
+    without = _left_out(where, setting.get("without"))
     for key, value in setting.items():
+        if key == "without":
+            continue
         if not isinstance(value, str) or not value.strip() or "\0" in value:
             quoted = f', in quotes: {key}: "{value}"' if isinstance(value, int | float) else ""
             raise BadInput(f"{where}: {key} must be text, got {value!r}", f"write it as text{quoted}")
@@ -60,7 +66,7 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
     if "copy" in setting:
         if "commit" in setting:
             raise BadInput(f"{where}: commit is for git, not for copy", "write git: instead of copy:, or remove commit")
-        return Setting(copy=(base / Path(setting["copy"]).expanduser()).absolute())
+        return Setting(copy=(base / Path(setting["copy"]).expanduser()).absolute(), without=without)
     commit = setting.get("commit", "HEAD").strip()
     if commit.startswith("-"):
         raise BadInput(f'{where}: commit "{commit}" is no revision', "write a commit, a branch or a tag")
@@ -69,4 +75,15 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
             f'{where}: git "{setting["git"]}" names a program', "write a folder, https://…, ssh://… or file://…"
         )
     template = compile_template(f"{where}: commit", commit) if "{{" in commit or "{%" in commit else None
-    return Setting(git=setting["git"].strip(), commit=commit, template=template)
+    return Setting(git=setting["git"].strip(), commit=commit, template=template, without=without)
+
+
+def _left_out(where: str, value: Any) -> tuple[str, ...]:
+    """Files and folders by their paths from the root, in plain form; what leads out of it is none."""
+    found = []
+    for item in [] if value is None else value if isinstance(value, list | tuple) else [value]:
+        plain = posixpath.normpath(item) if isinstance(item, str) and item.strip() and "\0" not in item else "."
+        if plain == "." or plain.startswith("/") or plain.split("/")[0] in ("..", ".git"):
+            raise BadInput(f"{where}: without: {item!r} is no path in it", WITHOUT)
+        found.append(plain)
+    return tuple(dict.fromkeys(found))

@@ -45,16 +45,16 @@ class Workspaces:
         setting = self._setting
         if setting.copy is not None:
             with contextlib.suppress(OSError):
-                return compose("copy", contents(setting.copy).digest())
+                return compose("copy", contents(setting.copy, setting.without).digest())
             return compose("copy", "unknown", str(setting.copy))
         if self._repository is None:
             return compose("empty")
         if setting.template is not None:
-            return compose("git", self._repository.shown, "template", setting.commit)
+            return compose("git", self._repository.shown, "template", setting.commit, *setting.without)
         with contextlib.suppress(GitFailed, NoWorkspace):
             if found := self._repository.commit(setting.commit):
-                return compose("git", found)
-        return compose("git", "unknown", self._repository.shown, setting.commit)
+                return compose("git", found, *setting.without)
+        return compose("git", "unknown", self._repository.shown, setting.commit, *setting.without)
 
     def problems(self, trials: Iterable[tuple[Case, Any]] = ()) -> list[tuple[str, str]]:
         """What would keep trials from starting, each with what to do. With cases and the values that templates see, it
@@ -81,7 +81,8 @@ class Workspaces:
                 what = "is a file, not a folder" if folder.exists() else "there is no such folder"
                 return [(f"copy: {folder}: {what}", "write a folder that is there, from the folder of the spec")]
             try:
-                unreadable = [entry.name for entry in contents(folder).entries if not _may_read(folder, entry.name)]
+                listed = contents(folder, self._setting.without).entries
+                unreadable = [entry.name for entry in listed if not _may_read(folder, entry.name)]
             except OSError as error:
                 return [(f"copy: {error.filename}: {error.strerror}", "make it readable, or copy another folder")]
             if unreadable:
@@ -109,7 +110,7 @@ class Workspaces:
         """What is good to know before a run."""
         try:
             if self._setting.copy is not None:
-                return _notes_of_folder(self._setting.copy, contents(self._setting.copy))
+                return _notes_of_folder(self._setting.copy, contents(self._setting.copy, self._setting.without))
             if self._repository is not None:
                 return self._notes_of_repository(self._repository)
         except (OSError, GitFailed, NoWorkspace):  # that is a problem, not a note
@@ -124,7 +125,8 @@ class Workspaces:
         if commit is None:
             return notes
         size = repository.size(commit)
-        notes.append(f"each trial gets {size.files:,} files ({_megabytes(size.bytes)}) and their history")
+        past = "without their history" if self._setting.without else "and their history"
+        notes.append(f"each trial gets {size.files:,} files ({_megabytes(size.bytes)}) {past}")
         if size.submodules:
             notes.append(f"{size.submodules:,} submodules of {repository.shown} stay empty folders")
         if repository.uses_lfs(commit):
@@ -169,11 +171,12 @@ class Workspaces:
         commit = repository.commit(revision)
         if commit is None:
             raise NoWorkspace(f'workspace: commit "{revision}": {repository.shown} has none such')
-        return ("git", repository.address, commit), lambda to: repository.check_out(commit, to)
+        without = self._setting.without
+        return ("git", repository.address, commit, without), lambda to: repository.check_out(commit, to, without)
 
     def _copy(self, to: Path) -> None:
         assert self._setting.copy is not None
-        copy_contents(contents(self._setting.copy), to)
+        copy_contents(contents(self._setting.copy, self._setting.without), to)
         if compose("copy", contents(to).digest()) != self.version:
             raise NoWorkspace(f"workspace: {self._setting.copy} changed since the run was planned; start it again")
 
