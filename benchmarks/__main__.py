@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import api, limits, numbers, reports, runner, tracker, workspaces
+from benchmarks import api, code_search, limits, numbers, reports, runner, tracker, workspaces
 
 GROUPS = {
     "runner": runner.ALL,
@@ -14,6 +14,7 @@ GROUPS = {
     "tracker": tracker.ALL,
     "workspaces": workspaces.ALL,
     "numbers": numbers.ALL,
+    "code-search": code_search.ALL,
 }
 
 

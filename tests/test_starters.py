@@ -35,12 +35,15 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
 def test_a_starter_is_written_once_and_never_over_other_files(folder: Folder, kind: str) -> None:
     done = folder.abreast("init", kind)
     assert done.code == 0, done.err
-    assert "next: abreast run experiment.yaml" in done.out
-    (folder.path / "experiment.yaml").write_text("mine")
+    assert (
+        "next: abreast run code-search --repo shop" if kind == "code-search" else "next: abreast run experiment.yaml"
+    ) in done.out
+    first = folder.path / done.out.removeprefix("wrote ").split(",")[0]
+    first.write_text("mine")
     again = folder.abreast("init", kind)
     assert again.code == 2
     assert "is there already" in again.err
-    assert (folder.path / "experiment.yaml").read_text() == "mine"
+    assert first.read_text() == "mine"
 
 
 def test_the_api_starter_runs_from_its_first_case_to_a_verdict(folder: Folder, provider: FakeProvider) -> None:

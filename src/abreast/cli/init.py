@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from pathlib import Path
 
-from abreast.suites.starters import KINDS, write_starter
+from abreast.suites.starters import KINDS, command, write_starter
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,5 +16,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     written = write_starter(args.kind, Path(args.folder), overwrite=False)
     print(f"wrote {', '.join(written)}")
-    print(f"next: abreast run {shlex.quote(str(Path(args.folder) / 'experiment.yaml'))}")
+    print(f"next: {command(args.kind, Path(args.folder))}")
     return 0

@@ -12,7 +12,7 @@ from abreast.scorers.jsontext import find_objects
 
 FIELDS = ("files", "symbols", "lines", "content")
 _SINGULAR = {"file": "files", "path": "files", "paths": "files", "symbol": "symbols", "line": "lines"}
-_MOST = 2_000  # claims of one kind that are read
+_MOST, _LONGEST = 2_000, 500  # claims of one kind that are read, and characters of one
 _SUFFIX = re.compile(
     "bash|c|cc|cfg|cjs|conf|cpp|cs|css|csv|cts|env|go|gradle|h|hpp|html|ini|java|js|json|jsonl|jsx|kt|kts|lock|lua|md|mjs|mod|mts|php"
     "|proto|properties|py|pyi|rb|rs|rst|scala|scss|sh|sql|sum|svelte|swift|tf|toml|ts|tsx|txt|vue|xml|yaml|yml|zig",
@@ -22,13 +22,13 @@ _BARE = frozenset(("Makefile", "Dockerfile", "Jenkinsfile", "Procfile", "Rakefil
 _PRODUCT = re.compile(r"[A-Z]\w*\.js")  # Node.js is no file
 _AT = r"(?:#L|:)(?P<at>\d+(?:(?:-L?|–|:)\d+)?(?:, ?\d+(?:[-–]\d+)?(?![\w.]))*)"
 _PATH = re.compile(
-    r"(?<![\w@/\\.:+-])(?P<path>(?:[A-Za-z]:[\\/]|[\\/]|~/|\.{1,2}[\\/])*(?:[\w@+.-]+[\\/])*[\w@+.-]*[\w-][\\/]?)"
+    r"(?<![\w@/\\.:+-])(?P<path>(?:[A-Za-z]:[\\/]+|[\\/]+|~/)?+(?:[\w@+.-]+[\\/]++)*+(?:[\w@+.-]*[\w-])?)"
     rf"(?:{_AT})?"
 )
 _LINE_AFTER = re.compile(r"[`'\"*)\]]*[ ,(:]{0,3}(?:(?:at|on|in) )?[Ll]ines? (?P<at>\d+(?: ?[-–] ?\d+| to \d+)?)")
 _LINE_BEFORE = re.compile(r"[Ll]ines? (?P<at>\d+(?: ?[-–] ?\d+| to \d+)?) (?:of|in) [`'\"*]*$")
 _SPAN = re.compile(r"L?(\d{1,9})(?:\D+?(\d{1,9}))?")
-_CODE = re.compile(r"(`+)([^`\n]{1,200})\1")
+_CODE = re.compile(r"(?<!`)(`++)([^`\n]{1,200})\1")
 _KEYWORD = re.compile(
     r"(?:(?:pub|export|default|public|private|static|async|abstract|final|const) )*"
     r"(?:(?:def|func|fn|class|function|interface|struct|trait|enum|type|method|const|var|let) )?"
@@ -108,7 +108,7 @@ def distinct(names: Iterable[str], separator: str) -> tuple[str, ...]:
     >>> distinct(["src/a.py", "a.py", "b.py", "b.py"], "/")
     ('src/a.py', 'b.py')
     """
-    found = list(dict.fromkeys(name for name in names if name))[:_MOST]
+    found = list(dict.fromkeys(name for name in names if 0 < len(name) <= _LONGEST))[:_MOST]
     ends: set[str] = set()
     for name in found:
         parts = name.split(separator)
@@ -195,6 +195,8 @@ def _spans(told: Any) -> list[Any]:
 def _in_prose(text: str, known: Callable[[str], bool], asked: str) -> Iterator[Place]:
     for match in _PATH.finditer(text):
         word = match["path"]
+        if not 0 < len(word) <= _LONGEST:
+            continue
         path = path_of(word)
         if (
             not path

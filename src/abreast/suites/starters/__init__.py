@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -9,7 +10,14 @@ from pathlib import Path, PurePosixPath
 
 from abreast.errors import BadInput
 
-KINDS = ("function", "api", "claude-code", "mcp", "agents", "demo")
+KINDS = ("function", "api", "claude-code", "mcp", "code-search", "agents", "demo")
+
+
+def command(kind: str, folder: Path) -> str:
+    """What runs it. Most have a spec; the one of a suite is a repository to ask about."""
+    words = ["abreast", "run"]
+    words += ["code-search", "--repo", str(folder / "shop")] if kind == "code-search" else [str(folder / "experiment.yaml")]
+    return shlex.join(words)
 
 
 def write_starter(kind: str, folder: Path, overwrite: bool = True) -> list[str]:

@@ -1,0 +1,292 @@
+"""The scorer `retrieval`: what an answer about code claims, and how much of it is right."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abreast.model import Answer, Case
+from abreast.scorers import build
+from abreast.scorers.claims import claims_in, distinct, path_of, symbol_of
+from abreast.scorers.retrieval import flaw_of
+from conftest import Folder
+
+ROOT = "/home/me/shop"
+
+
+def scores(answer: Any, truth: Any, asked: str = "Where is it?", **settings: Any) -> tuple[float, float, float]:
+    """F1, precision and recall."""
+    given = answer if isinstance(answer, Answer) else Answer(answer)
+    found = build("retrieval", settings).score(Case("c", asked, expected=truth), given)
+    assert [score.name for score in found] == ["retrieval_f1", "retrieval_precision", "retrieval_recall"]
+    assert all(score.value is not None for score in found), found[0].explanation
+    return tuple(round(score.value, 3) for score in found)  # type: ignore[arg-type, return-value]
+
+
+FOUR = {
+    "files": ["src/auth.py", "src/db/pool.py"],
+    "symbols": ["Store.get", "load"],
+    "lines": {"src/auth.py": [12]},
+    "content": ["token expired"],
+}
+
+
+def test_all_four_fields_count_and_an_answer_that_has_all_of_them_is_right() -> None:
+    told = {**FOUR, "content": ["Token  expired"]}
+    assert scores(json.dumps(told), FOUR) == (1, 1, 1)
+    for left_out in FOUR:
+        told = {name: value for name, value in FOUR.items() if name != left_out}
+        _, precision, recall = scores(f"{json.dumps(told)}", FOUR)
+        assert recall < 1, left_out
+        assert precision == 1, left_out
+
+
+def test_precision_is_over_what_is_claimed_and_recall_over_what_is_true() -> None:
+    truth = {"files": ["a.py", "b.py", "c.py", "d.py"]}
+    assert scores('{"files": ["a.py"]}', truth) == (0.4, 1, 0.25)
+    assert scores('{"files": ["a.py", "x.py", "y.py", "z.py"]}', truth) == (0.25, 0.25, 0.25)
+    assert scores('{"files": ["x.py"]}', truth) == (0, 0, 0)
+    assert scores("I could not find it.", truth) == (0, 0, 0)
+
+
+def test_a_claim_that_the_truth_says_nothing_of_is_not_judged() -> None:
+    assert scores('{"files": ["a.py"], "symbols": ["f"], "lines": {"a.py": [3]}}', {"files": ["a.py"]}) == (1, 1, 1)
+
+
+def test_where_there_is_nothing_to_find_who_claims_nothing_is_right() -> None:
+    assert scores('{"files": []}', {"files": []}) == (1, 1, 1)
+    assert scores("No file does that.", {"files": []}) == (1, 1, 1)
+    assert scores("It is in a.py.", {"files": []}) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "src/auth.py",
+        "./src/auth.py",
+        "src//auth.py",
+        "src/db/../auth.py",
+        "src\\auth.py",
+        "`src/auth.py`",
+        f"{ROOT}/src/auth.py",
+        f"file://{ROOT}/src/auth.py",
+        "shop/src/auth.py",
+        "auth.py",  # what it ends with, and nothing else does
+        "src/auth.py:12",
+        "src/auth.py#L12-L20",
+    ],
+)
+def test_a_path_is_the_same_however_it_is_written(written: str) -> None:
+    truth = {"files": ["src/auth.py"]}
+    assert scores(json.dumps({"files": [written]}), truth, root=ROOT) == (1, 1, 1)
+    if not written.startswith("file:"):
+        assert scores(f"You find it in {written}, I think.", truth, root=ROOT) == (1, 1, 1)
+
+
+def test_a_path_elsewhere_is_another_one() -> None:
+    truth = {"files": ["src/auth.py"]}
+    assert scores("/elsewhere/src/auth.py", truth, root=ROOT) == (0, 0, 0)
+    assert scores("other/src/auth.py", truth, root=ROOT) == (0, 0, 0)
+    assert scores("/elsewhere/src/auth.py", truth) == (1, 1, 1), "without a root, whole paths are taken by their end"
+    assert scores("src/auth.pyi", truth) == (0, 0, 0)
+    assert scores("index.ts", {"files": ["a/index.ts", "b/index.ts"]}) == (0, 0, 0), "which of them is not said"
+
+
+def test_a_folder_of_the_truth_stands_for_what_is_in_it() -> None:
+    truth = {"files": ["src/db/", "a.py"]}
+    assert scores('{"files": ["src/db/pool.py", "src/db/x/y.py", "a.py"]}', truth) == (1, 1, 1)
+    assert scores('{"files": ["src/db", "a.py"]}', truth) == (1, 1, 1)
+    assert scores('{"files": ["src/dbx/pool.py", "a.py"]}', truth) == (0.5, 0.5, 0.5)
+    assert scores('{"files": ["src/"]}', {"files": ["src/a.py"]}) == (0, 0, 0), "a folder says not which file"
+
+
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        (12, True),
+        (14, True),
+        (15, False),
+        ("10-14", True),
+        ([[10, 14]], True),
+        ([9, 12], True),
+        ("L12", True),
+        ([[1, 90]], True),
+        ([[1, 900]], False),  # that is no place any more
+        ([[12, 400]], True),  # it begins there
+        ([[12, 40_000]], False),
+        ("none", False),
+    ],
+)
+def test_a_line_is_found_within_a_tolerance(written: Any, right: bool) -> None:
+    found = scores(json.dumps({"lines": {"a.py": written}}), {"lines": {"a.py": [12]}})
+    assert (found[2] == 1) is right
+
+
+def test_the_tolerance_can_be_set_and_every_line_counts() -> None:
+    truth = {"lines": {"a.py": [12, "40-52"], "b.py": [3]}}
+    assert scores('{"lines": {"a.py": [12, 45], "b.py": [3]}}', truth) == (1, 1, 1)
+    assert scores('{"lines": {"a.py": [12]}}', truth) == (0.5, 1, 0.333)
+    assert scores('{"lines": {"b.py": [12]}}', truth) == (0, 0, 0), "right number, wrong file"
+    assert scores('{"lines": {"a.py": [13]}}', {"lines": {"a.py": [12]}}, line_tolerance=0) == (0, 0, 0)
+    assert scores('{"lines": {"a.py": [17]}}', {"lines": {"a.py": [12]}}, line_tolerance=5) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See src/a.py:12.",
+        "See `src/a.py:12-14`.",
+        "src/a.py#L12",
+        "In src/a.py, line 12, it begins.",
+        "In `src/a.py` (line 12)",
+        "in **src/a.py** lines 11-13",
+        "On line 12 of `src/a.py`.",
+        "| src/a.py:12 | yes |",
+        '{"files": ["src/a.py:12"]}',
+        '{"files": [{"path": "src/a.py", "line": 12}]}',
+        '{"lines": [{"file": "src/a.py", "line": 12}]}',
+        '{"lines": ["src/a.py:12"]}',
+        'First {"files": ["x.py"]}, no: ```json\n{"files": ["src/a.py"], "lines": {"src/a.py": "12"}}\n```',
+    ],
+)
+def test_lines_are_read_in_the_forms_in_which_they_are_written(text: str) -> None:
+    assert scores(text, {"files": ["src/a.py"], "lines": {"src/a.py": [12]}}) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        ("Store.get", True),
+        ("`Store.get()`", True),
+        ("Store::get", True),
+        ("Store#get", True),
+        ("(*Store).get", True),
+        ("func (s *Store) get", True),
+        ("pkg.Store.get", True),
+        ("get", True),  # said shorter, and nothing else ends so
+        ("def get(self, key) -> str", True),
+        ("Store.get_all", False),
+        ("Cache.get", False),
+        ("Store.getter", False),
+        ("forget", False),
+    ],
+)
+def test_a_symbol_is_a_whole_identifier(written: str, right: bool) -> None:
+    found = scores(json.dumps({"symbols": [written]}), {"symbols": ["Store.get"]})
+    assert found == ((1, 1, 1) if right else (0, 0, 0))
+
+
+def test_in_prose_names_are_those_that_are_marked_and_those_that_are_right() -> None:
+    truth = {"symbols": ["load", "save"]}
+    assert scores("`load` and save do it.", truth, "Who calls `check`?") == (1, 1, 1)
+    assert scores("`check` is called by `load`.", truth, "Who calls `check`?") == (0.667, 1, 0.5)
+    assert scores("`load` and `store` do it, not reload.", truth) == (0.5, 0.5, 0.5)
+
+
+def test_prose_has_words_that_only_look_like_paths() -> None:
+    text = "Node.js and/or v1.2.3 (see https://example.com/x.py, 1/2, e.g. os.path) use a.py."
+    assert scores(text, {"files": ["a.py"]}) == (1, 1, 1)
+    assert scores("It is the Makefile.", {"files": ["Makefile"]}) == (1, 1, 1)
+    assert scores("It is bin/serve.", {"files": ["bin/serve"]}) == (1, 1, 1)
+
+
+def test_the_same_thing_said_twice_is_one_claim() -> None:
+    assert scores("In src/a.py: see a.py:3 and ./src/a.py:9.", {"files": ["src/a.py"]}) == (1, 1, 1)
+    assert distinct(["b.py", "a/b.py", "b.py"], "/") == ("a/b.py",)
+
+
+def test_what_a_function_returned_is_read_as_it_is() -> None:
+    assert scores(Answer("", value={"files": ["a.py"]}), {"files": ["a.py"]}) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("truth", "said"),
+    [
+        (None, " is missing"),
+        ("src/a.py", " must be a mapping"),
+        ({}, ": says nothing"),
+        ({"file": ["a.py"]}, ': unknown key "file" (did you mean "files"?)'),
+        ({"files": "a.py"}, ".files must be a list"),
+        ({"files": [3]}, ".files[0] must be a text"),
+        ({"files": ["/etc/passwd"]}, ".files[0] leads out of the repository"),
+        ({"files": ["../a.py"]}, ".files[0] leads out of the repository"),
+        ({"symbols": [""]}, ".symbols[0] must be a text"),
+        ({"content": [None]}, ".content[0] must be a text"),
+        ({"lines": [3]}, ".lines must be a mapping"),
+        ({"lines": {"a.py": [0]}}, ".lines.a.py has 0, which is no line"),
+        ({"lines": {"a.py": ["x"]}}, ".lines.a.py has 'x', which is no line"),
+        ({"lines": {"a.py": [True]}}, "which is no line"),
+        ({"lines": {".": [1]}}, ".lines is no path"),
+    ],
+)
+def test_a_ground_truth_that_says_nothing_usable_is_refused_before_anything_is_paid(
+    folder: Folder, truth: Any, said: str
+) -> None:
+    problem = flaw_of(truth)
+    assert problem is not None
+    assert problem[0].startswith(said) or said in problem[0]
+    case = {"id": "nav-1", "input": "Where?", **({} if truth is None else {"expected": truth})}
+    folder.write(
+        "spec.yaml",
+        json.dumps({"cases": [case], "target": "simulated", "variants": {"a": {}}, "scorers": ["retrieval"]}),
+    )
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code == 2
+    assert "nav-1" in done.err or truth is None
+    assert not (folder.path / "results.db").exists()
+
+
+def test_a_setting_that_is_none_is_refused(folder: Folder) -> None:
+    for settings in ({"line_tolerance": -1}, {"line_tolerance": True}, {"root": 3}, {"tolerance": 3}):
+        spec = {
+            "cases": [{"input": "Where?", "expected": {"files": ["a.py"]}}],
+            "target": "simulated",
+            "variants": {"a": {}},
+            "scorers": [{"retrieval": settings}],
+        }
+        folder.write("spec.yaml", json.dumps(spec))
+        assert folder.abreast("run", "spec.yaml").code == 2
+
+
+NAMES = st.lists(st.from_regex(r"[a-z]{1,6}(/[a-z]{1,6}){0,2}\.(py|go|ts)", fullmatch=True), unique=True, max_size=6)
+
+
+@given(NAMES, NAMES)
+def test_of_listed_files_the_figures_are_those_of_sets(claimed: list[str], true: list[str]) -> None:
+    claims, truth = set(distinct(claimed, "/")), set(true)
+    if any(one != other and other.endswith(f"/{one}") for one in claims for other in truth):
+        return  # said shorter
+    f1, precision, recall = scores(json.dumps({"files": claimed}), {"files": true})
+    right = len(claims & truth)
+    if claims and truth and right:
+        assert (precision, recall) == (round(right / len(claims), 3), round(right / len(truth), 3))
+        assert f1 == round(2 * right / (len(claims) + len(truth)), 3)
+    else:
+        assert f1 == float(not claims and not truth)
+
+
+@given(st.text(max_size=200), st.dictionaries(st.sampled_from(["files", "lines", "symbols", "content"]), st.none()))
+def test_no_answer_breaks_it_and_no_score_leaves_its_range(text: str, given: dict[str, Any]) -> None:
+    for answer in (
+        text,
+        json.dumps(dict.fromkeys(given, text)),
+        json.dumps({name: [text, 1, None] for name in given}),
+    ):
+        assert all(0 <= value <= 1 for value in scores(answer, FOUR))
+
+
+@given(st.text(max_size=60))
+def test_a_plain_form_is_the_plain_form_of_itself(text: str) -> None:
+    assert path_of(path_of(text)) == path_of(text)
+    assert symbol_of(symbol_of(text)) == symbol_of(text)
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)))
+def test_a_json_object_of_any_form_is_read(value: Any) -> None:
+    for key in ("files", "lines", "symbols", "content"):
+        claims_in(json.dumps({key: value, "x": {"y": value}}), None, lambda _: False, "")
+        claims_in("", {key: {"a.py": value, "file": value}}, lambda _: False, "")
