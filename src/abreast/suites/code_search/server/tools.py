@@ -1,0 +1,57 @@
+"""The tools that are offered, as a model reads them and as they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from abreast.suites.code_search.server import arguments, search
+from abreast.suites.code_search.server.arguments import Parameter, Refused
+from abreast.suites.code_search.server.files import Files
+
+__all__ = ["Refused", "Tool", "offered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A name, what it is for, what it takes and what it does."""
+
+    name: str
+    title: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    work: Callable[..., str]
+
+    def described(self) -> dict[str, Any]:
+        """As `tools/list` has it."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": arguments.schema(self.parameters),
+            "annotations": {"title": self.title, "readOnlyHint": True, "openWorldHint": False},
+        }
+
+    def call(self, given: Any) -> str:
+        """What it finds; a `Refused` says what is wrong with the arguments."""
+        return self.work(**arguments.taken(self.parameters, given))
+
+
+def offered(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, Tool]:
+    """By name; without tree-sitter only the search."""
+    files = Files(root)
+    found = [_search(files, patience_s)]
+    return {tool.name: tool for tool in found}
+
+
+def _search(files: Files, patience_s: float) -> Tool:
+    work = search.Search(files, patience_s).call
+    return Tool("search_code", "Search code", search.DESCRIPTION, search.PARAMETERS, work)
+
+
+def _reads_code() -> bool:
+    """Whether what parses is installed; it is not imported before it is used."""
+    return find_spec("tree_sitter") is not None
