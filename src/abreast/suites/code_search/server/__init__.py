@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from abreast import __version__
+from abreast.languages import INSTALL
 from abreast.suites.code_search.server.loop import serve
 from abreast.suites.code_search.server.protocol import Server
 from abreast.suites.code_search.server.tools import offered
@@ -19,7 +20,7 @@ from abreast.suites.code_search.server.tools import offered
 __all__ = ["Server", "main"]
 
 NAME = "abreast-demo-mcp"
-MISSING = "only search_code is offered: tree-sitter is not installed. For the other tools: pip install 'abreast[code]'"
+MISSING = f"only search_code is offered, as tree-sitter is not installed. For the other tools: {INSTALL}"
 
 
 def main(words: Sequence[str] | None = None) -> int:

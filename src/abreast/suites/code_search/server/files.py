@@ -20,23 +20,15 @@ _LOOKED_AT = 8_000  # bytes, for one that no text has
 OWN = ".abreast"
 """Where a repository keeps its cases, with what shall be found: never served."""
 
-NO_SOURCE = frozenset(
-    (
-        "node_modules",
-        "bower_components",
-        "vendor",
-        "target",
-        "build",
-        "dist",
-        "out",
-        "bin",
-        "obj",
-        "coverage",
-        "htmlcov",
-    )
-    + ("venv", "env", "site-packages", "__pycache__")
-)
+NO_SOURCE = {
+    *("node_modules", "bower_components", "vendor", "target", "build", "dist", "out", "bin", "obj"),
+    *("venv", "env", "site-packages", "__pycache__", "coverage", "htmlcov"),
+}
 """Folders that a walk passes by; git knows better what is built."""
+
+
+Stamp = tuple[int, int]
+"""When a file was changed, in nanoseconds, and its size."""
 
 
 class Files:
@@ -78,7 +70,7 @@ class Files:
     def read(self, path: str) -> bytes | None:
         """What is in a file of the list; None if it is no text, too large, or nothing that can be read."""
         try:
-            number = os.open(self.root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            number = os.open(f"{self.root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except (OSError, ValueError):
             return None
         with open(number, "rb") as file:  # noqa: PTH123 - it is open already
@@ -90,6 +82,14 @@ class Files:
             except OSError:
                 return None
         return None if b"\0" in content[:_LOOKED_AT] or len(content) > LARGEST else content
+
+    def stamp(self, path: str) -> Stamp | None:
+        """Changes when the file does."""
+        try:
+            about = os.lstat(f"{self.root}/{path}")
+        except (OSError, ValueError):
+            return None
+        return about.st_mtime_ns, about.st_size
 
     def _of_root(self, text: str) -> str:
         """By its words alone; one that names the root in full is as good as one from there."""

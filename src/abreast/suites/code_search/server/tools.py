@@ -43,13 +43,25 @@ class Tool:
 def offered(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, Tool]:
     """By name; without tree-sitter only the search."""
     files = Files(root)
-    found = [_search(files, patience_s)]
+    found = [_search(files, patience_s), *(_named(files) if _reads_code() else [])]
     return {tool.name: tool for tool in found}
 
 
 def _search(files: Files, patience_s: float) -> Tool:
     work = search.Search(files, patience_s).call
     return Tool("search_code", "Search code", search.DESCRIPTION, search.PARAMETERS, work)
+
+
+def _named(files: Files) -> list[Tool]:
+    """The tools that know names from words."""
+    from abreast.suites.code_search.server import symbols as named
+
+    of = named.Symbols(files)
+    return [
+        Tool("find_symbol", "Find a definition", named.FIND_SYMBOL, named.SYMBOL_PARAMETERS, of.find_symbol),
+        Tool("find_references", "Find uses", named.FIND_REFERENCES, named.REFERENCE_PARAMETERS, of.find_references),
+        Tool("outline_file", "Outline a file", named.OUTLINE_FILE, named.OUTLINE_PARAMETERS, of.outline_file),
+    ]
 
 
 def _reads_code() -> bool:
