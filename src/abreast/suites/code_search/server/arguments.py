@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+LONGEST = 4_000  # characters of a text that a model gives
+
 
 class Refused(Exception):
     """Why a tool does not do what it is asked, in a sentence that says what to do instead."""
@@ -39,7 +41,7 @@ class Parameter:
             return self.default
         taken = _TAKEN[self.kind](value)
         if taken is None or (self.choices and taken not in self.choices):
-            raise Refused(f"{self.name}: {_shown(value)} is not possible. Give {self._wanted()}.")
+            raise Refused(f"{self.name}: {shown(value)} is not possible. Give {self._wanted()}.")
         return min(max(taken, self.least), self.most) if self.kind == "count" else taken
 
     def _wanted(self) -> str:
@@ -47,7 +49,7 @@ class Parameter:
             return f"one of {', '.join(self.choices)}"
         if self.kind == "count":
             return f"a whole number from {self.least} to {self.most}"
-        return {"text": "a text that is not empty", "flag": "true or false"}[self.kind]
+        return {"text": f"a text of 1 to {LONGEST:,} characters", "flag": "true or false"}[self.kind]
 
 
 def schema(parameters: tuple[Parameter, ...]) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def taken(parameters: tuple[Parameter, ...], given: Any) -> dict[str, Any]:
         raise Refused(f"The arguments must be an object with {', '.join(known)}.")
     for name in given:
         if name not in known:
-            raise Refused(f"There is no argument {_shown(name)}. There are: {', '.join(known)}.")
+            raise Refused(f"There is no argument {shown(name)}. There are: {', '.join(known)}.")
     for parameter in parameters:
         if parameter.required and given.get(parameter.name) is None:
             raise Refused(f"The argument {parameter.name} is missing: {parameter.description}")
@@ -77,7 +79,7 @@ def taken(parameters: tuple[Parameter, ...], given: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value != "" else None
+    return value if isinstance(value, str) and 0 < len(value) <= LONGEST else None
 
 
 def _flag(value: Any) -> bool | None:
@@ -94,9 +96,10 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:60] + "…"
+def shown(value: Any) -> str:
+    """A value as it is quoted in a sentence, so far as it can be sent."""
+    text = repr(value).encode("utf-8", "replace").decode()
+    return text if len(text) <= 100 else text[:100] + "…"
 
 
 _TYPES = {"text": "string", "flag": "boolean", "count": "integer"}

@@ -8,8 +8,9 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from abreast.suites.code_search.server.arguments import Refused
+from abreast.suites.code_search.server.arguments import Refused, shown
 from abreast.suites.code_search.server.globs import is_glob, matcher
+from abreast.suites.code_search.server.lines import plain as plainly
 
 LARGEST = 2_000_000  # bytes of a file that is read
 GIT_S = 30.0
@@ -50,22 +51,24 @@ class Files:
         there = self.listed()
         if path is None:
             return there
-        if is_glob(path) and not (self.root / path).exists():
-            fits = matcher(self._of_root(path))
-            found = [name for name in there if fits(name)] or [name for name in there if _in_a_folder(name, fits)]
-        else:
-            plain = self.inside(path)
-            found = there if plain == "." else [name for name in there if name == plain or name.startswith(plain + "/")]
+        plain = self.inside(path)
+        found = there if plain == "." else [name for name in there if name == plain or name.startswith(plain + "/")]
+        if not found and is_glob(path):
+            found = _globbed(self._of_root(path), there)
         if not found:
-            raise Refused(f"No file here is meant by path {path!r}.{_near(path, there)}")
+            raise Refused(f"No file here is meant by path {shown(path)}.{_near(path, there)}")
         return found
 
     def inside(self, text: str) -> str:
         """A path that a model gave, from the root; refused if it leads out of it, by whatever way."""
         plain = self._of_root(text)
-        if not (self.root / plain).resolve().is_relative_to(self.root):
+        try:
+            real = (self.root / plain).resolve()
+        except (OSError, RuntimeError, ValueError):  # too long, links in a circle, no characters of a name
+            raise Refused(f"The path {shown(text)} cannot be used. {_SUCH}") from None
+        if not real.is_relative_to(self.root):
             raise _outside(text)
-        return plain
+        return real.relative_to(self.root).as_posix()
 
     def read(self, path: str) -> bytes | None:
         """What is in a file of the list; None if it is no text, too large, or nothing that can be read."""
@@ -94,8 +97,9 @@ class Files:
     def _of_root(self, text: str) -> str:
         """By its words alone; one that names the root in full is as good as one from there."""
         if "\0" in text:
-            raise Refused("A path has no NUL character. Give a path from the root of the code, such as src/main.py.")
-        whole = os.path.normpath(os.path.join(self.root, text.strip() or "."))  # noqa: PTH118 - by words only
+            raise Refused(f"A path has no NUL character. {_SUCH}")
+        words = text.strip() or "."
+        whole = _real(words) if words.startswith("/") else os.path.normpath(f"{self.root}/{words}")
         plain = os.path.relpath(whole, self.root)
         if plain == ".." or plain.startswith("../"):
             raise _outside(text)
@@ -156,15 +160,33 @@ def _mode(path: str | Path, wanted: Callable[[int], bool]) -> bool:
         return False
 
 
+def _globbed(glob: str, there: list[str]) -> list[str]:
+    """What a glob means: files, else what is in the folders that it means. Brackets may be part of a name."""
+    for form in (glob, glob.replace("[", "[[]")):
+        fits = matcher(form)
+        found = [name for name in there if fits(name)] or [name for name in there if _in_a_folder(name, fits)]
+        if found:
+            return found
+    return []
+
+
 def _in_a_folder(path: str, fits: Callable[[str], bool]) -> bool:
     parts = path.split("/")
     return any(fits("/".join(parts[:count])) for count in range(1, len(parts)))
 
 
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
+
+
 def _outside(text: str) -> Refused:
-    return Refused(
-        f"The path {text!r} leads out of the code that is served. Give a path from its root, such as src/main.py."
-    )
+    return Refused(f"The path {shown(text)} leads out of the code that is served. {_SUCH}")
+
+
+_SUCH = "Give a path from the root of the code, such as src/main.py."
 
 
 def _near(path: str, there: list[str]) -> str:
@@ -175,4 +197,4 @@ def _near(path: str, there: list[str]) -> str:
     )
     if not found:
         return " Give a folder or a file from the root, or a glob such as *.py or src/**/test_*; or leave path out."
-    return f" Is it one of these: {', '.join(found[:MOST_NEAR])}?"
+    return f" Is it one of these: {', '.join(map(plainly, found[:MOST_NEAR]))}?"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from abreast.languages import LANGUAGES, language_of
-from abreast.suites.code_search.server.arguments import Parameter, Refused
+from abreast.suites.code_search.server.arguments import Parameter, Refused, shown
 from abreast.suites.code_search.server.files import Files
 from abreast.suites.code_search.server.index import LARGEST_PARSED, PATIENCE_S, WEIGHT, Defined, Index, Reading, Used
 from abreast.suites.code_search.server.lines import counted, cut, fitting, plain, source_lines
@@ -71,11 +71,9 @@ class Symbols:
         near = _near(reading, wanted[-1])
         if not near:
             where = f" in {language}" if language else ""
-            raise Refused(
-                f"Nothing{where} is called {name!r}, or alike.{_unread(reading.missing)} Try a part of the name, or "
-                "search_code."
-            )
-        note = f"Nothing is called {name!r} exactly. These names are similar:"
+            unread = _unread(reading.missing)
+            return f"Nothing{where} is called {shown(name)}, or alike.{unread} Try a part of the name, or search_code."
+        note = f"Nothing is called {shown(name)} exactly. These names are similar:"
         kept, _ = _of_kind(near, kind)
         return self._places(kept, note, limit, reading.missing)
 
@@ -102,24 +100,22 @@ class Symbols:
         uses.sort(key=lambda one: one[0])
         defined = _exact(reading, wanted)
         if not uses and not defined:
-            raise Refused(
-                f"Nothing here uses or defines {name!r}.{_unread(reading.missing)} find_symbol knows similar names; "
-                "search_code finds it in comments and strings."
-            )
+            others = "find_symbol knows similar names; search_code finds it in comments and strings."
+            return f"Nothing here uses or defines {shown(name)}.{_unread(reading.missing)} {others}"
         return self._uses(wanted, defined, [(place, use) for _, place, use in uses], limit, reading)
 
     def outline_file(self, path: str) -> str:
         """What a file defines."""
         plainly = self._files.inside(path)
         if (self._files.root / plainly).is_dir():
-            raise Refused(f"{path!r} is a folder. Give one file in it.")
+            raise Refused(f"{shown(path)} is a folder. Give one file in it.")
         (real, *_) = self._files.chosen(plainly)
         if language_of(real) is None:
-            raise Refused(f"{path!r} is in no language that is read here: {_SPOKEN}. Read it, or use search_code.")
+            raise Refused(f"{shown(path)} is in no language that is read here: {_SPOKEN}. Read it, or use search_code.")
         reading = self._index.read([real], lambda _, __: True)
         if real not in reading.files:
             why = "could not be parsed" if reading.missing else f"is empty, no text or above {LARGEST_PARSED:,} bytes"
-            raise Refused(f"{path!r} {why}. Read it, or use search_code with this path.")
+            raise Refused(f"{shown(path)} {why}. Read it, or use search_code with this path.")
         return self._outline(real, reading)
 
     def _paths(self, path: str | None, language: str | None) -> list[str]:
@@ -211,7 +207,9 @@ def _plain_name(text: str) -> list[str]:
     words = re.sub(r"\(.*\)?\s*$", "", text.strip(), flags=re.DOTALL)
     parts = [part.strip() for part in re.split(r"\.|::|#|->|/", words) if part.strip()]
     if not parts or any(re.search(r"\s", part) for part in parts):
-        raise Refused(f"{text!r} is no name. Give one such as get or Store.get; for other text there is search_code.")
+        raise Refused(
+            f"{shown(text)} is no name. Give one such as get or Store.get; for other text there is search_code."
+        )
     return parts
 
 
