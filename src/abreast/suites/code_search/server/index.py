@@ -14,7 +14,7 @@ from abreast.suites.code_search.server.patience import Work, records
 
 PATIENCE_S = 10.0
 MOST_WORKERS = 8
-MOST_KEPT = 100_000_000  # bytes of what was read, as it came
+MOST_KEPT = 40_000_000  # bytes of what was read, as it came; about seven times that in memory
 LARGEST_PARSED = 1_000_000  # bytes of a file; what is larger was made by a program
 _WORTH_A_WORKER = 400_000  # bytes of source: less is parsed sooner than a process starts
 

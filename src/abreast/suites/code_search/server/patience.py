@@ -50,7 +50,7 @@ def records(works: Sequence[Work], seconds: float) -> Iterator[bytes]:
             waiting[reader] = bytearray()
         while waiting:
             ready, _, _ = select.select(list(waiting), [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
+            if not ready or time.monotonic() >= deadline:
                 return
             for reader in ready:
                 chunk = os.read(reader, _CHUNK)
@@ -65,6 +65,7 @@ def records(works: Sequence[Work], seconds: float) -> Iterator[bytes]:
         for child in children:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
+        for child in children:
             os.waitpid(child, 0)
 
 

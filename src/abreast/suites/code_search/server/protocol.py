@@ -14,9 +14,7 @@ VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
 """Of the protocol, the newest first; a client that speaks another is answered with the newest."""
 
 NO_JSON, NO_REQUEST, NO_METHOD, INTERNAL = -32700, -32600, -32601, -32603
-INSTRUCTIONS = """Searches the code of the folder it was started in. find_symbol says where a name is defined, \
-find_references where it is used, outline_file what a file defines, search_code where a text or a regular expression \
-stands. Lines count from 1; paths are relative to that folder."""
+INSTRUCTIONS = "Searches the code of the folder it was started in. Paths are relative to it; lines count from 1."
 
 Message = dict[str, Any]
 
@@ -79,7 +77,7 @@ class Server:
             "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[0],
             "capabilities": {"tools": {}},
             "serverInfo": self._about,
-            "instructions": INSTRUCTIONS,
+            "instructions": " ".join([INSTRUCTIONS, *(f"{tool.name} {tool.says}." for tool in self._tools.values())]),
         }
 
     def _call(self, params: Message) -> Message:

@@ -17,20 +17,20 @@ MOST_HITS, MOST_CONTEXT = 500, 20
 MOST_COUNTED = 100_000
 WIDEST_SEARCHED = 100_000  # characters of a line; what is behind them is no source
 
-DESCRIPTION = """Find a text in the code, like `rg`: every line that contains it, as `path:line: source`.
-Use it for strings, comments, error messages, configuration keys and file formats. To find where a function, class or \
-type is defined or used, find_symbol and find_references are more exact. All files that git does not ignore are \
-searched, hidden ones too; binary files and those above 2 MB are not."""
+DESCRIPTION = """Find a text in the code, like `rg`: every line that contains it, as `path:line: source`. \
+Use it for strings, comments, error messages, configuration keys and file formats. All files that git does not ignore \
+are searched, hidden ones too; binary files and those above 2 MB are not."""
+BESIDES = """ To find where a function, class or type is defined or used, find_symbol and find_references are more \
+exact."""
 
-PATTERN = Parameter(
-    "pattern",
-    "text",
-    "The text to find, taken literally; with regex: true a Python regular expression, which sees one line at a time "
-    "(alternatives are written a|b).",
-    required=True,
-)
 PARAMETERS = (
-    PATTERN,
+    Parameter(
+        "pattern",
+        "text",
+        "The text to find, taken literally; with regex: true a Python regular expression, which sees one line at a "
+        "time (alternatives are written a|b).",
+        required=True,
+    ),
     Parameter("regex", "flag", "The pattern is a regular expression.", default=False),
     Parameter("ignore_case", "flag", "Upper and lower case are the same.", default=False),
     Parameter("whole_word", "flag", "Only where it is not a part of a longer word.", default=False),
@@ -116,7 +116,7 @@ def _told(found: Iterator[tuple[str, list[str], list[Hit]]], limit: int, context
         if total >= MOST_COUNTED:
             break
     if not total:
-        return "No line has it. Try fewer words, ignore_case: true, or find_symbol with a name."
+        return "No line has it. Try fewer words, or ignore_case: true."
     fit = fitting(block for _, block in blocks)
     shown = sum(count for count, _ in blocks[: len(fit)])
     return "\n".join([*fit, _sum(shown, total, files)])

@@ -106,10 +106,10 @@ class Symbols:
 
     def outline_file(self, path: str) -> str:
         """What a file defines."""
-        plainly = self._files.inside(path)
-        if (self._files.root / plainly).is_dir():
-            raise Refused(f"{shown(path)} is a folder. Give one file in it.")
-        (real, *_) = self._files.chosen(plainly)
+        found = self._files.chosen(path)
+        if found != [self._files.inside(path)]:
+            raise Refused(f"{shown(path)} is more than a file. Give one, such as {plain(found[0])}.")
+        (real,) = found
         if language_of(real) is None:
             raise Refused(f"{shown(path)} is in no language that is read here: {_SPOKEN}. Read it, or use search_code.")
         reading = self._index.read([real], lambda _, __: True)

@@ -21,6 +21,7 @@ class Tool:
 
     name: str
     title: str
+    says: str  # what, in a few words
     description: str
     parameters: tuple[Parameter, ...]
     work: Callable[..., str]
@@ -43,13 +44,16 @@ class Tool:
 def offered(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, Tool]:
     """By name; without tree-sitter only the search."""
     files = Files(root)
-    found = [_search(files, patience_s), *(_named(files) if _reads_code() else [])]
+    named = _named(files) if _reads_code() else []
+    found = [_search(files, patience_s, bool(named)), *named]
     return {tool.name: tool for tool in found}
 
 
-def _search(files: Files, patience_s: float) -> Tool:
+def _search(files: Files, patience_s: float, has_names: bool) -> Tool:
     work = search.Search(files, patience_s).call
-    return Tool("search_code", "Search code", search.DESCRIPTION, search.PARAMETERS, work)
+    description = search.DESCRIPTION + (search.BESIDES if has_names else "")
+    says = "says where a text or a regular expression stands"
+    return Tool("search_code", "Search code", says, description, search.PARAMETERS, work)
 
 
 def _named(files: Files) -> list[Tool]:
@@ -57,10 +61,13 @@ def _named(files: Files) -> list[Tool]:
     from abreast.suites.code_search.server import symbols as named
 
     of = named.Symbols(files)
+    found = ("find_symbol", "Find a definition", "says where a name is defined")
+    used = ("find_references", "Find uses", "says where it is used")
+    outlined = ("outline_file", "Outline a file", "says what a file defines")
     return [
-        Tool("find_symbol", "Find a definition", named.FIND_SYMBOL, named.SYMBOL_PARAMETERS, of.find_symbol),
-        Tool("find_references", "Find uses", named.FIND_REFERENCES, named.REFERENCE_PARAMETERS, of.find_references),
-        Tool("outline_file", "Outline a file", named.OUTLINE_FILE, named.OUTLINE_PARAMETERS, of.outline_file),
+        Tool(*found, named.FIND_SYMBOL, named.SYMBOL_PARAMETERS, of.find_symbol),
+        Tool(*used, named.FIND_REFERENCES, named.REFERENCE_PARAMETERS, of.find_references),
+        Tool(*outlined, named.OUTLINE_FILE, named.OUTLINE_PARAMETERS, of.outline_file),
     ]
 
 
