@@ -12,6 +12,7 @@ SOURCE = Path(abreast.__file__).parent
 LAYERS = [
     ["model", "errors", "headers", "digest", "settings"],
     ["code"],
+    ["languages"],
     ["stats"],
     ["store"],
     ["targets", "scorers", "fake"],

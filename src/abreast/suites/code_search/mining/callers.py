@@ -1,0 +1,206 @@
+"""Functions that few places call, and the question which."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from abreast.languages import Definition, Outline, Reference
+from abreast.suites.code_search.mining.definitions import Places
+from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, difficulty, slug, words_of
+from abreast.suites.code_search.mining.repository import File
+
+MOST_CALLS = 8
+
+# Methods that objects of libraries have too: a call of one says nothing about ours.
+_OF_LIBRARIES = {
+    *(name for kind in (str, bytes, dict, list, set, int, float, Path, io.TextIOWrapper) for name in dir(kind)),
+    *dir(builtins),
+    *("toString", "hashCode", "equals", "getClass", "compareTo", "isEmpty", "indexOf", "lastIndexOf", "forEach"),
+    *("containsKey", "containsValue", "putIfAbsent", "computeIfAbsent", "computeIfPresent", "getOrDefault"),
+    *("entrySet", "keySet", "addAll", "removeAll", "toArray", "subList", "charAt", "startsWith", "endsWith"),
+    *("replaceAll", "toLowerCase", "toUpperCase", "getName", "getMessage", "printStackTrace", "intValue"),
+    *("addEventListener", "removeEventListener", "getElementById", "querySelector", "querySelectorAll"),
+    *("hasOwnProperty", "isArray", "toFixed", "getTime", "toISOString", "setTimeout", "setInterval", "flatMap"),
+    *("findIndex", "setState", "getItem", "setItem", "appendChild", "createElement", "preventDefault"),
+    *("as_str", "as_ref", "as_mut", "as_bytes", "to_string", "to_owned", "into_iter", "iter_mut", "is_empty"),
+    *("is_some", "is_none", "is_ok", "is_err", "unwrap_or", "unwrap_or_else", "unwrap_or_default", "map_err"),
+    *("and_then", "or_else", "ok_or", "ok_or_else", "push_str", "from_str", "try_from", "try_into", "with_capacity"),
+    *("contains_key", "starts_with", "ends_with", "read_to_string", "write_all", "to_vec", "get_mut"),
+    *("ServeHTTP", "WriteString", "ReadAll", "MarshalJSON", "UnmarshalJSON", "WithTimeout", "WithCancel"),
+}
+_COMMENT = (b"#", b"//", b"/*", b"<!--")
+_STAR = re.compile(rb"^[ \t]*(?:from[^\n]*\bimport[ \t]*\*|(?:pub[ \t]+)?use[^\n;]*::\*)", re.MULTILINE)
+_MODULE_FILES = ("__init__", "mod", "lib", "index", "main")
+
+
+@dataclass(slots=True)
+class _Calls:
+    """What was found of the calls of one function."""
+
+    lines: dict[str, set[int]] = field(default_factory=dict)
+    callers: set[str] = field(default_factory=set)
+
+
+def proposals(
+    places: Places,
+    order: Sequence[tuple[File, Definition]],
+    namesakes: Callable[[str], int],
+) -> Iterator[Proposal]:
+    """A case for each function whose every occurrence is accounted for, in this order."""
+    for file, definition in order:
+        if definition.kind not in ("function", "method") or places.only(definition.name) != (file, definition):
+            continue
+        calls = _calls(places, file, definition)
+        if calls is not None and 1 <= sum(map(len, calls.lines.values())) <= MOST_CALLS:
+            yield _proposal(places, definition, file, calls, namesakes)
+
+
+def _calls(places: Places, file: File, definition: Definition) -> _Calls | None:
+    """All calls; None if an occurrence of the name is no call, import, comment or plain string, or may mean another."""
+    if definition.kind == "method" and (len(words_of(definition.name)) < 2 or definition.name in _OF_LIBRARIES):
+        return None
+    if _is_default_export(places, file, definition):
+        return None
+    found = _Calls()
+    for path in places.holding[definition.name]:
+        other = places.repository.file(path)
+        if other.kind == "other" or not path.isprintable():  # not read here, or not to be written in a case
+            return None
+        if other.kind == "source" and not _add_calls(found, places, other, file, definition):
+            return None
+    return found
+
+
+def _is_default_export(places: Places, file: File, definition: Definition) -> bool:
+    """Whether others can import it under any name."""
+    pattern = rb"export\s+default\s+(?:async\s+)?(?:function\b\s*\*?\s*)?" + definition.name.encode() + rb"\b"
+    return file.language == "typescript" and re.search(pattern, places.repository.read(file.path)) is not None
+
+
+def _add_calls(found: _Calls, places: Places, here: File, home: File, definition: Definition) -> bool:
+    """Add what one file has; False if it cannot all be explained."""
+    source, outline = places.repository.read(here.path), places.repository.outline(here.path)
+    if outline is None or outline.broken:
+        return False
+    references = {one.at: one for one in outline.references if one.name == definition.name}
+    imported = any(one.kind == "import" for one in references.values())
+    name = definition.name.encode()
+    for match in re.finditer(rb"(?<![A-Za-z0-9_])" + re.escape(name) + rb"(?![A-Za-z0-9_])", source):
+        at = match.start()
+        reference = references.get(at)
+        if reference is None:
+            is_definition = here == home and at == definition.at
+            if not is_definition and not _is_only_text(source, outline, at):
+                return False
+        elif reference.kind == "import":
+            if _is_renamed(source, match.end()):
+                return False
+        elif reference.kind == "name" or not _means(definition, home, here, source, at, imported):
+            return False
+        else:
+            caller = _caller(outline, reference)
+            if caller is None or (here == home and caller == definition):
+                return False
+            found.callers.add(caller.qualified)
+            found.lines.setdefault(here.path, set()).add(reference.line)
+    return True
+
+
+def _is_only_text(source: bytes, outline: Outline, at: int) -> bool:
+    """Whether a place is in a comment, or in a string with spaces: a name alone in a string may be looked up by it."""
+    for start, end in outline.quoted:
+        if start <= at < end:
+            text = source[start:end]
+            return text.startswith(_COMMENT) or len(text.split()) > 1
+    return False
+
+
+def _is_renamed(source: bytes, end: int) -> bool:
+    return re.match(rb"\s+as\b|\s*:", source[end : end + 20]) is not None
+
+
+def _caller(outline: Outline, call: Reference) -> Definition | None:
+    """The function around a call; None if there is none, or if it is not clear which one is meant."""
+    around = [
+        one
+        for one in outline.definitions
+        if one.kind in ("function", "method") and one.line <= call.line <= one.end_line
+    ]
+    named = [one for one in outline.definitions if one.qualified == call.inside]
+    return named[0] if len(named) == 1 and around == named else None
+
+
+# -- whether a call means this function ------------------------------------------------------------------------------
+
+
+def _means(definition: Definition, home: File, here: File, source: bytes, at: int, imported: bool) -> bool:
+    """Whether a call of the name can be no other's: by what stands before it."""
+    before = re.search(rb"(?:([\w$)\]>?!]*)\s*(\.|::|->))?\s*\Z", source[max(0, at - 200) : at])
+    owner, mark = (before[1], before[2]) if before is not None else (None, None)
+    if here.language != home.language:
+        return False
+    if mark is None:
+        return _is_in_reach(definition, home, here, source, imported)
+    qualifier = (owner or b"").rstrip(b"?!").decode("utf-8", "replace")
+    if definition.kind == "function":
+        return qualifier in _modules(home)
+    if mark == b"::":
+        return qualifier in ("Self", (definition.container or "").rpartition(".")[2])
+    return True
+
+
+def _is_in_reach(definition: Definition, home: File, here: File, source: bytes, imported: bool) -> bool:
+    """Whether a bare name is this function: of the same file, imported, or in Go of the same folder."""
+    if definition.kind == "method":
+        return here.language == "java" and (here == home or imported)
+    if here == home or imported:
+        return True
+    if here.language == "go":
+        return here.folder == home.folder
+    return here.language in ("python", "rust") and _STAR.search(source) is not None
+
+
+def _modules(home: File) -> set[str]:
+    """What a module is called before a dot."""
+    pure = PurePosixPath(home.path)
+    found = {pure.stem} if home.language != "go" else {pure.parent.name}
+    if pure.stem in _MODULE_FILES:
+        found.add(pure.parent.name)
+    return found | ({"self", "super", "crate"} if home.language == "rust" else set())
+
+
+def _proposal(
+    places: Places,
+    definition: Definition,
+    file: File,
+    calls: _Calls,
+    namesakes: Callable[[str], int],
+) -> Proposal:
+    truth = Truth({path: sorted(lines) for path, lines in calls.lines.items()}, sorted(calls.callers))
+    what = f"the {definition.kind} `{definition.name}`"
+    evidence = [Evidence(file.path, definition.line, places.repository.line(file.path, definition.line))]
+    evidence += [
+        Evidence(path, line, places.repository.line(path, line))
+        for path in sorted(truth.lines)
+        for line in truth.lines[path]
+    ]
+    return Proposal(
+        {
+            "id": slug("callers", definition.qualified),
+            "category": "navigate",
+            "description": f"Find the functions that call {what}.",
+            "prompt": f"Which functions and methods call {what}? Give the name of each of them, its file, "
+            "and the lines of the calls.",
+            "difficulty": difficulty(truth, len(places.holding[definition.name]), namesakes(definition.name)),
+            "ground_truth": truth.written(),
+        },
+        "callers",
+        file.language,
+        "every other occurrence of the name is an import, a comment or a text",
+        tuple(evidence),
+    )

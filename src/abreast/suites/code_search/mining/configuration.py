@@ -1,0 +1,207 @@
+"""Settings that stand in one configuration file, and the question in which."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, difficulty, slug, words_of
+from abreast.suites.code_search.mining.repository import File, Repository
+
+LONGEST_LINE = 120  # characters of a line that an answer shall quote
+MOST_BYTES = 200_000  # of a configuration file that is asked about
+
+_PLAIN = {
+    *("version", "description", "license", "author", "authors", "scripts", "dependencies", "keywords", "homepage"),
+    *("repository", "private", "default", "services", "volumes", "environment", "command", "strategy", "matrix"),
+    *("runs-on", "branches", "install", "target", "compile", "options", "include", "exclude", "packages", "require"),
+    *("enabled", "name", "type", "image", "ports", "build", "clean", "files", "module", "string", "object"),
+}
+_SECRET = re.compile(r"pass(?:word|wd|phrase)|secret|token|credential|private|api_?key", re.IGNORECASE)
+_KEY = r"(?P<key>[A-Za-z_][\w.-]*)"
+# How a line sets something, and what that is called in a question.
+_SETTING, _VARIABLE, _TARGET, _MODULE = "setting", "environment variable", "build target", "dependency"
+_LINES = {
+    "toml": (re.compile(rf'^[ \t]*"?{_KEY}"?[ \t]*=[ \t]*\S'), _SETTING),
+    "ini": (re.compile(rf"^{_KEY}[ \t]*[=:][ \t]*\S"), _SETTING),
+    "yaml": (re.compile(rf"^[ \t]*(?:- )?[\"']?{_KEY}[\"']?:[ \t]+[^\s#|>&*{{[]"), _SETTING),
+    "json": (re.compile(rf'^[ \t]*"{_KEY}"[ \t]*:[ \t]*[^\s{{[]'), _SETTING),
+    "env": (re.compile(rf"^(?:export[ \t]+)?{_KEY}=\S"), _VARIABLE),
+    "dockerfile": (re.compile(rf"^(?:ENV|ARG)[ \t]+{_KEY}[= \t]\S"), _VARIABLE),
+    "makefile": (re.compile(rf"^{_KEY}:(?![=:])"), _TARGET),
+    "go.mod": (re.compile(r"^(?:require[ \t]+|[ \t]+)(?P<key>[\w.-]+(?:/[\w.~-]+)+)[ \t]+v\d"), _MODULE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line that sets a key. `language` is the form of its file."""
+
+    file: File
+    key: str
+    line: int
+    text: str
+    what: str
+    language: str
+
+
+def candidates(repository: Repository, files: Sequence[File]) -> list[Entry]:
+    """All distinctive entries of configuration files."""
+    return [
+        entry
+        for file in files
+        if len(repository.read(file.path)) <= MOST_BYTES
+        for entry in _entries(file, repository.text(file.path))
+        if _is_distinctive(entry)
+    ]
+
+
+def _entries(file: File, text: str) -> Iterator[Entry]:
+    form = form_of(file)
+    if form is None:
+        return
+    pattern, what = _LINES[form]
+    for number, line in enumerate(text.split("\n"), 1):
+        if found := pattern.match(line):
+            yield Entry(file, found["key"], number, line.strip(), what, form)
+
+
+def form_of(file: File) -> str | None:
+    """Which of the forms a configuration file has, by its name."""
+    name = file.name.lower()
+    if name.startswith(".env"):
+        return "env"
+    if "dockerfile" in name:
+        return "dockerfile"
+    if name in ("makefile", "gnumakefile") or name.endswith(".mk"):
+        return "makefile"
+    if name == "go.mod":
+        return "go.mod"
+    suffixes = {".toml": "toml", ".ini": "ini", ".cfg": "ini", ".yaml": "yaml", ".yml": "yaml", ".json": "json"}
+    return next((form for suffix, form in suffixes.items() if name.endswith(suffix)), None)
+
+
+def _is_distinctive(entry: Entry) -> bool:
+    key, text = entry.key, entry.text
+    is_long = len(key) >= 7 or (len(key) >= 5 and len(words_of(key)) > 1)
+    is_plain = key.lower() in _PLAIN or key.startswith((".", "test")) or _SECRET.search(key) is not None
+    is_whole = text.isprintable() and len(text) <= LONGEST_LINE and not text.endswith(("[", "{", "(", '"""', "\\"))
+    return is_long and not is_plain and is_whole
+
+
+def proposals(
+    repository: Repository,
+    order: Sequence[Entry],
+    holding: dict[str, list[str]],
+    namesakes: Callable[[str], int],
+) -> Iterator[Proposal]:
+    """A case for each key that stands on one line of one configuration file, in this order."""
+    for entry in order:
+        if _is_only_place(repository, entry, holding.get(entry.key, [])) and _is_read_so(repository, entry):
+            yield _proposal(repository, entry, holding, namesakes)
+
+
+def _is_only_place(repository: Repository, entry: Entry, paths: list[str]) -> bool:
+    """Whether no other line of a configuration has the key as a word, and no other file gives it a value."""
+    word = re.compile(rf"(?<!\w){re.escape(entry.key)}(?!\w)")
+    gives = re.compile(rf"(?<!\w){re.escape(entry.key)}(?!\w)['\"]?\]?[ \t]*(?::=|[:=](?!=))")
+    places = []
+    for path in paths:
+        file, text = repository.file(path), repository.text(path)
+        if file.kind == "config":
+            places += [(path, number) for number, line in enumerate(text.split("\n"), 1) if word.search(line)]
+        elif file.kind != "prose" and gives.search(text):
+            return False
+    return places == [(entry.file.path, entry.line)]
+
+
+def _is_read_so(repository: Repository, entry: Entry) -> bool:
+    """Whether the real reader of the form finds the key too, once. Forms without one are lines and nothing else."""
+    reader = _READERS.get(entry.language)
+    if reader is None:
+        return True
+    try:
+        return reader(repository.text(entry.file.path)).count(entry.key) == 1
+    except (ValueError, RecursionError, configparser.Error):
+        return False
+
+
+def _toml_keys(text: str) -> list[str]:
+    return _keys(tomllib.loads(text))
+
+
+def _json_keys(text: str) -> list[str]:
+    return _keys(json.loads(text))
+
+
+def _keys(value: Any) -> list[str]:
+    """All keys at any depth."""
+    found: list[str] = []
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            found += map(str, each)
+            pending += each.values()
+        elif isinstance(each, list):
+            pending += each
+    return found
+
+
+def _ini_keys(text: str) -> list[str]:
+    parser = configparser.RawConfigParser(strict=True, allow_no_value=True)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string(text)
+    return [key for section in parser.sections() for key in parser[section]] + list(parser.defaults())
+
+
+def _yaml_keys(text: str) -> list[str]:
+    """All scalars, keys or not, as they are written: what they refer to is not followed."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return [str(event.value) for event in yaml.parse(text, Loader=loader) if isinstance(event, yaml.ScalarEvent)]
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+_READERS: dict[str, Callable[[str], list[str]]] = {
+    "toml": _toml_keys,
+    "json": _json_keys,
+    "ini": _ini_keys,
+    "yaml": _yaml_keys,
+}
+_ASKED = {
+    _SETTING: "In which file is the setting `{key}` set?",
+    _VARIABLE: "In which file does the environment variable `{key}` get its value?",
+    _TARGET: "In which file is the build target `{key}` defined?",
+    _MODULE: "Which file declares the dependency `{key}`?",
+}
+
+
+def _proposal(
+    repository: Repository, entry: Entry, holding: dict[str, list[str]], namesakes: Callable[[str], int]
+) -> Proposal:
+    path = entry.file.path
+    truth = Truth({path: [entry.line]}, content=[entry.text])
+    return Proposal(
+        {
+            "id": slug("config", entry.key),
+            "category": "search",
+            "description": f"Find the file with the {entry.what} `{entry.key}`.",
+            "prompt": f"{_ASKED[entry.what].format(key=entry.key)} Give the file, the number of the line, and the line "
+            "itself as a quotation.",
+            "difficulty": difficulty(truth, len(holding[entry.key]), namesakes(entry.key)),
+            "ground_truth": truth.written(),
+        },
+        "configuration",
+        entry.language,
+        "no other line of a configuration file has this name",
+        (Evidence(path, entry.line, repository.line(path, entry.line)),),
+    )

@@ -1,0 +1,178 @@
+"""The files of a repository, what kind each is of, and what stands in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from abreast.languages import Outline, language_of, outline
+from abreast.plan import git
+from abreast.suites.code_search.finding import PLACES
+
+MOST_BYTES = 1_000_000  # of a file; a larger one is left out of everything
+LONGEST_LINE = 2_000  # characters; a file with a longer one is taken for the work of a program
+OUTLINES = 500  # kept in memory
+
+Kind = Literal["source", "config", "prose", "data", "other"]
+
+_FOREIGN = {
+    *("node_modules", "bower_components", "vendor", "vendored", "_vendor", "third_party", "thirdparty", "external"),
+    *("target", "dist", "build", "out", "venv", "env", "site-packages", "__pycache__", "generated", "__generated__"),
+    *("testdata", "fixtures", "migrations"),
+}
+_NOT_WALKED = {"node_modules", "target", "dist", "build", "vendor", "venv", "site-packages", "__pycache__"}
+_CONFIG_SUFFIXES = (".yaml", ".yml", ".toml", ".ini", ".cfg")
+_CONFIG_NAMES = {
+    *("package.json", "tsconfig.json", "go.mod", "dockerfile", "makefile", "gnumakefile"),
+    *(".env.example", ".env.sample", ".env.template", ".editorconfig"),
+}
+_LOCKS = {
+    *("package-lock.json", "pnpm-lock.yaml", "yarn.lock", "cargo.lock", "poetry.lock", "uv.lock", "pdm.lock"),
+    *("pipfile.lock", "go.sum", "composer.lock", "gemfile.lock", "packages.lock.json", "bun.lock", "deno.lock"),
+}
+_PROSE = {".md", ".rst", ".txt", ".adoc", ".markdown", ".org", ".tex", ""}
+_DATA = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml", ".svg", ".lock", ".po", ".snap", ".map", ".log"}
+_MADE = re.compile(r"\.min\.|\.bundle\.|\.pb\.|_pb2|\.generated\.|\.gen\.|\.d\.ts$|\.snap$")
+_SAYS_MADE = re.compile(rb"DO NOT EDIT|@generated|[Cc]ode generated|[Aa]uto-?generated")
+_WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file by its path from the root, with `/`. `asked` says that questions may be about it."""
+
+    path: str
+    kind: Kind
+    language: str | None
+    asked: bool
+
+    @property
+    def folder(self) -> str:
+        return str(PurePosixPath(self.path).parent)
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.path).name
+
+
+class Repository:
+    """A folder with what git tracks in it, or with all that is not hidden, built or installed if there is no git."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files = [_file(path) for path in sorted(_paths(root))]
+        self._outline = lru_cache(OUTLINES)(self._read_outline)
+        self._by_path = {file.path: file for file in self.files}
+
+    def file(self, path: str) -> File:
+        return self._by_path[path]
+
+    def read(self, path: str) -> bytes:
+        """What stands in a text file; nothing if it is binary, too large or gone."""
+        try:
+            with (self.root / path).open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
+        except OSError:
+            return b""
+        return b"" if len(content) > MOST_BYTES or b"\0" in content[:8_000] else content
+
+    def text(self, path: str) -> str:
+        return self.read(path).decode("utf-8", "replace")
+
+    def line(self, path: str, number: int) -> str:
+        """One line of a file, counted from 1, without the spaces around it."""
+        lines = self.text(path).split("\n")
+        return lines[number - 1].strip() if number <= len(lines) else ""
+
+    def outline(self, path: str) -> Outline | None:
+        return self._outline(path)
+
+    def _read_outline(self, path: str) -> Outline | None:
+        return outline(path, self.read(path))
+
+    def may_be_asked_about(self, file: File) -> bool:
+        """Whether people wrote it, as far as its path and its content tell."""
+        if not file.asked:
+            return False
+        content = self.read(file.path)
+        return bool(content) and not _SAYS_MADE.search(content[:1_000]) and not _has_long_lines(content)
+
+    def holding(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Which files hold each name, all of its words at least: in one pass over all files."""
+        wanted = {name: frozenset(_WORD.findall(name.encode("utf-8", "surrogatepass"))) for name in names}
+        every = frozenset[bytes]().union(*wanted.values())
+        by_word: dict[bytes, set[str]] = {word: set() for word in every}
+        for file in self.files:
+            for word in every.intersection(_WORD.findall(self.read(file.path))):
+                by_word[word].add(file.path)
+        return {
+            name: sorted(set.intersection(*(by_word[word] for word in words))) if words else []
+            for name, words in wanted.items()
+        }
+
+
+def _file(path: str) -> File:
+    pure = PurePosixPath(path)
+    name, folders = pure.name.lower(), {part.lower() for part in pure.parts[:-1]}
+    language = language_of(path)
+    is_ours = not folders & _FOREIGN and not any(path.startswith(f"{place}/") for place in PLACES)
+    asked = is_ours and name not in _LOCKS and not _MADE.search(name) and _can_be_written(path)
+    return File(path, _kind(name, pure.suffix.lower(), language), language, asked)
+
+
+def _kind(name: str, suffix: str, language: str | None) -> Kind:
+    if language is not None:
+        return "source"
+    if name in _LOCKS or name.endswith(".lock"):
+        return "data"
+    if name in _CONFIG_NAMES or suffix in _CONFIG_SUFFIXES or name.endswith((".dockerfile", ".mk")):
+        return "config"
+    return "prose" if suffix in _PROSE else "data" if suffix in _DATA else "other"
+
+
+def _can_be_written(path: str) -> bool:
+    """Whether a path can stand in a case file and on a line of its own."""
+    return path.isprintable()
+
+
+def _has_long_lines(content: bytes) -> bool:
+    return any(len(line) > LONGEST_LINE for line in content.split(b"\n"))
+
+
+# -- which files there are -------------------------------------------------------------------------------------------
+
+
+def _paths(root: Path) -> Iterator[str]:
+    """Regular files inside of the folder; what a link leads to is never among them."""
+    told = git.ask(root, "ls-files", "-z")
+    tracked = dict.fromkeys(filter(None, (told or "").split("\0")))
+    is_tracked = bool(tracked) or (told is not None and (root / ".git").exists())
+    inside: dict[str, bool] = {}
+    real = os.path.realpath(root)
+    for path in tracked if is_tracked else _walked(root):
+        folder = os.path.dirname(path)  # noqa: PTH120 - of a hundred thousand
+        if folder not in inside:
+            inside[folder] = os.path.realpath(root / folder) == os.path.normpath(os.path.join(real, folder))  # noqa: PTH118
+        if inside[folder] and _is_file(root / path):
+            yield path
+
+
+def _walked(root: Path) -> Iterator[str]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_WALKED)
+        here = Path(folder).relative_to(root)
+        yield from ((here / name).as_posix() for name in names)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES

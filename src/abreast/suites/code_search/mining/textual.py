@@ -1,0 +1,81 @@
+"""Places that look like a definition, by regular expressions alone: the second opinion on what a syntax tree says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from abreast.suites.code_search.mining.repository import File
+
+_BEGIN = r"(?:^|[;{}])[ \t]*(?:@\w+(?:\([^)\n]*\))?[ \t]+)*"
+_MODIFIERS = (
+    r"(?:(?:export|default|declare|pub(?:\([^)\n]*\))?|public|private|protected|internal|static|abstract|final|sealed|"
+    r"async|unsafe|extern(?:[ \t]+\"[^\"\n]*\")?|readonly|override|inline|const|data|partial|virtual|synchronized|"
+    r"native|strictfp|non-sealed)[ \t]+)*"
+)
+_KEYWORDS = (
+    r"(?:def|class|func|fn|fun|function[ \t]*\*?|struct|enum|union|trait|@?interface|type|record|const|"
+    r"static(?:[ \t]+mut)?|let(?:[ \t]+mut)?|var|val|macro_rules!|#[ \t]*define|module|mod|namespace|object|protocol|"
+    r"typedef|sub|proc)"
+)
+_NO_DEFINITION = r"(?!(?:return|new|throw|else|await|yield|case|assert|go|defer|if|while|for|switch|do|in|of)\b)"
+_TYPE = r"[\w.$]+(?:<[^\n(]*>)?(?:\[\])*"
+_LONGEST_PARAMETERS = 5_000  # characters between the parentheses of a definition
+
+
+def definition_lines(name: str, file: File, text: str) -> set[int]:
+    """The lines, from 1, on which a name seems to be defined. Better one too many than one too few."""
+    if file.kind in ("config", "data"):
+        return set()
+    starts = [match.start("name") for pattern in _patterns(name, _manner(file)) for match in pattern.finditer(text)]
+    if file.language in ("typescript", "java") or file.kind == "other":
+        starts += _with_body(name, text)
+    return {text.count("\n", 0, start) + 1 for start in starts}
+
+
+def _manner(file: File) -> str:
+    return file.language or file.kind
+
+
+@lru_cache(1_000)
+def _patterns(name: str, manner: str) -> tuple[re.Pattern[str], ...]:
+    word = rf"(?P<name>(?<!\w){re.escape(name)}(?!\w))"
+    patterns = [rf"{_BEGIN}{_MODIFIERS}{_KEYWORDS}[ \t]+(?:\([^)\n]*\)[ \t]*)?{word}"]
+    if manner != "prose":
+        patterns += [
+            rf"{word}(?:[ \t]*,[ \t]*[\w.]+)*[ \t]*(?::[^=\n]*?)?:?=(?![=>~])",
+            rf"{word}['\"]?[ \t]*:[ \t]*(?:async[ \t]+)?(?:function\b|\([^)\n]*\)[ \t]*=>|\w+[ \t]*=>|lambda\b)",
+            rf"^[ \t]*(?:import|export|use)\b[^\n]*\bas[ \t]+{word}",
+        ]
+    if manner == "python":
+        patterns += [rf"\bas[ \t]+{word}", rf"\bfor[ \t]+(?:\w+[ \t]*,[ \t]*)*{word}[^\n]*\bin\b"]
+    if manner == "go":
+        patterns += [
+            rf"^[ \t]*{word}(?:\[[^\]\n]*\])?[ \t]+(?:struct|interface|func)\b",
+            rf"^[ \t]+{word}\([^)\n]*\)[ \t]+[(\w*\[]",
+        ]
+    return tuple(re.compile(pattern, re.MULTILINE) for pattern in patterns)
+
+
+def _with_body(name: str, text: str) -> Iterator[int]:
+    """Methods of languages that have no word for them: a name, parameters, and a body or a type behind."""
+    head = re.compile(
+        rf"^[ \t]*(?:@\w+[ \t]+)*{_NO_DEFINITION}(?:(?:get|set)[ \t]+|\*[ \t]*)?{_MODIFIERS}(?:<[^\n(]*>[ \t]*)?"
+        rf"(?:(?P<type>{_TYPE})[ \t]+)?(?P<name>(?<!\w){re.escape(name)}(?!\w))\??[ \t]*(?:<[^\n(]*>)?[ \t]*\(",
+        re.MULTILINE,
+    )
+    for match in head.finditer(text):
+        behind = _behind_parentheses(text, match.end())
+        if behind.startswith(("{", ":", "throws")) or (behind.startswith(";") and match["type"]):
+            yield match.start("name")
+
+
+def _behind_parentheses(text: str, start: int) -> str:
+    """What follows when the parenthesis is closed that was opened before `start`; empty if it is not."""
+    depth = 1
+    for at in range(start, min(len(text), start + _LONGEST_PARAMETERS)):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if depth == 0:
+            return text[at + 1 : at + 200].lstrip()
+    return ""

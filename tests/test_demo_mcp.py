@@ -1,0 +1,887 @@
+"""abreast-demo-mcp: the protocol, what its tools find, what it refuses, and that nothing ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abreast.suites.code_search.server import Server
+from abreast.suites.code_search.server.globs import matcher
+from abreast.suites.code_search.server.tools import offered
+from abreast.targets.mcp import look, servers
+
+COMMAND = [
+    *(sys.executable, "-c"),
+    "import sys; from abreast.suites.code_search.server import main; sys.exit(main())",
+]
+NAMES = ["search_code", "find_symbol", "find_references", "outline_file"]
+SOURCES = {
+    "python/store.py": '''
+        """Keeps values."""
+
+        LIMIT = 10
+
+
+        class Store:
+            """A store."""
+
+            def get(self, key: str) -> int:
+                # get is not called here
+                return self.values[key]
+
+            def put(self, key, value):
+                self.values[key] = value
+
+
+        def open_store(path):
+            return Store()
+        ''',
+    "python/app.py": """
+        from store import LIMIT, Store, open_store
+
+
+        def main():
+            store = open_store("get")
+            print(store.get("a"), LIMIT)
+        """,
+    "go/cache.go": """
+        package cache
+
+        // Cache keeps values.
+        type Cache struct{ values map[string]int }
+
+        func (c *Cache) Get(key string) int { return c.values[key] }
+
+        func NewCache() *Cache { return &Cache{} }
+
+        func use() int { return NewCache().Get("a") }
+        """,
+    "java/Shop.java": """
+        package shop;
+
+        public class Shop {
+            static final int LARGEST = 3;
+
+            public int price(String name) { return LARGEST; }
+
+            int total() { return price("a") + price("b"); }
+        }
+        """,
+    "rust/lib.rs": """
+        pub struct Queue { items: Vec<u32> }
+
+        impl Queue {
+            pub fn push(&mut self, item: u32) { self.items.push(item); }
+        }
+
+        pub fn filled() -> Queue {
+            let mut queue = Queue { items: vec![] };
+            queue.push(1);
+            queue
+        }
+        """,
+    "web/panel.ts": """
+        export interface Panel { title: string }
+
+        export class SidePanel implements Panel {
+            title = "side";
+            render(): string { return draw(this.title); }
+        }
+
+        export function draw(text: string): string { return text; }
+        export const show = (panel: SidePanel) => panel.render();
+        """,
+    "web/[id]/page.tsx": """
+        export function Page() { return <p>{draw("größe")}</p>; }
+        """,
+    "docs/notes with spaces.md": "# Notes\n\nThe store gets a größe.\n",
+    ".gitignore": "ignored/\n",
+    "ignored/secret.py": "def get_ignored(): pass\n",
+    ".abreast/cases/one.jsonl": '{"ground_truth": "open_store"}\n',
+}
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    return subprocess.run(["git", "-C", folder, *who, *words], check=True, capture_output=True, text=True).stdout
+
+
+def filled(folder: Path) -> Path:
+    for name, content in SOURCES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(content).lstrip(), encoding="utf-8")
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "all")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sources in five languages, which no test changes."""
+    return filled(tmp_path_factory.mktemp("repository"))
+
+
+def server_of(root: Path, patience_s: float = 10.0) -> Server:
+    return Server("demo", "1", offered(root.resolve(), patience_s))
+
+
+def ask(server: Server, method: str, params: Any = None) -> Any:
+    reply = server.answer(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode())
+    assert reply is not None
+    return json.loads(reply)
+
+
+def call(root: Path | Server, tool: str, **arguments: Any) -> str:
+    """What a tool finds."""
+    text, failed = called(root, tool, **arguments)
+    assert not failed, text
+    return text
+
+
+def refused(root: Path | Server, tool: str, **arguments: Any) -> str:
+    text, failed = called(root, tool, **arguments)
+    assert failed, text
+    return text
+
+
+def called(root: Path | Server, tool: str, **arguments: Any) -> tuple[str, bool]:
+    server = server_of(root) if isinstance(root, Path) else root
+    result = ask(server, "tools/call", {"name": tool, "arguments": arguments})["result"]
+    (content,) = result["content"]
+    return content["text"], result.get("isError", False)
+
+
+def hits(text: str) -> list[str]:
+    """Lines that name a place, as `path:line`."""
+    return [match[1] for line in text.splitlines() if (match := re.match(r"(?:defined at )?(\S[^:]*:\d+):", line))]
+
+
+# -- the process ------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def running(root: Path, *words: str, **extra: Any) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [*COMMAND, *words], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **extra
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def said(root: Path, content: bytes, *words: str, **extra: Any) -> tuple[list[Any], str, int]:
+    """What the process answers to this input, what it says besides, and how it ends."""
+    done = subprocess.run([*COMMAND, *words], cwd=root, input=content, capture_output=True, timeout=30, **extra)
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode(), done.returncode
+
+
+def line(method: str, number: Any = 1, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
+
+
+def test_our_own_client_finds_its_tools_with_descriptions(repository: Path) -> None:
+    (server,) = servers("test", {"demo": {"command": COMMAND[0], "args": COMMAND[1:]}}, repository)
+    found = asyncio.run(look(server, repository))
+    assert found.problem == ""
+    assert [tool.name for tool in found.tools] == NAMES
+    assert found.title.startswith("abreast-demo-mcp 0.")
+    assert all(len(tool.description) > 100 for tool in found.tools)
+
+
+def test_the_process_answers_lines_and_ends_with_its_input(repository: Path) -> None:
+    talk = [
+        line("initialize", protocolVersion="2024-11-05"),
+        b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n',
+        line("tools/call", "two", name="find_symbol", arguments={"name": "Store.get"}),
+        b"this is no JSON\n",
+        line("ping", 3.5).strip(),  # the last line has no end
+    ]
+    (hello, found, wrong, pong), errors, code = said(repository, b"".join(talk))
+    assert hello["result"]["protocolVersion"] == "2024-11-05"
+    assert "python/store.py:9: method Store.get" in found["result"]["content"][0]["text"]
+    assert found["id"] == "two"
+    assert wrong["error"]["code"] == -32700
+    assert pong == {"jsonrpc": "2.0", "id": 3.5, "result": {}}
+    assert (errors, code) == ("", 0)
+
+
+def test_another_root_and_what_is_said_without_a_server(repository: Path, tmp_path: Path) -> None:
+    asked = line("tools/call", name="search_code", arguments={"pattern": "open_store(path)"})
+    (found,), _, code = said(tmp_path, asked, "--root", str(repository))
+    assert "python/store.py:17: def open_store(path):" in found["result"]["content"][0]["text"]
+    assert code == 0
+    assert said(tmp_path, b"", "--root", "nowhere")[1:] == (
+        "error: --root nowhere: there is no such folder\n       name the folder whose code is searched\n",
+        2,
+    )
+    done = subprocess.run([*COMMAND, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("abreast-demo-mcp 0.")
+    assert "--root PATH" in subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_quietly(repository: Path, number: signal.Signals) -> None:
+    with running(repository) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(line("ping"))
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.send_signal(number)
+        assert process.wait(10) == 0
+        assert process.communicate() == (b"", b"")
+
+
+def busy_child(pid: int) -> psutil.Process:
+    """A process that it has started and that has worked for a while."""
+    until = time.monotonic() + 8
+    while time.monotonic() < until:
+        for child in psutil.Process(pid).children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if child.cpu_times().user > 0.2:
+                    return child
+    raise AssertionError("no process is searching")
+
+
+def test_a_signal_during_a_search_leaves_no_process_behind(tmp_path: Path) -> None:
+    (tmp_path / "evil.txt").write_text("a" * 40 + "!\n")
+    with running(tmp_path) as process:
+        assert process.stdin is not None
+        process.stdin.write(line("tools/call", name="search_code", arguments={"pattern": "(a+)+$", "regex": True}))
+        process.stdin.flush()
+        searching = busy_child(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        assert not searching.is_running()
+
+
+def test_a_client_that_is_gone_ends_it_quietly(repository: Path) -> None:
+    with running(repository) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        process.stdin.write(line("ping") * 3)
+        process.stdin.flush()
+        assert process.wait(10) == 0
+
+
+def test_it_starts_without_the_rest_of_the_product(repository: Path) -> None:
+    """Nor anything else that is slow to load."""
+    code = "import sys; import abreast.suites.code_search.server; print(*sys.modules)"
+    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
+    assert not loaded & {
+        "pandas",
+        "numpy",
+        "pydantic",
+        "duckdb",
+        "rich",
+        "asyncio",
+        "abreast.experiment",
+        "tree_sitter",
+    }
+
+
+def test_without_tree_sitter_it_searches_and_says_what_to_install(repository: Path) -> None:
+    hidden = "import sys; sys.modules['tree_sitter'] = None; "
+    command = [sys.executable, "-c", hidden + COMMAND[-1]]
+    asked = line("tools/list") + line("tools/call", name="search_code", arguments={"pattern": "class Store"})
+    done = subprocess.run(command, cwd=repository, input=asked, capture_output=True, check=True)
+    listed, found = map(json.loads, done.stdout.splitlines())
+    assert [tool["name"] for tool in listed["result"]["tools"]] == ["search_code"]
+    assert "python/store.py:6: class Store:" in found["result"]["content"][0]["text"]
+    assert "find_symbol" not in json.dumps(listed)
+    assert 'pip install "abreast[code]"' in done.stderr.decode()
+
+
+# -- the protocol -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given"),
+    [("2025-06-18", "2025-06-18"), ("2025-03-26", "2025-03-26"), ("2099-01-01", "2025-06-18"), (7, "2025-06-18")],
+)
+def test_the_version_of_the_client_is_spoken_if_it_is_known(repository: Path, wanted: Any, given: str) -> None:
+    hello = ask(server_of(repository), "initialize", {"protocolVersion": wanted})["result"]
+    assert hello["protocolVersion"] == given
+    assert hello["capabilities"] == {"tools": {}}
+    assert all(name in hello["instructions"] for name in NAMES)
+
+
+def test_tools_have_schemas_and_only_read(repository: Path) -> None:
+    for tool in ask(server_of(repository), "tools/list")["result"]["tools"]:
+        assert tool["annotations"]["readOnlyHint"] is True
+        assert tool["inputSchema"]["type"] == "object"
+        assert all(each["description"] for each in tool["inputSchema"]["properties"].values())
+        assert set(tool["inputSchema"]["required"]) <= set(tool["inputSchema"]["properties"])
+
+
+@pytest.mark.parametrize("number", [0, -1, "", "a", None, 1.5, True, [1], {"a": "\ud800"}, 10**30])
+def test_ids_of_any_kind_come_back(repository: Path, number: Any) -> None:
+    reply = server_of(repository).answer(line("ping", number))
+    assert json.loads(reply or b"") == {"jsonrpc": "2.0", "id": number, "result": {}}
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"{", -32700),
+        (b"\xff\xfe", -32700),
+        (b'{"id": NaN}', -32700),
+        (b'{"id": 1e999}', -32700),
+        (b"[" * 100_000, -32700),
+        (b"1" * 10_000, -32700),
+        (b"[]", -32600),
+        (b"17", -32600),
+        (b"null", -32600),
+        (b'{"jsonrpc": "2.0", "id": 1}', -32600),
+        (b'{"id": 1, "method": "ping"}', -32600),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": 7}', -32600),
+        (line("resources/list"), -32601),
+        (line(""), -32601),
+    ],
+)
+def test_what_is_no_request_is_answered_with_its_error(repository: Path, content: bytes, code: int) -> None:
+    assert json.loads(server_of(repository).answer(content) or b"")["error"]["code"] == code
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\n",
+        b"  \r\n",
+        b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}',
+        b'{"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "search_code"}}',
+        b'{"jsonrpc": "2.0", "id": 4, "result": {}}',
+        b'[{"jsonrpc": "2.0", "method": "notifications/initialized"}]',
+    ],
+)
+def test_what_asks_nothing_is_not_answered(repository: Path, content: bytes) -> None:
+    assert server_of(repository).answer(content) is None
+
+
+def test_a_batch_is_answered_by_a_batch(repository: Path) -> None:
+    asked = [
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "nothing"},
+        3,
+    ]
+    first, second, third = json.loads(server_of(repository).answer(json.dumps(asked).encode()) or b"")
+    assert first["result"] == {}
+    assert (second["id"], second["error"]["code"]) == (2, -32601)
+    assert (third["id"], third["error"]["code"]) == (None, -32600)
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({}, "There is no tool null. The tools are: search_code, find_symbol, find_references, outline_file."),
+        ({"name": "grep"}, 'There is no tool "grep".'),
+        ([], "There is no tool null"),
+        ({"name": "search_code"}, "The argument pattern is missing: The text to find"),
+        ({"name": "search_code", "arguments": []}, "must be an object with pattern, regex"),
+        ({"name": "search_code", "arguments": {"pattern": 7}}, "pattern: 7 is not possible. Give a text"),
+        ({"name": "search_code", "arguments": {"pattern": ""}}, "Give a text of 1 to 4,000 characters"),
+        ({"name": "search_code", "arguments": {"pattern": "a", "file": "b"}}, "There is no argument 'file'. There are"),
+        ({"name": "search_code", "arguments": {"pattern": "a", "regex": 3}}, "Give true or false"),
+        ({"name": "search_code", "arguments": {"pattern": "a", "limit": "all"}}, "a whole number from 1 to 500"),
+        ({"name": "search_code", "arguments": {"pattern": "a\nb"}}, "Search for one of its lines"),
+        ({"name": "search_code", "arguments": {"pattern": "(", "regex": True}}, "missing ), unterminated subpattern"),
+        ({"name": "search_code", "arguments": {"pattern": "a", "path": "nowhere"}}, "No file here is meant by path"),
+        ({"name": "search_code", "arguments": {"pattern": "a", "path": "lib/app.py"}}, "these: python/app.py?"),
+        ({"name": "find_symbol", "arguments": {"name": "a b"}}, "is no name. Give one such as get or Store.get"),
+        ({"name": "find_symbol", "arguments": {"name": "a", "kind": "struct"}}, "Give one of function, method, class"),
+        ({"name": "find_symbol", "arguments": {"name": "a", "language": "cobol"}}, "Give one of python, go"),
+        (
+            {"name": "outline_file", "arguments": {"path": "python"}},
+            "is more than a file. Give one, such as python/app.py.",
+        ),
+        ({"name": "outline_file", "arguments": {"path": ".gitignore"}}, "in no language that is read here"),
+    ],
+)
+def test_a_bad_call_is_answered_by_a_sentence_that_says_what_to_do(
+    repository: Path, params: Any, sentence: str
+) -> None:
+    result = ask(server_of(repository), "tools/call", params)["result"]
+    assert result["isError"] is True
+    assert sentence in result["content"][0]["text"]
+
+
+def test_numbers_and_flags_may_be_written_as_texts_and_too_large_a_limit_is_the_largest(repository: Path) -> None:
+    found = call(repository, "search_code", pattern="STORE", ignore_case="true", limit="2", context=None)
+    assert len(hits(found)) == 2
+    assert call(repository, "search_code", pattern="store", limit=10**9)
+
+
+# -- search -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"pattern": "store"}, ["-F", "-e", "store"]),
+        ({"pattern": "(c *Cache)"}, ["-F", "-e", "(c *Cache)"]),
+        ({"pattern": "STORE", "ignore_case": True}, ["-F", "-i", "-e", "STORE"]),
+        ({"pattern": "get", "whole_word": True}, ["-F", "-w", "-e", "get"]),
+        ({"pattern": r"(get|put)\(", "regex": True}, ["-E", "-e", r"(get|put)\("]),
+        ({"pattern": r"^(export|pub) ", "regex": True}, ["-E", "-e", "^(export|pub) "]),
+        ({"pattern": "größe"}, ["-F", "-e", "größe"]),
+        ({"pattern": "GRÖSSE|größe", "regex": True}, ["-E", "-e", "GRÖSSE|größe"]),
+        ({"pattern": "e", "path": "web"}, ["-F", "-e", "e", "--", "web"]),
+        ({"pattern": "e", "path": "*.{go,rs}"}, ["-F", "-e", "e", "--", "*.go", "*.rs"]),
+        ({"pattern": "e", "path": "**/*.ts*"}, ["-F", "-e", "e", "--", "*.ts*"]),
+        ({"pattern": "e", "path": "docs/notes with spaces.md"}, ["-F", "-e", "e", "--", "docs/notes with spaces.md"]),
+        ({"pattern": "e", "path": "web/[id]"}, ["-F", "-e", "e", "--", ":(literal)web/[id]"]),
+        ({"pattern": "e", "path": "web/[id]/*.tsx"}, ["-F", "-e", "e", "--", ":(literal)web/[id]/page.tsx"]),
+    ],
+)
+def test_hits_are_those_of_git_grep(repository: Path, arguments: dict[str, Any], words: list[str]) -> None:
+    told = git(repository, "-c", "core.quotepath=off", "grep", "-n", *words, *([] if "--" in words else ["--"]))
+    expected = [re.sub(r"^([^:]*:\d+):(.*)", r"\1: \2", line) for line in told.splitlines()]
+    expected = [line for line in expected if not line.startswith(".abreast/")]
+    *found, last = call(repository, "search_code", **arguments, limit=500).splitlines()
+    assert found == expected
+    assert found
+    files = len({hit.partition(":")[0] for hit in found})
+    assert last == f"[{len(found)} hit{'s'[: len(found) > 1]} in {files} file{'s'[: files > 1]}]"
+
+
+def test_more_hits_than_the_limit_are_counted(repository: Path) -> None:
+    whole = len(hits(call(repository, "search_code", pattern="e", limit=500)))
+    *found, last = call(repository, "search_code", pattern="e", limit=5).splitlines()
+    assert len(found) == 5
+    assert last.startswith(f"[5 shown, {whole - 5} more; {whole} hits in ")
+
+
+def test_context_is_shown_as_rg_shows_it(repository: Path) -> None:
+    found = call(repository, "search_code", pattern="def put", context=1)
+    assert found.splitlines() == [
+        "python/store.py-12- ",
+        "python/store.py:13:     def put(self, key, value):",
+        "python/store.py-14-         self.values[key] = value",
+        "--",
+        "[1 hit in 1 file]",
+    ]
+
+
+def test_what_is_ignored_or_holds_the_cases_is_not_searched(repository: Path) -> None:
+    assert call(repository, "search_code", pattern="get_ignored").startswith("No line has it.")
+    assert ".abreast" not in call(repository, "search_code", pattern="open_store")
+
+
+def test_new_files_are_found_at_once_and_gone_ones_no_more(tmp_path: Path) -> None:
+    server = server_of(filled(tmp_path))
+    (tmp_path / "new.py").write_text("def brand_new(): pass\n")
+    assert hits(call(server, "search_code", pattern="brand_new")) == ["new.py:1"]
+    assert hits(call(server, "find_symbol", name="brand_new")) == ["new.py:1"]
+    (tmp_path / "new.py").write_text("\n\ndef brand_new(): pass\n")
+    assert hits(call(server, "find_symbol", name="brand_new")) == ["new.py:3"]
+    (tmp_path / "new.py").unlink()
+    assert call(server, "find_symbol", name="brand_new").startswith("Nothing is called 'brand_new', or alike.")
+
+
+def test_without_git_hidden_and_built_folders_are_passed_by(tmp_path: Path) -> None:
+    for name in ("src/a.py", "node_modules/b.py", ".hidden/c.py", "target/d.py", "e.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("needle = 1\n")
+    assert hits(call(tmp_path, "search_code", pattern="needle")) == ["e.py:1", "src/a.py:1"]
+
+
+def test_binary_huge_and_strange_files_are_passed_by(tmp_path: Path) -> None:
+    (tmp_path / "binary.py").write_bytes(b"needle\0")
+    (tmp_path / "huge.py").write_bytes(b"needle\n" * 300_000)
+    (tmp_path / "latin.py").write_bytes(b"needle = '\xe4'\r\nother\r\n")
+    (tmp_path / "na\nme.py").write_text("needle\n")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.py")).write_text("needle\n")
+    os.mkfifo(tmp_path / "pipe.py")
+    found = call(tmp_path, "search_code", pattern="needle")
+    assert found.splitlines() == [
+        "latin.py:1: needle = '�'",
+        "na\\nme.py:1: needle",
+        "?.py:1: needle",
+        "[3 hits in 3 files]",
+    ]
+    assert call(tmp_path, "find_symbol", name="needle")
+
+
+def test_a_long_line_is_cut_around_the_hit(tmp_path: Path) -> None:
+    (tmp_path / "wide.js").write_text("x" * 50_000 + "needle" + "y" * 50_000 + "\n")
+    first, _ = call(tmp_path, "search_code", pattern="needle").splitlines()
+    assert len(first) < 300
+    assert "xneedley" in first
+    assert first.endswith("…")
+
+
+def test_an_answer_does_not_become_too_long(tmp_path: Path) -> None:
+    (tmp_path / "wide.txt").write_text(("needle " * 50 + "\n") * 1_000)
+    found = call(tmp_path, "search_code", pattern="needle", limit=500)
+    assert len(found) < 45_000
+    shown = len(hits(found))
+    assert f"[{shown} shown, {1_000 - shown} more; 1,000 hits in 1 file" in found
+
+
+def test_a_regular_expression_that_takes_for_ever_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "evil.txt").write_text("a" * 60 + "!\n")
+    server = server_of(tmp_path, patience_s=0.5)
+    began = time.monotonic()
+    told = refused(server, "search_code", pattern="(a+)+$", regex=True)
+    assert "took longer than 0.5 s and was ended. Write it without repeats inside of repeats" in told
+    assert time.monotonic() - began < 5
+    assert hits(call(server, "search_code", pattern="a!")) == ["evil.txt:1"]
+
+
+def test_a_glob_of_many_stars_takes_no_time(tmp_path: Path) -> None:
+    (tmp_path / ("a" * 200)).write_text("a\n")
+    began = time.monotonic()
+    assert "No file here" in refused(tmp_path, "search_code", pattern="a", path="*a" * 60 + "b")
+    assert "No file here" in refused(tmp_path, "search_code", pattern="a", path="{a,b}" * 60 + "*")
+    assert "No file here" in refused(tmp_path, "search_code", pattern="a", path="**/" * 500 + "b*")
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "fits"),
+    [
+        ("*.py", "a/b/c.py", True),
+        ("*.py", "a/b/c.pyc", False),
+        ("src/*.py", "src/a.py", True),
+        ("src/*.py", "src/b/a.py", False),
+        ("src/**/*.py", "src/a.py", True),
+        ("src/**/*.py", "src/b/c/a.py", True),
+        ("**/test_*", "test_a.go", True),
+        ("src/**", "src/a/b", True),
+        ("src/**", "lib/a", False),
+        ("*.{ts,tsx}", "web/a.tsx", True),
+        ("{a,b/{c,d}}/*.go", "b/d/x.go", True),
+        ("{a,b/{c,d}}/*.go", "b/x.go", False),
+        ("[ab].c", "x/a.c", True),
+    ],
+)
+def test_globs_mean_what_they_mean_elsewhere(glob: str, path: str, fits: bool) -> None:
+    assert matcher(glob)(path) is fits
+
+
+# -- nothing leads out of the root -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository beside a secret, with links to it of all kinds."""
+    outer = tmp_path_factory.mktemp("outer")
+    (outer / "secret.py").write_text("def secret(): pass\n")
+    (outer / "folder").mkdir()
+    (outer / "folder/inner.py").write_text("def secret(): pass\n")
+    root = outer / "root"
+    (root / "moved").mkdir(parents=True)
+    (root / "moved/inner.py").write_text("def fine(): pass\n")
+    (root / "link.py").symlink_to(outer / "secret.py")
+    (root / "folder").symlink_to(outer / "folder")
+    (root / "circle").symlink_to("circle")
+    (root / "alias.py").symlink_to("moved/inner.py")
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    (root / "moved").rename(root / "kept")
+    (root / "moved").symlink_to(outer / "folder")  # a tracked folder that became a link
+    return root
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("../secret.py", "..", "a/../../secret.py", "/etc/passwd", "/", "link.py", "folder", "folder/inner.py"),
+        *(
+            "../*.py",
+            "folder/*.py",
+            "moved/inner.py",
+            "circle",
+            "circle/x",
+            "x" * 3_000,
+            "a\0b",
+            "\ud800",
+            "~/x",
+            "/etc/*",
+        ),
+    ],
+)
+@pytest.mark.parametrize("tool", ["search_code", "find_references", "outline_file"])
+def test_a_path_that_leads_out_is_refused_in_a_sentence(guarded: Path, path: str, tool: str) -> None:
+    own = {"search_code": {"pattern": "secret"}, "find_references": {"name": "secret"}}.get(tool, {})
+    told = refused(guarded, tool, path=path, **own)
+    assert "def secret" not in told
+    assert "root:" not in told
+    assert len(told) < 400
+    assert str(guarded) not in told
+
+
+def test_what_is_linked_to_is_not_searched(guarded: Path) -> None:
+    assert call(guarded, "search_code", pattern="def secret").startswith("No line has it.")
+    assert call(guarded, "find_symbol", name="secret").startswith("Nothing is called")
+    assert hits(call(guarded, "search_code", pattern="def fine")) == ["kept/inner.py:1"]
+
+
+def test_ways_that_stay_inside_are_taken(guarded: Path, repository: Path) -> None:
+    for path in ("kept/../kept/inner.py", "./kept/", str(guarded / "kept"), str(guarded), ".", "kept//inner.py"):
+        assert hits(call(guarded, "search_code", pattern="fine", path=path)) == ["kept/inner.py:1"]
+    link = guarded.parent / "way"
+    if not link.exists():
+        link.symlink_to(guarded)
+    assert hits(call(link, "search_code", pattern="fine", path=str(link / "kept"))) == ["kept/inner.py:1"]
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"name": "Store"}, "python/store.py:6: class Store  class Store:"),
+        ({"name": "Store.get"}, "python/store.py:9: method Store.get  def get(self, key: str) -> int:"),
+        ({"name": "LIMIT"}, "python/store.py:3: constant LIMIT  LIMIT = 10"),
+        ({"name": "Cache::Get()"}, "go/cache.go:6: method Cache.Get  func (c *Cache) Get(key string) int"),
+        ({"name": "NewCache", "language": "go"}, "go/cache.go:8: function NewCache  func NewCache() *Cache"),
+        ({"name": "price"}, "java/Shop.java:6: method Shop.price  public int price(String name)"),
+        ({"name": "LARGEST"}, "java/Shop.java:4: constant Shop.LARGEST  static final int LARGEST = 3;"),
+        ({"name": "Queue", "kind": "type"}, "rust/lib.rs:1: type Queue  pub struct Queue"),
+        ({"name": "Queue#push"}, "rust/lib.rs:4: method Queue.push  pub fn push"),
+        ({"name": "Panel"}, "web/panel.ts:1: interface Panel  export interface Panel"),
+        ({"name": "SidePanel.render"}, "web/panel.ts:5: method SidePanel.render  render(): string"),
+        ({"name": "show"}, "web/panel.ts:9: function show  export const show = "),
+        ({"name": "Page"}, "web/[id]/page.tsx:1: function Page  export function Page()"),
+    ],
+)
+def test_a_definition_is_found_in_each_language(repository: Path, arguments: dict[str, Any], expected: str) -> None:
+    found = call(repository, "find_symbol", **arguments).splitlines()
+    assert found[0].startswith(expected)
+    assert found[1:] == ["[1 definition]"]
+
+
+def test_without_an_exact_name_similar_ones_are_given_and_said_to_be_so(repository: Path) -> None:
+    found = call(repository, "find_symbol", name="STORE").splitlines()
+    assert found[0] == "Nothing is called 'STORE' exactly. These names are similar:"
+    assert hits("\n".join(found)) == ["python/store.py:6", "python/store.py:17"]
+    assert hits(call(repository, "find_symbol", name="panel.draw")) == ["web/panel.ts:8"]
+    assert call(repository, "find_symbol", name="nonesuch").startswith("Nothing is called 'nonesuch', or alike.")
+
+
+def test_the_wrong_kind_is_no_reason_to_find_nothing(repository: Path) -> None:
+    first, second, _ = call(repository, "find_symbol", name="open_store", kind="method").splitlines()
+    assert first == "None of them is a method; what is called so is a function:"
+    assert second.startswith("python/store.py:17:")
+
+
+def test_uses_are_calls_then_imports_then_others_with_what_is_around_them(repository: Path) -> None:
+    assert call(repository, "find_references", name="open_store").splitlines() == [
+        "defined at python/store.py:17: function open_store  def open_store(path):",
+        'python/app.py:5: call in main: store = open_store("get")',
+        "python/app.py:1: import: from store import LIMIT, Store, open_store",
+        "[1 call, 1 import in 1 file]",
+    ]
+
+
+def test_comments_and_strings_are_no_uses(repository: Path) -> None:
+    found = call(repository, "find_references", name="Store.get")
+    assert hits(found) == ["python/store.py:9", "python/app.py:6"]
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("Cache.Get", "go/cache.go:10: call in use: "),
+        ("price", "java/Shop.java:8: call in Shop.total: "),
+        ("push", "rust/lib.rs:9: call in filled: "),
+        ("render", "web/panel.ts:9: call in show: "),
+        ("draw", "web/[id]/page.tsx:1: call in Page: "),
+    ],
+)
+def test_calls_are_found_in_each_language(repository: Path, name: str, place: str) -> None:
+    assert any(line.startswith(place) for line in call(repository, "find_references", name=name).splitlines())
+
+
+def test_uses_can_be_limited_by_kind_path_and_number(repository: Path) -> None:
+    assert hits(call(repository, "find_references", name="open_store", kind="import"))[1:] == ["python/app.py:1"]
+    assert hits(call(repository, "find_references", name="draw", path="*.tsx"))[1:] == ["web/[id]/page.tsx:1"]
+    assert "; 1 shown, 1 more" in call(repository, "find_references", name="draw", limit=1)
+    assert call(repository, "find_references", name="nonesuch").startswith("Nothing here uses or defines 'nonesuch'.")
+
+
+def test_namesakes_are_said(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("class A:\n    def go(self): pass\nclass B:\n    def go(self): pass\nA().go()\n")
+    found = call(tmp_path, "find_references", name="A.go").splitlines()
+    assert found[0].startswith("defined at a.py:2: method A.go")
+    assert found[1] == "(2 definitions are called go: the uses of all of them are listed.)"
+    assert found[2] == "a.py:5: call: A().go()"
+
+
+def test_a_file_in_outline(repository: Path) -> None:
+    assert call(repository, "outline_file", path="python/store.py").splitlines() == [
+        "python/store.py: python, 18 lines, 5 definitions",
+        "3-3: constant LIMIT  LIMIT = 10",
+        "6-14: class Store  class Store:",
+        "9-11: method Store.get  def get(self, key: str) -> int:",
+        "13-14: method Store.put  def put(self, key, value):",
+        "17-18: function open_store  def open_store(path):",
+    ]
+
+
+def test_sources_that_are_broken_empty_or_nested_without_end_are_no_reason_to_fail(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def fine(): pass\ndef (((\nclass\n")
+    (tmp_path / "empty.py").write_text("")
+    (tmp_path / "deep.py").write_text("def fine(): return " + "(" * 30_000 + "\n")
+    (tmp_path / "deep.ts").write_text("function fine() { return " + "[" * 30_000 + "]" * 30_000 + " }\n")
+    found = call(tmp_path, "find_symbol", name="fine")
+    assert "broken.py:1" in hits(found)
+    assert "[parts of the file could not be parsed" in call(tmp_path, "outline_file", path="broken.py")
+    assert "is empty" in refused(tmp_path, "outline_file", path="empty.py")
+
+
+def test_many_files_are_read_by_several_processes_and_kept(tmp_path: Path) -> None:
+    for number in range(40):
+        body = "".join(f"def f{number}_{n}(x):\n    return shared(x, {n})\n\n" for n in range(250))
+        (tmp_path / f"m{number:02}.py").write_text(body)
+    server = server_of(tmp_path)
+    assert "[10,000 calls in 40 files; 50 shown, 9,950 more" in call(server, "find_references", name="shared")
+    began = time.process_time()
+    assert "[10,000 calls in 40 files" in call(server, "find_references", name="shared")
+    assert time.process_time() - began < 2
+
+
+def test_what_cannot_be_read_in_time_is_said_and_read_when_asked_again(tmp_path: Path) -> None:
+    from abreast.suites.code_search.server.files import Files
+    from abreast.suites.code_search.server.symbols import Symbols
+
+    for number in range(5):
+        (tmp_path / f"m{number}.py").write_text("def shared(): pass\n" * 5_000)
+    symbols = Symbols(Files(tmp_path.resolve()), patience_s=0.0)
+    assert "(5 files could not be read in time: ask again, what was read is kept.)" in symbols.find_symbol("shared")
+
+
+# -- nothing ends it --------------------------------------------------------------------------------------------------
+
+
+def test_a_line_of_many_megabytes_is_answered(repository: Path) -> None:
+    large = "x" * 8_000_000
+    asked = line("tools/call", name="search_code", arguments={"pattern": large}) + line("ping", large) + line("ping", 3)
+    (refusal, pong, last), _, code = said(repository, asked)
+    assert refusal["result"]["isError"] is True
+    assert len(json.dumps(refusal)) < 1_000
+    assert pong["id"] == large
+    assert last["id"] == 3
+    assert code == 0
+
+
+def test_a_root_that_is_gone_is_said(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    server = server_of(root)
+    root.rmdir()
+    for tool, arguments in (("search_code", {"pattern": "a"}), ("find_symbol", {"name": "a"})):
+        assert "is gone" in refused(server, tool, **arguments)
+
+
+def test_what_others_print_on_standard_output_is_no_message(repository: Path) -> None:
+    noisy = "import os, sys; from abreast.suites.code_search import server; real = server.Server.answer; "
+    noisy += "server.Server.answer = lambda *a: (print('noise', flush=True), os.write(1, b'more'), real(*a))[-1]; "
+    done = subprocess.run(
+        [sys.executable, "-c", noisy + "sys.exit(server.main())"],
+        cwd=repository,
+        input=line("ping"),
+        capture_output=True,
+    )
+    assert json.loads(done.stdout) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert b"noise" in done.stderr
+
+
+def test_it_answers_while_its_input_stays_open(repository: Path) -> None:
+    with running(repository) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number in range(3):
+            process.stdin.write(line("ping", number))
+            process.stdin.flush()
+            assert select.select([process.stdout], [], [], 10)[0]
+            assert json.loads(process.stdout.readline())["id"] == number
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=12,
+)
+WORDS = st.sampled_from(["get", "Store.get", "*.py", "../x", "web/[id]", "(", ".*", "a{1,9}", "\0", "größe", "python"])
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(["pattern", "regex", "ignore_case", "whole_word", "path", "context", "limit", "name", "language"]),
+    WORDS | st.text(max_size=12) | st.booleans() | st.integers(-3, 600) | JSON,
+    max_size=5,
+)
+METHODS = st.sampled_from(["initialize", "ping", "tools/list", "tools/call", "notifications/x"]) | st.text(max_size=10)
+
+
+@st.composite
+def requests(draw: Callable[[Any], Any]) -> Any:
+    """Nearly what a client asks."""
+    params = draw(st.fixed_dictionaries({"name": st.sampled_from(NAMES) | JSON, "arguments": ARGUMENTS | JSON}) | JSON)
+    asked = {"jsonrpc": "2.0", "id": draw(JSON), "method": draw(METHODS), "params": params}
+    for key in draw(st.sets(st.sampled_from(sorted(asked)), max_size=2)):
+        del asked[key]
+    return asked
+
+
+LINES = (
+    st.binary(max_size=200)
+    | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass"))
+    | (requests() | st.lists(requests(), max_size=3) | JSON).map(lambda asked: json.dumps(asked).encode())
+)
+
+
+@pytest.fixture(scope="module")
+def answering(repository: Path) -> Server:
+    return server_of(repository, patience_s=1.0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(content=LINES)
+def test_no_line_is_answered_by_anything_but_json_rpc(answering: Server, content: bytes) -> None:
+    reply = answering.answer(content)
+    if reply is None:
+        return
+    assert b"\n" not in reply
+    told = json.loads(reply, parse_constant=pytest.fail)
+    for one in told if isinstance(told, list) else [told]:
+        assert one["jsonrpc"] == "2.0"
+        assert ("result" in one) != ("error" in one)
+        assert one.get("error", {}).get("code") != -32603
+        assert "The tool failed" not in json.dumps(one)
+        assert set(one) <= {"jsonrpc", "id", "result", "error"}
+
+
+@settings(max_examples=100, deadline=None)
+@given(path=st.text(alphabet="abpy/.*?[]{},!\\~\0 é\ud800", min_size=1, max_size=30) | st.text(min_size=1, max_size=30))
+@pytest.mark.parametrize(
+    ("tool", "own"),
+    [("search_code", {"pattern": "a"}), ("find_references", {"name": "get"}), ("outline_file", {})],
+)
+def test_no_path_makes_a_tool_fail(answering: Server, tool: str, own: dict[str, str], path: str) -> None:
+    text, failed = called(answering, tool, path=path, **own)
+    assert not failed or "failed" not in text

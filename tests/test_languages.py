@@ -1,0 +1,325 @@
+"""What a source file defines and refers to, in five languages."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abreast.errors import BadInput
+from abreast.languages import Outline, grammars, language_of, outline
+
+ENDINGS = (".py", ".go", ".ts", ".tsx", ".js", ".java", ".rs")
+
+PYTHON = """\
+import os
+from places import helper, other as another
+
+LIMIT: int = 3
+lower = 4
+
+
+@register
+class Store(Base):
+    SIZE = 1
+
+    @property
+    async def get(self, key):
+        def inner():
+            return helper(key)
+        return os.path.join(f"{helper(1)}", inner)
+
+
+def open_store():
+    return Store(LIMIT)  # helper
+"""
+GO = """\
+package stores
+
+import "fmt"
+
+const (
+\tFirst, Second = 1, 2
+)
+
+var Global = 3
+
+type Store[T any] struct{ n int }
+
+type Getter interface {
+\tGet(key string) int
+}
+
+func (s *Store[T]) Get(key string) int {
+\tconst local = 1
+\tfmt.Println(key)
+\treturn Find[int](key)
+}
+
+func Find[T any](key string) T {
+\tgo other()
+\treturn pass(handler)
+}
+"""
+TYPESCRIPT = """\
+import { helper } from "./places";
+export { helper } from "./places";
+export const LIMIT = 3;
+export const run = async (x: number) => {
+  const local = 1;
+  return a.b.helper(x);
+};
+export default class Store<T> extends Base {
+  handle = () => this.n;
+  get(key: string): T {
+    return new Made(key);
+  }
+}
+interface Getter {
+  get(key: string): number;
+}
+type Id = string;
+enum Color { Red }
+function plain(a: any) {
+  return helper(`${helper(a)}`);
+}
+"""
+JAVA = """\
+package stores;
+import java.util.List;
+public class Store<T> {
+    static final int LIMIT = 3;
+    int count;
+    Store(int count) { this.count = make(count); }
+    public <R> R get(String key) { return this.find(key).then(new a.b.Made<String>(1)); }
+    class Inner { void deep() { list.forEach(this::helper); } }
+}
+interface Getter { int MAX = 1; void go(); }
+enum Color { RED; void paint() {} }
+record Point(int x) { Point { check(x); } }
+"""
+RUST = """\
+use std::fmt::Display;
+pub const LIMIT: usize = 3;
+static NAME: &str = "x";
+pub struct Store<T> { n: T }
+enum Color { Red }
+trait Get { fn get(&self) -> u8; }
+type Alias = u8;
+impl<T> Get for crate::a::Store<T> {
+    fn get(&self) -> u8 {
+        generic::<u8>(1);
+        path::scoped(2);
+        self.member(3);
+        println!("{}", printed(4));
+        helper!(5)
+    }
+}
+fn main() { pass(helper) }
+"""
+
+
+def read(name: str, text: str) -> Outline:
+    found = outline(name, textwrap.dedent(text).encode())
+    assert found is not None
+    return found
+
+
+def defined(name: str, text: str) -> set[tuple[str, str, int]]:
+    return {(one.kind, one.qualified, one.line) for one in read(name, text).definitions}
+
+
+def called(name: str, text: str) -> set[tuple[str, str | None]]:
+    return {(one.name, one.inside) for one in read(name, text).references if one.kind == "call"}
+
+
+def test_the_language_is_known_by_the_suffix() -> None:
+    names = ["a.py", "a.pyi", "b/a.go", "a.ts", "a.tsx", "a.mts", "a.cts", "a.js", "a.jsx", "a.mjs", "a.cjs"]
+    found = ["python"] * 2 + ["go"] + ["typescript"] * 8
+    assert [language_of(name) for name in [*names, "A.java", "a.rs"]] == [*found, "java", "rust"]
+    assert [language_of(name) for name in ("Makefile", "a.c", ".py", "")] == [None] * 4
+    assert outline("notes.md", b"def f(): pass") is None
+
+
+def test_definitions_of_python() -> None:
+    assert defined("a.py", PYTHON) == {
+        ("constant", "LIMIT", 4),
+        ("class", "Store", 9),
+        ("method", "Store.get", 13),
+        ("function", "inner", 14),
+        ("function", "open_store", 19),
+    }
+    assert called("a.py", PYTHON) == {
+        ("helper", "inner"),
+        ("helper", "Store.get"),
+        ("join", "Store.get"),
+        ("Store", "open_store"),
+    }
+
+
+def test_definitions_of_go() -> None:
+    assert defined("a.go", GO) == {
+        ("constant", "First", 6),
+        ("constant", "Second", 6),
+        ("constant", "Global", 9),
+        ("type", "Store", 11),
+        ("interface", "Getter", 13),
+        ("method", "Getter.Get", 14),
+        ("method", "Store.Get", 17),
+        ("function", "Find", 23),
+    }
+    assert called("a.go", GO) == {
+        ("Println", "Store.Get"),
+        ("Find", "Store.Get"),
+        ("other", "Find"),
+        ("pass", "Find"),
+    }
+
+
+@pytest.mark.parametrize("name", ["a.ts", "a.tsx"])
+def test_definitions_of_typescript(name: str) -> None:
+    assert defined(name, TYPESCRIPT) == {
+        ("constant", "LIMIT", 3),
+        ("function", "run", 4),
+        ("class", "Store", 8),
+        ("method", "Store.handle", 9),
+        ("method", "Store.get", 10),
+        ("interface", "Getter", 14),
+        ("method", "Getter.get", 15),
+        ("type", "Id", 17),
+        ("type", "Color", 18),
+        ("function", "plain", 19),
+    }
+    assert called(name, TYPESCRIPT) == {("helper", "run"), ("Made", "Store.get"), ("helper", "plain")}
+
+
+def test_definitions_of_java() -> None:
+    assert defined("A.java", JAVA) == {
+        ("class", "Store", 3),
+        ("constant", "Store.LIMIT", 4),
+        ("method", "Store.Store", 6),
+        ("method", "Store.get", 7),
+        ("class", "Store.Inner", 8),
+        ("method", "Store.Inner.deep", 8),
+        ("interface", "Getter", 10),
+        ("constant", "Getter.MAX", 10),
+        ("method", "Getter.go", 10),
+        ("class", "Color", 11),
+        ("method", "Color.paint", 11),
+        ("class", "Point", 12),
+        ("method", "Point.Point", 12),
+    }
+    assert called("A.java", JAVA) == {
+        ("make", "Store.Store"),
+        ("find", "Store.get"),
+        ("then", "Store.get"),
+        ("Made", "Store.get"),
+        ("forEach", "Store.Inner.deep"),
+        ("check", "Point.Point"),
+    }
+
+
+def test_definitions_of_rust_and_a_macro_is_no_function() -> None:
+    assert defined("a.rs", RUST) == {
+        ("constant", "LIMIT", 2),
+        ("constant", "NAME", 3),
+        ("type", "Store", 4),
+        ("type", "Color", 5),
+        ("interface", "Get", 6),
+        ("method", "Get.get", 6),
+        ("type", "Alias", 7),
+        ("method", "Store.get", 9),
+        ("function", "main", 17),
+    }
+    inside = {("generic", "Store.get"), ("scoped", "Store.get"), ("member", "Store.get"), ("printed", "Store.get")}
+    assert called("a.rs", RUST) == inside | {("pass", "main")}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "imported"),
+    [
+        ("a.py", PYTHON, {"os", "places", "helper", "other", "another"}),
+        ("a.ts", TYPESCRIPT, {"helper"}),
+        ("A.java", JAVA, {"java", "util", "List"}),
+        ("a.rs", RUST, {"std", "fmt", "Display"}),
+    ],
+)
+def test_what_is_imported_is_no_call_and_no_definition(name: str, text: str, imported: set[str]) -> None:
+    assert {one.name for one in read(name, text).references if one.kind == "import"} == imported
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.py", PYTHON), ("a.go", GO), ("a.ts", TYPESCRIPT), ("A.java", JAVA), ("a.rs", RUST)]
+)
+def test_every_name_stands_where_the_outline_says_and_once(name: str, text: str) -> None:
+    found, source = read(name, text), text.encode()
+    assert not found.broken
+    places = [*found.definitions, *found.references]
+    assert len({one.at for one in places}) == len(places), "a name is a definition or a reference, never both"
+    for one in places:
+        word = one.name.encode()
+        assert source[one.at : one.at + len(word)] == word
+        assert source[: one.at].count(b"\n") + 1 == one.line
+    for one in found.definitions:
+        assert one.line <= one.end_line <= len(text.splitlines())
+
+
+def test_comments_and_strings_are_known_by_their_place() -> None:
+    text = 'x = "helper"  # helper\n'
+    found = read("a.py", text)
+    assert [text[start:end] for start, end in found.quoted] == ['"helper"', "# helper"]
+    assert [one.name for one in found.references] == ["x"]
+
+
+def test_what_can_be_read_of_a_broken_file_is_read() -> None:
+    found = read("a.py", "def whole():\n    pass\n\ndef broken(:\n")
+    assert found.broken
+    assert found.definitions[0].qualified == "whole"
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_deep_nesting_needs_no_deep_stack(ending: str) -> None:
+    found = outline(f"a{ending}", b"x = " + b"(" * 20_000 + b")" * 20_000)
+    assert found is not None
+
+
+def test_a_huge_file_is_not_read_and_said_to_be_broken() -> None:
+    found = read("a.py", "x = 1\n" * 1_000_000)
+    assert found.broken
+    assert not found.references
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_have_an_outline_in_every_language(source: bytes) -> None:
+    for ending in ENDINGS:
+        found = outline(f"a{ending}", source)
+        assert found is not None
+        assert all(one.name and 1 <= one.line <= one.end_line for one in found.definitions)
+
+
+WORDS = (
+    "def class func fn impl struct type const static interface enum record import use export ( ) { } < > [ ] : ; , . "
+    "= => -> :: ! & * \" ' ` ${ # // /* \n \t x Store LIMIT 1 package function new async macro_rules! $"
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(WORDS.split(" ")), max_size=60).map(" ".join))
+def test_any_heap_of_words_has_an_outline_in_every_language(text: str) -> None:
+    for ending in ENDINGS:
+        found = outline(f"a{ending}", text.encode())
+        assert found is not None
+        assert all(text.encode()[one.at :].startswith(one.name.encode()) for one in found.references)
+
+
+def test_without_tree_sitter_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tree_sitter_go", None)
+    grammars._loaded.cache_clear()
+    with pytest.raises(BadInput, match="reading source code needs tree-sitter") as raised:
+        outline("a.go", b"package a")
+    assert raised.value.fix == 'pip install "abreast[code]"'
+    grammars._loaded.cache_clear()
