@@ -111,9 +111,12 @@ def _parallel(word: str | None) -> int | str | None:
     if word in (None, "auto", "variants"):
         return word
     try:
-        return int(word or "")
+        number = int(word or "")
     except ValueError:
         raise BadInput(f"--parallel {word}: must be a whole number or auto") from None
+    if number < 1:
+        say(f"  · --parallel {number}: one trial at a time")
+    return max(1, number)
 
 
 def _tags(texts: list[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case
 from abreast.scorers.retrieval import flaw_of
-from abreast.spec.read_cases import as_case, records
+from abreast.spec.read_cases import Place, as_case, records
 
 OWN = ".abreast"
 PLACES = (f"{OWN}/cases", "evals/cases", "cases")
@@ -49,16 +49,19 @@ def _in_folder(folder: Path) -> list[Path]:
 def cases(files: list[str], categories: list[str] | None = None) -> Iterator[Case]:
     """The cases of these files, those of some categories if they are named. A bad line is refused with its number."""
     seen: set[str] = set()
-    taken = 0
+    places: dict[str, Place] = {}
     for place, item in records(list(files), Path()):
         case = as_case(place, item)
         problem = flaw_of(case.expected)
         if problem is not None:
             raise BadInput(f"{place}: ground_truth{problem[0]}", problem[1])
+        if case.id in places:
+            raise BadInput(f'{place}: the case id "{case.id}" is there twice (first at {places[case.id]})')
+        if case.id:
+            places[case.id] = place
         category = case.tags.get("category", "")
         seen.add(category)
         if not categories or category in categories:
-            taken += 1
             yield case
     for name in categories or ():
         if name not in seen:

@@ -1,0 +1,345 @@
+"""The suite code-search through the front door: the real Claude Code CLI, the demo server, the fake provider."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abreast.fake import FakeProvider, Reply, Rule
+from abreast.suites.starters import write_starter
+from clis import real_cli
+from conftest import Done, Folder
+
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture
+def shop(folder: Folder) -> Folder:
+    """The repository that `abreast init code-search` writes, committed."""
+    write_starter("code-search", folder.path)
+    commit(folder.path / "shop")
+    return folder
+
+
+def commit(repo: Path) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+    for words in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "all")):
+        subprocess.run(["git", "-C", repo, *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProvider]:
+    """Whoever is asked calls the tools of the demo server, and says what they returned. Without the server there is no
+    such tool; for the last question everybody uses Grep, and says it in the form that is asked for."""
+    monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{BIN}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    for name in ("CLAUDE_CONFIG_DIR", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    right = '{"files": ["config.toml"], "lines": {"config.toml": [6]}}'
+    rules = [
+        Rule("class `OrderBook`", [Reply(tool="mcp__demo__find_symbol", args={"name": "OrderBook"}, cached=7)]),
+        Rule("call `line_total`", [Reply(tool="mcp__demo__find_references", args={"name": "line_total"})]),
+        Rule("delivery is free", [Reply(tool="Grep", args={"pattern": "free_delivery"}), right]),
+    ]
+    with FakeProvider.in_thread(rules) as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody-0123456789")
+        yield running
+
+
+def run(folder: Folder, *words: str) -> Done:
+    return folder.abreast("run", "code-search", "--repo", "shop", *words)
+
+
+def asked(provider: FakeProvider) -> list[dict[str, Any]]:
+    return [seen.body for seen in provider.requests if seen.method == "POST" and seen.path.endswith("/messages")]
+
+
+CASES = ("--case", "search-001", "--case", "nav-001", "--case", "search-003")
+
+
+def test_end_to_end_an_agent_finds_code_by_the_demo_server_and_not_without_it(
+    shop: Folder, provider: FakeProvider
+) -> None:
+    done = run(shop, *CASES, "--parallel", "4", "--verbose")
+    assert done.code == 0, done.err
+    assert "mcp: demo: 4 tools (search_code, find_symbol, find_references, outline_file)" in done.err
+    rows = {(row["case_id"], row["variant"]): row for row in shop.sql("select * from predictions")}
+    assert len(rows) == 6
+    assert all(row["status"] == "ok" for row in rows.values()), [row["error"] for row in rows.values()]
+    for case in ("search-001", "nav-001"):
+        assert rows[case, "with_mcp"]["score_retrieval_recall"] == 1.0, rows[case, "with_mcp"]["answer"]
+        assert rows[case, "without_mcp"]["score"] == 0.0
+    assert rows["search-001", "with_mcp"]["score"] == 1.0
+    assert json.loads(rows["nav-001", "with_mcp"]["tools"]) == {"mcp__demo__find_references": 1}
+    assert rows["search-003", "without_mcp"]["score"] == 1.0
+    assert {row["model"] for row in rows.values()} == {rows["search-001", "with_mcp"]["model"]}
+    assert "with_mcp against without_mcp" in done.out
+    assert "SIMULATED" in done.out
+    for case, variant in rows:  # verbose lines say which case and variant starts and ends
+        assert re.search(rf"^start  {case} {variant}$", done.err, re.M)
+        assert re.search(rf"^end    {case} {variant}: ok \(", done.err, re.M)
+
+
+def test_both_arms_are_the_same_but_for_the_server_and_its_tools(shop: Folder, provider: FakeProvider) -> None:
+    done = run(shop, "--case", "search-003", "--model", "haiku")
+    assert done.code == 0, done.err
+    first = [
+        body for body in asked(provider) if body.get("tools") and "tool_result" not in json.dumps(body["messages"])
+    ]
+    tools = [{tool["name"] for tool in body["tools"]} for body in first]
+    servers = {
+        "mcp__demo__search_code",
+        "mcp__demo__find_symbol",
+        "mcp__demo__find_references",
+        "mcp__demo__outline_file",
+    }
+    assert sorted(tools, key=len) == [{"Bash", "Glob", "Grep", "Read"}, {"Read", *servers}]
+    assert len({body["model"] for body in first}) == 1
+    questions = ["delivery is free" in json.dumps(body["messages"]) for body in first]
+    assert questions == [True, True]
+    variants = shop.sql("select name, params from variants")
+    told = {row["name"]: json.loads(row["params"]) for row in variants}
+    same = ("model", "max_turns", "prompt", "workspace", "on_denied")
+    assert all(told["with_mcp"][key] == told["without_mcp"][key] for key in same)
+    assert (told["with_mcp"]["model"], told["with_mcp"]["max_turns"]) == ("haiku", 20)
+
+
+def test_search_tools_can_be_given_to_both_arms(shop: Folder, provider: FakeProvider) -> None:
+    done = run(shop, "--case", "search-003", "--search-tools", "both")
+    assert done.code == 0, done.err
+    rows = {row["variant"]: row for row in shop.sql("select variant, score, tools from predictions")}
+    assert rows["with_mcp"] == {"variant": "with_mcp", "score": 1.0, "tools": '{"Grep":1}'}
+    run_name = shop.sql("select distinct run from predictions")[0]["run"]
+    found = shop.abreast("validate", run_name, "--json").json
+    assert not [each for each in found if each["check"] == "differences"]
+
+
+def test_neither_arm_sees_the_cases_nor_what_was_answered_before(shop: Folder, provider: FakeProvider) -> None:
+    """What is right stands in the repository: an agent that finds it has searched for the wrong thing."""
+    look = 'find . -not -path "./.git/*" -type f'
+    case = {
+        "id": "look",
+        "prompt": f"[[fake: tool=Bash args={json.dumps({'command': look})}]] What is there?",
+        "ground_truth": {"files": ["app/"]},
+    }
+    shop.write("shop/evals/cases/look.jsonl", json.dumps(case) + "\n")
+    shop.write("shop/.abreast/notes.txt", "answers")
+    for words in ((), ("--workspace", "copy")):
+        done = run(shop, "--cases", "shop/evals/cases/look.jsonl", "--variant", "without_mcp", *words, "--fresh")
+        assert done.code == 0, done.err
+    seen = shop.sql("select answer, files_changed from predictions")
+    assert len(seen) == 2
+    for row in seen:
+        assert "app/orders.py" in row["answer"]
+        assert "look.jsonl" not in row["answer"]
+        assert ".abreast" not in row["answer"]
+        assert row["files_changed"] == 0, "what was left out is no change of the agent's"
+
+
+def test_a_tool_that_is_not_allowed_is_counted_and_the_agent_goes_on(shop: Folder, provider: FakeProvider) -> None:
+    case = {
+        "id": "denied",
+        "prompt": '[[fake: tool=Bash args={"command": "rm -f README.md"}]] [[fake: say="app/orders.py"]]',
+        "ground_truth": {"files": ["app/orders.py"]},
+    }
+    shop.write("mine/one.jsonl", json.dumps(case) + "\n")
+    done = run(shop, "--cases", "mine", "--variant", "without_mcp")
+    assert done.code == 0, done.err
+    assert shop.sql("select status, score, tools_denied, files_changed from predictions") == [
+        {"status": "ok", "score": 1.0, "tools_denied": 1, "files_changed": 0}
+    ]
+
+
+def test_a_server_that_does_not_start_is_refused_before_anything_is_paid(shop: Folder, provider: FakeProvider) -> None:
+    done = run(shop, "--mcp", "broken=false", "--case", "search-001")
+    assert done.code == 4
+    assert "broken" in done.err
+    assert not asked(provider)
+
+
+def test_without_a_login_the_way_without_a_model_is_told(
+    shop: Folder, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    done = run(shop)
+    assert done.code == 4
+    assert "not logged in" in done.err
+    assert "abreast run code-search --mock" in done.err
+
+
+# -- the variants ----
+
+
+def variants(folder: Folder) -> dict[str, dict[str, Any]]:
+    found = folder.sql("select name, params from variants where run_id = (select max(run_id) from variants)")
+    return {row["name"]: json.loads(row["params"]) for row in found}
+
+
+def test_further_servers_and_tool_sets_are_further_variants(shop: Folder) -> None:
+    shop.write("servers.json", json.dumps({"mcpServers": {"a": {"command": "one"}, "b": {"command": "two"}}}))
+    mcp = ("--mcp", "near=codetect mcp --quick", "servers.json")
+    done = run(shop, "--mock", *mcp, "--tools", "plain=Read,Grep", "--tools", "none=Read")
+    assert done.code == 0, done.err
+    found = variants(shop)
+    assert list(found) == ["without_mcp", "with_near", "with_servers", "plain", "none"]
+    assert found["with_near"]["mcp"] == {"near": {"command": "codetect", "args": ["mcp", "--quick"]}}
+    assert found["with_servers"]["mcp"] == "servers.json"
+    assert found["plain"]["tools"] == ["Read", "Grep"]
+    assert "mcp" not in found["plain"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--mcp", "codetect"), "--mcp codetect: no such file"),
+        (("--mcp", "a="), "--mcp a=: there is no command"),
+        (("--mcp", 'a="x'), "no closing quotation"),
+        (("--mcp", "a b=x"), '"a b" is no name of a server'),
+        (("--mcp", "a=x", "--mcp", "a=y"), '"a" is there twice'),
+        (("--tools", "Read"), "--tools Read: must be NAME=TOOL,TOOL"),
+        (("--tools", "x="), "must be NAME=TOOL,TOOL"),
+        (("--tools", "without_mcp=Read"), 'two variants would be called "without_mcp"'),
+        (("--timeout", "soon"), "--timeout soon: must be a time such as 90s, 5m or 1h30m"),
+        (("--timeout", "0s"), "--timeout 0s"),
+        (("--max-turns", "0"), "--max-turns 0: must be a whole number of at least 1"),
+        (("--category", "serach"), '--category serach: no case has it (did you mean "search"?)'),
+        (("--cases", "nowhere"), "--cases nowhere: no such file or folder"),
+        (("--cases", "."), "no .jsonl file in it"),
+        (("--repo", "nowhere"), "--repo nowhere: there is no such folder"),
+        (("--quota", "lots"), "quota"),
+        (("--workspace", "copy", "--commit", "HEAD"), "--commit HEAD: --workspace copy"),
+    ],
+)
+def test_a_flag_that_cannot_be_meant_is_refused(shop: Folder, words: tuple[str, ...], said: str) -> None:
+    mock = () if "--commit" in words else ("--mock",)
+    done = run(shop, *mock, *words)
+    assert done.code == 2, done.err
+    assert said in done.err
+    assert not (shop.path / "results.db").exists()
+
+
+def test_the_timeout_is_read_in_minutes(shop: Folder) -> None:
+    assert run(shop, "--mock", "--timeout", "5m").code == 0
+    assert json.loads(shop.sql("select spec from runs")[0]["spec"])["limits"]["timeout"] == 300.0
+
+
+# -- the cases -------
+
+
+def one_case(case_id: str = "c", **more: Any) -> str:
+    truth = {
+        "files": ["app/orders.py"],
+        "symbols": ["OrderBook"],
+        "lines": {"app/orders.py": [11]},
+        "content": ["class"],
+    }
+    return json.dumps({"id": case_id, "prompt": "Where is OrderBook?", "ground_truth": truth, **more}) + "\n"
+
+
+def test_cases_are_looked_for_in_a_stated_order_and_those_that_are_named_win(shop: Folder) -> None:
+    def ids(*words: str) -> set[str]:
+        done = run(shop, "--mock", "--fresh", *words)
+        assert done.code == 0, done.err
+        latest = "select case_id from predictions where run = (select run from runs order by run_id desc limit 1)"
+        return {row["case_id"] for row in shop.sql(latest)}
+
+    shutil.rmtree(shop.path / "shop" / "evals")
+    for place in ("cases", "evals/cases", ".abreast/cases"):
+        shop.write(f"shop/{place}/some.jsonl", one_case(place))
+        assert ids() == {place}
+    shop.write("named/some.jsonl", one_case("named"))
+    assert ids("--cases", "named") == {"named"}
+    assert ids("--cases", "named/some.jsonl") == {"named"}
+
+
+def test_without_cases_it_is_said_how_to_get_some(shop: Folder) -> None:
+    shutil.rmtree(shop.path / "shop" / "evals")
+    done = run(shop, "--mock")
+    assert done.code == 2
+    assert "no cases in .abreast/cases, evals/cases, cases" in done.err
+    assert "abreast cases new --repo" in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{oops", "bad.jsonl:3"),
+        ('{"id": "x", "prompt": "Where?"}', "bad.jsonl:3: ground_truth is missing"),
+        (
+            '{"id": "x", "prompt": "Where?", "ground_truth": {"file": []}}',
+            'bad.jsonl:3: ground_truth: unknown key "file"',
+        ),
+        (
+            '{"id": "x", "prompt": "Where?", "ground_truth": {"lines": {"a.py": [0]}}}',
+            "bad.jsonl:3: ground_truth.lines",
+        ),
+        ('{"id": "x", "promt": "Where?", "ground_truth": {"files": []}}', "bad.jsonl:3"),
+        (one_case("fine").strip(), 'bad.jsonl:3: the case id "fine" is there twice'),
+    ],
+)
+def test_a_bad_line_is_refused_with_its_number_and_comments_are_none(shop: Folder, line: str, said: str) -> None:
+    shop.write("mine/bad.jsonl", f"// what is right was checked\n{one_case('fine')}{line}\n")
+    done = run(shop, "--mock", "--cases", "mine")
+    assert done.code == 2
+    assert said in done.err
+    assert not (shop.path / "results.db").exists()
+
+
+def test_categories_and_difficulties_choose_and_become_tags(shop: Folder) -> None:
+    assert run(shop, "--mock", "--category", "search,navigate", "--category", "understand").code == 0
+    counts = shop.sql("select tag_category, count(*) n from predictions group by 1 order by 1")
+    assert [(row["tag_category"], row["n"]) for row in counts] == [("navigate", 6), ("search", 10), ("understand", 4)]
+    assert run(shop, "--mock", "--category", "navigate", "--store", "few.db").code == 0
+    assert {row["case_id"][:3] for row in shop.sql("select case_id from predictions", "few.db")} == {"nav"}
+
+
+def test_what_the_shop_is_said_to_have_it_has(shop: Folder) -> None:
+    """The truths of the cases that we ship."""
+    repo = shop.path / "shop"
+    for line in (repo / "evals/cases/shop.jsonl").read_text().splitlines()[1:]:
+        truth = json.loads(line)["ground_truth"]
+        texts = [path.read_text() for path in map(repo.joinpath, truth["files"]) if path.is_file()]
+        assert all((repo / name).exists() for name in truth["files"])
+        for path, numbers in truth.get("lines", {}).items():
+            lines = (repo / path).read_text().splitlines()
+            assert all(lines[number - 1].strip() for number in numbers), path
+        for symbol in truth.get("symbols", []):
+            inside = texts or [path.read_text() for path in (repo / truth["files"][0]).glob("*.py")]
+            assert any(re.search(rf"\b{symbol.rpartition('.')[2]}\b", text) for text in inside), symbol
+        assert all(any(content in text for text in texts) for content in truth.get("content", []))
+
+
+# -- in parallel -----
+
+
+def rows_of(folder: Folder, *words: str) -> list[dict[str, Any]]:
+    store = f"p{len(list(folder.path.glob('*.db')))}.db"
+    done = run(folder, "--mock", "--store", store, *words)
+    assert done.code == 0, done.err
+    return folder.sql("select case_id, variant, repeat, status, answer, score from predictions", store)
+
+
+@pytest.mark.parametrize("parallel", ["2", "8", "100", "0", "-3", "auto"])
+def test_the_rows_are_the_same_and_in_plan_order_at_any_parallelism(shop: Folder, parallel: str) -> None:
+    assert rows_of(shop, "--parallel", parallel) == rows_of(shop)
+
+
+def test_one_case_runs_in_parallel_too(shop: Folder) -> None:
+    assert len(rows_of(shop, "--case", "nav-001", "--parallel", "8")) == 2
+
+
+def test_none_or_less_in_parallel_means_one_at_a_time_and_that_is_said(shop: Folder) -> None:
+    for word in ("0", "-3"):
+        done = run(shop, "--mock", "--fresh", "--parallel", word)
+        assert done.code == 0
+        assert f"--parallel {word}: one trial at a time" in done.err
+        assert "1 at most" in done.err
