@@ -144,7 +144,7 @@ def test_arms_are_side_by_side_and_plus_is_better_in_every_row(run: Run) -> None
     assert table["cost per trial"]["improvement"] == "+50.0 %"
     assert table["turns"]["with_mcp"] == "3.0"
     assert table["tool calls"]["improvement"] == "+50.0 %"
-    assert table["cases that amounts are of"]["with_mcp"] == "3"
+    assert table["cases answered by both"]["with_mcp"] == "3"
     assert {"precision", "recall", "latency, median", "latency, mean", "cost per correct answer"} <= table.keys()
     assert "cache read tokens" not in table
     assert "+ is better in every row" in found.tables[0].note
@@ -181,8 +181,13 @@ def test_a_failed_trial_never_makes_an_arm_look_cheap(run: Run) -> None:
     assert arms.data["answered_by_all"] == 2
     assert arms.data["failed"]["with_mcp"] == {"trials": 1, "tokens": 12_300, "cost_usd": 0.04, "untold": 0}
     last = rows(found["cases"])["c2"]
-    assert (last["winner"], last["failed"]) == ("without_mcp", "with_mcp 1 (no_answer)")
-    assert (last["F1, with_mcp"], last["tokens, with_mcp"], last["time, with_mcp"]) == ("0.00", "–", "–")
+    assert (last["winner"], last["failed"]) == ("without_mcp", "with_mcp 1 no_answer (its)")
+    assert (last["F1"], last["tokens"]) == ("1.00 → 0.00 (1 failed)", "50,010 → –")
+    assert last["time"].endswith(" → –")
+    assert found["cases"].data["cases"][2]["failed"] == {
+        "without_mcp": [],
+        "with_mcp": [{"kind": "no_answer", "blame": "variant", "trials": 1}],
+    }
 
 
 def test_infrastructure_is_told_apart_and_counts_against_nobody(run: Run) -> None:
@@ -197,7 +202,7 @@ def test_infrastructure_is_told_apart_and_counts_against_nobody(run: Run) -> Non
     assert "1 failed trial of with_mcp: what it used is not known" in arms.sentences
     cases = rows(found["cases"])
     assert [cases[name]["winner"] for name in ("c0", "c1", "c2")] == ["–", "with_mcp", "–"]
-    assert cases["c0"]["failed"] == "with_mcp 1 (network, infrastructure)"
+    assert cases["c0"]["failed"] == "with_mcp 1 network"
     assert found["cases"].sentences == ("with_mcp wins 1, loses 0, ties 0 of 1 case",)
 
 
@@ -214,7 +219,7 @@ def test_winners_are_those_that_the_verdict_counts(run: Run, folder: Folder) -> 
     assert (won.count("with_mcp"), won.count("without_mcp"), won.count("tie")) == (3, 2, 4)
     assert (verdict.verdict.wins, verdict.verdict.losses, verdict.verdict.ties) == (3, 2, 4)
     assert found.sentences == ("with_mcp wins 3, loses 2, ties 4 of 9 cases",)
-    assert rows(found)["c5"]["F1, with_mcp"] == "0.20"
+    assert rows(found)["c5"]["F1"] == "0.20 → 0.20"
     assert found.data["cases"][0]["winners"] == {"with_mcp": "with_mcp"}
 
 
@@ -229,7 +234,7 @@ def test_repeats_are_averaged_within_a_case_first(run: Run) -> None:
     )
     values = measure(found["arms"], "input_tokens")["values"]
     assert values == {"without_mcp": 300.0, "with_mcp": 125.0}
-    assert rows(found["cases"])["c0"]["F1, with_mcp"] == "0.50"
+    assert rows(found["cases"])["c0"]["F1"] == "1.00 → 0.50 (1 failed)"
 
 
 def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> None:
@@ -322,6 +327,18 @@ def test_of_several_variants_each_is_compared_with_the_baseline(run: Run) -> Non
         "other wins 0, loses 3, ties 0 of 3 cases against without_mcp",
     )
     assert found["cases"].data["cases"][0]["winners"] == {"with_mcp": "with_mcp", "other": "without_mcp"}
+    assert rows(found["cases"])["c0"]["F1, other"] == "0.00"
+
+
+def test_the_interval_of_accuracy_is_the_verdict_s_and_says_its_level(run: Run, folder: Folder) -> None:
+    asked = [case(said(0.2), said(0.6 + number / 100)) for number in range(20)]
+    for number, each in enumerate(asked):
+        each["input"]["other"] = [said(0.2 + number / 100)]
+    cell = rows(run(asked, (*NAMES, "other"))["arms"])["accuracy (F1)"]["improvement of with_mcp"]
+    verdict = analyse(open_store(folder.path / "rows.db"), "latest").comparisons[0].verdict.interval
+    assert verdict is not None
+    assert verdict.level == 0.975
+    assert cell == f"+49.5 points (97.5 %: +{verdict.low * 100:.1f} … +{verdict.high * 100:.1f})"
 
 
 def test_an_arm_that_always_failed_hides_no_other(run: Run) -> None:

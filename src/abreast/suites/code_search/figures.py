@@ -66,7 +66,7 @@ class CaseRow(NamedTuple):
     difficulty: str
     winners: tuple[str | None, ...]  # of each comparison: a variant, "tie", or None where it cannot be compared
     scores: tuple[float | None, ...]  # means over repeats
-    failed: tuple[Mapping[str, int], ...]  # by kind; infrastructure's with its name
+    failed: tuple[Mapping[tuple[str, str], int], ...]  # by kind and blame
     tokens: tuple[float | None, ...]  # of answers
     seconds: tuple[float | None, ...]
 
@@ -408,11 +408,11 @@ def _winners(item: Comparison) -> dict[int, str]:
     return {case: names[sign] for case, sign in zip(item.pairs.cases.tolist(), signs, strict=True)}
 
 
-def _failures(rows: Rows) -> dict[tuple[int, int], Counter[str]]:
-    """The failures of each case and variant by kind."""
-    found: dict[tuple[int, int], Counter[str]] = {}
+def _failures(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str]]]:
+    """The failures of each case and variant by kind and blame."""
+    found: dict[tuple[int, int], Counter[tuple[str, str]]] = {}
     for at in np.flatnonzero(rows.error).tolist():
-        kind = str(rows.kind[at]) if rows.own_failure[at] else f"{rows.kind[at]}, infrastructure"
+        kind = str(rows.kind[at]), str(rows.blame[at])
         found.setdefault((int(rows.case[at]), int(rows.variant[at])), Counter())[kind] += 1
     return found
 

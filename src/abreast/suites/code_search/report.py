@@ -10,8 +10,8 @@ much better than the baseline, as a difference of shares or as the part of an am
   its own), and by variant `values`, `intervals` and `improvements`; by variant `cache_share`, `failed` (`trials`,
   `tokens`, `cost_usd`, `untold`), `infrastructure` and `skipped` (trials)
 - `cases`: `comparisons`: `variant`, `baseline`, `wins`, `losses`, `ties`, `cases`; `cases`: for each `id`, `category`,
-  `difficulty`, `winners` (by variant compared: a variant, "tie", or null), and by variant `scores`, `failed` (by kind),
-  `tokens`, `seconds`; `not_begun` (cases)
+  `difficulty`, `winners` (by variant compared: a variant, "tie", or null), and by variant `scores`, `failed` (`kind`,
+  `blame`, `trials`), `tokens`, `seconds`; `not_begun` (cases)
 - `where`: `by_category`, `by_difficulty`: for each value its `cases` and the `scores` by variant (`{mean, interval}`)
 - `tools`: for each `tool` the mean `calls` of an answer and the calls that were `denied`, by variant
 """
@@ -75,8 +75,10 @@ def _cache(found: Figures) -> str:
     told = [(name, part) for name, part in zip(found.names, found.cached, strict=True) if part is not None]
     if not told:
         return ""
-    first, *others = [f"{name} read {part * 100:.0f} % from the cache" for name, part in told]
-    shares = ", ".join([first, *(text.replace(" read ", " ").replace(" from the cache", "") for text in others)])
+    (first, part), *others = told
+    shares = ", ".join(
+        [f"{first} read {part * 100:.0f} % from the cache", *(f"{name} {part * 100:.0f} %" for name, part in others)]
+    )
     why = "what is read there is cheaper and faster for that reason alone"
     order = "; the order within a block is random" if len(found.names) > 1 else ""
     return f"of the prompt tokens, {shares}: {why}{order}"
@@ -127,8 +129,8 @@ def _side_by_side(found: Figures, analysis: Analysis) -> NamedTable:
         for measure in found.measures
     ]
     if found.answered_by_all:
-        count = f"{found.answered_by_all:,}"
-        rows.append(("cases that amounts are of", *(count for _ in found.names), *(NOTHING for _ in others)))
+        count, all_of_them = f"{found.answered_by_all:,}", "both" if len(found.names) == 2 else "all"
+        rows.append((f"cases answered by {all_of_them}", *(count for _ in found.names), *(NOTHING for _ in others)))
     improvements = ["improvement" if len(others) == 1 else f"improvement of {found.names[at]}" for at in others]
     baseline = [f"{name} (baseline)" if name == found.baseline and others else name for name in found.names]
     head = ("measure", *baseline, *improvements)
@@ -162,7 +164,8 @@ def _improvement(measure: Measure, at: int, usual: int | None) -> str:
     is_share = measure.kind in ("score", "share")
     told = f"{points(change.estimate)} {'points' if is_share else '%'}"
     if change.low is not None and change.high is not None:
-        told += f" ({points(change.low)} … {points(change.high)})"
+        level = "" if change.level == 0.95 else f"{change.level * 100:.4g} %: "
+        told += f" ({level}{points(change.low)} … {points(change.high)})"
     other = not is_share and measure.cases is not None and change.cases != usual
     return f"{told}, {many(change.cases, 'case')}" if other else told
 
@@ -171,16 +174,14 @@ def _how_to_read(found: Figures, analysis: Analysis) -> str:
     of = "the cases that all variants answered" if found.answered_by_all else "the cases that it answered"
     parts = [
         "accuracy and success rate: over all cases, a variant's own failure counts 0 (95 % interval); tokens, cost per "
-        f"trial, latency, turns and calls: means of an answer, over {of}, repeats averaged first",
+        f"trial, latency, turns and calls: means of an answer, over {of}, repeats averaged first; "
+        "cost per correct answer: failures are paid for, too",
     ]
     if len(found.names) > 1:
         parts.append(
             "improvement: + is better in every row, points more of a share or so many % less of an amount, on the "
-            "cases that both answered (95 % interval)"
+            "cases that both answered (95 % interval, unless another is named)"
         )
-    levels = {change.level for each in found.measures for change in each.changes if change and change.low is not None}
-    if further := sorted(levels - {0.95}):
-        parts.append(f"of scores and success at {', '.join(f'{level * 100:.4g} %' for level in further)}")
     if any(summary.reused for summary in analysis.variants):
         parts.append("latency of new answers only")
     if any(summary.included_usd for summary in analysis.variants):
@@ -248,38 +249,60 @@ def _cases(found: Figures) -> Section:
 def _case_table(found: Figures) -> NamedTable:
     one = len(found.comparisons) == 1
     winners = ["winner" if one else f"winner: {item.variant} or {item.baseline}" for item in found.comparisons]
-    columns = [(what, name) for what in (found.score, "tokens", "time") for name in found.names]
+    two = len(found.names) == 2
+    names = sorted(found.names, key=lambda name: name != found.baseline)
+    titles = (found.score, "tokens", "time")
+    columns = titles if two else tuple(f"{title}, {name}" for title in titles for name in found.names)
+    order = f"{' → '.join(names)}; " if two else ""
     return NamedTable(
         "cases",
         "",
-        ("case", "category", "difficulty", *winners, "failed", *(f"{what}, {name}" for what, name in columns)),
+        ("case", "category", "difficulty", *winners, *columns, "failed"),
         tuple(_case_row(found, row) for row in found.cases),
-        f"{found.score}: mean over repeats, a failure of the variant's own counts 0; winner: by that, on the repeats "
-        "that both have; tokens (prompt and output) and time: means of an answer",
+        f"{order}{found.score}: mean over repeats, a failure of the variant's own counts 0; winner: by that, on the "
+        "repeats that both have; tokens (prompt and output) and time: means of an answer",
     )
 
 
 def _case_row(found: Figures, row: CaseRow) -> tuple[str, ...]:
+    figures = (
+        [_score_of(score, sum(failed.values())) for score, failed in zip(row.scores, row.failed, strict=True)],
+        [NOTHING if tokens is None else f"{tokens:,.0f}" for tokens in row.tokens],
+        list(map(seconds, row.seconds)),
+    )
     return (
         row.id,
         row.category or NOTHING,
         row.difficulty or NOTHING,
         *(winner or NOTHING for winner in row.winners),
+        *(cell for cells in figures for cell in _told(found, cells)),
         _failed(found, row),
-        *(NOTHING if score is None else f"{score:.2f}" for score in row.scores),
-        *(NOTHING if tokens is None else f"{tokens:,.0f}" for tokens in row.tokens),
-        *map(seconds, row.seconds),
     )
 
 
+def _score_of(score: float | None, failed: int) -> str:
+    """`0.50 (1 failed)`."""
+    if score is None:
+        return NOTHING
+    return f"{score:.2f} ({failed:,} failed)" if failed else f"{score:.2f}"
+
+
+def _told(found: Figures, cells: list[str]) -> list[str]:
+    """A cell for each variant; of two variants one for both, the baseline's first: `0.50 → 1.00`."""
+    if len(cells) != 2:
+        return cells
+    both = cells if found.names[0] == found.baseline else cells[::-1]
+    return [NOTHING if set(both) == {NOTHING} else " → ".join(both)]
+
+
 def _failed(found: Figures, row: CaseRow) -> str:
-    """`with_mcp 1 (timeout)`."""
+    """`with_mcp 1 timeout (its)`."""
     told = [
-        f"{name} {number:,} ({kind})"
+        f"{name} {number:,} {kind}{' (its)' if blame == 'variant' else ''}"
         for name, kinds in zip(found.names, row.failed, strict=True)
-        for kind, number in sorted(kinds.items())
+        for (kind, blame), number in sorted(kinds.items())
     ]
-    return "; ".join(told) or NOTHING
+    return ", ".join(told) or NOTHING
 
 
 def _case(found: Figures, row: CaseRow) -> dict[str, Any]:
@@ -289,7 +312,13 @@ def _case(found: Figures, row: CaseRow) -> dict[str, Any]:
         "difficulty": row.difficulty or None,
         "winners": {item.variant: winner for item, winner in zip(found.comparisons, row.winners, strict=True)},
         "scores": _by(found, row.scores),
-        "failed": _by(found, map(dict, row.failed)),
+        "failed": _by(
+            found,
+            (
+                [{"kind": kind, "blame": blame, "trials": number} for (kind, blame), number in sorted(kinds.items())]
+                for kinds in row.failed
+            ),
+        ),
         "tokens": _by(found, row.tokens),
         "seconds": _by(found, row.seconds),
     }
