@@ -385,6 +385,23 @@ def test_a_run_at_work_is_told_of_as_far_as_it_has_come(run: Run, folder: Folder
     everywhere(folder)
 
 
+def test_a_run_that_has_just_begun_has_a_report(run: Run, folder: Folder) -> None:
+    run([case(said(usage=(10, 1)), said(usage=(20, 1))) for _ in range(4)])
+    assert folder.abreast("sql", "--write", "rows.db", "delete from trials where position not in (0, 3)").code == 0
+    found = told(folder)
+    assert rows(found["arms"])["input tokens"] == {
+        "without_mcp (baseline)": "10",
+        "with_mcp": "20",
+        "improvement": "–",
+    }
+    assert found["arms"].data["answered_by_all"] is None
+    assert found["cases"].sentences == ("with_mcp wins 0, loses 0, ties 0 of 0 cases", "2 cases not begun")
+    everywhere(folder)
+    assert folder.abreast("sql", "--write", "rows.db", "delete from trials").code == 0
+    assert told(folder)["cases"].data["not_begun"] == 4
+    everywhere(folder)
+
+
 def test_a_server_instead_of_tools_is_said_once(run: Run, folder: Folder) -> None:
     params = {"without_mcp": {"tools": ["Glob", "Grep"]}, "with_mcp": {"tools": [], "mcp": {"demo": {"command": "x"}}}}
     found = run([case(said(0.0), said()) for _ in range(3)], params=params)["arms"]

@@ -95,7 +95,7 @@ class Figures:
     baseline: str
     score: str  # how the score is called by which cases are won
     measures: tuple[Measure, ...]
-    answered_by_all: int | None  # cases; None if there is but one variant that answered
+    answered_by_all: int | None  # cases; None if fewer than two variants answered any
     cached: tuple[float | None, ...]  # the share of the prompt that came from the cache
     failed: tuple[Failed, ...]
     infrastructure: tuple[int, ...]  # trials that it failed
@@ -148,7 +148,7 @@ class _Table:
         self.counted: Bools = np.zeros(rows.planned_cases, dtype=bool)
         self.counted[rows.counted] = True
         answered = [~np.isnan(self.by_case(index, np.ones(len(rows.case)))) for index in range(len(self.names))]
-        self.active = [index for index, cases in enumerate(answered) if cases.any()]
+        self.active = [index for index, cases in enumerate(answered) if (cases & self.counted).any()]
         self.common: Bools = np.logical_and.reduce([self.counted, *(answered[index] for index in self.active)])
 
     def of(self, variant: int) -> Bools:
@@ -435,7 +435,9 @@ def _by_tag(table: _Table, tag: str, order: Sequence[str]) -> tuple[Tagged, ...]
             value,
             sum(one == value for one in by_case.values()),
             tuple(
-                mean_score(rows, table.of(index) & (own == value), rows.score) if index in table.active else None
+                mean_score(rows, table.of(index) & (own == value), rows.score)
+                if (table.of(index) & rows.ok).any()
+                else None
                 for index in range(len(table.names))
             ),
         )

@@ -180,7 +180,7 @@ def _how_to_read(found: Figures, analysis: Analysis) -> str:
     if len(found.names) > 1:
         parts.append(
             "improvement: + is better in every row, points more of a share or so many % less of an amount, on the "
-            "cases that both answered (95 % interval, unless another is named)"
+            "cases that both answered (95 % interval, unless another is named); of the median: the typical ratio"
         )
     if any(summary.reused for summary in analysis.variants):
         parts.append("latency of new answers only")
