@@ -492,6 +492,92 @@ def test_several_differences_at_once_are_noted(folder: Folder) -> None:
     assert "v2: size, style; v4: size, target" in found["message"]
 
 
+AGENT = """
+def answer(case, model="m", mcp=None, tools=(), allowed_tools=()):
+    return f"{case.input} {tools} {mcp} {model}"
+"""
+SEARCH = "tools: [Bash, Read, Glob, Grep], allowed_tools: ['Bash(rg:*)', 'Bash(find:*)', Read, Glob, Grep]"
+SERVED = "tools: [Bash, Read, Glob, Grep], allowed_tools: ['Bash(rg:*)', 'Bash(find:*)', Read, Glob, Grep, mcp__demo]"
+DEMO = "mcp: {demo: {command: demo}}"
+
+
+def of_agents(folder: Folder, variants: str, more: str = "") -> list[str]:
+    """What is said of the differences between such agents, each with what to do about it."""
+    folder.write("agent.py", AGENT)
+    write_cases(folder, numbered(4))
+    run(folder, variants, "python:agent:answer", more, "--fresh")
+    return [f"{row['message']} · {row['fix']}" for row in findings(folder)]
+
+
+def test_a_server_more_is_one_difference_with_what_is_allowed_for_it(folder: Folder) -> None:
+    assert of_agents(folder, f"{{plain: {{{SEARCH}}}, served: {{{SERVED}, {DEMO}}}}}") == []
+    one_tool = SERVED.replace("mcp__demo", "mcp__demo__search, mcp__demo__read")
+    assert of_agents(folder, f"{{plain: {{{SEARCH}}}, served: {{{one_tool}, {DEMO}}}}}") == []
+    assert of_agents(folder, f"{{served: {{{SERVED}, {DEMO}}}, plain: {{{SEARCH}}}}}") == []
+
+
+def test_a_server_instead_of_tools_is_an_exchange_and_one_line_says_so(folder: Folder) -> None:
+    variants = f"{{plain: {{{SEARCH}}}, served: {{tools: [Read], allowed_tools: [Read, mcp__demo], {DEMO}}}}}"
+    told = "served has the MCP server demo instead of Bash, Glob and Grep: the verdict is on that exchange · "
+    alone = "to measure the server alone, give "
+    assert of_agents(folder, variants) == [f"{told}{alone}the same tools: to both variants"]
+    suite = of_agents(folder, variants, "suite: code-search")
+    assert suite == [f"{told}{alone}the search tools to both: --search-tools both"]
+
+
+def test_several_servers_instead_of_tools_are_one_line_too(folder: Folder) -> None:
+    (told,) = of_agents(
+        folder,
+        f"{{plain: {{{SEARCH}}}, one: {{tools: [Read], allowed_tools: [Read, mcp__demo], {DEMO}}}, "
+        "two: {tools: [Read], allowed_tools: [Read, mcp__a, mcp__b], mcp: gone.json}}",
+    )
+    assert told.startswith(
+        "one has the MCP server demo instead of Bash, Glob and Grep; "
+        "two has the MCP servers a and b instead of Bash, Glob and Grep: the verdicts are on that"
+    )
+
+
+def test_other_tools_are_one_line_and_a_single_one_is_none(folder: Folder) -> None:
+    few = "tools: [Read, Grep], allowed_tools: [Read, Grep]"
+    (told,) = of_agents(folder, f"{{plain: {{{SEARCH}}}, few: {{{few}}}}}")
+    assert told.startswith("few has to do without Bash and Glob: the verdict is on that difference · to measure one")
+    assert of_agents(folder, f"{{few: {{{few}}}, one: {{tools: [Read], allowed_tools: [Read]}}}}") == []
+
+
+def test_a_server_and_another_model_are_confounded_as_ever(folder: Folder) -> None:
+    (told,) = of_agents(folder, f"{{plain: {{{SEARCH}, model: m}}, served: {{{SERVED}, {DEMO}, model: n}}}}")
+    assert "differ from plain in several things at once" in told
+    assert "(served: mcp, model)" in told
+
+
+def test_servers_and_tools_in_a_full_grid_are_no_exchange(folder: Folder) -> None:
+    found = of_agents(
+        folder,
+        f"{{neither: {{tools: []}}, tools: {{tools: [Glob, Grep]}}, server: {{tools: [], {DEMO}}}, "
+        f"both: {{tools: [Glob, Grep], {DEMO}}}}}",
+    )
+    assert [line.partition(":")[0] for line in found] == ["tools has Glob and Grep besides"]
+
+
+def test_simulated_agents_are_told_of_as_real_ones(folder: Folder) -> None:
+    write_cases(folder, numbered(4))
+    tools = "[Bash, Read, Glob, Grep]"
+    run(
+        folder,
+        f"{{without_mcp: {{tools: {tools}, accuracy: 0.6}}, with_mcp: {{tools: [Read], {DEMO}, accuracy: 0.8}}}}",
+    )
+    found = only(folder, "differences", "note")
+    assert found["message"].startswith("with_mcp has the MCP server demo instead of Bash, Glob and Grep")
+    assert (found["concerns"], found["ids"]) == ("variants", ["with_mcp"])
+    run(folder, f"{{without_mcp: {{tools: {tools}}}, with_mcp: {{tools: {tools}, {DEMO}, accuracy: 0.8}}}}")
+    assert findings(folder) == []
+
+
+def test_parameters_of_a_function_that_only_sound_like_tools_break_nothing(folder: Folder) -> None:
+    assert of_agents(folder, "{v1: {tools: 1, mcp: false}, v2: {tools: all, mcp: true, allowed_tools: 7}}")
+    of_agents(folder, "{v1: {tools: null}, v2: {tools: default, mcp: [a.json, {x: {command: y}}]}}")
+
+
 def test_a_simulator_told_two_things_is_confounded_unless_they_come_with_one_treatment(folder: Folder) -> None:
     write_cases(folder, numbered(4))
     run(folder, "{v1: {accuracy: 0.5, latency: 0}, v2: {accuracy: 0.9, latency: 0.001}}")

@@ -42,7 +42,7 @@ class NamedTable:
 
 
 def _is_figure(cell: str) -> bool:
-    return cell == NOTHING or cell.lstrip("+-−–$<>≤≥×~ ")[:1].isdigit() or cell[:1] == "∞"
+    return cell == NOTHING or cell.lstrip("+-−–$<>≤≥×~→ ")[:1].isdigit() or cell[:1] == "∞"
 
 
 @dataclass(frozen=True, slots=True)

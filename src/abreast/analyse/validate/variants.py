@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 
+from abreast.analyse.validate import tools
 from abreast.analyse.validate.evidence import Evidence, Variant
 from abreast.analyse.validate.finding import SHOWN, Finding, listed, many, of_variants
 from abreast.targets import simulated
@@ -15,7 +16,7 @@ def differences(evidence: Evidence) -> Iterator[Finding]:
     confounded: dict[str, set[str]] = {}
     for variant in evidence.others:
         found = _treatments(variant, evidence.baseline)
-        if len(found) > 1 and not all(_separated(evidence, variant, key) for key in found):
+        if len(found) > 1 and not found <= tools.PARAMS and not _is_in_a_grid(evidence, variant, found):
             confounded[variant.name] = found
     if confounded:
         told = "; ".join(f"{name}: {listed(sorted(found))}" for name, found in list(confounded.items())[:SHOWN])
@@ -27,6 +28,7 @@ def differences(evidence: Evidence) -> Iterator[Finding]:
             "add variants that change one thing each, or read the verdict as one on the whole",
             confounded,
         )
+    yield from exchanges(evidence)
     twins = [pair for pair in combinations(evidence.variants, 2) if not pair[0].differs_in(pair[1])]
     if twins and not str(evidence.run["experiment"]).endswith("(A/A)"):
         told = listed(f"{one.name} and {other.name}" for one, other in twins)
@@ -39,17 +41,48 @@ def differences(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _treatments(variant: Variant, baseline: Variant) -> set[str]:
-    """What two variants differ in. A simulator told of another prompt and what it brings: the prompt."""
-    found = variant.differs_in(baseline)
-    if variant.simulated and baseline.simulated:
-        return found - set(simulated.OWN) or found
+def exchanges(evidence: Evidence) -> Iterator[Finding]:
+    """Agents that have other tools than the baseline's, or MCP servers instead of some: that is one treatment, and what
+    the verdict is on. A server more, or a single tool, needs no words."""
+    found = {}
+    for variant in evidence.others:
+        keys = _treatments(variant, evidence.baseline)
+        one = tools.exchange(variant, evidence.baseline)
+        said = keys <= tools.PARAMS and one.differs_in_tools and not one.is_of_one
+        if said and not (keys == {"mcp", "tools"} and _is_in_a_grid(evidence, variant, keys)):
+            found[variant.name] = one
+    if not found:
+        return
+    told = "; ".join(f"{name} {one.in_words()}" for name, one in list(found.items())[:SHOWN])
+    what = " exchange" if all(one.is_mutual for one in found.values()) else " difference"
+    verdict = f"the verdict is on that{what}" if len(found) == 1 else "the verdicts are on that"
+    yield of_variants("differences", "note", f"{told}: {verdict}", _same_tools(evidence, found.values()), found)
+
+
+def _same_tools(evidence: Evidence, found: Iterable[tools.Exchange]) -> str:
+    """How to measure one thing alone."""
+    if not any(one.servers for one in found):
+        return "to measure one tool alone, add a variant that differs in that only"
+    if evidence.spec.get("suite") == "code-search":
+        return "to measure the server alone, give the search tools to both: --search-tools both"
+    return "to measure the server alone, give the same tools: to both variants"
+
+
+def _treatments(variant: Variant, other: Variant) -> set[str]:
+    """What two variants differ in. A simulator told of another prompt and what it brings: the prompt. Servers and what
+    is allowed for them alone: the servers; tools and how they may be called: the tools."""
+    found = variant.differs_in(other)
+    if variant.simulated and other.simulated:
+        found = found - set(simulated.OWN) or found
+    if "allowed_tools" in found and found & {"mcp", "tools"}:
+        one = tools.exchange(variant, other)
+        found = found - {"allowed_tools"} | ({"tools"} if one.differs_in_tools else set())
     return found
 
 
-def _separated(evidence: Evidence, variant: Variant, key: str) -> bool:
-    """Whether another variant differs from this one in that alone, as in a full grid."""
-    return any(variant.differs_in(other) == {key} for other in evidence.variants)
+def _is_in_a_grid(evidence: Evidence, variant: Variant, keys: set[str]) -> bool:
+    """Whether for each of these there is another variant that differs from this one in that alone."""
+    return all(any(_treatments(variant, other) == {key} for other in evidence.variants) for key in keys)
 
 
 def models(evidence: Evidence) -> Iterator[Finding]:

@@ -1,0 +1,488 @@
+"""The figures of a run, from its stored rows and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from abreast.analyse import Analysis, Comparison
+from abreast.analyse.rows import Bools, Floats, Ints, Rows
+from abreast.analyse.run import compared
+from abreast.analyse.variants import mean_score
+from abreast.report.sentence import trusted
+from abreast.stats import Interval, latency_ratio, paired_t
+from abreast.stats.values import ROUNDING
+
+F1, PRECISION, RECALL = "retrieval_f1", "retrieval_precision", "retrieval_recall"
+CATEGORIES = ("search", "navigate", "understand")
+LEVELS = ("easy", "medium", "hard")
+_TITLES = {F1: "F1", PRECISION: "precision", RECALL: "recall"}
+
+Kind = Literal["score", "share", "tokens", "dollars", "seconds", "count"]
+
+
+class Change(NamedTuple):
+    """How much better than the baseline: a difference of shares, or the part of an amount that is saved."""
+
+    estimate: float
+    low: float | None  # None where no interval can be trusted
+    high: float | None
+    cases: int
+    level: float = 0.95
+
+
+class Measure(NamedTuple):
+    """One measure of all variants, in the order of the run. What is not known is None, never 0."""
+
+    name: str
+    title: str
+    kind: Kind
+    values: tuple[float | None, ...]
+    intervals: tuple[Interval | None, ...]
+    changes: tuple[Change | None, ...]  # against the baseline; None for itself
+    cases: int | None = None  # of an amount: over how many the values are, if the same for all
+
+
+class Failed(NamedTuple):
+    """What the failed trials of a variant used besides."""
+
+    trials: int
+    tokens: float | None
+    cost_usd: float | None
+    untold: int  # trials that say neither
+
+
+class CaseRow(NamedTuple):
+    """One case: what each variant made of it, and who won against the baseline."""
+
+    id: str
+    category: str
+    difficulty: str
+    winners: tuple[str | None, ...]  # of each comparison: a variant, "tie", or None where it cannot be compared
+    scores: tuple[float | None, ...]  # means over repeats
+    failed: tuple[Mapping[tuple[str, str], int], ...]  # by kind and blame
+    tokens: tuple[float | None, ...]  # of answers
+    seconds: tuple[float | None, ...]
+
+
+class ToolUse(NamedTuple):
+    """How often a tool was called by each variant: on average of an answer, and how many calls were denied in all."""
+
+    tool: str
+    calls: tuple[float | None, ...]
+    denied: tuple[int, ...]
+
+
+class Tagged(NamedTuple):
+    """The mean score of each variant on the cases with one value of a tag, and how many these are."""
+
+    value: str
+    cases: int
+    scores: tuple[Interval | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All of them, variants in the order of the run as everywhere in a report."""
+
+    names: tuple[str, ...]
+    baseline: str
+    score: str  # how the score is called by which cases are won
+    measures: tuple[Measure, ...]
+    answered_by_all: int | None  # cases; None if fewer than two variants answered any
+    cached: tuple[float | None, ...]  # the share of the prompt that came from the cache
+    failed: tuple[Failed, ...]
+    infrastructure: tuple[int, ...]  # trials that it failed
+    skipped: tuple[int, ...]
+    comparisons: tuple[Comparison, ...]  # against the baseline
+    cases: tuple[CaseRow, ...]
+    not_begun: int  # cases without a row
+    by_tag: Mapping[str, tuple[Tagged, ...]]
+    tools: tuple[ToolUse, ...]
+
+
+def figures(analysis: Analysis) -> Figures:
+    """What the suite tells besides the verdict."""
+    table = _Table(analysis)
+    rows, every = table.rows, range(len(table.names))
+    infrastructure = rows.error & ~rows.own_failure
+    against = tuple(one for one in analysis.comparisons if one.baseline == table.baseline)
+    return Figures(
+        tuple(table.names),
+        table.baseline,
+        _TITLES.get(rows.primary or "", rows.primary or ""),
+        tuple(_measures(table, analysis)),
+        int(table.common.sum()) if len(table.active) > 1 else None,
+        table.cached(),
+        tuple(_failed(table, index) for index in every),
+        tuple(int((table.of(index) & infrastructure).sum()) for index in every),
+        tuple(int((table.of(index) & rows.skipped).sum()) for index in every),
+        against,
+        tuple(_cases(table, against)),
+        rows.planned_cases - len(rows.cases),
+        {tag: _by_tag(table, tag, order) for tag, order in (("category", CATEGORIES), ("difficulty", LEVELS))},
+        tuple(_tools(table)),
+    )
+
+
+class _Table:
+    """The trials as columns, with what their answers say of themselves."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        rows = analysis.rows
+        self.rows, self.names = rows, rows.variants
+        self.baseline: str = analysis.run["baseline"]
+        self.base = self.names.index(self.baseline)
+        self.told = _told(rows)
+        cached = [rows.tokens[name] for name in ("cache_read", "cache_write")]
+        self.tells_cache = any(bool((rows.ok & ~np.isnan(known)).any()) for known in cached)
+        self.prompt = _sum([rows.tokens["input"], *cached])
+        self.tokens = _sum([self.prompt, rows.tokens["output"]])
+        self.timed: Floats = np.where(~rows.reused & (rows.service_s > 0), rows.service_s, np.nan)
+        self.counted: Bools = np.zeros(rows.planned_cases, dtype=bool)
+        self.counted[rows.counted] = True
+        answered = [~np.isnan(self.by_case(index, np.ones(len(rows.case)))) for index in range(len(self.names))]
+        self.active = [index for index, cases in enumerate(answered) if (cases & self.counted).any()]
+        self.common: Bools = np.logical_and.reduce([self.counted, *(answered[index] for index in self.active)])
+
+    def of(self, variant: int) -> Bools:
+        found: Bools = self.rows.variant == variant
+        return found
+
+    def number(self, name: str) -> Floats:
+        """A number that answers come with, nan where one does not tell it."""
+        found = [_number(told.get(name)) for told in self.told]
+        return np.array(found, dtype=float)
+
+    def by_case(self, variant: int, values: Floats) -> Floats:
+        """The mean of each planned case over the repeats that gave an answer; nan where there is none."""
+        return _by_case(self.rows, self.of(variant) & self.rows.ok, values)
+
+    def shared(self, values: Floats) -> tuple[list[Floats], Bools]:
+        """The cases of each variant, and which of them all have that tell such values at all."""
+        each = [self.by_case(index, values) for index in range(len(self.names))]
+        tellers = [~np.isnan(own) for own in each if not np.isnan(own[self.counted]).all()]
+        return each, np.logical_and.reduce([self.common, *tellers])
+
+    def cached(self) -> tuple[float | None, ...]:
+        """What part of the prompt each variant read from the cache."""
+        whole, cases = self.shared(self.prompt)
+        read = [self.by_case(index, self.rows.tokens["cache_read"]) for index in range(len(self.names))]
+        return tuple(_part(one, other, cases) for one, other in zip(read, whole, strict=True))
+
+
+def _told(rows: Rows) -> list[Mapping[str, Any]]:
+    """What each trial's answer has in `data`, in the order of the rows."""
+    found: list[Mapping[str, Any]] = [{}] * len(rows.position)
+    place = {position: at for at, position in enumerate(rows.position.tolist())}
+    asked = "SELECT position, data FROM payloads WHERE run_id = ? AND data IS NOT NULL"
+    for position, data in rows.store.each(asked, (rows.run_id,)):
+        told = json.loads(data)
+        if position in place and isinstance(told, Mapping):
+            found[place[position]] = told
+    return found
+
+
+def _number(value: Any) -> float:
+    """A count that was told; nan if it is none."""
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return float(value) if usable else math.nan
+
+
+def _sum(parts: Sequence[Floats]) -> Floats:
+    """The sum of what is known; nan where nothing is."""
+    known = np.array(parts)
+    return np.where(np.isnan(known).all(axis=0), np.nan, np.nansum(known, axis=0))
+
+
+def _by_case(rows: Rows, which: Bools, values: Floats) -> Floats:
+    usable = np.flatnonzero(which & ~np.isnan(values))
+    cases, size = rows.case[usable], rows.planned_cases
+    count = np.bincount(cases, minlength=size)
+    sums = np.bincount(cases, weights=values[usable], minlength=size)
+    return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
+
+
+def _part(one: Floats, whole: Floats, cases: Bools) -> float | None:
+    known = ~np.isnan(one) & ~np.isnan(whole)
+    usable = known & cases if (known & cases).any() else known
+    total = float(whole[usable].sum())
+    return float(one[usable].sum()) / total if total else None
+
+
+# -- the arms side by side --------------------------------------------------------------------------------------------
+
+
+def _measures(table: _Table, analysis: Analysis) -> Iterator[Measure]:
+    """All that any variant has a value of."""
+    rows, tokens = table.rows, table.rows.tokens
+    nothing: tuple[None, ...] = (None,) * len(table.names)
+    found = [*_scores(table, analysis), _answered(table)]
+    if table.tells_cache:
+        found.append(_amount(table, "prompt_tokens", "prompt tokens", "tokens", table.prompt))
+    found.append(_amount(table, "input_tokens", "input tokens", "tokens", tokens["input"]))
+    if table.tells_cache:  # what of a prompt comes from the cache is neither better nor worse in itself
+        found += [
+            _amount(table, f"{name}_tokens", f"{name.replace('_', ' ')} tokens", "tokens", tokens[name], signed=False)
+            for name in ("cache_read", "cache_write")
+        ]
+        found.append(Measure("cache_share", "prompt read from cache", "share", table.cached(), nothing, nothing))
+    found += [
+        _amount(table, "output_tokens", "output tokens", "tokens", tokens["output"]),
+        _amount(table, "cost_usd", "cost per trial", "dollars", rows.cost_usd),
+        _cost_per_correct(table, analysis),
+        _median_latency(table),
+        _amount(table, "latency_mean_s", "latency, mean", "seconds", table.timed),
+        _amount(table, "turns", "turns", "count", table.number("turns")),
+        _amount(table, "tool_calls", "tool calls", "count", table.number("tool_calls")),
+    ]
+    yield from (each for each in found if any(value is not None for value in each.values))
+
+
+def _scores(table: _Table, analysis: Analysis) -> Iterator[Measure]:
+    """The primary score and those of the suite, as the report has them everywhere; changes are those of verdicts."""
+    rows = table.rows
+    for name in dict.fromkeys(filter(None, (rows.primary, F1, PRECISION, RECALL))):
+        title = _TITLES.get(name, name)
+        means = tuple(None if one.all_failed else one.scores.get(name) for one in analysis.variants)
+        items = [one for one in (*analysis.comparisons, *analysis.further) if one.metric == name]
+        values = tuple(None if mean is None else mean.estimate for mean in means)
+        title = f"accuracy ({title})" if name == rows.primary else title
+        yield Measure(name, title, "score", values, means, _by_verdict(table, items))
+
+
+def _answered(table: _Table) -> Measure:
+    """The share of trials that gave an answer, of those that infrastructure did not spoil."""
+    rows = table.rows
+    values: Floats = np.where(rows.ok, 1.0, np.where(rows.own_failure, 0.0, np.nan))
+    every = range(len(table.names))
+    means = tuple(mean_score(rows, table.of(index), values) for index in every)
+    questions = [(table.base, index) for index in every if index != table.base]
+    items = compared(rows, "success_rate", values, questions, 0.0)
+    told = tuple(None if mean is None else mean.estimate for mean in means)
+    return Measure("success_rate", "success rate", "share", told, means, _by_verdict(table, items))
+
+
+def _by_verdict(table: _Table, items: Iterable[Comparison]) -> tuple[Change | None, ...]:
+    """The differences that verdicts speak of, each for its variant."""
+    by = {item.variant: item for item in items if item.baseline == table.baseline}
+    return tuple(_change(by[name]) if name in by else None for name in table.names)
+
+
+def _change(item: Comparison) -> Change | None:
+    interval, sure = item.verdict.interval, trusted(item.verdict)
+    if interval is None or not item.cases:
+        return None
+    low, high, level = (sure.low, sure.high, sure.level) if sure else (None, None, interval.level)
+    return Change(interval.estimate, low, high, item.cases, level)
+
+
+def _amount(table: _Table, name: str, title: str, kind: Kind, values: Floats, signed: bool = True) -> Measure:
+    """The mean of what an answer takes, on the cases that all variants answered; without such, each on its own."""
+    each, cases = table.shared(values)
+    alike = bool(cases.any())
+    means = tuple(_mean(own[cases] if alike else own) for own in each)
+    pairs = [_both(table, own, each[table.base]) for own in each]
+    changes = tuple(
+        _saved(table, each[index], each[table.base], pairs[index]) if signed and index != table.base else None
+        for index in range(len(each))
+    )
+    return Measure(name, title, kind, means, (None,) * len(means), changes, int(cases.sum()) if alike else None)
+
+
+def _median_latency(table: _Table) -> Measure:
+    each, cases = table.shared(table.timed)
+    alike = bool(cases.any())
+    values = tuple(_median(own[cases] if alike else own) for own in each)
+    changes = [None if index == table.base else _faster(table, own, each) for index, own in enumerate(each)]
+    none = (None,) * len(values)
+    count = int(cases.sum()) if alike else None
+    return Measure("latency_median_s", "latency, median", "seconds", values, none, tuple(changes), count)
+
+
+def _faster(table: _Table, own: Floats, each: Sequence[Floats]) -> Change | None:
+    """By the ratio that the report has beside the verdict."""
+    base = each[table.base]
+    both = _both(table, own, base)
+    return _as_saved(latency_ratio(base[both], own[both]), len(both)) if len(both) else None
+
+
+def _cost_per_correct(table: _Table, analysis: Analysis) -> Measure:
+    """As the report has it everywhere: failures are paid for, too."""
+    prices = [one.cost_per_correct for one in analysis.variants]
+    values = tuple(None if price is None or math.isnan(price.estimate) else price.estimate for price in prices)
+    changes: dict[str, Change | None] = {}
+    for item in analysis.comparisons:
+        cost = item.pairs.cost
+        if item.baseline == table.baseline and cost is not None and cost.ratio is not None:
+            changes[item.variant] = _as_saved(cost.ratio, item.cases)
+    none = (None,) * len(values)
+    told = tuple(changes.get(name) for name in table.names)
+    return Measure("cost_per_correct_usd", "cost per correct answer", "dollars", values, none, told)
+
+
+def _both(table: _Table, own: Floats, base: Floats) -> Ints:
+    """The cases that both answered, and whose values are known."""
+    return np.flatnonzero(table.counted & ~np.isnan(own) & ~np.isnan(base))
+
+
+def _saved(table: _Table, own: Floats, base: Floats, cases: Ints) -> Change | None:
+    """How much less the sum over these cases is, with an interval by how far the cases are from that ratio."""
+    here, there = own[cases], base[cases]
+    if not len(cases) or not there.sum():
+        return None
+    ratio = float(here.sum() / there.sum())
+    groups = table.rows.groups(cases)
+    if len(cases if groups is None else set(groups)) < 2:
+        return Change(1 - ratio, None, None, len(cases))
+    around = paired_t((here - ratio * there) / there.mean(), groups=groups)  # the delta method
+    if around.high - around.low < ROUNDING:  # all alike: that is not certainty
+        return Change(1 - ratio, None, None, len(cases))
+    return Change(1 - ratio, 1 - ratio - around.high, min(1.0, 1 - ratio - around.low), len(cases))
+
+
+def _as_saved(ratio: Interval, cases: int) -> Change | None:
+    if not math.isfinite(ratio.estimate):
+        return None
+    if not math.isfinite(ratio.high):
+        return Change(1 - ratio.estimate, None, None, cases)
+    return Change(1 - ratio.estimate, 1 - ratio.high, 1 - ratio.low, cases)
+
+
+def _mean(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _median(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else None
+
+
+def _failed(table: _Table, index: int) -> Failed:
+    mine = table.of(index) & table.rows.error
+    tokens, cost = table.tokens[mine], table.rows.cost_usd[mine]
+    untold = int((np.isnan(tokens) & np.isnan(cost)).sum())
+    return Failed(int(mine.sum()), _total(tokens), _total(cost), untold)
+
+
+def _total(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.sum()) if len(known) else None
+
+
+# -- the cases --------------------------------------------------------------------------------------------------------
+
+
+def _cases(table: _Table, comparisons: Sequence[Comparison]) -> Iterator[CaseRow]:
+    """Each case that has a row, in plan order."""
+    rows, every = table.rows, range(len(table.names))
+    winners = [_winners(item) for item in comparisons]
+    scores = [_by_case(rows, table.of(index), rows.score).tolist() for index in every]
+    tokens = [table.by_case(index, table.tokens).tolist() for index in every]
+    seconds = [table.by_case(index, table.timed).tolist() for index in every]
+    failures = _failures(rows)
+    for case, facts in sorted(rows.cases.items()):
+        yield CaseRow(
+            facts.id,
+            str(facts.tags.get("category", "")),
+            str(facts.tags.get("difficulty", "")),
+            tuple(found.get(case) for found in winners),
+            _at(scores, case),
+            tuple(failures.get((case, index), {}) for index in every),
+            _at(tokens, case),
+            _at(seconds, case),
+        )
+
+
+def _winners(item: Comparison) -> dict[int, str]:
+    """Who won each case, by the very differences that the verdict counts."""
+    names = {1: item.variant, -1: item.baseline, 0: "tie"}
+    signs = np.sign(item.pairs.differences).astype(int).tolist()
+    return {case: names[sign] for case, sign in zip(item.pairs.cases.tolist(), signs, strict=True)}
+
+
+def _failures(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str]]]:
+    """The failures of each case and variant by kind and blame."""
+    found: dict[tuple[int, int], Counter[tuple[str, str]]] = {}
+    for at in np.flatnonzero(rows.error).tolist():
+        kind = str(rows.kind[at]), str(rows.blame[at])
+        found.setdefault((int(rows.case[at]), int(rows.variant[at])), Counter())[kind] += 1
+    return found
+
+
+def _at(columns: Sequence[Sequence[float]], case: int) -> tuple[float | None, ...]:
+    return tuple(None if math.isnan(column[case]) else column[case] for column in columns)
+
+
+def _by_tag(table: _Table, tag: str, order: Sequence[str]) -> tuple[Tagged, ...]:
+    """Those values that there are, the usual ones first. A single value says no more than the whole."""
+    rows = table.rows
+    by_case = {case: str(facts.tags[tag]) for case, facts in rows.cases.items() if tag in facts.tags}
+    there = dict.fromkeys(value for _, value in sorted(by_case.items()))
+    values = [*(value for value in order if value in there), *(value for value in there if value not in order)]
+    if len(values) < 2 or rows.primary is None:
+        return ()
+    own = np.array([by_case.get(case, "") for case in rows.case.tolist()], dtype=object)
+    return tuple(
+        Tagged(
+            value,
+            sum(one == value for one in by_case.values()),
+            tuple(
+                mean_score(rows, table.of(index) & (own == value), rows.score)
+                if (table.of(index) & rows.ok).any()
+                else None
+                for index in range(len(table.names))
+            ),
+        )
+        for value in values
+    )
+
+
+# -- the tools --------------------------------------------------------------------------------------------------------
+
+
+def _tools(table: _Table) -> Iterator[ToolUse]:
+    """The most used first."""
+    rows, every = table.rows, range(len(table.names))
+    calls: list[Counter[str]] = [Counter() for _ in every]
+    denied: list[Counter[str]] = [Counter() for _ in every]
+    trials = [0 for _ in every]
+    for index, ok, told in zip(rows.variant.tolist(), rows.ok.tolist(), table.told, strict=True):
+        denied[index].update(_calls(told.get("tools_denied")))
+        used = _used(told)
+        if ok and used is not None:
+            trials[index] += 1
+            calls[index].update(used)
+    rates = [{tool: number / count for tool, number in one.items()} for one, count in zip(calls, trials, strict=True)]
+    names = {tool for one in (*calls, *denied) for tool in one}
+    for tool in sorted(names, key=lambda name: (-sum(rate.get(name, 0.0) for rate in rates), name)):
+        yield ToolUse(
+            tool,
+            tuple(rates[index].get(tool, 0.0) if trials[index] else None for index in every),
+            tuple(denied[index][tool] for index in every),
+        )
+
+
+def _used(told: Mapping[str, Any]) -> dict[str, int] | None:
+    """The calls of one trial by tool; None if it does not tell."""
+    if isinstance(told.get("tools"), Mapping):
+        return _calls(told["tools"])
+    return {} if told.get("tool_calls") == 0 else None
+
+
+def _calls(told: Any) -> dict[str, int]:
+    """Calls by tool: a mapping, a list of names, or a number of unnamed ones."""
+    if isinstance(told, Mapping):
+        counts = {str(tool): _number(count) for tool, count in told.items()}
+        return {tool: int(count) for tool, count in counts.items() if count > 0}
+    if isinstance(told, list):
+        return dict(Counter(map(str, told)))
+    number = _number(told)
+    return {"(not named)": int(number)} if number > 0 else {}

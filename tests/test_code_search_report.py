@@ -1,0 +1,463 @@
+"""What the report of the suite `code-search` says: figures that one can check by hand, and nothing made up."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from abreast.analyse import analyse
+from abreast.experiment import Experiment
+from abreast.report import formats
+from abreast.report.sections import Section
+from abreast.store import open_store
+from abreast.suites.code_search.report import sections
+from conftest import Folder
+
+AGENT = """\
+import collections, os
+from abreast import Answer, Usage
+from abreast.errors import NoAnswer, Skipped, Transient
+
+ERRORS = {"no answer": NoAnswer, "network": Transient, "skip": Skipped}
+
+
+def search(case, who=None, mcp=None, tools=()):
+    '''What the case has for this variant and repeat: scores, and what finding out took.'''
+    who = who or ("with_mcp" if mcp else "without_mcp")
+    asked = vars(collections).setdefault("_asked_of_agents", collections.Counter())
+    key = os.getcwd(), case.id, who
+    said = case.input[who][asked[key] % len(case.input[who])]
+    asked[key] += 1
+    cost = said.get("cost")
+    answer = Answer(
+        said.get("scores", "1 1 1"),
+        data=said.get("data", {}),
+        usage=Usage(*said.get("usage", (None, None))),
+        cost_usd=cost,
+        cost_basis="unknown" if cost is None else said.get("basis", "reported"),
+    )
+    if "error" in said:
+        error = ERRORS[said["error"]](said["error"])
+        error.answer = answer
+        raise error
+    return answer
+
+
+def judge(case, answer):
+    return dict(zip(("f1", "precision", "recall"), map(float, answer.text.split())))
+"""
+SCORER = {"python:agent:judge": {"name": "retrieval", "columns": ["f1", "precision", "recall"]}}
+NAMES = ("without_mcp", "with_mcp")
+
+
+def said(f1: float = 1.0, usage: tuple[int | None, ...] = (None, None), **more: Any) -> dict[str, Any]:
+    """One answer; `turns`, `tools` and `denied` are what it tells of itself."""
+    data = {name: more.pop(name) for name in ("turns", "tool_calls", "tools", "tools_denied") if name in more}
+    if isinstance(data.get("tools"), dict):
+        data.setdefault("tool_calls", sum(data["tools"].values()))
+    return {"scores": f"{f1} {f1} {f1}", "usage": usage, "data": data, **more}
+
+
+def case(without: Any, with_: Any = None, category: str = "search", difficulty: str = "easy") -> dict[str, Any]:
+    """A case with what each variant says to it: an answer, or one for each repeat."""
+    each = {"without_mcp": without, "with_mcp": with_}
+    words = {name: found if isinstance(found, list) else [found] for name, found in each.items() if found is not None}
+    return {"input": words, "tags": {"category": category, "difficulty": difficulty}}
+
+
+Run = Callable[..., dict[str, Section]]
+
+
+@pytest.fixture
+def run(folder: Folder) -> Run:
+    """Runs these cases for real, and gives the sections of the report by their names."""
+    folder.write("agent.py", AGENT)
+
+    def report(asked: list[dict[str, Any]], names: tuple[str, ...] = NAMES, **more: Any) -> dict[str, Section]:
+        for number, each in enumerate(asked):
+            each["id"] = f"c{number}"
+        params = more.pop("params", {name: {"who": name} for name in names})
+        variants = {name: {"target": "python:agent:search", **params[name]} for name in names}
+        given = {"scorers": [SCORER], "baseline": names[0], "limits": {"retries": 0, "breaker": 1000}, **more}
+        Experiment(
+            name="tried",
+            suite="code-search",
+            cases=asked,
+            variants=variants,
+            store="rows.db",
+            base=folder.path,
+            **given,
+        ).run()
+        return told(folder)
+
+    return report
+
+
+def told(folder: Folder, run: str = "latest") -> dict[str, Section]:
+    """The sections of a run: whole tables, and plain JSON."""
+    found = sections(analyse(open_store(folder.path / "rows.db"), run))
+    for section in found:
+        json.dumps(section.data, allow_nan=False)
+        for table in section.tables:
+            assert all(len(row) == len(table.head) for row in table.rows), table
+    return {section.name: section for section in found}
+
+
+def rows(section: Section, at: int = 0) -> dict[str, dict[str, str]]:
+    """A table by its first column."""
+    table = section.tables[at]
+    return {row[0]: dict(zip(table.head[1:], row[1:], strict=True)) for row in table.rows}
+
+
+def measure(section: Section, name: str) -> dict[str, Any]:
+    (found,) = [each for each in section.data["measures"] if each["name"] == name]
+    return dict(found)
+
+
+def test_arms_are_side_by_side_and_plus_is_better_in_every_row(run: Run) -> None:
+    without = [(0.5, 1000, 100), (0.5, 3000, 300), (1.0, 2000, 200)]
+    with_ = [(1.0, 500, 150), (1.0, 1500, 300), (1.0, 1000, 450)]
+    found = run(
+        [
+            case(
+                said(a[0], a[1:], cost=0.04, turns=6, tools={"Grep": 4}),
+                said(b[0], b[1:], cost=0.02, turns=3, tools={"mcp__demo__search": 1, "Read": 1}),
+            )
+            for a, b in zip(without, with_, strict=True)
+        ]
+    )["arms"]
+    table = rows(found)
+    assert found.tables[0].head == ("measure", "without_mcp (baseline)", "with_mcp", "improvement")
+    assert table["accuracy (F1)"]["with_mcp"].startswith("100.0% (")
+    assert table["accuracy (F1)"]["improvement"].startswith("+33.3 points")
+    assert table["input tokens"] == {
+        "without_mcp (baseline)": "2,000",
+        "with_mcp": "1,000",
+        "improvement": "+50.0 %",  # half of it in each case: no spread, and no certainty from three cases
+    }
+    assert table["output tokens"]["improvement"].startswith("−50.0 % (−")  # 900 instead of 600
+    assert table["cost per trial"]["improvement"] == "+50.0 %"
+    assert table["turns"]["with_mcp"] == "3.0"
+    assert table["tool calls"]["improvement"] == "+50.0 %"
+    assert table["cases answered by both"]["with_mcp"] == "3"
+    assert {"precision", "recall", "latency, median", "latency, mean", "cost per correct answer"} <= table.keys()
+    assert "cache read tokens" not in table
+    assert "+ is better in every row" in found.tables[0].note
+    assert measure(found, "input_tokens")["improvements"] == {
+        "with_mcp": {"estimate": 0.5, "interval": None, "level": None, "cases": 3}
+    }
+
+
+def test_the_interval_of_what_is_saved_is_by_how_far_the_cases_are_from_it(run: Run) -> None:
+    found = run([case(said(usage=(1000, 1)), said(usage=(100, 1))), case(said(usage=(3000, 1)), said(usage=(700, 1)))])
+    change = measure(found["arms"], "input_tokens")["improvements"]["with_mcp"]
+    assert change["estimate"] == pytest.approx(0.8)
+    # (100 − 0.2·1000) / 2000 = −0.05 and (700 − 0.2·3000) / 2000 = 0.05: error 0.05, and t of one degree is 12.7
+    assert change["interval"] == [pytest.approx(0.8 - 12.706 * 0.05, rel=1e-3), 1.0]
+
+
+def test_a_failed_trial_never_makes_an_arm_look_cheap(run: Run) -> None:
+    failed = said(error="no answer", usage=(12_000, 300), cost=0.04)
+    found = run(
+        [
+            case(said(usage=(1000, 10), cost=0.1), said(usage=(1000, 10), cost=0.1)),
+            case(said(usage=(3000, 10), cost=0.3), said(usage=(3000, 10), cost=0.3)),
+            case(said(usage=(50_000, 10), cost=5.0), failed),
+        ]
+    )
+    arms, table = found["arms"], rows(found["arms"])
+    assert table["input tokens"]["without_mcp (baseline)"] == table["input tokens"]["with_mcp"] == "2,000"
+    assert table["input tokens"]["improvement"] == "+0.0 %"
+    assert table["cost per trial"]["with_mcp"] == "$0.20"
+    assert "1 failed trial of with_mcp used 12,300 tokens and $0.04 besides" in arms.sentences
+    assert measure(arms, "retrieval_f1")["values"]["with_mcp"] == pytest.approx(2 / 3)  # of all cases
+    assert measure(arms, "success_rate")["values"] == {"without_mcp": 1.0, "with_mcp": pytest.approx(2 / 3)}
+    assert table["success rate"]["improvement"].startswith("−33.3 points")
+    assert arms.data["answered_by_all"] == 2
+    assert arms.data["failed"]["with_mcp"] == {"trials": 1, "tokens": 12_300, "cost_usd": 0.04, "untold": 0}
+    last = rows(found["cases"])["c2"]
+    assert (last["winner"], last["failed"]) == ("without_mcp", "with_mcp 1 no_answer (its)")
+    assert (last["F1"], last["tokens"]) == ("1.00 → 0.00 (1 failed)", "50,010 → –")
+    assert last["time"].endswith(" → –")
+    assert found["cases"].data["cases"][2]["failed"] == {
+        "without_mcp": [],
+        "with_mcp": [{"kind": "no_answer", "blame": "variant", "trials": 1}],
+    }
+
+
+def test_infrastructure_is_told_apart_and_counts_against_nobody(run: Run) -> None:
+    down, left_out = said(error="network"), said(error="skip")
+    found = run([case(said(), down), case(said(0.5), said(1.0)), case(left_out, said())])
+    arms = found["arms"]
+    assert measure(arms, "success_rate")["values"] == {"without_mcp": 1.0, "with_mcp": 1.0}
+    assert (
+        "not counted, neither as wrong nor as without an answer: 1 trial of with_mcp failed by infrastructure, "
+        "1 trial of without_mcp skipped" in arms.sentences
+    )
+    assert "1 failed trial of with_mcp: what it used is not known" in arms.sentences
+    cases = rows(found["cases"])
+    assert [cases[name]["winner"] for name in ("c0", "c1", "c2")] == ["–", "with_mcp", "–"]
+    assert cases["c0"]["failed"] == "with_mcp 1 network"
+    assert found["cases"].sentences == ("with_mcp wins 1, loses 0, ties 0 of 1 case",)
+
+
+def test_winners_are_those_that_the_verdict_counts(run: Run, folder: Folder) -> None:
+    asked = [
+        *(case(said(0.4), said(0.8)) for _ in range(3)),
+        *(case(said(0.8), said(0.4)) for _ in range(2)),
+        *(case([said(0.1), said(0.2), said(0.3)], [said(0.3), said(0.2), said(0.1)]) for _ in range(4)),  # equal sums
+    ]
+    found = run(asked, repeats=3)["cases"]
+    (verdict,) = analyse(open_store(folder.path / "rows.db"), "latest").comparisons
+    won = [row["winner"] for row in rows(found).values()]
+    assert list(rows(found)) == [f"c{number}" for number in range(9)]  # in plan order, all of them
+    assert (won.count("with_mcp"), won.count("without_mcp"), won.count("tie")) == (3, 2, 4)
+    assert (verdict.verdict.wins, verdict.verdict.losses, verdict.verdict.ties) == (3, 2, 4)
+    assert found.sentences == ("with_mcp wins 3, loses 2, ties 4 of 9 cases",)
+    assert rows(found)["c5"]["F1"] == "0.20 → 0.20"
+    assert found.data["cases"][0]["winners"] == {"with_mcp": "with_mcp"}
+
+
+def test_repeats_are_averaged_within_a_case_first(run: Run) -> None:
+    failed = said(error="no answer", usage=(9, 9))
+    found = run(
+        [
+            case([said(usage=(100, 1)), said(usage=(300, 1))], [said(usage=(50, 1)), failed]),
+            case([said(usage=(400, 1)), said(usage=(400, 1))], [said(usage=(200, 1)), said(usage=(200, 1))]),
+        ],
+        repeats=2,
+    )
+    values = measure(found["arms"], "input_tokens")["values"]
+    assert values == {"without_mcp": 300.0, "with_mcp": 125.0}
+    assert rows(found["cases"])["c0"]["F1"] == "1.00 → 0.50 (1 failed)"
+
+
+def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> None:
+    one, other = said(usage=(350, 10, 610, 40)), said(usage=(200, 10, 740, 60))
+    found = run([case(one, other), case(one, other)])["arms"]
+    assert found.sentences[0] == (
+        "of the prompt tokens, without_mcp read 61 % from the cache, with_mcp 74 %: what is read there is cheaper and "
+        "faster for that reason alone; the order within a block is random"
+    )
+    table = rows(found)
+    assert table["prompt tokens"]["with_mcp"] == "1,000"
+    assert table["cache read tokens"] == {"without_mcp (baseline)": "610", "with_mcp": "740", "improvement": "–"}
+    assert table["prompt read from cache"]["with_mcp"] == "74.0%"
+    assert found.data["cache_share"] == {"without_mcp": 0.61, "with_mcp": 0.74}
+
+
+def test_zero_is_shown_where_zero_was_told_and_nothing_where_nothing_was(run: Run) -> None:
+    found = run([case(said(usage=(0, 0, 0, 0), cost=0.0, tool_calls=0, tools=None), said())])
+    table = rows(found["arms"])
+    assert (table["input tokens"]["without_mcp (baseline)"], table["input tokens"]["with_mcp"]) == ("0", "–")
+    assert "prompt read from cache" not in table  # of nothing
+    assert table["tool calls"] == {"without_mcp (baseline)": "0.0", "with_mcp": "–", "improvement": "–"}
+    assert "turns" not in table
+    assert measure(found["arms"], "input_tokens")["improvements"] == {"with_mcp": None}
+    assert not any("cache" in sentence for sentence in found["arms"].sentences)
+
+
+def test_tools_are_counted_by_answer_and_denied_calls_besides(run: Run) -> None:
+    denied: dict[str, Any] = {"tools_denied": {"Write": 2}}
+    found = run(
+        [
+            case(said(tools={"Grep": 3, "Read": 1}), said(tools={"mcp__demo__search": 2}, **denied)),
+            case(said(tools={"Grep": 1}), said(tool_calls=0, tools=None)),
+            case(said(tools={"Read": 1}), said(error="no answer", tools={"mcp__demo__search": 50}, **denied)),
+        ]
+    )["tools"]
+    assert rows(found) == {
+        "Grep": {"without_mcp": "1.33", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
+        "mcp__demo__search": {
+            "without_mcp": "0.00",
+            "with_mcp": "1.00",
+            "denied, without_mcp": "0",
+            "denied, with_mcp": "0",
+        },
+        "Read": {"without_mcp": "0.67", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
+        "Write": {"without_mcp": "0.00", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "4"},
+    }
+    assert found.data["tools"][0]["calls"] == {"without_mcp": pytest.approx(4 / 3), "with_mcp": 0.0}
+
+
+@pytest.mark.parametrize("told", [3, ["Write", "Write", "Bash"], {"Write": 2, "Bash": 1}])
+def test_denied_calls_are_counted_in_whatever_way_they_are_told(run: Run, told: Any) -> None:
+    found = run([case(said(tools={"Read": 1}, tools_denied=told), said(tools={"Read": 1}))])["tools"]
+    assert sum(int(row["denied, without_mcp"]) for row in rows(found).values()) == 3
+
+
+def test_accuracy_by_category_and_by_difficulty_in_their_usual_order(run: Run) -> None:
+    asked = [("understand", "hard", 0.0), ("search", "easy", 1.0), ("navigate", "medium", 0.5), ("search", "hard", 0.5)]
+    where = run([case(said(f1), said(1.0), category, level) for category, level, f1 in asked])["where"]
+    assert [table.head[0] for table in where.tables] == ["category", "difficulty"]
+    assert list(rows(where)) == ["search", "navigate", "understand"]
+    assert rows(where)["search"]["cases"] == "2"
+    assert rows(where)["search"]["without_mcp"].startswith("75.0% (")
+    assert list(rows(where, 1)) == ["easy", "medium", "hard"]
+    assert where.data["by_category"]["navigate"]["scores"]["without_mcp"]["mean"] == 0.5
+
+
+def test_one_category_is_no_breakdown(run: Run) -> None:
+    assert "where" not in run([case(said(), said()), case(said(), said())])
+
+
+def test_one_variant_is_compared_with_nothing(run: Run) -> None:
+    found = run([case(said(usage=(10, 1), tools={"Read": 1})), case(said(0.5, (30, 1)))], ("without_mcp",))
+    assert found["arms"].tables[0].head == ("measure", "without_mcp")
+    assert rows(found["arms"])["input tokens"]["without_mcp"] == "20"
+    assert found["cases"].sentences == ()
+    assert "winner" not in found["cases"].tables[0].head
+    assert "improvement" not in found["arms"].tables[0].note
+
+
+def test_of_several_variants_each_is_compared_with_the_baseline(run: Run) -> None:
+    asked = [case(said(0.5, (100, 1)), said(1.0, (50, 1))) for _ in range(3)]
+    for each in asked:
+        each["input"]["other"] = [said(0.0, (200, 1))]
+    found = run(asked, (*NAMES, "other"))
+    table = rows(found["arms"])["input tokens"]
+    assert (table["improvement of with_mcp"], table["improvement of other"]) == ("+50.0 %", "−100.0 %")
+    assert found["cases"].sentences == (
+        "with_mcp wins 3, loses 0, ties 0 of 3 cases against without_mcp",
+        "other wins 0, loses 3, ties 0 of 3 cases against without_mcp",
+    )
+    assert found["cases"].data["cases"][0]["winners"] == {"with_mcp": "with_mcp", "other": "without_mcp"}
+    assert rows(found["cases"])["c0"]["F1, other"] == "0.00"
+
+
+def test_the_interval_of_accuracy_is_the_verdict_s_and_says_its_level(run: Run, folder: Folder) -> None:
+    asked = [case(said(0.2), said(0.6 + number / 100)) for number in range(20)]
+    for number, each in enumerate(asked):
+        each["input"]["other"] = [said(0.2 + number / 100)]
+    cell = rows(run(asked, (*NAMES, "other"))["arms"])["accuracy (F1)"]["improvement of with_mcp"]
+    verdict = analyse(open_store(folder.path / "rows.db"), "latest").comparisons[0].verdict.interval
+    assert verdict is not None
+    assert verdict.level == 0.975
+    assert cell == f"+49.5 points (97.5 %: +{verdict.low * 100:.1f} … +{verdict.high * 100:.1f})"
+
+
+def test_an_arm_that_always_failed_hides_no_other(run: Run) -> None:
+    failed = said(error="no answer")
+    found = run([case(said(0.5, (100, 1)), failed), case(said(1.0, (300, 1)), failed)])
+    table = rows(found["arms"])
+    assert table["accuracy (F1)"]["with_mcp"] == "N/A (all failed)"
+    assert table["input tokens"] == {"without_mcp (baseline)": "200", "with_mcp": "–", "improvement": "–"}
+    assert measure(found["arms"], "success_rate")["values"]["with_mcp"] == 0.0
+    assert "2 failed trials of with_mcp: what they used is not known" in found["arms"].sentences
+
+
+def test_arms_that_answer_different_cases_are_not_compared_in_amounts(run: Run) -> None:
+    failed = said(error="no answer")
+    found = run([case(said(usage=(100, 1)), failed), case(failed, said(usage=(5, 1)))])["arms"]
+    assert rows(found)["input tokens"] == {"without_mcp (baseline)": "100", "with_mcp": "5", "improvement": "–"}
+    assert any(sentence.startswith("no case was answered by all variants") for sentence in found.sentences)
+
+
+def test_a_run_in_which_everything_failed_has_a_report(run: Run, folder: Folder) -> None:
+    down = said(error="network")
+    found = run([case(down, down), case(down, said(error="no answer"))])
+    assert rows(found["arms"])["success rate"]["with_mcp"].startswith("0.0%")
+    assert found["arms"].data["answered_by_all"] is None
+    everywhere(folder)
+
+
+def test_reused_answers_tell_tokens_and_cost_and_no_latency(run: Run) -> None:
+    asked = [case(said(usage=(100, 1), cost=0.5), said(usage=(50, 1), cost=0.25)) for _ in range(2)]
+    run(asked)
+    table = rows(run(asked)["arms"])
+    assert table["input tokens"]["improvement"] == "+50.0 %"
+    assert table["cost per trial"]["with_mcp"] == "$0.25"
+    assert "latency, median" not in table
+
+
+def test_a_run_at_work_is_told_of_as_far_as_it_has_come(run: Run, folder: Folder) -> None:
+    run([case(said(usage=(10, 1)), said(usage=(10, 1))) for _ in range(6)])
+    assert folder.abreast("sql", "--write", "rows.db", "delete from trials where position in (2, 8, 9)").code == 0
+    found = told(folder)
+    assert found["cases"].data["not_begun"] == 1
+    assert "1 case not begun" in found["cases"].sentences
+    assert len(rows(found["cases"])) == 5
+    everywhere(folder)
+
+
+def test_a_run_that_has_just_begun_has_a_report(run: Run, folder: Folder) -> None:
+    run([case(said(usage=(10, 1)), said(usage=(20, 1))) for _ in range(4)])
+    assert folder.abreast("sql", "--write", "rows.db", "delete from trials where position not in (0, 3)").code == 0
+    found = told(folder)
+    assert rows(found["arms"])["input tokens"] == {
+        "without_mcp (baseline)": "10",
+        "with_mcp": "20",
+        "improvement": "–",
+    }
+    assert found["arms"].data["answered_by_all"] is None
+    assert found["cases"].sentences == ("with_mcp wins 0, loses 0, ties 0 of 0 cases", "2 cases not begun")
+    everywhere(folder)
+    assert folder.abreast("sql", "--write", "rows.db", "delete from trials").code == 0
+    assert told(folder)["cases"].data["not_begun"] == 4
+    everywhere(folder)
+
+
+def test_a_server_instead_of_tools_is_said_once(run: Run, folder: Folder) -> None:
+    params = {"without_mcp": {"tools": ["Glob", "Grep"]}, "with_mcp": {"tools": [], "mcp": {"demo": {"command": "x"}}}}
+    found = run([case(said(0.0), said()) for _ in range(3)], params=params)["arms"]
+    told = "with_mcp has the MCP server demo instead of Glob and Grep: the verdict is on that exchange"
+    assert found.sentences[0] == found.data["design"] == told
+    assert folder.abreast("validate", "--store", "rows.db").out.count(told) == 1
+    for form, text in everywhere(folder).items():
+        assert " ".join(text.replace("\\_", "_").split()).count(told) == (form not in ("csv", "junit")), form
+
+
+def test_every_format_has_it(run: Run, folder: Folder) -> None:
+    one = said(0.5, (1000, 100, 200, 5), cost=0.03, turns=4, tools={"Grep": 2, "Read": 1})
+    other = said(0.9, (700, 90, 300, 5), cost=0.02, turns=2, tools={"mcp__demo__search": 1}, tools_denied=1)
+    levels = ("search", "easy"), ("navigate", "hard")
+    run([case(one, other, *levels[number % 2]) for number in range(12)])
+    texts = everywhere(folder)
+    for form in ("terminal", "markdown", "html"):
+        for word in ("The arms side by side", "Case by case", "By category and difficulty", "Tools", "prompt tokens"):
+            assert word in texts[form], (form, word)
+        assert "wins 12, loses 0, ties 0 of 12 cases" in texts[form].replace("&#39;", "'")
+    suite = json.loads(texts["json"])["suite"]
+    assert (suite["problem"], list(suite["sections"])) == (None, ["arms", "cases", "where", "tools"])
+    columns = next(csv.DictReader(io.StringIO(texts["csv"])))
+    assert {"score_retrieval_f1", "turns", "tool_calls", "cache_read_tokens"} <= columns.keys()
+
+
+def test_a_simulated_run_says_what_it_can(folder: Folder) -> None:
+    folder.cases(12)
+    Experiment(
+        name="mock",
+        suite="code-search",
+        cases="cases.jsonl",
+        target="simulated",
+        variants={"without_mcp": {"accuracy": 0.5}, "with_mcp": {"accuracy": 0.9}},
+        scorers=["exact"],
+        store="rows.db",
+        base=folder.path,
+    ).run()
+    found = told(folder)
+    assert "accuracy (exact)" in rows(found["arms"])
+    assert "estimated from characters" in found["arms"].tables[0].note
+    assert "tools" not in found
+    assert "SIMULATED" in everywhere(folder)["terminal"]
+
+
+def test_without_a_scorer_there_are_no_winners(run: Run, folder: Folder) -> None:
+    found = run([case(said(usage=(10, 1)), said(usage=(5, 1)))], scorers=[])
+    assert rows(found["arms"])["input tokens"]["improvement"] == "+50.0 %"
+    assert "winner" not in found["cases"].tables[0].head
+    everywhere(folder)
+
+
+def everywhere(folder: Folder) -> dict[str, str]:
+    """The report in all formats that are text; the suite's part is whole in each."""
+    analysis = analyse(open_store(folder.path / "rows.db"), "latest")
+    found = {form: formats.text(formats.Asked(analysis), form) for form in formats.TEXTS}
+    for form, text in found.items():
+        assert "could not be made" not in text, form
+    return found
