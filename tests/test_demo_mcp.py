@@ -22,10 +22,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from abreast.fake import FakeProvider
 from abreast.suites.code_search.server import Server
 from abreast.suites.code_search.server.globs import matcher
 from abreast.suites.code_search.server.tools import offered
 from abreast.targets.mcp import look, servers
+from clis import real_cli
+from conftest import Folder
 
 COMMAND = [
     *(sys.executable, "-c"),
@@ -207,6 +210,33 @@ def test_our_own_client_finds_its_tools_with_descriptions(repository: Path) -> N
     assert [tool.name for tool in found.tools] == NAMES
     assert found.title.startswith("abreast-demo-mcp 0.")
     assert all(len(tool.description) > 100 for tool in found.tools)
+
+
+def test_the_real_claude_code_calls_its_tools(
+    folder: Folder, repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody-0123456789")
+    variant = {
+        "target": "claude-code",
+        "model": "sonnet",
+        "workspace": {"git": str(repository)},
+        "mcp": {"demo": {"command": COMMAND[0], "args": COMMAND[1:]}},
+    }
+    prompt = '[[fake: tool=mcp__demo__find_symbol args={"name": "Store.get"}]] Where is it?'
+    cases = [{"id": "c", "input": prompt, "expected": "python/store.py:9"}]
+    content = {"name": "demo", "cases": cases, "variants": {"only": variant}, "scorers": ["contains"]}
+    folder.write("experiment.yaml", json.dumps(content))
+    with FakeProvider.in_thread() as provider:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.url)
+        done = folder.abreast("run", "experiment.yaml")
+    assert done.code == 0, done.err
+    assert "mcp: demo: 4 tools" in done.err
+    (row,) = folder.sql("select answer, score, tools, error from predictions")
+    assert row["error"] is None
+    assert json.loads(row["tools"]) == {"mcp__demo__find_symbol": 1}
+    assert row["score"] == 1.0, row["answer"]
 
 
 def test_the_process_answers_lines_and_ends_with_its_input(repository: Path) -> None:

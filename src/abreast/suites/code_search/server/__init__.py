@@ -31,6 +31,8 @@ def main(words: Sequence[str] | None = None) -> int:
     tools = offered(root)
     if len(tools) == 1:
         sys.stderr.write(f"{NAME}: {MISSING}\n")
+    if sys.stdin.isatty():
+        sys.stderr.write(f"{NAME}: serving {root} to a program that speaks MCP; Ctrl-D ends it. See {NAME} --help\n")
     return serve(Server(NAME, __version__, tools))
 
 
