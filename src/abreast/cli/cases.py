@@ -1,4 +1,4 @@
-"""`abreast cases`: the case files of code search."""
+"""`abreast cases`: the cases of an experiment; new ones for code search."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from abreast.cli import stores, tables
 from abreast.errors import BadInput
 
 if TYPE_CHECKING:
+    from abreast.experiment import Experiment
     from abreast.suites.code_search.mining import Proposal
 
-EPILOG = """  new      propose cases from a repository, each with its truth and the lines it rests on
+NAME = "code-search"
+EPILOG = """  list     the cases of a spec or a suite; of code-search, those that --cases, --repo and --category choose
+  new      propose cases from a repository, each with its truth and the lines it rests on
 
 On a terminal every proposal is shown: y accepts it, n rejects it for good, q stops; what was accepted is kept.
 Elsewhere the proposals are written to standard output, a case a line, and no file is touched; --yes accepts them all.
@@ -26,6 +29,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from abreast.suites.code_search.mining.casefile import DEFAULT
 
     parser.add_argument("what", choices=tuple(_WHAT))
+    parser.add_argument("spec", metavar="SPEC", nargs="?", default=NAME, help=f"of list: a spec or a suite ({NAME})")
+    parser.add_argument("--cases", metavar="PATH", help="of list: a folder of case files, or one")
+    parser.add_argument(
+        "--category", metavar="A,B", action="append", default=[], help="of list: only these; repeatable"
+    )
     parser.add_argument("--repo", metavar="PATH", type=Path, default=Path(), help="the repository (this folder)")
     parser.add_argument("--output", metavar="FILE", type=Path, help=f"accepted cases go here (REPO/{DEFAULT})")
     parser.add_argument("--limit", metavar="N", type=int, default=LIMIT, help=f"so many at most ({LIMIT})")
@@ -42,10 +50,52 @@ def main(args: argparse.Namespace) -> int:
     return _WHAT[args.what](args)
 
 
+def _list(args: argparse.Namespace) -> int:
+    """Every case in the order of the files; for programs with the truth."""
+    from abreast.spec.cases import load_cases
+
+    experiment = _experiment(args)
+    table = load_cases(experiment.spec.cases, experiment.base)
+    try:
+        found = [table[index] for index in range(len(table))]
+    finally:
+        table.close()
+    tags = sorted(table.tag_keys)
+    rows = [{"id": case.id, **{key: case.tags.get(key) for key in tags}, "question": case.input} for case in found]
+    if args.json:
+        rows = [{**row, "expected": case.expected} for row, case in zip(rows, found, strict=True)]
+    tables.show(rows, args.json, "there are no cases")
+    files = experiment.spec.cases.get("files", []) if isinstance(experiment.spec.cases, dict) else []
+    if not args.json:
+        where = f" in {', '.join(stores.shown(Path(file)) for file in files)}" if files else ""
+        print(f"{_many(len(found))}{where}", file=sys.stderr)
+    return 0
+
+
+def _experiment(args: argparse.Namespace) -> Experiment:
+    """What SPEC means, as `abreast run` reads it; of code-search with the flags that choose cases."""
+    from abreast import suites
+    from abreast.cli import parser_of, spec_or_suite
+
+    words = [args.spec]
+    if args.spec == NAME:
+        words += ["--repo", str(args.repo), "--mock"]  # no agent is needed to read cases
+        words += ["--cases", args.cases] if args.cases else []
+        words += [word for text in args.category for word in ("--category", text)]
+    elif args.cases or args.category:
+        raise BadInput(f"abreast cases list {args.spec}: --cases and --category are for {NAME}", "leave them out")
+    suite = suites.load(args.spec) if args.spec in suites.names() else None
+    parsed = parser_of("run", suite).parse_args(words)
+    parsed.suite = suite
+    return spec_or_suite.experiment_of(parsed)
+
+
 def _new(args: argparse.Namespace) -> int:
     from abreast.suites.code_search import mining
     from abreast.suites.code_search.mining import casefile
 
+    if args.spec != NAME or args.cases or args.category:
+        raise BadInput("abreast cases new: takes no SPEC, --cases or --category", "abreast cases new --repo PATH")
     repo = args.repo.expanduser().absolute()
     output = (args.output or repo / casefile.DEFAULT).expanduser().absolute()
     if output.is_dir():
@@ -79,7 +129,7 @@ def _new(args: argparse.Namespace) -> int:
     return 0
 
 
-_WHAT = {"new": _new}
+_WHAT = {"list": _list, "new": _new}
 
 
 def _nothing(args: argparse.Namespace) -> str:

@@ -75,6 +75,14 @@ _QUOTED = {
     *("string", "string_literal", "raw_string_literal", "interpreted_string_literal", "template_string"),
     *("char_literal", "character_literal", "rune_literal"),
 }
+_SPECIAL = {
+    *("type_alias_statement", "assignment", "const_spec", "var_spec", "variable_declarator", "impl_item"),
+    *("public_field_definition", "field_declaration", "constant_declaration", "type_conversion_expression"),
+    *("export_statement",),
+}
+NODES = {language: frozenset({*define, *_CALL, *_IMPORT, *_QUOTED, *_SPECIAL}) for language, define in _DEFINE.items()}
+"""The nodes of each language that say anything besides names: the others need not be looked at."""
+
 _NAME_AT = {"generic_type": 0, "non_null_expression": 0, "scoped_type_identifier": -1}  # which child has the name
 _FUNCTIONS = ("arrow_function", "function_expression", "generator_function")
 _UPPER = re.compile(rb"_*[A-Z][A-Z0-9_]*\Z")

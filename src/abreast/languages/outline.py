@@ -117,13 +117,15 @@ class _Reading:
         self.quoted: list[tuple[int, int]] = []
         self._language = language
         self._source = source
+        self._nodes = defining.NODES[language]
         self._scopes: list[_Scope] = []
         self._named: set[int] = set()  # where the names of definitions are
         self._called: set[int] = set()
         self._imported_until = 0
 
     def visit(self, node: Node, depth: int) -> None:
-        if not node.is_named:
+        kind = node.type
+        if (kind not in self._nodes and not kind.endswith("identifier")) or not node.is_named:
             return
         start = node.start_byte
         while self._scopes and self._scopes[-1].end <= start:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
+from dataclasses import replace
 from typing import Literal
 
 from rich.cells import cell_len
@@ -17,6 +18,7 @@ from abreast.report.figures import NOTHING, TITLES, cells
 from abreast.report.sections import NamedTable, Section, sections_of
 from abreast.report.sentence import aside, judge_lines, not_run_line, ranking_line, verdict_lines, where_it_helps, whose
 
+MOST_ROWS = 60  # of a table of a suite
 _COLOURS = {"better": "bold green", "worse": "bold red", "inconclusive": "bold yellow", "SIMULATED": "bold magenta"}
 
 
@@ -35,7 +37,7 @@ def render(analysis: Analysis, where: str = "") -> RenderableType:
         parts.append(_indented(Text(ranking_line(analysis))))
     parts += [Text(""), _variants(analysis), Text("")]
     for section in sections_of(analysis):
-        parts += _section(section)
+        parts += _section(section, f"abreast report {analysis.run['run']} --format markdown{where}")
     for comparison in analysis.comparisons:
         parts += _where_to_look(analysis, comparison, where)
     parts += [_indented(Text(line)) for line in judge_lines(analysis)]
@@ -73,14 +75,16 @@ def _verdict_line(line: str) -> Text:
     return Text(line, style=_COLOURS.get(word, ""))
 
 
-def _section(section: Section) -> list[RenderableType]:
-    """What a suite adds: its sentences, then its tables; pictures are for paper."""
+def _section(section: Section, whole: str) -> list[RenderableType]:
+    """What a suite adds: its sentences, then its tables; pictures are for paper. `whole` shows what is too long here."""
     parts: list[RenderableType] = [_indented(Text(section.title, style="bold"))] if section.title else []
     parts += [_indented(Text(told)) for told in section.sentences]
     for table in section.tables:
         parts.append(Text(""))
         parts += [_indented(Text(table.title))] if table.title else []
-        parts.append(_named(table))
+        parts.append(_named(replace(table, rows=table.rows[:MOST_ROWS])))
+        if (left := len(table.rows) - MOST_ROWS) > 0:
+            parts.append(Text(f"  {left:,} more: {whole}", no_wrap=True, overflow="ignore"))
         parts += [_indented(Text(table.note, style="dim"))] if table.note else []
     return [*parts, Text("")]
 

@@ -1,0 +1,611 @@
+"""Cases that are proposed from a repository: what is true of them, and how a person takes or rejects them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abreast.errors import BadInput
+from abreast.scorers.retrieval import flaw_of
+from abreast.suites.code_search import finding, mining
+from abreast.suites.code_search.mining import casefile, proposing
+from abreast.suites.code_search.mining.proposal import Truth, difficulty
+from conftest import ABREAST, Done, Folder
+
+FILES = {
+    "app/store.py": """\
+        LINE_LIMIT = 3
+
+
+        class LedgerStore:
+            def open_ledger(self, path):
+                return parse_entry(path)
+
+            def close_ledger(self):
+                return self.open_ledger("none of it")
+
+
+        def parse_entry(text):
+            # parse_entry is called twice
+            return split_entry(text)
+
+
+        def split_entry(text):
+            return text.split("parse_entry of a text")
+    """,
+    "app/main.py": """\
+        from app.store import LedgerStore, parse_entry
+        from app import store
+
+
+        def start_everything():
+            return parse_entry("a"), LedgerStore().open_ledger("b")
+
+
+        def finish_everything():
+            return store.split_entry("c")
+    """,
+    "server/ledger.go": """\
+        package server
+
+        const RetryBudget = 3
+
+        type LedgerServer struct{ n int }
+
+        func (s *LedgerServer) ServeLedger(key string) int {
+        \treturn computeBalance(key)
+        }
+
+        func computeBalance(key string) int {
+        \treturn len(key)
+        }
+    """,
+    "server/more.go": """\
+        package server
+
+        func totalBalance() int {
+        \treturn computeBalance("a") + computeBalance("b")
+        }
+    """,
+    "web/src/price.ts": """\
+        import { roundPrice } from "./rounding";
+        export const PRICE_STEP = 5;
+        export const showPrice = (value: number) => {
+          return roundPrice(value);
+        };
+        export class PriceList {
+          renderList(): string {
+            return showPrice(3);
+          }
+        }
+        export interface PriceSource {
+          fetchPrice(id: string): number;
+        }
+    """,
+    "web/src/rounding.ts": "export function roundPrice(value: number) {\n  return Math.round(value);\n}\n",
+    "jvm/Clock.java": """\
+        package jvm;
+        public class WallClock {
+            static final int TICK_LENGTH = 3;
+            public WallClock(int start) { this.start = start; }
+            public int tickForward(int steps) {
+                return addSteps(steps);
+            }
+            int addSteps(int steps) {
+                return steps * TICK_LENGTH;
+            }
+        }
+    """,
+    "native/src/codec.rs": """\
+        pub const FRAME_SIZE: usize = 8;
+        pub struct FrameCodec { n: usize }
+        impl FrameCodec {
+            pub fn encode_frame(&self) -> usize {
+                frame_checksum(self.n)
+            }
+        }
+        pub fn frame_checksum(n: usize) -> usize {
+            n % FRAME_SIZE
+        }
+        pub fn check_all() {
+            assert_eq!(frame_checksum(1), 1);
+        }
+    """,
+    "pyproject.toml": '[tool.ruff]\nline-length = 100\n\n[tool.other]\nretry_ceiling = 7\nshared_setting = "a"\n',
+    "deploy/service.yaml": "replica_count: 3\nshared_setting: b\ngrace_seconds: 30\n",
+    "Makefile": "rebuild-index:\n\techo done\n",
+    ".env.example": "LEDGER_ADDRESS=localhost\n",
+    "go.mod": "module example.com/server\n\nrequire example.com/lib/ledgers v1.2.3\n",
+    "README.md": "The function `parse_entry` reads an entry.\n",
+}
+
+
+def written(folder: Folder, files: dict[str, str], *, tracked: bool = True) -> Path:
+    """A repository with these files."""
+    for name, text in files.items():
+        folder.write(f"repo/{name}", text)
+    if tracked:
+        add(folder.path / "repo")
+    return folder.path / "repo"
+
+
+def add(repo: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=repo, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=repo, check=True)
+
+
+def ids(repo: Path, **how: Any) -> set[str]:
+    return {one.id for one in mining.propose(repo, limit=500, **how)}
+
+
+def truths(repo: Path, **how: Any) -> dict[str, dict[str, Any]]:
+    return {one.id: one.case["ground_truth"] for one in mining.propose(repo, limit=500, **how)}
+
+
+def hits(repo: Path, word: str) -> set[tuple[str, int]]:
+    """What git itself finds of a word."""
+    done = subprocess.run(
+        ["git", "grep", "-n", "-w", "-z", "-F", "-e", word], cwd=repo, capture_output=True, text=True, check=False
+    )
+    return {(line.split("\0")[0], int(line.split("\0")[1])) for line in done.stdout.splitlines()}
+
+
+@pytest.fixture
+def repo(folder: Folder) -> Path:
+    return written(folder, FILES)
+
+
+# -- what is proposed is true ----------------------------------------------------------------------------------------
+
+
+def test_every_truth_is_what_git_grep_finds_and_nothing_it_finds_is_left_over(repo: Path) -> None:
+    found = mining.propose(repo, limit=60)
+    assert len(found) > 20
+    for one in found:
+        name = re.search(r"`([^`]+)`", one.case["prompt"])
+        assert name is not None
+        truth = {(path, line) for path, lines in one.case["ground_truth"]["lines"].items() for line in lines}
+        there = hits(repo, name[1])
+        assert truth <= there, one.id
+        for path, line in there - truth:
+            text = (repo / path).read_text().split("\n")[line - 1]
+            is_said = path == "README.md" or "#" in text or '"' in text or "import" in text
+            if one.kind == "definitions":
+                assert not re.search(rf"(def|class|func|fn|function|const|struct) +{name[1]}\b", text), one.id
+            elif one.kind == "callers":
+                defines = re.search(rf"(def|func|fn|function|const|int) +(\([^)]*\) +)?{name[1]}\b", text)
+                assert is_said or defines, (one.id, text)
+            else:
+                assert not path.endswith((".toml", ".yaml")), one.id
+
+
+def test_definitions_are_found_in_all_five_languages(repo: Path) -> None:
+    found = truths(repo, kinds=["definitions"])
+    assert found["def-ledger-store-open-ledger"] == {
+        "files": ["app/store.py"],
+        "symbols": ["LedgerStore.open_ledger"],
+        "lines": {"app/store.py": [5]},
+    }
+    assert found["def-ledger-server-serve-ledger"]["lines"] == {"server/ledger.go": [7]}
+    assert found["def-show-price"]["lines"] == {"web/src/price.ts": [3]}
+    assert found["def-wall-clock"]["lines"] == {"jvm/Clock.java": [2]}, "a constructor is no second definition"
+    assert found["def-frame-codec-encode-frame"]["symbols"] == ["FrameCodec.encode_frame"]
+    assert {"def-line-limit", "def-retry-budget", "def-price-step", "def-frame-size"} <= found.keys()
+
+
+def test_callers_are_named_with_their_class_and_all_their_lines(repo: Path) -> None:
+    found = truths(repo, kinds=["callers"])
+    assert found["callers-parse-entry"] == {
+        "files": ["app/main.py", "app/store.py"],
+        "symbols": ["LedgerStore.open_ledger", "start_everything"],
+        "lines": {"app/main.py": [6], "app/store.py": [6]},
+    }
+    assert found["callers-split-entry"]["symbols"] == ["finish_everything", "parse_entry"]
+    assert found["callers-compute-balance"] == {
+        "files": ["server/ledger.go", "server/more.go"],
+        "symbols": ["LedgerServer.ServeLedger", "totalBalance"],
+        "lines": {"server/ledger.go": [8], "server/more.go": [4]},
+    }
+    assert found["callers-round-price"]["symbols"] == ["showPrice"]
+    assert found["callers-show-price"]["symbols"] == ["PriceList.renderList"]
+    assert found["callers-wall-clock-add-steps"]["symbols"] == ["WallClock.tickForward"]
+    assert found["callers-frame-checksum"]["symbols"] == ["FrameCodec.encode_frame", "check_all"]
+
+
+def test_settings_are_asked_for_if_one_line_of_one_file_has_them(repo: Path) -> None:
+    found = truths(repo, kinds=["configuration"])
+    assert found["config-line-length"] == {
+        "files": ["pyproject.toml"],
+        "lines": {"pyproject.toml": [2]},
+        "content": ["line-length = 100"],
+    }
+    assert {"config-replica-count", "config-rebuild-index", "config-ledger-address"} <= found.keys()
+    assert "config-example-com-lib-ledgers" in found
+    assert "config-shared-setting" not in found
+
+
+def test_a_case_is_read_by_the_suite_and_its_question_does_not_name_the_answer(repo: Path) -> None:
+    found = mining.propose(repo, limit=60)
+    file = repo / "cases.jsonl"
+    casefile.append(file, [casefile.as_line(one.case) for one in found])
+    read = list(finding.cases([str(file)]))
+    assert [case.id for case in read] == [one.id for one in found]
+    assert len({case.id for case in read}) == len(read)
+    assert all(flaw_of(case.expected) is None for case in read)
+    for one in found:
+        assert set(one.case) == {"id", "category", "description", "prompt", "difficulty", "ground_truth"}
+        assert one.case["category"] in ("search", "navigate", "understand")
+        assert one.case["difficulty"] in ("easy", "medium", "hard")
+        assert one.case["description"].count(".") == 1 + one.case["description"].count("`example.com")
+        assert not any(path.split("/")[-1] in one.case["prompt"] for path in one.case["ground_truth"]["files"])
+        for evidence in one.evidence:
+            assert evidence.text == (repo / evidence.path).read_text().split("\n")[evidence.line - 1].strip()
+
+
+# -- what is not sure is not proposed --------------------------------------------------------------------------------
+
+HELPER = "def shared_helper(x):\n    return x\n\n\ndef first_user():\n    return shared_helper(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("b.py", "def shared_helper(y):\n    pass\n"),
+        ("b.go", "package b\n\nfunc shared_helper() {\n}\n"),
+        ("b.py", "shared_helper = None\n"),
+        ("b.py", "class A:\n    async def shared_helper(self):\n        pass\n"),
+        ("b.kt", "fun shared_helper() = 3\n"),
+        ("b.rs", "macro_rules! shared_helper { () => {} }\n"),
+        ("vendor/b.py", "def shared_helper(y):\n    pass\n"),
+        ("notes.md", "    def shared_helper(y):\n"),
+        ("b.py", "def broken(:\n\nshared_helper(\n"),
+    ],
+)
+def test_a_name_that_may_be_defined_elsewhere_is_not_asked_about(folder: Folder, name: str, text: str) -> None:
+    assert "def-shared-helper" in ids(written(folder, {"a.py": HELPER}))
+    found = ids(written(folder, {name: text}))
+    assert not {"def-shared-helper", "callers-shared-helper"} & found
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("b.py", "from a import shared_helper\n\n\ndef other_user():\n    return map(shared_helper, [])\n"),
+        ("b.py", "from a import shared_helper as other\n\n\ndef other_user():\n    return other(1)\n"),
+        ("b.py", "import a\n\n\ndef other_user():\n    return getattr(a, 'shared_helper')(1)\n"),
+        ("b.py", "def other_user(thing):\n    return thing.shared_helper(1)\n"),
+        ("b.py", "def other_user():\n    return shared_helper(1)\n"),
+        ("b.py", "from a import shared_helper\n\nprint(shared_helper(1))\n"),
+        ("b.py", "from a import shared_helper\n\n\ndef other_user():\n    def inner():\n        shared_helper(1)\n"),
+        ("b.py", "from a import shared_helper\n\n\n@shared_helper\ndef other_user():\n    pass\n"),
+        ("page.vue", "<p>{{ shared_helper(1) }}</p>\n"),
+        ("b.ts", "export function other() {\n  return shared_helper(1);\n}\n"),
+    ],
+)
+def test_callers_are_not_asked_for_if_one_occurrence_is_not_clear(folder: Folder, name: str, text: str) -> None:
+    assert "callers-shared-helper" in ids(written(folder, {"a.py": HELPER}))
+    assert "callers-shared-helper" not in ids(written(folder, {name: text}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# shared_helper of old\n",
+        '"""What shared_helper does."""\n',
+        "from a import shared_helper\n",
+        "from a import *\n\n\ndef other_user():\n    return shared_helper(1)\n",
+        "import a\n\n\ndef other_user():\n    return a.shared_helper(f'{a.shared_helper(2)}')\n",
+    ],
+)
+def test_comments_texts_and_imports_do_not_make_a_call_unclear(folder: Folder, text: str) -> None:
+    repo = written(folder, {"a.py": HELPER, "b.py": text})
+    assert "callers-shared-helper" in ids(repo)
+
+
+def test_a_method_that_objects_of_libraries_have_too_is_not_asked_about(folder: Folder) -> None:
+    text = "class Page:\n    def read_text(self):\n        pass\n\n\ndef show(page):\n    return page.read_text()\n"
+    assert "callers-page-read-text" not in ids(written(folder, {"a.py": text}))
+
+
+def test_a_setting_that_another_file_gives_a_value_is_not_asked_about(folder: Folder) -> None:
+    repo = written(folder, {"a.toml": "retry_ceiling = 7\n", "b.py": "print('retry_ceiling')\n"})
+    assert "config-retry-ceiling" in ids(repo)
+    assert "config-retry-ceiling" not in ids(written(folder, {"b.py": "settings['retry_ceiling'] = 3\n"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "retry_ceiling: 7\nbroken: [\n"),
+        ("a.toml", "retry_ceiling = 7\nbroken = \n"),
+        ("a.toml", 'text = """\nretry_ceiling = 7\n"""\n'),
+        ("package.json", '{\n  "retry_ceiling": 7,\n}\n'),
+        ("a.toml", "api_token_value = 7\n"),
+    ],
+)
+def test_a_setting_that_its_real_reader_does_not_find_is_not_asked_about(folder: Folder, name: str, text: str) -> None:
+    assert not ids(written(folder, {name: text}))
+
+
+def test_generated_vendored_and_minified_files_are_not_asked_about(folder: Folder) -> None:
+    code = "def lonely_function():\n    pass\n"
+    repo = written(
+        folder,
+        {
+            "made.py": f"# Code generated by a tool. DO NOT EDIT.\n{code}",
+            "vendor/b.py": code.replace("lonely", "vendored"),
+            "node_modules/x/index.js": "export function installedFunction() {}\n",
+            "app.min.js": "export function minifiedFunction() {}\n",
+            "long.js": "export function longLineFunction() {}\n" + "x();" * 1_000 + "\n",
+            "package-lock.json": '{\n  "lockfileSetting": 1\n}\n',
+            ".abreast/cases/settings.yaml": "case_setting: 3\n",
+        },
+    )
+    assert ids(repo) == set()
+
+
+# -- any repository --------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_repository_is_said_to_be_empty(folder: Folder) -> None:
+    (folder.path / "repo").mkdir()
+    done = folder.abreast("cases", "new", "--repo", "repo")
+    assert done.code == 2
+    assert "there is no file to ask about" in done.err
+    done = folder.abreast("cases", "new", "--repo", "nowhere")
+    assert (done.code, "there is no such folder" in done.err) == (2, True)
+
+
+def test_a_repository_without_any_of_the_languages_has_nothing_to_propose(folder: Folder) -> None:
+    written(folder, {"a.c": "int main(void) { return 0; }\n", "README.md": "# x\n"})
+    done = folder.abreast("cases", "new", "--repo", "repo")
+    assert (done.code, done.out) == (0, "")
+    assert "nothing to propose" in done.err
+
+
+def test_without_git_the_folder_is_walked_but_for_what_is_hidden_or_installed(folder: Folder) -> None:
+    code = "def {}_function():\n    pass\n"
+    places = {"a.py": "plain", ".hidden/b.py": "hidden", "node_modules/c.py": "installed", "venv/d.py": "virtual"}
+    repo = written(folder, {path: code.format(name) for path, name in places.items()}, tracked=False)
+    assert ids(repo) == {"def-plain-function"}
+
+
+def test_what_git_does_not_track_does_not_count(folder: Folder) -> None:
+    repo = written(folder, {"a.py": HELPER})
+    folder.write("repo/b.py", "def shared_helper():\n    pass\n")
+    assert "def-shared-helper" in ids(repo)
+
+
+def test_links_are_not_followed_and_names_may_hold_anything(folder: Folder) -> None:
+    outside = folder.write("outside/secret.py", "def outside_function():\n    pass\n")
+    repo = written(folder, {"a b/ü ñ.py": "def spaced_function():\n    pass\n"}, tracked=False)
+    (repo / "link.py").symlink_to(outside)
+    (repo / "folder").symlink_to(outside.parent)
+    (repo / "loop").symlink_to(repo)
+    (repo / "line\nbreak.py").write_text("def broken_name_function():\n    pass\n")
+    (repo / "gone.py").write_text("def gone_function():\n    pass\n")
+    (repo / os.fsdecode(b"\xff.py")).write_text("def bytes_function():\n    pass\n")
+    expected = {"def-spaced-function": {"files": ["a b/ü ñ.py"]}}
+    for tracked in (False, True):
+        if tracked:
+            add(repo)
+            (repo / "gone.py").unlink()
+        found = truths(repo)
+        assert {key: {"files": truth["files"]} for key, truth in found.items() if "gone" not in key} == expected
+    assert "def-gone-function" not in found
+
+
+def test_a_folder_that_became_a_link_is_not_followed(folder: Folder) -> None:
+    outside = folder.write("outside/a.py", "def outside_function():\n    pass\n")
+    repo = written(folder, {"inner/a.py": "def inside_function():\n    pass\n", "b.py": HELPER})
+    (repo / "inner/a.py").unlink()
+    (repo / "inner").rmdir()
+    (repo / "inner").symlink_to(outside.parent)
+    assert ids(repo, kinds=["definitions"]) == {"def-shared-helper", "def-first-user"}
+
+
+def test_broken_binary_and_huge_files_do_no_harm(folder: Folder) -> None:
+    repo = written(folder, {"a.py": HELPER}, tracked=False)
+    (repo / "b.py").write_bytes(b"\0\xff" * 1_000)
+    (repo / "c.py").write_bytes(b"\xff\xfe def other_function(:\n")
+    (repo / "d.py").write_bytes(b"x = 1\n" * 400_000)
+    (repo / "deep.json").write_text("[" * 100_000)
+    (repo / "package.json").write_text('{"a":\n"deep_setting": ' + "[" * 100_000)
+    (repo / "deep.toml").write_text("deep_setting = 1\nx = " + "[" * 50_000)
+    assert ids(repo, kinds=["definitions", "configuration"]) == {"def-shared-helper", "def-first-user"}
+
+
+# -- which are chosen ------------------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_chooses_the_same_cases_and_another_seed_others(repo: Path) -> None:
+    first = [one.case for one in mining.propose(repo, limit=9)]
+    assert [one.case for one in mining.propose(repo, limit=9)] == first
+    assert any([one.case for one in mining.propose(repo, limit=9, seed=seed)] != first for seed in (1, 2))
+
+
+def test_a_few_cases_are_spread_over_kinds_languages_and_folders(repo: Path) -> None:
+    found = mining.propose(repo, limit=15)
+    assert [sum(one.kind == kind for one in found) for kind in mining.KINDS] == [5, 5, 5]
+    assert {one.language for one in found if one.kind == "definitions"} == {
+        *("python", "go", "typescript", "java", "rust")
+    }
+    folders = {path.split("/")[0] for one in found for path in one.case["ground_truth"]["files"]}
+    assert len(folders) > 6
+
+
+def test_only_the_kinds_and_languages_that_are_asked_for_are_proposed(repo: Path) -> None:
+    found = mining.propose(repo, limit=60, kinds=["definitions"], languages=["go", "rust"])
+    assert {one.language for one in found} == {"go", "rust"}
+    assert {one.kind for one in found} == {"definitions"}
+    with pytest.raises(BadInput, match="--limit 0"):
+        mining.propose(repo, limit=0)
+
+
+def test_more_files_are_read_until_there_are_enough_cases(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proposing, "FILES_A_CASE", 1)
+    files = {f"m{n}.py": "def twice_defined():\n    pass\n" for n in range(20)}
+    repo = written(folder, {**files, "z.py": "def lonely_function():\n    pass\n"})
+    assert [one.id for one in mining.propose(repo, limit=1, kinds=["definitions"])] == ["def-lonely-function"]
+
+
+def test_ids_that_would_be_the_same_get_a_number(folder: Folder) -> None:
+    repo = written(folder, {"a.py": "def parse_line():\n    pass\n", "b.py": "def parseLine():\n    pass\n"})
+    assert ids(repo) == {"def-parse-line", "def-parse-line-2"}
+
+
+def test_difficulty_follows_the_rule_that_is_documented() -> None:
+    one = Truth({"a.py": [1]})
+    many = Truth({"a.py": [1, 2, 3], "b.py": [1, 2]})
+    assert [difficulty(one, 1, 1), difficulty(one, 6, 1), difficulty(one, 6, 11)] == ["easy", "medium", "medium"]
+    assert difficulty(many, 2, 1) == "hard"
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+MINED = "repo/.abreast/cases/mined.jsonl"
+
+
+def on_terminal(folder: Folder, said: str, *words: str) -> Done:
+    """The real command with a person at the keyboard."""
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, said.encode())
+        done = subprocess.run(
+            [*ABREAST, "cases", "new", "--repo", "repo", *words],
+            cwd=folder.path,
+            stdin=theirs,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def lines_of(folder: Folder) -> list[str]:
+    return (folder.path / MINED).read_text().splitlines()
+
+
+def test_without_a_terminal_cases_go_to_standard_output_and_no_file_is_written(folder: Folder, repo: Path) -> None:
+    done = folder.abreast("cases", "new", "--repo", "repo", "--limit", "4")
+    assert done.code == 0
+    assert [json.loads(line) for line in done.out.splitlines()] == [one.case for one in mining.propose(repo, limit=4)]
+    assert "4 cases proposed, none written: abreast cases new --yes" in done.err
+    assert not (repo / ".abreast").exists()
+
+
+def test_with_yes_all_are_accepted_and_none_is_proposed_twice(folder: Folder, repo: Path) -> None:
+    done = folder.abreast("cases", "new", "--repo", "repo", "--limit", "4", "--yes")
+    assert done.out == f"accepted 4 cases: {MINED}\n"
+    first = lines_of(folder)
+    folder.abreast("cases", "new", "--repo", "repo", "--limit", "100", "--yes")
+    assert lines_of(folder)[:4] == first
+    every = [json.loads(line) for line in lines_of(folder)]
+    assert len({case["prompt"] for case in every}) == len({case["id"] for case in every}) == len(every) > 20
+    last = folder.abreast("cases", "new", "--repo", "repo", "--yes")
+    assert (last.code, last.out) == (0, "")
+    assert "nothing to propose" in last.err
+    assert finding.case_files(None, repo) == [folder.path / MINED]
+
+
+def test_json_has_the_evidence_and_writes_nothing(folder: Folder, repo: Path) -> None:
+    done = folder.abreast("cases", "new", "--repo", "repo", "--limit", "2", "--json", "--kind", "definitions")
+    assert len(done.json) == 2
+    assert re.fullmatch(r"\S+:\d+: .+", done.json[0]["evidence"][0])
+    assert not (repo / ".abreast").exists()
+
+
+def test_a_person_accepts_rejects_and_stops(folder: Folder, repo: Path) -> None:
+    proposed = [one.id for one in mining.propose(repo)]
+    done = on_terminal(folder, "y\nmaybe\nn\ny\nq\n")
+    assert (done.code, done.out) == (0, f"accepted 2 cases, rejected 1: {MINED}\n")
+    assert "y accepts, n rejects, q stops" in done.err
+    kept = lines_of(folder)
+    assert [json.loads(kept[at])["id"] for at in (0, 2)] == [proposed[0], proposed[2]]
+    assert kept[1] == f"// rejected: {proposed[1]}"
+    assert not set(proposed[:3]) & ids(repo, known=casefile.known(folder.path / MINED))
+    assert [case.id for case in finding.cases([str(folder.path / MINED)])] == [proposed[0], proposed[2]]
+
+
+def test_a_proposal_is_shown_with_the_lines_it_rests_on(folder: Folder, repo: Path) -> None:
+    done = on_terminal(folder, "q\n", "--kind", "callers", "--language", "go")
+    assert "question  Which functions and methods call the function `computeBalance`?" in done.err
+    assert "symbols   LedgerServer.ServeLedger, totalBalance" in done.err
+    assert "server/ledger.go:8: return computeBalance(key)" in done.err
+    assert done.out == "accepted 0 cases, rejected 0\n"
+    assert not (repo / ".abreast").exists()
+
+
+@pytest.mark.parametrize(("said", "code"), [("y\n\x04", 0), ("y\n\x03", 130)])
+def test_the_end_of_the_input_and_an_interrupt_keep_what_was_accepted(
+    folder: Folder, repo: Path, said: str, code: int
+) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder.path)
+        os.execve(ABREAST[0], [*ABREAST, "cases", "new", "--repo", "repo"], dict(os.environ))
+    seen, sent = b"", 0
+    try:
+        while chunk := os.read(terminal, 65536):
+            seen += chunk
+            answers = [said[:2], said[2:]]
+            if seen.count(b"[y/n/q]") > sent and sent < 2:
+                os.write(terminal, answers[sent].encode())
+                sent += 1
+    except OSError:  # its end
+        pass
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == code
+    assert b"accepted 1 case, rejected 0" in seen
+    assert b"Traceback" not in seen
+    assert len(lines_of(folder)) == 1
+
+
+def test_what_others_wrote_into_the_file_is_kept_and_counts_as_known(folder: Folder, repo: Path) -> None:
+    first, second, *_ = mining.propose(repo)
+    theirs = f'// ours\n{{"id": "x", "prompt": {json.dumps(first.case["prompt"])}}}\nnot json\n// rejected: {second.id}'
+    path = folder.write(MINED, theirs.encode() + b" \n\xff\xfe")
+    path.chmod(0o640)
+    folder.write("repo/.abreast/cases/other.jsonl", json.dumps({"id": "config-line-length", "prompt": "?"}) + "\n")
+    assert folder.abreast("cases", "new", "--repo", "repo", "--limit", "100", "--yes").code == 0
+    content = path.read_bytes()
+    assert content.startswith(theirs.encode() + b" \n\xff\xfe\n")
+    added = [json.loads(line) for line in content.split(b"\n")[5:] if line]
+    assert not {first.id, second.id, "config-line-length"} & {case["id"] for case in added}
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in sorted(path.parent.iterdir())] == ["mined.jsonl", "other.jsonl"]
+
+
+def test_an_output_that_cannot_be_written_is_named(folder: Folder, repo: Path) -> None:
+    folder.write("file", "x")
+    done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "file/cases.jsonl")
+    assert (done.code, "file/cases.jsonl: cannot be" in done.err) == (2, True)
+    done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "repo")
+    assert (done.code, "--output repo: is a folder" in done.err) == (2, True)
+
+
+def test_text_in_source_files_cannot_command_the_terminal(folder: Folder) -> None:
+    written(folder, {"a.py": "def hostile_function(): return '\x1b]0;owned\x07\x1b[31m'  # \x9b31m\n"})
+    done = on_terminal(folder, "n\n")
+    assert "hostile_function" in done.err
+    assert not {"\x1b", "\x07", "\x9b"} & set(done.said)
+
+
+def test_changes_that_are_not_committed_are_warned_of(folder: Folder, repo: Path) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *who, "commit", "-qm", "all"], cwd=repo, check=True)
+    assert "warning" not in folder.abreast("cases", "new", "--repo", "repo").err
+    folder.write("repo/server/more.go", FILES["server/more.go"] + "\n")
+    done = folder.abreast("cases", "new", "--repo", "repo", "--language", "go")
+    assert "warning: more.go changed since the commit, which is what agents will see: commit first" in done.err
