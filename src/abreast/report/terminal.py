@@ -76,7 +76,7 @@ def _verdict_line(line: str) -> Text:
 
 
 def _section(section: Section, whole: str) -> list[RenderableType]:
-    """What a suite adds: its sentences, then its tables; pictures are for paper. `whole` shows what is too long here."""
+    """What a suite adds: its sentences, then its tables; pictures are for paper. `whole` shows what is cut here."""
     parts: list[RenderableType] = [_indented(Text(section.title, style="bold"))] if section.title else []
     parts += [_indented(Text(told)) for told in section.sentences]
     for table in section.tables:
