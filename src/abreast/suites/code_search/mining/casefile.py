@@ -14,14 +14,15 @@ from abreast.suites.code_search.mining.proposal import Known
 
 DEFAULT = f"{PLACES[0]}/mined{SUFFIX}"
 REJECTED = "// rejected: "
+MOST_BYTES = 20_000_000  # of a file beside it; a larger one holds other things than cases
 
 
 def known(path: Path) -> Known:
     """The cases of this file and of those beside it, and what was rejected in them."""
     ids: set[str] = set()
     prompts: set[str] = set()
-    files = {path, *path.parent.glob(f"*{SUFFIX}")}
-    for file in sorted(one for one in files if one.is_file()):
+    beside = {one for one in path.parent.glob(f"*{SUFFIX}") if one.is_file() and one.stat().st_size <= MOST_BYTES}
+    for file in sorted(beside | ({path} if path.is_file() else set())):
         for line in _content(file).decode("utf-8", "replace").split("\n"):
             if line.strip().startswith(REJECTED.strip()):
                 ids.add(line.strip().removeprefix(REJECTED.strip()).strip())
