@@ -710,7 +710,8 @@ def test_a_definition_is_found_in_each_language(repository: Path, arguments: dic
 def test_without_an_exact_name_similar_ones_are_given_and_said_to_be_so(repository: Path) -> None:
     found = call(repository, "find_symbol", name="STORE").splitlines()
     assert found[0] == "Nothing is called 'STORE' exactly. These names are similar:"
-    assert hits("\n".join(found)) == ["python/store.py:6", "python/store.py:17"]
+    assert hits("\n".join(found)) == ["python/store.py:6"]
+    assert hits(call(repository, "find_symbol", name="_store")) == ["python/store.py:17"]
     assert hits(call(repository, "find_symbol", name="panel.draw")) == ["web/panel.ts:8"]
     assert call(repository, "find_symbol", name="nonesuch").startswith("Nothing is called 'nonesuch', or alike.")
 

@@ -67,8 +67,11 @@ class Symbols:
         found = _exact(reading, wanted)
         if found:
             return self._places(*_of_kind(found, kind), limit, reading.missing)
-        reading = self._index.read(paths, _could_hold(wanted[-1]))
-        near = _near(reading, wanted[-1])
+        for begins in (True, False):
+            reading = self._index.read(paths, _could_define_alike(wanted[-1], begins))
+            near = _near(reading, wanted[-1], begins)
+            if near:
+                break
         if not near:
             where = f" in {language}" if language else ""
             unread = _unread(reading.missing)
@@ -224,18 +227,16 @@ def _exact(reading: Reading, wanted: list[str]) -> list[Place]:
     ]
 
 
-def _near(reading: Reading, name: str) -> list[Place]:
-    """The same but for upper and lower case first, then names that begin with it, then those that hold it."""
+def _near(reading: Reading, name: str, begins: bool) -> list[Place]:
+    """Names that begin with it, or hold it, in whatever case; first those that are as long."""
     lower = name.lower()
-    ranked = []
-    for path, parsed in reading.files.items():
-        for one in parsed.definitions:
-            there = one.name.lower()
-            if lower in there:
-                rank = 0 if there == lower else 1 if there.startswith(lower) else 2
-                ranked.append((rank, Place(path, one)))
-    ranked.sort(key=lambda each: each[0])
-    return [place for _, place in ranked]
+    found = [
+        Place(path, one)
+        for path, parsed in reading.files.items()
+        for one in parsed.definitions
+        if (one.name.lower().startswith(lower) if begins else lower in one.name.lower())
+    ]
+    return sorted(found, key=lambda place: len(place.defined.name) > len(name))
 
 
 def _of_kind(found: list[Place], kind: str | None) -> tuple[list[Place], str]:
@@ -261,24 +262,25 @@ _ANYWHERE = rb"(?<![\w.])%s(?!\w)"  # no language has a dot before the name that
 def _could_define(name: str) -> Could:
     """Whether the name stands in a source as one that is defined does."""
     word = name.encode("utf-8", "replace")
-    tests = {language: _test(text, word) for language, text in _KEYWORDS.items()}
-    otherwise = _test(_ANYWHERE, word)
-    return lambda path, content: word in content and tests.get(language_of(path) or "", otherwise)(content)
+    test = _by_language(re.escape(word), re.MULTILINE)
+    return lambda path, content: word in content and test(path, content)
+
+
+def _could_define_alike(name: str, begins: bool) -> Could:
+    """The same for names that begin with this one, or hold it, in whatever case."""
+    lower = name.encode("utf-8", "replace").lower()
+    test = _by_language((b"" if begins else rb"\w*") + re.escape(lower) + rb"\w*", re.MULTILINE | re.IGNORECASE)
+    return lambda path, content: lower in content.lower() and test(path, content)
 
 
 def _could_use(name: str) -> Could:
     """Whether the name is a word of the source."""
     word = name.encode("utf-8", "replace")
-    is_word = _test(rb"(?<!\w)%s(?!\w)", word)
-    return lambda _, content: word in content and is_word(content)
+    is_word = re.compile(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)").search
+    return lambda _, content: word in content and is_word(content) is not None
 
 
-def _could_hold(name: str) -> Could:
-    """Whether the name, in whatever case, is somewhere in it."""
-    lower = name.encode("utf-8", "replace").lower()
-    return lambda _, content: lower in content.lower()
-
-
-def _test(text: bytes, word: bytes) -> Callable[[bytes], bool]:
-    search = re.compile(text.replace(b"%s", re.escape(word)), re.MULTILINE).search
-    return lambda content: search(content) is not None
+def _by_language(word: bytes, flags: int) -> Could:
+    tests = {language: re.compile(text.replace(b"%s", word), flags).search for language, text in _KEYWORDS.items()}
+    otherwise = re.compile(_ANYWHERE.replace(b"%s", word), flags).search
+    return lambda path, content: tests.get(language_of(path) or "", otherwise)(content) is not None
