@@ -72,7 +72,7 @@ Every scorer takes `name`, which replaces the name of its column.
 | `number` | the number it gives is within `rel` or `abs` of the expected one; with two candidates it does not guess |
 | `label` | just one of `classes` (names, or names with synonyms) is meant, and it is the expected one |
 | `set` | gives `set_f1`, `set_precision`, `set_recall` of the items |
-| `retrieval` | gives `retrieval_f1`, `retrieval_precision`, `retrieval_recall` of the files, symbols, lines and quotations that it claims; `line_tolerance`, `root`; see [code-search](code-search.md#what-is-right) |
+| `retrieval` | gives `retrieval_f1`, `_precision`, `_recall` of [files, symbols, lines](code-search.md#what-is-right) |
 | `json` | the share of expected fields that are right; `fields`, `strict` |
 | `judge` | another target says how good it is; see [Judging with a model](recipes.md#judging-with-a-model) |
 
