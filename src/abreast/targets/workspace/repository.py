@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import threading
@@ -161,6 +162,16 @@ class Repository:
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--update-head-ok"),
             *("--no-auto-maintenance", "--", source, f"{commit}:refs/heads/main"),
         )
+
+    def files(self, commit: str, without: Sequence[str]) -> str:
+        """A digest of the files of a commit, those at some paths left out."""
+        with self._lock:
+            source = self._source()
+        told = git.run_as_user("--git-dir", source, "ls-tree", "-r", "-z", "--full-tree", commit)
+        left_out = tuple(os.fsencode(name) for name in without)
+        names = [(line, line.split(b"\t", 1)[1]) for line in told.split(b"\0") if line]
+        kept = [line for line, name in names if not any(name == one or name.startswith(one + b"/") for one in left_out)]
+        return hashlib.blake2b(b"\0".join(kept), digest_size=16).hexdigest()
 
     def size(self, commit: str) -> Size:
         """Of the files of a commit."""

@@ -53,8 +53,14 @@ class Workspaces:
             return compose("git", self._repository.shown, "template", setting.commit, *setting.without)
         with contextlib.suppress(GitFailed, NoWorkspace):
             if found := self._repository.commit(setting.commit):
-                return compose("git", found, *setting.without)
+                return self._identity(self._repository, found)
         return compose("git", "unknown", self._repository.shown, setting.commit, *setting.without)
+
+    def _identity(self, repository: Repository, commit: str) -> str:
+        """Of a whole checkout its commit; of one without some paths, and so without a past, the files that are left: to
+        commit what is left out changes nothing for a trial."""
+        without = self._setting.without
+        return compose("git", "files", repository.files(commit, without)) if without else compose("git", commit)
 
     def problems(self, trials: Iterable[tuple[Case, Any]] = ()) -> list[tuple[str, str]]:
         """What would keep trials from starting, each with what to do. With cases and the values that templates see, it
