@@ -161,7 +161,8 @@ def test_a_further_case_file_changes_nothing_of_what_trials_get(shop: Folder) ->
     assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
     shop.write("shop/evals/cases/more.jsonl", one_case("more"))
     assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
-    assert left_out(shop.path, "--repo", "shop", "--cases", "shop/evals/cases/more.jsonl") == [".abreast", "evals/cases"]
+    one = ("--cases", "shop/evals/cases/more.jsonl")
+    assert left_out(shop.path, "--repo", "shop", *one) == [".abreast", "evals/cases"]
 
 
 def test_code_beside_cases_and_reports_is_not_left_out(shop: Folder) -> None:
