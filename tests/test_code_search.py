@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import re
 import shutil
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from abreast.fake import FakeProvider, Reply, Rule
+from abreast.suites.code_search import SUITE
 from abreast.suites.starters import write_starter
 from clis import real_cli
 from conftest import Done, Folder
@@ -145,6 +148,50 @@ def test_neither_arm_sees_the_cases_nor_what_was_answered_before(shop: Folder, p
         assert row["files_changed"] == 0, "what was left out is no change of the agent's"
 
 
+def left_out(folder: Path, *words: str) -> list[str]:
+    """What the trials of a run would not get of the repository."""
+    parser = argparse.ArgumentParser()
+    SUITE.arguments(parser)
+    with contextlib.chdir(folder):
+        found: list[str] = SUITE.experiment(parser.parse_args(words)).spec.params["workspace"]["without"]
+    return found
+
+
+def test_a_further_case_file_changes_nothing_of_what_trials_get(shop: Folder) -> None:
+    assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
+    shop.write("shop/evals/cases/more.jsonl", one_case("more"))
+    assert left_out(shop.path, "--repo", "shop") == [".abreast", "evals/cases"]
+    one = ("--cases", "shop/evals/cases/more.jsonl")
+    assert left_out(shop.path, "--repo", "shop", *one) == [".abreast", "evals/cases"]
+
+
+def test_code_beside_cases_and_reports_is_not_left_out(shop: Folder) -> None:
+    shop.write("shop/cases/models.py", "class Case: ...\n")
+    shop.write("shop/cases/[a]*.jsonl", one_case("odd"))
+    shop.write("shop/data/one.jsonl", one_case("one"))
+    shop.write("shop/data/two.jsonl", "{}\n")
+    hidden = left_out(shop.path, "--repo", "shop", "--cases", "shop/data/one.jsonl")
+    assert hidden == [".abreast", "cases/[a]*.jsonl", "data/one.jsonl", "evals/cases"]
+    inside = shop.path / "shop"
+    assert "runs" in left_out(inside, "--cases", "data/one.jsonl")
+    shop.write("shop/runs/engine.py", "def run(): ...\n")
+    assert "runs" not in left_out(inside, "--cases", "data/one.jsonl")
+    shop.write("shop/runs/calm-owl-1/.abreast.json", "{}")
+    assert "runs/calm-owl-1" in left_out(inside, "--cases", "data/one.jsonl")
+
+
+def test_links_to_cases_are_left_out_too(shop: Folder) -> None:
+    shop.write("elsewhere/some.jsonl", one_case("some"))
+    shutil.rmtree(shop.path / "shop/evals")
+    (shop.path / "shop/cases").symlink_to(shop.path / "elsewhere")
+    assert left_out(shop.path, "--repo", "shop") == [".abreast", "cases"]
+    (shop.path / "shop/cases").unlink()
+    (shop.path / "shop/cases").mkdir()
+    shop.write("shop/cases/code.py", "")
+    (shop.path / "shop/cases/x.jsonl").symlink_to(shop.path / "elsewhere/some.jsonl")
+    assert left_out(shop.path, "--repo", "shop") == [".abreast", "cases/x.jsonl"]
+
+
 def test_a_tool_that_is_not_allowed_is_counted_and_the_agent_goes_on(shop: Folder, provider: FakeProvider) -> None:
     case = {
         "id": "denied",
@@ -197,6 +244,14 @@ def test_further_servers_and_tool_sets_are_further_variants(shop: Folder) -> Non
     assert "mcp" not in found["plain"]
 
 
+def test_a_command_may_have_quotes_variables_and_settings_of_its_environment(shop: Folder) -> None:
+    command = "a=MODE=fast x --name 'two words' --query=a=b --token '${SHOP_TOKEN}'"
+    done = run(shop, "--mock", "--mcp", command)
+    assert done.code == 0, done.err
+    args = ["--name", "two words", "--query=a=b", "--token", "${SHOP_TOKEN}"]
+    assert variants(shop)["with_mcp"]["mcp"] == {"a": {"command": "x", "args": args, "env": {"MODE": "fast"}}}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -217,11 +272,21 @@ def test_further_servers_and_tool_sets_are_further_variants(shop: Folder) -> Non
         (("--repo", "nowhere"), "--repo nowhere: there is no such folder"),
         (("--quota", "lots"), "quota"),
         (("--workspace", "copy", "--commit", "HEAD"), "--commit HEAD: --workspace copy"),
+        (
+            ("--repo", "shop/app", "--cases", "shop/evals/cases", "--workspace", "git"),
+            "is no git repository of its own",
+        ),
+        (("--repo", "shop/app", "--cases", "shop/evals/cases", "--commit", "HEAD"), "is no git repository of its own"),
+        (("--model", " "), "--model: is empty"),
+        (("--category", ","), "--category ,: names none"),
+        (("--mcp", "a=FOO=1"), "there is no command"),
+        (("--mcp", "a=API_KEY=abc x"), "API_KEY is a secret in plain text"),
+        (("--mcp", "a=x --api-key abc"), "--mcp a: --api-key is a secret in plain text"),
+        (("--mcp", "a=x --token=abc"), "--mcp a: --token is a secret in plain text"),
     ],
 )
 def test_a_flag_that_cannot_be_meant_is_refused(shop: Folder, words: tuple[str, ...], said: str) -> None:
-    mock = () if "--commit" in words else ("--mock",)
-    done = run(shop, *mock, *words)
+    done = run(shop, "--mock", *words)
     assert done.code == 2, done.err
     assert said in done.err
     assert not (shop.path / "results.db").exists()

@@ -1101,3 +1101,60 @@ def test_notes_say_what_trials_do_not_see_and_what_they_get(project: Project) ->
     assert workspaces.notes() == ["each trial gets 5 files (0.0 MB) and their history"]
     write(project.path, app_py="changed", never_added_txt="x")
     assert f"2 uncommitted changes in {project.path} are not seen by trials" in project.workspaces().notes()
+
+
+# -- what is left out --------------------------------------------------------------------------------------------------
+
+
+LEFT_OUT = ["cases/[a]*.jsonl", "ünder way", "link", "link/known.txt", "not there"]
+
+
+@pytest.fixture
+def annotated(tmp_path: Path) -> Path:
+    """A repository that also says what is right."""
+    folder = tmp_path / "a näme of its own"
+    for name in ("app.py", "cases/[a]*.jsonl", "cases/ab.jsonl", "ünder way/x.txt", "real/known.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"this is {name}\n")
+    (folder / "link").symlink_to("real")
+    git(folder, "init", "--quiet", "-b", "trunk")
+    commit(folder, "earlier")
+    (folder / "app.py").write_text("this is newer\n")
+    commit(folder, "later")
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["git", "worktree", "bare", "shallow", "copy"])
+def test_what_is_left_out_is_nowhere_and_everything_else_is_there(annotated: Path, tmp_path: Path, kind: str) -> None:
+    source = tmp_path / kind
+    if kind == "worktree":
+        git(annotated, "worktree", "add", "--quiet", "--detach", str(source))
+    elif kind in ("bare", "shallow"):
+        how = ("--bare",) if kind == "bare" else ("--depth", "1")
+        git(tmp_path, "clone", "--quiet", *how, f"file://{annotated}", str(source))
+    else:
+        source = annotated
+    setting = {"copy" if kind == "copy" else "git": str(source), "without": LEFT_OUT}
+    workspaces = Workspaces("variants.v", setting, tmp_path)
+    assert workspaces.problems() == []
+    made = workspaces.make(CASE, None)
+    there = {str(path.relative_to(made.path)) for path in made.path.rglob("*") if ".git" not in path.parts}
+    assert there == {"app.py", "cases", "cases/ab.jsonl", "real", "real/known.txt"}
+    assert made.diff() == Diff()
+    if kind != "copy":
+        assert git(made.path, "status", "--porcelain") == ""
+        assert git(made.path, "rev-list", "--all", "--count") == "1"
+        listed = git(made.path, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)")
+        blobs = [line.split()[1] for line in listed.splitlines() if line.startswith("blob")]
+        texts = {git(made.path, "cat-file", "-p", blob) for blob in blobs}
+        assert texts == {"this is newer", "this is cases/ab.jsonl", "this is real/known.txt"}, (
+            "nor is it in git's objects"
+        )
+    made.remove()
+    workspaces.close()
+
+
+@pytest.mark.parametrize("name", ["", ".", "/etc", "..", "a/../..", ".git", ".git/config", 3, "a\0b"])
+def test_what_leads_out_cannot_be_left_out(tmp_path: Path, name: Any) -> None:
+    with pytest.raises(BadInput, match=r"without: .* is no path in it"):
+        Workspaces("variants.v", {"copy": str(tmp_path), "without": [name]}, tmp_path)

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from abreast.errors import suggestion
 from abreast.model import Answer, Case, Score
 from abreast.scorers.base import NO_EXPECTED, Settings, clipped, given_value, short
-from abreast.scorers.claims import FIELDS, Claims, Span, claims_in, names_it, path_of, symbol_of
+from abreast.scorers.claims import FIELDS, Claims, Span, claims_in, distinct, names_it, path_of, stands_in, symbol_of
 from abreast.settings import is_text
 
+Hits = tuple[str, ...]
+"""What of the truth a claim means; nothing if it is wrong."""
+
 TOLERANCE = 2  # lines
-WIDEST, LONGEST = 100, 1_000  # lines of a range that still says where something is; if it begins there, what it is
+WIDEST, LONGEST = 40, 1_000  # lines of a range that still says where something is; if it begins there, what it is
 _EXAMPLE = '{"files": ["src/a.py"], "symbols": ["load"], "lines": {"src/a.py": [12]}, "content": ["..."]}'
 
 
 class Retrieval:
     """F1, precision and recall of everything that an answer claims, over all fields that the truth has.
 
-    Paths are compared in their plain form, a folder stands for everything below it; symbols are whole identifiers,
-    with what they belong to or without; a line is found by a number or a range that has it, `line_tolerance` lines (2)
-    off at most; a quotation is found if the answer has it, whatever its spaces and capitals. `root` is where the files
-    are, for answers that name whole paths.
+    What is found of the truth is compared with what is wrong of the claims; to claim a thing twice gains nothing, nor
+    does what the question names itself, unless it names all. Paths are compared in their plain form, a folder of the
+    truth stands for everything below it; symbols are whole identifiers, with what they belong to or without; a line is
+    found by a number or a range that has it, else by the nearest, `line_tolerance` lines (2) off at most; a quotation
+    is found if the answer has it, whatever its spaces and capitals. `root` is where the files are, for answers that
+    name whole paths.
 
     >>> from abreast.scorers import build
     >>> from abreast.model import Answer, Case
@@ -54,12 +59,13 @@ class Retrieval:
         problem = flaw_of(expected)
         if problem is not None:
             return self._all(None, f"expected{problem[0]}")
-        truth = Truth.read(expected)
-        text, note = clipped(answer.text)
         asked = case.input if isinstance(case.input, str) else json.dumps(case.input, ensure_ascii=False, default=str)
-        claims = claims_in(text, given_value(answer), lambda path: self._file(path, truth) is not None, asked)
-        counted = _Counted(truth.fields)
-        self._count(truth, claims, text, counted)
+        truth = Truth.read(expected, asked)
+        text, note = clipped(answer.text)
+        files = _Paths(truth.files, self._root)
+        claims = claims_in(text, given_value(answer), lambda path: bool(files.meant(path)), asked)
+        counted = _Counted(truth.given)
+        self._count(truth, files, claims, text, counted)
         return tuple(
             Score(column, value, counted.told(claims) + note)
             for column, value in zip(self.columns, counted.measures(), strict=True)
@@ -71,50 +77,76 @@ class Retrieval:
     def _all(self, value: float | None, why: str) -> tuple[Score, ...]:
         return tuple(Score(column, value, why) for column in self.columns)
 
-    def _count(self, truth: Truth, claims: Claims, text: str, counted: _Counted) -> None:
-        if "files" in truth.fields:
-            counted.add("files", truth.files, claims.files, {claim: self._file(claim, truth) for claim in claims.files})
-        if "symbols" in truth.fields:
-            symbols = claims.symbols
-            if "symbols" not in claims.listed:  # in prose, a name need not be marked as code
-                named = [want for want in truth.symbols if not _symbol_among(want, symbols) and names_it(text, want)]
-                symbols = (*symbols, *named)
-            counted.add("symbols", truth.symbols, symbols, {claim: _symbol(claim, truth.symbols) for claim in symbols})
-        if "lines" in truth.fields:
-            self._count_lines(truth, claims, counted)
-        if "content" in truth.fields:
-            plain = _plain(text)
-            hits = tuple(want for want in truth.content if _plain(want) in plain)
-            counted.add("content", truth.content, hits, {hit: (hit,) for hit in hits})
+    def _count(self, truth: Truth, files: _Paths, claims: Claims, text: str, counted: _Counted) -> None:
+        if truth.judges("files"):
+            hits = {claim: files.meant(claim) for claim in claims.files}
+            if "files" not in claims.listed:  # prose has folders on the way to a file, and names of any form
+                hits = {claim: hit for claim, hit in hits.items() if hit or not files.is_above_one(claim)}
+                hits |= {want: (want,) for want in truth.files if " " in want and want in text}
+            counted.add("/", truth.files, hits)
+        if truth.judges("symbols"):
+            hits = {claim: _symbol(claim, truth.symbols) for claim in claims.symbols}
+            if "symbols" not in claims.listed:
+                named = {want: (want,) for want in truth.symbols if names_it(text, want)}
+                hits = {claim: hit for claim, hit in hits.items() if hit or not (claims.listed or _owns(claim, truth))}
+                hits |= named  # a name need not be marked as code
+            counted.add(".", truth.symbols, hits)
+        if truth.judges("lines"):
+            counted.add("/", tuple(f"{file}:{span}" for file, span in truth.lines), self._lines(truth, claims))
+        if truth.judges("content"):
+            plain = _plain("\n".join((text, *claims.content)))
+            counted.add("\n", truth.content, {want: (want,) for want in truth.content if _plain(want) in plain})
 
-    def _count_lines(self, truth: Truth, claims: Claims, counted: _Counted) -> None:
-        hits: dict[str, tuple[str, ...] | None] = {}
-        for path, span in claims.lines:
-            there = [(file, want) for file, want in truth.lines if self._is_same_file(path, file, truth.line_files)]
-            near = tuple(f"{file}:{want}" for file, want in there if self._is_near(span, want))
-            hits[f"{path}:{span}"] = near or None
-        counted.add("lines", tuple(f"{file}:{span}" for file, span in truth.lines), tuple(hits), hits)
+    def _lines(self, truth: Truth, claims: Claims) -> dict[str, Hits]:
+        by_file: dict[str, list[Span]] = {}
+        for file, span in truth.lines:
+            by_file.setdefault(file, []).append(span)
+        files = _Paths(tuple(by_file), self._root)
+        return {
+            f"{path}:{span}": tuple(
+                f"{file}:{want}" for file in files.meant(path) for want in self._nearest(span, by_file[file])
+            )
+            for path, span in claims.lines
+        }
 
-    def _is_near(self, claim: Span, want: Span) -> bool:
-        """Whether a claimed place is the wanted one: it begins there, or it has it and is no whole file."""
+    def _nearest(self, claim: Span, wanted: list[Span]) -> list[Span]:
+        """The wanted places that a claimed one is: those that it has, else the nearest."""
+        off = {want: max(0, claim.first - want.last, want.first - claim.last) for want in wanted}
+        near = [want for want in wanted if off[want] <= self._tolerance and self._is_no_wider(claim, want)]
+        return [want for want in near if off[want] == min(off[each] for each in near)]
+
+    def _is_no_wider(self, claim: Span, want: Span) -> bool:
+        """Whether a claimed range still says where: it begins there, or it is no whole file."""
         if abs(claim.first - want.first) <= self._tolerance:
             return claim.last - want.last <= LONGEST
-        overlaps = claim.first - self._tolerance <= want.last and want.first <= claim.last + self._tolerance
-        widest: int = max(WIDEST, want.last - want.first + 2 * self._tolerance)
-        return overlaps and claim.last - claim.first <= widest
+        return claim.last - claim.first <= max(WIDEST, want.last - want.first + 2 * self._tolerance)
 
-    # -- files ---------------------------------------------------------------------------------------------------------
 
-    def _file(self, claim: str, truth: Truth) -> tuple[str, ...] | None:
-        """The files of the truth that a claimed path means; None if it means none of them."""
-        return tuple(want for want in truth.files if self._is_same_file(claim, want, truth.files)) or None
+class _Paths:
+    """Files and folders that are right, and which of them a claimed path means."""
 
-    def _is_same_file(self, claim: str, want: str, all_of_them: Iterable[str]) -> bool:
-        if any(form == want or form.startswith(f"{want}/") for form in self._forms(claim)):
-            return True
+    def __init__(self, wanted: tuple[str, ...], root: str | None) -> None:
+        self._wanted, self._root = frozenset(wanted), root
+        self._by_name: dict[str, list[str]] = {}
+        for want in wanted:
+            self._by_name.setdefault(want.rpartition("/")[2], []).append(want)
+        self._above = {folder for want in wanted for folder in _and_above(want)} - self._wanted
+
+    def meant(self, claim: str) -> Hits:
+        """The file itself, or the folders that it is in; else the one whose end it is."""
+        for form in self._forms(claim):
+            if found := tuple(path for path in _and_above(form) if path in self._wanted):
+                return found
         if claim.startswith("/"):
-            return self._root is None and claim.endswith(f"/{want}")
-        return want.endswith(f"/{claim}") and sum(each.endswith(f"/{claim}") for each in all_of_them) == 1
+            parts = claim.split("/")
+            tails = ("/".join(parts[at:]) for at in range(1, len(parts)))
+            return next(((tail,) for tail in tails if tail in self._wanted), ()) if self._root is None else ()
+        ends = [want for want in self._by_name.get(claim.rpartition("/")[2], ()) if want.endswith(f"/{claim}")]
+        return tuple(ends) if len(ends) == 1 else ()
+
+    def is_above_one(self, claim: str) -> bool:
+        """Whether this is a folder on the way to a file that is right."""
+        return any(form in self._above for form in self._forms(claim))
 
     def _forms(self, claim: str) -> tuple[str, ...]:
         """What a path may be, seen from the root."""
@@ -125,16 +157,29 @@ class Retrieval:
         return claim, claim.removeprefix(f"{self._root.rpartition('/')[2]}/")
 
 
-def _symbol(claim: str, wanted: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The symbols of the truth that a claimed name means: the same, or said with more before it, or, if that is clear,
+def _and_above(path: str) -> list[str]:
+    """A path and the folders above it.
+
+    >>> _and_above("a/b/c.py")
+    ['a/b/c.py', 'a/b', 'a']
+    """
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def _symbol(claim: str, wanted: tuple[str, ...]) -> Hits:
+    """The symbol of the truth that a claimed name means: the same, or said with more before it, or, if that is clear,
     with less."""
-    longer = tuple(want for want in wanted if claim == want or claim.endswith(f".{want}"))
-    shorter = tuple(want for want in wanted if want.endswith(f".{claim}"))
-    return longer or (shorter if len(shorter) == 1 else None)
+    if claim in wanted:
+        return (claim,)
+    longer = [want for want in wanted if claim.endswith(f".{want}")]
+    shorter = [want for want in wanted if want.endswith(f".{claim}")]
+    return (max(longer, key=len),) if longer else tuple(shorter) if len(shorter) == 1 else ()
 
 
-def _symbol_among(want: str, claims: Iterable[str]) -> bool:
-    return any(_symbol(claim, (want,)) for claim in claims)
+def _owns(claim: str, truth: Truth) -> bool:
+    """Whether this is what a symbol of the truth belongs to: `Store` of `Store.get`."""
+    return any(f".{claim}." in f".{want}" for want in truth.symbols)
 
 
 def _plain(text: str) -> str:
@@ -150,30 +195,42 @@ def _is_lines(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What is right. Only the fields that are there are judged; an empty one says that there is nothing to claim."""
+    """What is right. Only fields that say something are judged; if none does, there is nothing to claim in those that
+    are there. `given` is what the question names itself: it is neither found nor wrong."""
 
-    fields: tuple[str, ...]
-    files: tuple[str, ...] = ()
-    symbols: tuple[str, ...] = ()
-    lines: tuple[tuple[str, Span], ...] = ()
-    content: tuple[str, ...] = ()
+    fields: frozenset[str]
+    files: tuple[str, ...]
+    symbols: tuple[str, ...]
+    lines: tuple[tuple[str, Span], ...]
+    content: tuple[str, ...]
+    given: frozenset[str] = frozenset()
 
     @classmethod
-    def read(cls, expected: Mapping[str, Any]) -> Truth:
-        """Of a mapping that has no flaw."""
+    def read(cls, expected: Mapping[str, Any], asked: str) -> Truth:
+        """Of a mapping that has no flaw, for a question."""
         lines = expected.get("lines") or {}
         spans = [(path_of(path), Span.read(each)) for path, told in lines.items() for each in _several(told)]
-        return cls(
-            tuple(name for name in FIELDS if expected.get(name) is not None),
+        there = frozenset(name for name in FIELDS if expected.get(name) is not None)
+        found = cls(
+            frozenset(name for name in there if expected[name]) or there,
             tuple(dict.fromkeys(map(path_of, expected.get("files") or ()))),
             tuple(dict.fromkeys(symbol_of(each) or each.strip() for each in expected.get("symbols") or ())),
             tuple(dict.fromkeys((path, span) for path, span in spans if span is not None)),
             tuple(dict.fromkeys(each.strip() for each in expected.get("content") or ())),
         )
+        given = {path for path in found.files if stands_in(path, asked)}
+        given |= {name for name in found.symbols if all(names_it(asked, part) for part in name.split("."))}
+        given |= {text for text in found.content if _plain(text) in _plain(asked)}
+        rest = any(found.left(name, given) for name in FIELDS)
+        return replace(found, given=frozenset(given)) if rest else found
 
-    @property
-    def line_files(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(file for file, _ in self.lines))
+    def left(self, name: str, given: Collection[str]) -> list[Any]:
+        """What there is to find in a field."""
+        return [each for each in getattr(self, name) if each not in given]
+
+    def judges(self, name: str) -> bool:
+        """Whether the claims of a field are right or wrong: not if the question names all of it."""
+        return name in self.fields and bool(self.left(name, self.given) or not getattr(self, name))
 
 
 def _several(told: Any) -> list[Any]:
@@ -252,37 +309,30 @@ def _flaw_of_lines(value: Any) -> tuple[str, str] | None:
 
 @dataclass(slots=True)
 class _Counted:
-    """What is right of the claims, and what is found of the truth, over all fields."""
+    """What is found of the truth and what is missing, and which claims are wrong, over all fields."""
 
-    fields: tuple[str, ...]
-    claims: int = 0
-    truths: int = 0
+    given: frozenset[str]
+    found: int = 0
     missing: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
-    def add(
-        self, name: str, truths: Iterable[str], claims: Iterable[str], hits: Mapping[str, tuple[str, ...] | None]
-    ) -> None:
-        truths, claims = list(truths), list(claims)
-        found = {want for hit in hits.values() for want in hit or ()}
-        self.claims += len(claims)
-        self.truths += len(truths)
-        self.missing += [want for want in truths if want not in found]
-        self.wrong += [claim for claim in claims if not hits[claim]]
+    def add(self, separator: str, truths: Iterable[str], hits: Mapping[str, Hits]) -> None:
+        met = {want for hit in hits.values() for want in hit}
+        asked_for = [want for want in truths if want not in self.given]
+        missing = [want for want in asked_for if want not in met]
+        self.found += len(asked_for) - len(missing)
+        self.missing += missing
+        self.wrong += [claim for claim in distinct(hits, separator) if not hits[claim]]
 
     def measures(self) -> tuple[float, float, float]:
-        if not self.claims and not self.truths:
-            return 1.0, 1.0, 1.0
-        right, found = self.claims - len(self.wrong), self.truths - len(self.missing)
-        if not right or not found:
-            return 0.0, 0.0, 0.0
-        precision, recall = right / self.claims, found / self.truths
+        if not self.found:
+            return (0.0, 0.0, 0.0) if self.missing or self.wrong else (1.0, 1.0, 1.0)
+        precision = self.found / (self.found + len(self.wrong))
+        recall = self.found / (self.found + len(self.missing))
         return 2 * precision * recall / (precision + recall), precision, recall
 
     def told(self, claims: Claims) -> str:
-        said = (
-            f"{self.truths - len(self.missing)} of {self.truths} found, {len(self.wrong)} of {self.claims} claims wrong"
-        )
+        said = f"{self.found} of {self.found + len(self.missing)} found, {len(self.wrong)} wrong"
         for word, items in (("missing", self.missing), ("wrong", self.wrong)):
             if items:
                 said += f"; {word}: {short(', '.join(items[:10]), 120)}"

@@ -193,7 +193,7 @@ class Agent(ABC):
 
 def _seen_from(folder: Path, text: str) -> str:
     """The same with paths of the workspace as they are seen from it: the folder is the trial's, and gone tomorrow."""
-    for path in {str(folder), str(folder.resolve())}:
+    for path in sorted({str(folder), str(folder.resolve())}, key=len, reverse=True):  # one may end like the other
         text = text.replace(f"{path}{os.sep}", "")
     return text
 

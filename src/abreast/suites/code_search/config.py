@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from abreast.errors import BadInput
 from abreast.experiment import Experiment
+from abreast.report.folder import LEDGER
 from abreast.suites.code_search import asking, finding
 from abreast.targets import mcp
+from abreast.targets.mcp.references import REFERENCE, is_secret
 
 NAME = "code-search"
 WITHOUT, WITH = "without_mcp", "with_mcp"
@@ -39,7 +43,7 @@ class Config:
     max_turns: int = TURNS
     timeout: float = TIMEOUT
     commit: str | None = None
-    copy: bool = False
+    workspace: Literal["git", "copy"] | None = None  # left out, git of a repository, copy of any other folder
     quota: str | None = None
     mock: bool = False
     mock_latency: float = 0.0
@@ -52,7 +56,10 @@ def experiment(config: Config, base: Path | None = None) -> Experiment:
     repo = _repository(config.repo)
     if config.max_turns < 1:
         raise BadInput(f"--max-turns {config.max_turns}: must be a whole number of at least 1")
+    if not config.model.strip():
+        raise BadInput("--model: is empty", f"name one, such as {MODEL}")
     files = finding.case_files(config.cases, repo)
+    workspace = _workspace(config, repo, [*finding.hidden(files, repo), *_reports(base / "runs")])
     arms = _arms(config, base)
     limits: dict[str, Any] = {"timeout": config.timeout, **({"quota": config.quota} if config.quota else {})}
     return Experiment(
@@ -65,9 +72,7 @@ def experiment(config: Config, base: Path | None = None) -> Experiment:
             **({"categories": config.categories} if config.categories else {}),
         },
         target="simulated" if config.mock else "claude-code",
-        params=_common(config)
-        if config.mock
-        else {**_common(config), "workspace": _workspace(config, repo, [*files, base / "runs"])},
+        params=_common(config) if config.mock else {**_common(config), "workspace": workspace},
         variants={name: _simulated(name, own, config) if config.mock else own for name, own in arms.items()},
         baseline=WITHOUT,
         scorers=[{"retrieval": {"root": str(repo)}}],
@@ -94,14 +99,39 @@ def _common(config: Config) -> dict[str, Any]:
 def _workspace(config: Config, repo: Path, hidden: list[Path]) -> dict[str, Any]:
     """A checkout of the commit for each trial; of a folder that is no repository of its own, a copy. Neither has the
     cases, which say what is right, nor reports of earlier runs."""
-    inside = [str(path.resolve().relative_to(repo)) for path in hidden if path.resolve().is_relative_to(repo)]
-    without = sorted({finding.OWN, *inside})
-    if config.copy or not (repo / ".git").exists():
+    without = sorted({finding.OWN, *(name for path in hidden for name in _inside(repo, path))})
+    is_git = (repo / ".git").exists() or (
+        (repo / "HEAD").is_file() and (repo / "objects").is_dir()
+    )  # that is a bare one
+    if config.workspace == "git" and not is_git:
+        raise BadInput(
+            f"--workspace git: {repo} is no git repository of its own", "name its root, or leave the flag out"
+        )
+    if config.workspace == "copy" or not is_git:
         if config.commit is not None:
-            why = "--workspace copy" if config.copy else f"{repo} is no git repository"
+            why = "--workspace copy" if config.workspace == "copy" else f"{repo} is no git repository of its own"
             raise BadInput(f"--commit {config.commit}: {why}", "leave --commit out")
         return {"copy": str(repo), "without": without}
     return {"git": str(repo), "commit": config.commit or "HEAD", "without": without}
+
+
+def _inside(repo: Path, path: Path) -> Iterator[str]:
+    """What a repository has of a path: the link that leads to it, and what it leads to."""
+    near = path.absolute()
+    if near.is_relative_to(repo):
+        parts = near.relative_to(repo).parts
+        steps = [repo.joinpath(*parts[: count + 1]) for count in range(len(parts))]
+        yield str(next((step for step in steps if step.is_symlink()), near).relative_to(repo))
+    for real in (near.resolve(), near.parent.resolve() / near.name):
+        if real.is_relative_to(repo) and real != repo:
+            yield str(real.relative_to(repo))
+
+
+def _reports(runs: Path) -> list[Path]:
+    """The folder of reports, or of one that has other things in it the reports."""
+    inside = sorted(runs.iterdir()) if runs.is_dir() else []
+    ours = [path for path in inside if (path / LEDGER).is_file()]
+    return [runs] if ours == inside else ours
 
 
 # -- the arms ---------------------------------------------------------------------------------------------------------
@@ -159,9 +189,24 @@ def _declared(text: str, base: Path) -> tuple[str, Any]:
         words = shlex.split(command)
     except ValueError as error:
         raise BadInput(f"--mcp {text}: {str(error).lower()}", how) from None
-    if not words:
+    count = next((index for index, word in enumerate(words) if not re.match(r"[A-Za-z_]\w*=", word)), len(words))
+    if count == len(words):
         raise BadInput(f"--mcp {text}: there is no command", how)
-    return name, {name: {"command": words[0], "args": words[1:]}}
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        _refuse_secret(name, word, following)
+    env = {"env": dict(word.split("=", 1) for word in words[:count])} if count else {}
+    return name, {name: {"command": words[count], "args": words[count + 1 :], **env}}
+
+
+def _refuse_secret(server: str, word: str, following: str) -> None:
+    """What stands in a command is stored."""
+    flag, equals, value = word.partition("=")
+    value = value if equals else "" if following.startswith("-") else following
+    if flag.startswith("-") and is_secret(flag.lstrip("-")) and value and not REFERENCE.search(value):
+        raise BadInput(
+            f"--mcp {server}: {flag} is a secret in plain text",
+            "write '${NAME}' instead, in single quotes, and set NAME in the environment: what stands here is stored",
+        )
 
 
 def _tool_set(text: str) -> tuple[str, tuple[str, ...]]:

@@ -42,6 +42,19 @@ def _given(text: str) -> list[Path]:
     return found
 
 
+def hidden(files: list[Path], repo: Path) -> list[Path]:
+    """What says what is right: folders that have nothing but cases, so that a further case changes nothing of what
+    trials get, and case files beside other things."""
+    folders = {repo / place for place in PLACES} | {file.parent for file in files if _in_folder(file.parent) == files}
+    alone = {folder for folder in folders if folder.is_dir() and all(map(_is_of_cases, folder.iterdir()))}
+    found = {*files, *(file for place in PLACES for file in _in_folder(repo / place))}
+    return [*alone, *(file for file in found if file.parent not in alone)]
+
+
+def _is_of_cases(path: Path) -> bool:
+    return path.is_file() and (path.suffix == SUFFIX or path.name == "README.md")
+
+
 def _in_folder(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob(f"*{SUFFIX}") if path.is_file())
 

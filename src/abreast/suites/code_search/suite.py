@@ -52,6 +52,8 @@ class CodeSearch:
 
     def experiment(self, args: argparse.Namespace) -> Experiment:
         categories = [name.strip() for text in args.category for name in text.split(",") if name.strip()]
+        if args.category and not categories:
+            raise BadInput(f"--category {args.category[0]}: names none")
         return experiment(
             Config(
                 repo=Path(args.repo),
@@ -64,7 +66,7 @@ class CodeSearch:
                 max_turns=args.max_turns,
                 timeout=_seconds(args.timeout),
                 commit=args.commit,
-                copy=args.workspace == "copy",
+                workspace=args.workspace,
                 quota=args.quota,
                 mock=args.mock,
             )

@@ -237,6 +237,9 @@ def _leave_out(folder: Path, names: Sequence[str]) -> None:
     dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
     start = git.run("-C", folder, "commit-tree", tree, "-m", "start", environment={**someone, **dates})
     git.run("-C", folder, "update-ref", "refs/heads/main", start.decode().strip())
+    remove_tree(folder / ".git" / "logs")
+    git.run("-C", folder, "repack", "-a", "-d", "--quiet")  # what is left out is no object any more
+    git.run("-C", folder, "prune", "--expire=now")
 
 
 def _date(folder: Path, commit: str) -> None:
