@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -79,6 +80,11 @@ class Folder:
         assert "Traceback" not in caught.err, caught.err
         return Done(code, caught.out, caught.err)
 
+    def anew(self, *words: str) -> Done:
+        """The same after its modules changed: they are loaded again."""
+        forget(self.path, set())
+        return self.abreast(*words)
+
     def command(self, *words: str, timeout: float = 60, **extra: Any) -> Done:
         """The real command, in a process of its own."""
         done = subprocess.run(
@@ -106,8 +112,14 @@ def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # an edit within the same second must be seen
     yield Folder(tmp_path, capsys, monkeypatch)
     sys.path[:] = path
-    for name in set(sys.modules) - before:  # modules beside one test's spec must not serve the next
-        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+    forget(tmp_path, before)  # modules beside one test's spec must not serve the next
+
+
+def forget(path: Path, before: set[str]) -> None:
+    """Modules of this folder are not loaded any more."""
+    importlib.invalidate_caches()
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(path)):
             del sys.modules[name]
 
 

@@ -60,12 +60,12 @@ def committed(shapes: Folder) -> Folder:
 
 
 def run(folder: Folder, *words: str) -> Done:
-    """In a process of its own: modules change between runs."""
-    return folder.command("run", "spec.yaml", *words)
+    """Modules change between runs."""
+    return folder.anew("run", "spec.yaml", *words)
 
 
 def check(folder: Folder, *words: str) -> dict[str, dict[str, Any]]:
-    done = folder.command("check", "spec.yaml", "--json", *words)
+    done = folder.anew("check", "spec.yaml", "--json", *words)
     assert done.code == 0, done.err
     return {row["check"]: row for row in done.json}
 
@@ -110,14 +110,14 @@ def test_nothing_changed_is_said_once_before_a_run_and_in_full_by_check(shapes: 
     name = shapes.abreast("runs", "--json").json[0]["run"]
     assert f"✓ code: nothing changed since {name}" in again
     assert "schema" not in again
-    done = shapes.command("check", "spec.yaml")
+    done = shapes.anew("check", "spec.yaml")
     lines = [line for line in done.err.splitlines() if line.startswith(("  ✓", "  ·", "  !"))]
     checks = [line.split()[1].rstrip(":") for line in lines]
     for wanted in ("limits", "code", "schema", "data", "duplicates", "environment", "git", "design", "power"):
         assert wanted in checks
     assert len({len(line) - len(line[4:].split(None, 1)[1]) for line in lines}) == 1, "one below the other"
     assert "cases.jsonl" not in done.err
-    assert "cases.jsonl" in shapes.command("check", "spec.yaml", "--verbose").err
+    assert "cases.jsonl" in shapes.anew("check", "spec.yaml", "--verbose").err
 
 
 # -- code ----------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_what_changed_is_said_and_only_code_that_is_measured_warned_of(
     found = check(shapes)["code"]
     assert (found["level"], said in found["message"]) == (level, True), found
     assert ("a and b will answer anew" in found["message"]) == (level == "warn")
-    begins = "series 2 begins" in shapes.command("check", "spec.yaml").err
+    begins = "series 2 begins" in shapes.anew("check", "spec.yaml").err
     assert begins == (level == "warn")
 
 
@@ -193,7 +193,7 @@ def test_commits_and_what_git_says_changed_between_them(committed: Folder) -> No
 
 
 def test_a_commit_that_is_gone_is_said(committed: Folder) -> None:
-    committed.command(
+    committed.anew(
         "sql", "--write", "results.db", f"update runs set provenance = json_set(provenance, '$.commit', '{'a' * 40}')"
     )
     assert "git does not know the old one any more" in check(committed)["code"]["message"]
@@ -310,7 +310,7 @@ def test_a_rename_is_seen_and_the_command_that_mends_it_works(renamed: Folder) -
         f"abreast rename {store} params_lr params_learning_rate && abreast rename {store} conf confidence"
     )
     for command in found["fix"].split(" && "):
-        done = renamed.command(*command.split()[1:])
+        done = renamed.anew(*command.split()[1:])
         assert done.code == 0, done.err
         assert done.out.endswith("now: 1 run, 24 rows\n")
     assert run(renamed).code == 0
@@ -328,8 +328,8 @@ def test_a_rename_is_seen_and_the_command_that_mends_it_works(renamed: Folder) -
 
 def test_renaming_a_parameter_lets_nothing_more_be_reused(renamed: Folder) -> None:
     store = next(name for name in ("results.db", "results.duckdb") if (renamed.path / name).exists())
-    renamed.command("rename", store, "params_lr", "params_learning_rate")
-    assert renamed.command("run", "spec.yaml", "--json", "--quiet").json[0]["executed"] == 24
+    renamed.anew("rename", store, "params_lr", "params_learning_rate")
+    assert renamed.anew("run", "spec.yaml", "--json", "--quiet").json[0]["executed"] == 24
 
 
 def test_names_that_look_alike_are_new_and_missing(folder: Folder) -> None:
@@ -377,7 +377,7 @@ def test_returned_fields_that_are_not_written_out_are_seen_a_run_later(folder: F
 )
 def test_what_cannot_be_renamed_is_refused(shapes: Folder, words: list[str], said: str) -> None:
     run(shapes, "--quiet")
-    done = shapes.command("rename", *words)
+    done = shapes.anew("rename", *words)
     assert done.code == 2
     assert said in done.err
     assert shapes.sql("select distinct params_style s from predictions order by 1") == [{"s": "loud"}, {"s": "plain"}]
@@ -388,7 +388,7 @@ def test_a_run_that_has_both_names_is_left_alone(folder: Folder) -> None:
     folder.write("fit.py", "def fit(case, **params):\n    return 'yes'\n")
     folder.write("spec.yaml", "cases: cases.jsonl\ntarget: python:fit:fit\nvariants: {a: {lr: 1}, b: {rate: 2}}\n")
     run(folder, "--quiet")
-    done = folder.command("rename", "params_lr", "params_rate")
+    done = folder.anew("rename", "params_lr", "params_rate")
     assert done.code == 2
     assert "has lr and rate: what one of them holds would be lost" in done.err
 
@@ -396,8 +396,8 @@ def test_a_run_that_has_both_names_is_left_alone(folder: Folder) -> None:
 def test_only_the_runs_of_one_experiment_are_renamed(shapes: Folder) -> None:
     run(shapes, "--quiet")
     shapes.write("other.yaml", SPEC.replace("name: shapes", "name: other"))
-    assert shapes.command("run", "other.yaml", "--quiet").code == 0
-    assert shapes.command("rename", "params_style", "params_how", "--experiment", "other").out.endswith(
+    assert shapes.anew("run", "other.yaml", "--quiet").code == 0
+    assert shapes.anew("rename", "params_style", "params_how", "--experiment", "other").out.endswith(
         "1 run, 24 rows\n"
     )
     rows = shapes.sql("select params_style s, params_how h, count(*) n from predictions group by 1, 2 order by 1, 2")
@@ -416,7 +416,7 @@ def test_another_python_or_package_is_noted(shapes: Folder) -> None:
     run(shapes)
     assert check(shapes)["environment"]["level"] == "pass"
     change = "update runs set provenance = json_set(provenance, '$.python', '3.9.1', '$.packages.numpy', '1.0')"
-    shapes.command("sql", "--write", "results.db", change)
+    shapes.anew("sql", "--write", "results.db", change)
     found = check(shapes)["environment"]
     assert found["level"] == "note"
     assert "Python 3.9.1 → 3." in found["message"]
@@ -641,10 +641,10 @@ def test_another_version_of_a_scorer_begins_a_series_until_the_old_answers_are_s
     folder.write("spec.yaml", spec.format("{rel: 0.1}"))
     run(folder)
     folder.write("spec.yaml", spec.format("{rel: 0.2}"))
-    told = folder.command("check", "spec.yaml").err
+    told = folder.anew("check", "spec.yaml").err
     assert "series 2 begins: score_number is given otherwise" in told
-    folder.command("rescore", "--spec", "spec.yaml")
-    assert "series 2" not in folder.command("check", "spec.yaml").err
+    folder.anew("rescore", "--spec", "spec.yaml")
+    assert "series 2" not in folder.anew("check", "spec.yaml").err
 
 
 # -- the price -----------------------------------------------------------------------------------------------------

@@ -85,10 +85,10 @@ def test_a_run_goes_on_under_the_scorers_and_the_baseline_of_the_spec_as_it_is_n
         limits: {retries: 0}
         """
     folder.write("spec.yaml", spec % ("a", "exact"))
-    assert folder.command("run", "spec.yaml").code == 3
+    assert folder.anew("run", "spec.yaml").code == 3
     (folder.path / "mended").touch()
     folder.write("spec.yaml", spec % ("b", "contains"))
-    done = folder.command("run", "spec.yaml")
+    done = folder.anew("run", "spec.yaml")
     assert done.code == 0, done.err
     assert "going on with" in done.err
     assert "a against b" in done.out
@@ -108,15 +108,15 @@ def test_failures_rolled_again_are_told_of_by_every_later_run_that_reuses_them(f
         """,
     )
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:moody:predict}}\nscorers: [exact]\n")
-    folder.command("run", "spec.yaml")
+    folder.anew("run", "spec.yaml")
     (folder.path / "mended").touch()
     told = "executed again on purpose"
-    reused = folder.command("run", "spec.yaml")
+    reused = folder.anew("run", "spec.yaml")
     assert "4 of them failures: --retry-failed" in reused.err
     assert told not in reused.out
-    assert told in folder.command("run", "spec.yaml", "--retry-failed").out
-    assert told in folder.command("run", "spec.yaml").out
-    assert told not in folder.command("run", "spec.yaml", "--fresh").out
+    assert told in folder.anew("run", "spec.yaml", "--retry-failed").out
+    assert told in folder.anew("run", "spec.yaml").out
+    assert told not in folder.anew("run", "spec.yaml", "--fresh").out
 
 
 def test_a_reused_row_has_no_cost_and_no_latency_of_its_own(folder: Folder) -> None:

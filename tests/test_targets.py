@@ -257,7 +257,7 @@ def test_process_executor_runs_functions_in_other_processes(folder: Folder) -> N
         limits: {parallel: 8}
         """,
     )
-    done = folder.command("run", "spec.yaml")
+    done = folder.anew("run", "spec.yaml")
     assert done.code == 0, done.err
     found = folder.sql("select count(*) n, count(distinct process) p, avg(score) s, max(in_flight) f from predictions")[
         0
@@ -272,7 +272,7 @@ def test_what_a_worker_process_takes_to_start_is_no_time_of_the_trial(folder: Fo
     folder.write(
         "spec.yaml", "{cases: cases.jsonl, variants: {only: {target: 'python:heavy:predict', executor: process}}}"
     )
-    assert folder.command("run", "spec.yaml").code == 0
+    assert folder.anew("run", "spec.yaml").code == 0
     first, second = folder.sql("select queue_s, service_s from predictions order by started_at")
     assert first["queue_s"] > 0.7
     assert max(first["service_s"], second["service_s"]) < 0.7
@@ -299,7 +299,7 @@ def test_a_process_that_dies_takes_only_its_own_trial_along(folder: Folder) -> N
         limits: {parallel: 4}
         """,
     )
-    done = folder.command("run", "spec.yaml")
+    done = folder.anew("run", "spec.yaml")
     assert done.code == 0, done.err
     rows = folder.sql("select case_id, status, error_kind, error_blame, error from predictions where status <> 'ok'")
     assert [(row["case_id"], row["error_kind"], row["error_blame"]) for row in rows] == [("c3", "crash", "variant")]
@@ -312,7 +312,7 @@ def test_a_crash_in_a_process_says_where_it_happened(folder: Folder) -> None:
     folder.write(
         "spec.yaml", "{cases: cases.jsonl, variants: {only: {target: 'python:broken:predict', executor: process}}}"
     )
-    assert folder.command("run", "spec.yaml").code == 1
+    assert folder.anew("run", "spec.yaml").code == 1
     assert "broken.py:2" in folder.abreast("logs").out
 
 
@@ -338,7 +338,7 @@ def test_a_timeout_kills_the_process_and_its_children(folder: Folder) -> None:
         """,
     )
     begin = time.monotonic()
-    done = folder.command("run", "spec.yaml")
+    done = folder.anew("run", "spec.yaml")
     assert time.monotonic() - begin < 40
     assert done.code == 1, "no trial gave an answer"
     child = int((folder.path / "child.pid").read_text())
@@ -478,7 +478,7 @@ def test_answers_are_reused_while_function_and_arguments_of_a_transform_are_the_
     def executed(transform: str, code: str = SHAPE) -> int:
         cut(folder, transform)
         folder.write("shape.py", code)
-        done = folder.command("run", "spec.yaml", "--json")
+        done = folder.anew("run", "spec.yaml", "--json")
         assert done.code == 0, done.said
         return int(done.json[0]["executed"])
 
@@ -744,7 +744,7 @@ def test_a_transform_runs_while_the_trial_before_is_in_flight(folder: Folder) ->
         scorers: [exact]
         """,
     )
-    done = folder.command("run", "e.yaml")
+    done = folder.anew("run", "e.yaml")
     assert done.code == 0, done.err
     made = [line.rsplit(" ", 1) for line in (folder.path / "made.txt").read_text().splitlines()]
     assert sorted(text for text, _ in made) == [f"question {number}" for number in range(4)]  # each once

@@ -111,12 +111,9 @@ def _parallel(word: str | None) -> int | str | None:
     if word in (None, "auto", "variants"):
         return word
     try:
-        number = int(word or "")
+        return int(word or "")
     except ValueError:
         raise BadInput(f"--parallel {word}: must be a whole number or auto") from None
-    if number < 1:
-        say(f"  · --parallel {number}: one trial at a time")
-    return max(1, number)
 
 
 def _tags(texts: list[str]) -> dict[str, str]:
