@@ -144,7 +144,7 @@ def test_arms_are_side_by_side_and_plus_is_better_in_every_row(run: Run) -> None
     assert table["cost per trial"]["improvement"] == "+50.0 %"
     assert table["turns"]["with_mcp"] == "3.0"
     assert table["tool calls"]["improvement"] == "+50.0 %"
-    assert table["cases answered by both"]["with_mcp"] == "3"
+    assert table["cases that both answered"]["with_mcp"] == "3"
     assert {"precision", "recall", "latency, median", "latency, mean", "cost per correct answer"} <= table.keys()
     assert "cache read tokens" not in table
     assert "+ is better in every row" in found.tables[0].note
@@ -227,14 +227,42 @@ def test_repeats_are_averaged_within_a_case_first(run: Run) -> None:
     failed = said(error="no answer", usage=(9, 9))
     found = run(
         [
-            case([said(usage=(100, 1)), said(usage=(300, 1))], [said(usage=(50, 1)), failed]),
+            case([said(usage=(100, 1)), said(usage=(300, 1))], [said(usage=(50, 1)), said(error="network")]),
             case([said(usage=(400, 1)), said(usage=(400, 1))], [said(usage=(200, 1)), said(usage=(200, 1))]),
+            case([said(), said()], [said(), failed]),
         ],
         repeats=2,
     )
     values = measure(found["arms"], "input_tokens")["values"]
     assert values == {"without_mcp": 300.0, "with_mcp": 125.0}
-    assert rows(found["cases"])["c0"]["F1"] == "1.00 → 0.50 (1 failed)"
+    assert rows(found["cases"])["c2"]["F1"] == "1.00 → 0.50 (1 failed)"
+
+
+def test_a_repeat_that_failed_never_makes_the_others_of_its_case_look_cheap(run: Run) -> None:
+    cheap, dear, failed = said(usage=(10, 1), cost=0.1), said(usage=(9_990, 1), cost=9.9), said(error="no answer")
+    found = run([case([cheap, dear], [cheap, failed]), case([cheap, cheap], [cheap, cheap])], repeats=2)["arms"]
+    assert rows(found)["input tokens"] == {"without_mcp (baseline)": "10", "with_mcp": "10", "improvement": "+0.0 %"}
+    assert rows(found)["cases that both always answered"]["with_mcp"] == "1"
+    assert "over the cases that both always answered" in found.tables[0].note
+
+
+def test_who_never_answered_is_not_among_those_that_answered(run: Run) -> None:
+    asked = [case(said(usage=(100, 1)), said(usage=(50, 1))) for _ in range(2)]
+    for each in asked:
+        each["input"]["broken"] = [said(error="no answer")]
+    found = run(asked, (*NAMES, "broken"))["arms"]
+    last = rows(found)["cases that all but broken answered"]
+    assert (last["with_mcp"], last["broken"]) == ("2", "–")
+    assert "over the cases that all but broken answered" in found.tables[0].note
+
+
+def test_an_amount_that_is_known_of_fewer_cases_says_of_how_many(run: Run) -> None:
+    known, unknown = said(usage=(10, 1), cost=0.5), said(usage=(10, 1))
+    found = run([case(known, known), case(known, unknown), case(unknown, known), case(unknown, unknown)])["arms"]
+    assert rows(found)["cost per trial (1 case)"]["with_mcp"] == "$0.50"
+    assert "input tokens" in rows(found)
+    apart = run([case(known, unknown), case(unknown, known)])["arms"]
+    assert not [title for title in rows(apart) if title.startswith("cost per trial")]  # of no case that both tell
 
 
 def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> None:
@@ -272,17 +300,24 @@ def test_tools_are_counted_by_answer_and_denied_calls_besides(run: Run) -> None:
         ]
     )["tools"]
     assert rows(found) == {
-        "Grep": {"without_mcp": "1.33", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
+        "Grep": {"without_mcp": "2.00", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
         "mcp__demo__search": {
             "without_mcp": "0.00",
             "with_mcp": "1.00",
             "denied, without_mcp": "0",
             "denied, with_mcp": "0",
         },
-        "Read": {"without_mcp": "0.67", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
+        "Read": {"without_mcp": "0.50", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
         "Write": {"without_mcp": "0.00", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "4"},
     }
-    assert found.data["tools"][0]["calls"] == {"without_mcp": pytest.approx(4 / 3), "with_mcp": 0.0}
+    assert found.data["tools"][0]["calls"] == {"without_mcp": 2.0, "with_mcp": 0.0}
+
+
+def test_the_tools_add_up_to_the_tool_calls_above(run: Run) -> None:
+    few, many, failed = said(tools={"Grep": 1, "Read": 1}), said(tools={"Grep": 40}), said(error="no answer")
+    found = run([case(few, few), case(many, failed)])
+    above = measure(found["arms"], "tool_calls")["values"]["without_mcp"]
+    assert above == sum(each["calls"]["without_mcp"] for each in found["tools"].data["tools"]) == 2
 
 
 @pytest.mark.parametrize("told", [3, ["Write", "Write", "Bash"], {"Write": 2, "Bash": 1}])
@@ -355,7 +390,7 @@ def test_arms_that_answer_different_cases_are_not_compared_in_amounts(run: Run) 
     failed = said(error="no answer")
     found = run([case(said(usage=(100, 1)), failed), case(failed, said(usage=(5, 1)))])["arms"]
     assert rows(found)["input tokens"] == {"without_mcp (baseline)": "100", "with_mcp": "5", "improvement": "–"}
-    assert any(sentence.startswith("no case was answered by all variants") for sentence in found.sentences)
+    assert any(sentence.startswith("there is no case that both answered") for sentence in found.sentences)
 
 
 def test_a_run_in_which_everything_failed_has_a_report(run: Run, folder: Folder) -> None:
