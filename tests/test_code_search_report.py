@@ -5,16 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from abreast.analyse import analyse
 from abreast.experiment import Experiment
 from abreast.report import formats
 from abreast.report.sections import Section
 from abreast.store import open_store
+from abreast.suites.code_search.figures import F1
 from abreast.suites.code_search.report import sections
 from conftest import Folder
 
@@ -79,6 +86,7 @@ def run(folder: Folder) -> Run:
     folder.write("agent.py", AGENT)
 
     def report(asked: list[dict[str, Any]], names: tuple[str, ...] = NAMES, **more: Any) -> dict[str, Section]:
+        store = more.pop("store", "rows.db")
         for number, each in enumerate(asked):
             each["id"] = f"c{number}"
         params = more.pop("params", {name: {"who": name} for name in names})
@@ -89,18 +97,18 @@ def run(folder: Folder) -> Run:
             suite="code-search",
             cases=asked,
             variants=variants,
-            store="rows.db",
+            store=store,
             base=folder.path,
             **given,
         ).run()
-        return told(folder)
+        return told(folder, store=store)
 
     return report
 
 
-def told(folder: Folder, run: str = "latest") -> dict[str, Section]:
-    """The sections of a run: whole tables, and plain JSON."""
-    found = sections(analyse(open_store(folder.path / "rows.db"), run))
+def told(folder: Folder, store: str = "rows.db") -> dict[str, Section]:
+    """The sections of the last run: whole tables, and plain JSON."""
+    found = sections(analyse(open_store(folder.path / store), "latest"))
     for section in found:
         json.dumps(section.data, allow_nan=False)
         for table in section.tables:
@@ -496,3 +504,201 @@ def everywhere(folder: Folder) -> dict[str, str]:
     for form, text in found.items():
         assert "could not be made" not in text, form
     return found
+
+
+# -- every figure once more, by hand from the rows --------------------------------------------------------------------
+
+SHAPES = [(1, 2, 1, 0), (2, 1, 1, 0), (2, 5, 1, 0), (2, 4, 2, 0), (2, 5, 1, 3), (3, 5, 1, 0), (5, 3, 2, 2)]
+"""Variants, cases, repeats, and how many of the cases are a group."""
+
+COUNTS = st.none() | st.integers(0, 3) | st.integers(1_000, 90_000)
+TRIALS = st.fixed_dictionaries(
+    {
+        "status": st.sampled_from(["ok"] * 6 + ["variant", "variant", "infrastructure", "unknown", "skipped"]),
+        "score": st.sampled_from([0.0, 0.25, 1 / 3, 1.0]),
+        "usage": st.tuples(*[COUNTS] * 4) | st.tuples(*[st.integers(0, 900)] * 4),
+        "cost": st.none() | st.sampled_from([0.0, 0.001, 0.25, 3.0]),
+        "seconds": st.sampled_from([0.002, 0.5, 7.0, 61.25]),
+        "reused": st.sampled_from([None, None, None, "earlier"]),
+        "data": st.fixed_dictionaries({}, optional={"turns": st.integers(1, 9), "tool_calls": st.integers(0, 9)}),
+    }
+)
+Trials = list[dict[str, Any]]
+
+
+@settings(max_examples=40, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(drawn=st.data(), shape=st.sampled_from(SHAPES))
+def test_every_figure_is_what_the_rows_say(
+    run: Run, folder: Folder, drawn: st.DataObject, shape: tuple[int, int, int, int]
+) -> None:
+    variants, cases, repeats, grouped = shape
+    names, store = tuple(f"v{at}" for at in range(variants)), f"{shape}.db"
+    if not (folder.path / store).exists():
+        words = {name: [said(turns=1, tool_calls=1)] for name in names}
+        asked = [{"input": words, "group": "one" if at < grouped else None} for at in range(cases)]
+        run(asked, names, repeats=repeats, store=store)
+    trials = rewritten(folder.path / store, drawn.draw(st.lists(TRIALS, min_size=variants * cases * repeats)))
+    found = told(folder, store=store)
+    ByHand(trials, names).agrees_with(found)
+    for item in analyse(open_store(folder.path / store), "latest").comparisons:
+        won = [row["winners"][item.variant] for row in found["cases"].data["cases"]]
+        counts = won.count(item.variant), won.count(item.baseline), won.count("tie")
+        assert counts == (item.verdict.wins, item.verdict.losses, item.verdict.ties)
+
+
+def rewritten(path: Path, drawn: Trials) -> Trials:
+    """The rows of a store of one run, after every trial became what was drawn for it."""
+    with closing(sqlite3.connect(path)) as store, store:
+        for (position,) in store.execute("SELECT position FROM trials").fetchall():
+            one = drawn[position]
+            status = one["status"] if one["status"] in ("ok", "skipped") else "error"
+            blame, kind = (one["status"], "crash") if status == "error" else (None, None)
+            store.execute(
+                "UPDATE trials SET status = ?, error_blame = ?, error_kind = ?, input_tokens = ?, output_tokens = ?, "
+                "cache_read_tokens = ?, cache_write_tokens = ?, cost_usd = ?, service_s = ?, reused_from = ? "
+                "WHERE position = ?",
+                (status, blame, kind, *one["usage"], one["cost"], one["seconds"], one["reused"], position),
+            )
+            store.execute("UPDATE scores SET value = ? WHERE position = ?", (one["score"], position))
+            store.execute("UPDATE payloads SET data = ? WHERE position = ?", (json.dumps(one["data"]), position))
+        store.row_factory = sqlite3.Row
+        found = store.execute(
+            "SELECT t.*, c.id AS case_id, v.name, s.value AS score, p.data FROM trials t "
+            "JOIN cases c ON c.digest = t.case_digest JOIN variants v ON v.variant = t.variant "
+            "JOIN payloads p ON p.position = t.position "
+            "JOIN scores s ON s.position = t.position AND s.name = 'retrieval_f1' ORDER BY t.position"
+        )
+        return [{**dict(row), **json.loads(row["data"])} for row in found]
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+class ByHand:
+    """The figures of a finished run, from its rows by plain sums."""
+
+    def __init__(self, trials: Trials, names: tuple[str, ...]) -> None:
+        self.names, self.base = names, names[0]
+        self.cases = list(dict.fromkeys(row["case_id"] for row in trials))
+        self.of: dict[tuple[str, str], Trials] = {(name, case): [] for name in names for case in self.cases}
+        for row in trials:
+            tokens = {name: row[f"{name}_tokens"] for name in ("input", "cache_read", "cache_write", "output")}
+            row["prompt_tokens"] = None
+            if tokens["input"] is not None:
+                row["prompt_tokens"] = tokens["input"] + (tokens["cache_read"] or 0) + (tokens["cache_write"] or 0)
+            row["new_s"] = None if row["reused_from"] else row["service_s"]
+            self.of[row["name"], row["case_id"]].append(row)
+        self.answered = {key: [row for row in each if row["status"] == "ok"] for key, each in self.of.items()}
+        self.fell = {key for key, each in self.of.items() if any(map(own_failure, each))}
+        self.active = [name for name in names if any(self.answered[name, case] for case in self.cases)]
+        self.common = [case for case in self.cases if self.active and all(self.always(n, case) for n in self.active)]
+
+    def always(self, name: str, case: str) -> bool:
+        return bool(self.answered[name, case]) and (name, case) not in self.fell
+
+    def share(self, name: str, what: Callable[..., float | None]) -> float | None:
+        """Over all cases, repeats first."""
+        return mean(mean(what(row) for row in self.of[name, case]) for case in self.cases)
+
+    def amount(self, field: str) -> dict[str, dict[str, float | None]]:
+        """For each variant what a case takes: the mean over its answers that tell it."""
+        return {
+            name: {case: mean(row.get(field) for row in self.answered[name, case]) for case in self.cases}
+            for name in self.names
+        }
+
+    def on(self, each: dict[str, dict[str, float | None]]) -> list[str]:
+        tellers = [own for own in each.values() if any(value is not None for value in own.values())]
+        return [case for case in self.common if all(own[case] is not None for own in tellers)]
+
+    def values(self, field: str, middle: Callable[..., float | None] = mean) -> dict[str, float | None]:
+        each = self.amount(field)
+        cases = self.on(each) if self.common else self.cases
+        return {name: middle([own[case] for case in cases if own[case] is not None]) for name, own in each.items()}
+
+    def saved(self, field: str, name: str) -> tuple[float, int] | None:
+        each = self.amount(field)
+        own, base = each[name], each[self.base]
+        cases = [case for case in self.cases if self.always(name, case) and self.always(self.base, case)]
+        cases = [case for case in cases if own[case] is not None and base[case] is not None]
+        there = sum(base[case] or 0 for case in cases)
+        return (1 - sum(own[case] or 0 for case in cases) / there, len(cases)) if there else None
+
+    def winner(self, name: str, case: str) -> str | None:
+        both = zip(*([outcome(row) for row in self.of[one, case]] for one in (self.base, name)), strict=True)
+        pairs = [(one, other) for one, other in both if one is not None and other is not None]
+        if not pairs:
+            return None
+        difference = sum(other - one for one, other in pairs) / len(pairs)
+        return "tie" if abs(difference) < 1e-9 else name if difference > 0 else self.base
+
+    def price(self, name: str) -> float | None:
+        """Per correct answer; a failure whose cost is not known costs what an answer does."""
+        costs = [row["cost_usd"] for case in self.cases for row in self.answered[name, case]]
+        if not costs or None in costs:
+            return None
+        usual, paid, right = sum(costs) / len(costs), 0.0, 0.0
+        for case in self.cases:
+            judged = [row for row in self.of[name, case] if outcome(row) is not None]
+            paid += mean(usual if row["cost_usd"] is None else row["cost_usd"] for row in judged) or 0.0
+            right += mean(outcome(row) for row in judged) or 0.0
+        return paid / right if paid and right else None
+
+    def agrees_with(self, found: dict[str, Section]) -> None:
+        arms, everybody = found["arms"], self.names
+        measures = {each["name"]: each for each in arms.data["measures"]}
+
+        def same(name: str, values: Mapping[str, float | None]) -> None:
+            shown = measures[name]["values"] if name in measures else dict.fromkeys(everybody)
+            assert {key: pytest.approx(value) for key, value in values.items()} == shown, name
+
+        same(F1, {one: self.share(one, outcome) if one in self.active else None for one in everybody})
+        same("success_rate", {one: self.share(one, success) for one in everybody})
+        fields = {"latency_mean_s": "new_s", **{name: name for name in ("turns", "tool_calls", "cost_usd")}}
+        fields |= {name: name for name in ("input_tokens", "output_tokens")}
+        if "cache_share" in measures:
+            fields |= {name: name for name in ("prompt_tokens", "cache_read_tokens", "cache_write_tokens")}
+        for name, field in fields.items():
+            same(name, self.values(field))
+            changes = measures[name]["improvements"] if name in measures else {}
+            for one, change in changes.items() if not name.startswith("cache") else ():
+                told = None if change is None else (change["estimate"], change["cases"])
+                assert told == pytest.approx(self.saved(field, one)), (name, one)
+        same("latency_median_s", self.values("new_s", lambda each: median(each) if each else None))
+        same("cost_per_correct_usd", {one: self.price(one) for one in everybody})
+        assert arms.data["answered_by_all"] == (len(self.common) if len(self.active) > 1 else None)
+        for row, case in zip(found["cases"].data["cases"], self.cases, strict=True):
+            assert row["winners"] == {name: self.winner(name, case) for name in everybody[1:]}
+            for name in everybody:
+                assert row["scores"][name] == pytest.approx(mean(outcome(each) for each in self.of[name, case]))
+                assert row["tokens"][name] == pytest.approx(
+                    mean(
+                        row["prompt_tokens"] + row["output_tokens"]
+                        for row in self.answered[name, case]
+                        if None not in (row["prompt_tokens"], row["output_tokens"])
+                    )
+                )
+                failed = sum(row["status"] == "error" for row in self.of[name, case])
+                assert sum(each["trials"] for each in row["failed"][name]) == failed
+        for name in everybody:
+            every = [row for case in self.cases for row in self.of[name, case]]
+            spoiled = sum(row["status"] == "error" and not own_failure(row) for row in every)
+            assert arms.data["infrastructure"][name] == spoiled
+            assert arms.data["skipped"][name] == sum(row["status"] == "skipped" for row in every)
+            cost = [row["cost_usd"] for row in every if row["status"] == "error" and row["cost_usd"] is not None]
+            assert arms.data["failed"][name]["cost_usd"] == (pytest.approx(sum(cost)) if cost else None)
+
+
+def own_failure(row: dict[str, Any]) -> bool:
+    return bool(row["status"] == "error" and row["error_blame"] == "variant")
+
+
+def outcome(row: dict[str, Any]) -> float | None:
+    """What a trial scores; a failure of its own 0, one of infrastructure nothing."""
+    return row["score"] if row["status"] == "ok" else 0.0 if own_failure(row) else None
+
+
+def success(row: dict[str, Any]) -> float | None:
+    return 1.0 if row["status"] == "ok" else 0.0 if own_failure(row) else None

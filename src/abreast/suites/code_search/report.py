@@ -7,8 +7,9 @@ much better than the baseline, as a difference of shares or as the part of an am
 - `arms`: `baseline`, `variants`, `design` (what the verdict is on, where tools were exchanged for servers),
   `answered_by_all` (cases that amounts are compared on: which all answered, without a failure of theirs in any repeat),
   `measures`: for each `name`, `kind` ("score", "share", "tokens", "dollars", "seconds", "count"), `cases` (that the
-  values of an amount are means over; null if each is over its own), and by variant `values`, `intervals` and `improvements`; by variant `cache_share`, `failed` (`trials`,
-  `tokens`, `cost_usd`, `untold`), `infrastructure` and `skipped` (trials)
+  values of an amount are means over; null if each is over its own), and by variant `values`, `intervals` and
+  `improvements`; by variant `cache_share`, `failed` (`trials`, `tokens`, `cost_usd`, `untold`), `infrastructure` and
+  `skipped` (trials)
 - `cases`: `comparisons`: `variant`, `baseline`, `wins`, `losses`, `ties`, `cases`; `cases`: for each `id`, `category`,
   `difficulty`, `winners` (by variant compared: a variant, "tie", or null), and by variant `scores`, `failed` (`kind`,
   `blame`, `trials`), `tokens`, `seconds`; `not_begun` (cases)
