@@ -20,6 +20,7 @@ from abreast.analyse import analyse
 from abreast.experiment import Experiment
 from abreast.report import formats
 from abreast.report.sections import Section
+from abreast.report.terminal import as_text
 from abreast.store import open_store
 from abreast.suites.code_search.figures import F1
 from abreast.suites.code_search.report import sections
@@ -88,7 +89,7 @@ def run(folder: Folder) -> Run:
     def report(asked: list[dict[str, Any]], names: tuple[str, ...] = NAMES, **more: Any) -> dict[str, Section]:
         store = more.pop("store", "rows.db")
         for number, each in enumerate(asked):
-            each["id"] = f"c{number}"
+            each.setdefault("id", f"c{number}")
         params = more.pop("params", {name: {"who": name} for name in names})
         variants = {name: {"target": "python:agent:search", **params[name]} for name in names}
         given = {"scorers": [SCORER], "baseline": names[0], "limits": {"retries": 0, "breaker": 1000}, **more}
@@ -495,6 +496,26 @@ def test_without_a_scorer_there_are_no_winners(run: Run, folder: Folder) -> None
     assert rows(found["arms"])["input tokens"]["improvement"] == "+50.0 %"
     assert "winner" not in found["cases"].tables[0].head
     everywhere(folder)
+
+
+def test_a_narrow_terminal_folds_long_names_and_figures_and_keeps_the_rest_whole(run: Run, folder: Folder) -> None:
+    many = said(usage=(7_000_000, 300_000, 9_000_000, 500_000), tools={"mcp__demo__" + "symbol" * 12: 3})
+    run([case(many, many), {**case(many, many), "id": "a-case-" * 12}])
+    text = as_text(analyse(open_store(folder.path / "rows.db"), "latest"), width=60)
+    lines = [line.rstrip() for line in text.splitlines() if "abreast show" not in line]
+    assert max(map(len, lines)) <= 60
+    assert not [line for line in lines if len(line.strip()) == 1]  # no name a letter a line
+    assert sum(line.startswith(" without_mcp  ") for line in lines) >= 2
+    assert "a-case-" * 12 in "".join(line[1:].split("  ")[0] for line in lines)
+
+
+def test_names_of_cases_are_text_and_nothing_else(run: Run, folder: Folder) -> None:
+    names = ("<script>alert(1)</script>", "a|b", "naïve-日本語", "*x* `y` [z](javascript:1)")
+    run([{**case(said(0.0), said(1.0)), "id": name} for name in names])
+    texts = everywhere(folder)
+    assert "<script>alert" not in texts["html"] + texts["markdown"]
+    assert [line.replace("\\|", "").count("|") for line in texts["markdown"].splitlines() if "a\\|b" in line] == [7, 4]
+    assert all("naïve-日本語" in text for text in texts.values())
 
 
 def everywhere(folder: Folder) -> dict[str, str]:

@@ -198,17 +198,20 @@ def _improvement(measure: Measure, at: int) -> str:
     return f"{told}, {many(change.cases, 'case')}" if other else told
 
 
+_SHORT = {"tokens": "tokens", "seconds": "latency"}
+
+
 def _how_to_read(found: Figures, analysis: Analysis) -> str:
+    amounts = [each for each in found.measures if each.kind not in ("score", "share") and each.name != COST_PER_CORRECT]
+    there = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
     whose = f"the cases that {_who_answered(found)}" if found.answered_by_all else "its own cases"
-    parts = [
-        "brackets: 95 % intervals",
-        "accuracy and success rate: over all cases, a failure of its own counts 0",
-        f"tokens, cost per trial, latency, turns, calls: of an answer, over {whose}",
-        "cost per correct answer: failures are paid for, too",
-    ]
-    if len(found.names) > 1:
-        parts[0] += " unless they say otherwise"
-        parts.insert(0, "improvement: + is better in every row, % is what is saved")
+    parts = ["improvement: + is better in every row, % is what is saved"] if len(found.names) > 1 else []
+    parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if len(found.names) > 2 else ''}")
+    parts.append("accuracy and success rate: over all cases, a failure of its own counts 0")
+    parts += [f"{there}: of an answer, over {whose}"] if there else []
+    if any(each.name == COST_PER_CORRECT for each in found.measures):
+        parts.append("cost per correct answer: failures are paid for, too")
+    if any(each.name == "latency_median_s" and any(each.changes) for each in amounts):
         parts.append("latency, median: improvement of a typical case")
     if any(summary.reused for summary in analysis.variants):
         parts.append("latency of new answers only")
