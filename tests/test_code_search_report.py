@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
@@ -466,6 +468,17 @@ def test_every_format_has_it(run: Run, folder: Folder) -> None:
         for word in ("The arms side by side", "Case by case", "By category and difficulty", "Tools", "prompt tokens"):
             assert word in texts[form], (form, word)
         assert "wins 12, loses 0, ties 0 of 12 cases" in texts[form].replace("&#39;", "'")
+    written = {
+        "terminal": as_text(analyse(open_store(folder.path / "rows.db"), "latest"), width=300),
+        "markdown": re.sub(r"\\(.)", r"\1", texts["markdown"]),
+        "html": texts["html"],
+    }
+    for form, text in written.items():
+        whole = " ".join(html.unescape(text).split())
+        cells = {
+            cell for section in told(folder).values() for table in section.tables for row in table.rows for cell in row
+        }
+        assert not [cell for cell in cells if cell not in whole], form
     suite = json.loads(texts["json"])["suite"]
     assert (suite["problem"], list(suite["sections"])) == (None, ["arms", "cases", "where", "tools"])
     columns = next(csv.DictReader(io.StringIO(texts["csv"])))
@@ -689,6 +702,14 @@ class ByHand:
                 assert told == pytest.approx(self.saved(field, one)), (name, one)
         same("latency_median_s", self.values("new_s", lambda each: median(each) if each else None))
         same("cost_per_correct_usd", {one: self.price(one) for one in everybody})
+        for row in trials_that_tell(self.of):
+            row["told_prompt"], row["told_read"] = row["prompt_tokens"], row["cache_read_tokens"]
+        read, prompt = self.amount("told_read"), self.amount("told_prompt")
+        cases = self.on(read) if self.common else self.cases
+        sums = {one: [sum(each[one][case] or 0 for case in cases) for each in (read, prompt)] for one in everybody}
+        shares = {one: part / whole if whole else None for one, (part, whole) in sums.items()}
+        assert arms.data["cache_share"] == pytest.approx(shares)
+        self.is_written_so(arms, measures)
         assert arms.data["answered_by_all"] == (len(self.common) if len(self.active) > 1 else None)
         for row, case in zip(found["cases"].data["cases"], self.cases, strict=True):
             assert row["winners"] == {name: self.winner(name, case) for name in everybody[1:]}
@@ -710,6 +731,21 @@ class ByHand:
             assert arms.data["skipped"][name] == sum(row["status"] == "skipped" for row in every)
             cost = [row["cost_usd"] for row in every if row["status"] == "error" and row["cost_usd"] is not None]
             assert arms.data["failed"][name]["cost_usd"] == (pytest.approx(sum(cost)) if cost else None)
+
+    def is_written_so(self, arms: Section, measures: Mapping[str, Any]) -> None:
+        """The cells of tokens, to the digit, and the sign of every improvement."""
+        for row, each in zip(arms.tables[0].rows if arms.tables else (), measures.values(), strict=False):
+            values = [None if each["values"][name] is None else f"{each['values'][name]:,.0f}" for name in self.names]
+            assert each["kind"] != "tokens" or list(row[1 : 1 + len(values)]) == [value or "–" for value in values]
+            for cell, change in zip(row[1 + len(values) :], each["improvements"].values(), strict=True):
+                sign = "–" if change is None else "−" if round(change["estimate"], 8) < 0 else "+"
+                assert cell[0] == sign, row
+
+
+def trials_that_tell(of: Mapping[tuple[str, str], Trials]) -> Trials:
+    """Those of which both the prompt and what of it came from the cache are known."""
+    every = [row for each in of.values() for row in each]
+    return [row for row in every if None not in (row["prompt_tokens"], row["cache_read_tokens"])]
 
 
 def own_failure(row: dict[str, Any]) -> bool:

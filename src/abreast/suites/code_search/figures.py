@@ -190,9 +190,10 @@ class _Table:
 
     def cached(self) -> tuple[float | None, ...]:
         """What part of the prompt each variant read from the cache."""
-        read, cases = self.shared(self.rows.tokens["cache_read"])
-        told = np.where(np.isnan(self.rows.tokens["cache_read"]), np.nan, self.prompt)
-        return tuple(_part(own, self.by_case(index, told), cases) for index, own in enumerate(read))
+        read, unknown = self.rows.tokens["cache_read"], np.isnan(self.prompt + self.rows.tokens["cache_read"])
+        each, cases = self.shared(np.where(unknown, np.nan, read))
+        whole = np.where(unknown, np.nan, self.prompt)
+        return tuple(_part(own, self.by_case(index, whole), cases) for index, own in enumerate(each))
 
 
 def _told(rows: Rows) -> list[Mapping[str, Any]]:
