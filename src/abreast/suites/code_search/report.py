@@ -206,7 +206,8 @@ def _how_to_read(found: Figures, analysis: Analysis) -> str:
     there = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
     whose = f"the cases that {_who_answered(found)}" if found.answered_by_all else "its own cases"
     parts = ["improvement: + is better in every row, % is what is saved"] if len(found.names) > 1 else []
-    parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if len(found.names) > 2 else ''}")
+    other = any(change and change.level != 0.95 for each in found.measures for change in each.changes)
+    parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if other else ''}")
     parts.append("accuracy and success rate: over all cases, a failure of its own counts 0")
     parts += [f"{there}: of an answer, over {whose}"] if there else []
     if any(each.name == COST_PER_CORRECT for each in found.measures):
