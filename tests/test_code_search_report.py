@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
-from collections.abc import Callable
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from abreast.analyse import analyse
 from abreast.experiment import Experiment
 from abreast.report import formats
 from abreast.report.sections import Section
+from abreast.report.terminal import as_text
 from abreast.store import open_store
+from abreast.suites.code_search.figures import F1
 from abreast.suites.code_search.report import sections
 from conftest import Folder
 
@@ -79,8 +89,9 @@ def run(folder: Folder) -> Run:
     folder.write("agent.py", AGENT)
 
     def report(asked: list[dict[str, Any]], names: tuple[str, ...] = NAMES, **more: Any) -> dict[str, Section]:
+        store = more.pop("store", "rows.db")
         for number, each in enumerate(asked):
-            each["id"] = f"c{number}"
+            each.setdefault("id", f"c{number}")
         params = more.pop("params", {name: {"who": name} for name in names})
         variants = {name: {"target": "python:agent:search", **params[name]} for name in names}
         given = {"scorers": [SCORER], "baseline": names[0], "limits": {"retries": 0, "breaker": 1000}, **more}
@@ -89,18 +100,18 @@ def run(folder: Folder) -> Run:
             suite="code-search",
             cases=asked,
             variants=variants,
-            store="rows.db",
+            store=store,
             base=folder.path,
             **given,
         ).run()
-        return told(folder)
+        return told(folder, store=store)
 
     return report
 
 
-def told(folder: Folder, run: str = "latest") -> dict[str, Section]:
-    """The sections of a run: whole tables, and plain JSON."""
-    found = sections(analyse(open_store(folder.path / "rows.db"), run))
+def told(folder: Folder, store: str = "rows.db") -> dict[str, Section]:
+    """The sections of the last run: whole tables, and plain JSON."""
+    found = sections(analyse(open_store(folder.path / store), "latest"))
     for section in found:
         json.dumps(section.data, allow_nan=False)
         for table in section.tables:
@@ -144,7 +155,7 @@ def test_arms_are_side_by_side_and_plus_is_better_in_every_row(run: Run) -> None
     assert table["cost per trial"]["improvement"] == "+50.0 %"
     assert table["turns"]["with_mcp"] == "3.0"
     assert table["tool calls"]["improvement"] == "+50.0 %"
-    assert table["cases answered by both"]["with_mcp"] == "3"
+    assert table["cases that both answered"]["with_mcp"] == "3"
     assert {"precision", "recall", "latency, median", "latency, mean", "cost per correct answer"} <= table.keys()
     assert "cache read tokens" not in table
     assert "+ is better in every row" in found.tables[0].note
@@ -227,14 +238,42 @@ def test_repeats_are_averaged_within_a_case_first(run: Run) -> None:
     failed = said(error="no answer", usage=(9, 9))
     found = run(
         [
-            case([said(usage=(100, 1)), said(usage=(300, 1))], [said(usage=(50, 1)), failed]),
+            case([said(usage=(100, 1)), said(usage=(300, 1))], [said(usage=(50, 1)), said(error="network")]),
             case([said(usage=(400, 1)), said(usage=(400, 1))], [said(usage=(200, 1)), said(usage=(200, 1))]),
+            case([said(), said()], [said(), failed]),
         ],
         repeats=2,
     )
     values = measure(found["arms"], "input_tokens")["values"]
     assert values == {"without_mcp": 300.0, "with_mcp": 125.0}
-    assert rows(found["cases"])["c0"]["F1"] == "1.00 → 0.50 (1 failed)"
+    assert rows(found["cases"])["c2"]["F1"] == "1.00 → 0.50 (1 failed)"
+
+
+def test_a_repeat_that_failed_never_makes_the_others_of_its_case_look_cheap(run: Run) -> None:
+    cheap, dear, failed = said(usage=(10, 1), cost=0.1), said(usage=(9_990, 1), cost=9.9), said(error="no answer")
+    found = run([case([cheap, dear], [cheap, failed]), case([cheap, cheap], [cheap, cheap])], repeats=2)["arms"]
+    assert rows(found)["input tokens"] == {"without_mcp (baseline)": "10", "with_mcp": "10", "improvement": "+0.0 %"}
+    assert rows(found)["cases that both always answered"]["with_mcp"] == "1"
+    assert "over the cases that both always answered" in found.tables[0].note
+
+
+def test_who_never_answered_is_not_among_those_that_answered(run: Run) -> None:
+    asked = [case(said(usage=(100, 1)), said(usage=(50, 1))) for _ in range(2)]
+    for each in asked:
+        each["input"]["broken"] = [said(error="no answer")]
+    found = run(asked, (*NAMES, "broken"))["arms"]
+    last = rows(found)["cases that all but broken answered"]
+    assert (last["with_mcp"], last["broken"]) == ("2", "–")
+    assert "over the cases that all but broken answered" in found.tables[0].note
+
+
+def test_an_amount_that_is_known_of_fewer_cases_says_of_how_many(run: Run) -> None:
+    known, unknown = said(usage=(10, 1), cost=0.5), said(usage=(10, 1))
+    found = run([case(known, known), case(known, unknown), case(unknown, known), case(unknown, unknown)])["arms"]
+    assert rows(found)["cost per trial (1 case)"]["with_mcp"] == "$0.50"
+    assert "input tokens" in rows(found)
+    apart = run([case(known, unknown), case(unknown, known)])["arms"]
+    assert not [title for title in rows(apart) if title.startswith("cost per trial")]  # of no case that both tell
 
 
 def test_what_was_read_from_the_cache_is_said_if_somebody_tells(run: Run) -> None:
@@ -272,17 +311,24 @@ def test_tools_are_counted_by_answer_and_denied_calls_besides(run: Run) -> None:
         ]
     )["tools"]
     assert rows(found) == {
-        "Grep": {"without_mcp": "1.33", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
+        "Grep": {"without_mcp": "2.00", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
         "mcp__demo__search": {
             "without_mcp": "0.00",
             "with_mcp": "1.00",
             "denied, without_mcp": "0",
             "denied, with_mcp": "0",
         },
-        "Read": {"without_mcp": "0.67", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
+        "Read": {"without_mcp": "0.50", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "0"},
         "Write": {"without_mcp": "0.00", "with_mcp": "0.00", "denied, without_mcp": "0", "denied, with_mcp": "4"},
     }
-    assert found.data["tools"][0]["calls"] == {"without_mcp": pytest.approx(4 / 3), "with_mcp": 0.0}
+    assert found.data["tools"][0]["calls"] == {"without_mcp": 2.0, "with_mcp": 0.0}
+
+
+def test_the_tools_add_up_to_the_tool_calls_above(run: Run) -> None:
+    few, many, failed = said(tools={"Grep": 1, "Read": 1}), said(tools={"Grep": 40}), said(error="no answer")
+    found = run([case(few, few), case(many, failed)])
+    above = measure(found["arms"], "tool_calls")["values"]["without_mcp"]
+    assert above == sum(each["calls"]["without_mcp"] for each in found["tools"].data["tools"]) == 2
 
 
 @pytest.mark.parametrize("told", [3, ["Write", "Write", "Bash"], {"Write": 2, "Bash": 1}])
@@ -355,7 +401,7 @@ def test_arms_that_answer_different_cases_are_not_compared_in_amounts(run: Run) 
     failed = said(error="no answer")
     found = run([case(said(usage=(100, 1)), failed), case(failed, said(usage=(5, 1)))])["arms"]
     assert rows(found)["input tokens"] == {"without_mcp (baseline)": "100", "with_mcp": "5", "improvement": "–"}
-    assert any(sentence.startswith("no case was answered by all variants") for sentence in found.sentences)
+    assert any(sentence.startswith("there is no case that both answered") for sentence in found.sentences)
 
 
 def test_a_run_in_which_everything_failed_has_a_report(run: Run, folder: Folder) -> None:
@@ -422,6 +468,17 @@ def test_every_format_has_it(run: Run, folder: Folder) -> None:
         for word in ("The arms side by side", "Case by case", "By category and difficulty", "Tools", "prompt tokens"):
             assert word in texts[form], (form, word)
         assert "wins 12, loses 0, ties 0 of 12 cases" in texts[form].replace("&#39;", "'")
+    written = {
+        "terminal": as_text(analyse(open_store(folder.path / "rows.db"), "latest"), width=300),
+        "markdown": re.sub(r"\\(.)", r"\1", texts["markdown"]),
+        "html": texts["html"],
+    }
+    for form, text in written.items():
+        whole = " ".join(html.unescape(text).split())
+        cells = {
+            cell for section in told(folder).values() for table in section.tables for row in table.rows for cell in row
+        }
+        assert not [cell for cell in cells if cell not in whole], form
     suite = json.loads(texts["json"])["suite"]
     assert (suite["problem"], list(suite["sections"])) == (None, ["arms", "cases", "where", "tools"])
     columns = next(csv.DictReader(io.StringIO(texts["csv"])))
@@ -454,6 +511,26 @@ def test_without_a_scorer_there_are_no_winners(run: Run, folder: Folder) -> None
     everywhere(folder)
 
 
+def test_a_narrow_terminal_folds_long_names_and_figures_and_keeps_the_rest_whole(run: Run, folder: Folder) -> None:
+    many = said(usage=(7_000_000, 300_000, 9_000_000, 500_000), tools={"mcp__demo__" + "symbol" * 12: 3})
+    run([case(many, many), {**case(many, many), "id": "a-case-" * 12}])
+    text = as_text(analyse(open_store(folder.path / "rows.db"), "latest"), width=60)
+    lines = [line.rstrip() for line in text.splitlines() if "abreast show" not in line]
+    assert max(map(len, lines)) <= 60
+    assert not [line for line in lines if len(line.strip()) == 1]  # no name a letter a line
+    assert sum(line.startswith(" without_mcp  ") for line in lines) >= 2
+    assert "a-case-" * 12 in "".join(line[1:].split("  ")[0] for line in lines)
+
+
+def test_names_of_cases_are_text_and_nothing_else(run: Run, folder: Folder) -> None:
+    names = ("<script>alert(1)</script>", "a|b", "naïve-日本語", "*x* `y` [z](javascript:1)")
+    run([{**case(said(0.0), said(1.0)), "id": name} for name in names])
+    texts = everywhere(folder)
+    assert "<script>alert" not in texts["html"] + texts["markdown"]
+    assert [line.replace("\\|", "").count("|") for line in texts["markdown"].splitlines() if "a\\|b" in line] == [7, 4]
+    assert all("naïve-日本語" in text for text in texts.values())
+
+
 def everywhere(folder: Folder) -> dict[str, str]:
     """The report in all formats that are text; the suite's part is whole in each."""
     analysis = analyse(open_store(folder.path / "rows.db"), "latest")
@@ -461,3 +538,224 @@ def everywhere(folder: Folder) -> dict[str, str]:
     for form, text in found.items():
         assert "could not be made" not in text, form
     return found
+
+
+# -- every figure once more, by hand from the rows --------------------------------------------------------------------
+
+SHAPES = [(1, 2, 1, 0), (2, 1, 1, 0), (2, 5, 1, 0), (2, 4, 2, 0), (2, 5, 1, 3), (3, 5, 1, 0), (5, 3, 2, 2)]
+"""Variants, cases, repeats, and how many of the cases are a group."""
+
+COUNTS = st.none() | st.integers(0, 3) | st.integers(1_000, 90_000)
+TRIALS = st.fixed_dictionaries(
+    {
+        "status": st.sampled_from(["ok"] * 6 + ["variant", "variant", "infrastructure", "unknown", "skipped"]),
+        "score": st.sampled_from([0.0, 0.25, 1 / 3, 1.0]),
+        "usage": st.tuples(*[COUNTS] * 4) | st.tuples(*[st.integers(0, 900)] * 4),
+        "cost": st.none() | st.sampled_from([0.0, 0.001, 0.25, 3.0]),
+        "seconds": st.sampled_from([0.002, 0.5, 7.0, 61.25]),
+        "reused": st.sampled_from([None, None, None, "earlier"]),
+        "data": st.fixed_dictionaries({}, optional={"turns": st.integers(1, 9), "tool_calls": st.integers(0, 9)}),
+    }
+)
+Trials = list[dict[str, Any]]
+
+
+@settings(max_examples=40, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(drawn=st.data(), shape=st.sampled_from(SHAPES))
+def test_every_figure_is_what_the_rows_say(
+    run: Run, folder: Folder, drawn: st.DataObject, shape: tuple[int, int, int, int]
+) -> None:
+    variants, cases, repeats, grouped = shape
+    names, store = tuple(f"v{at}" for at in range(variants)), f"{shape}.db"
+    if not (folder.path / store).exists():
+        words = {name: [said(turns=1, tool_calls=1)] for name in names}
+        asked = [{"input": words, "group": "one" if at < grouped else None} for at in range(cases)]
+        run(asked, names, repeats=repeats, store=store)
+    trials = rewritten(folder.path / store, drawn.draw(st.lists(TRIALS, min_size=variants * cases * repeats)))
+    found = told(folder, store=store)
+    ByHand(trials, names).agrees_with(found)
+    for item in analyse(open_store(folder.path / store), "latest").comparisons:
+        won = [row["winners"][item.variant] for row in found["cases"].data["cases"]]
+        counts = won.count(item.variant), won.count(item.baseline), won.count("tie")
+        assert counts == (item.verdict.wins, item.verdict.losses, item.verdict.ties)
+
+
+def rewritten(path: Path, drawn: Trials) -> Trials:
+    """The rows of a store of one run, after every trial became what was drawn for it."""
+    with closing(sqlite3.connect(path)) as store, store:
+        for (position,) in store.execute("SELECT position FROM trials").fetchall():
+            one = drawn[position]
+            status = one["status"] if one["status"] in ("ok", "skipped") else "error"
+            blame, kind = (one["status"], "crash") if status == "error" else (None, None)
+            store.execute(
+                "UPDATE trials SET status = ?, error_blame = ?, error_kind = ?, input_tokens = ?, output_tokens = ?, "
+                "cache_read_tokens = ?, cache_write_tokens = ?, cost_usd = ?, service_s = ?, reused_from = ? "
+                "WHERE position = ?",
+                (status, blame, kind, *one["usage"], one["cost"], one["seconds"], one["reused"], position),
+            )
+            store.execute("UPDATE scores SET value = ? WHERE position = ?", (one["score"], position))
+            store.execute("UPDATE payloads SET data = ? WHERE position = ?", (json.dumps(one["data"]), position))
+        store.row_factory = sqlite3.Row
+        found = store.execute(
+            "SELECT t.*, c.id AS case_id, v.name, s.value AS score, p.data FROM trials t "
+            "JOIN cases c ON c.digest = t.case_digest JOIN variants v ON v.variant = t.variant "
+            "JOIN payloads p ON p.position = t.position "
+            "JOIN scores s ON s.position = t.position AND s.name = 'retrieval_f1' ORDER BY t.position"
+        )
+        return [{**dict(row), **json.loads(row["data"])} for row in found]
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+class ByHand:
+    """The figures of a finished run, from its rows by plain sums."""
+
+    def __init__(self, trials: Trials, names: tuple[str, ...]) -> None:
+        self.names, self.base = names, names[0]
+        self.cases = list(dict.fromkeys(row["case_id"] for row in trials))
+        self.of: dict[tuple[str, str], Trials] = {(name, case): [] for name in names for case in self.cases}
+        for row in trials:
+            tokens = {name: row[f"{name}_tokens"] for name in ("input", "cache_read", "cache_write", "output")}
+            row["prompt_tokens"] = None
+            if tokens["input"] is not None:
+                row["prompt_tokens"] = tokens["input"] + (tokens["cache_read"] or 0) + (tokens["cache_write"] or 0)
+            row["new_s"] = None if row["reused_from"] else row["service_s"]
+            self.of[row["name"], row["case_id"]].append(row)
+        self.answered = {key: [row for row in each if row["status"] == "ok"] for key, each in self.of.items()}
+        self.fell = {key for key, each in self.of.items() if any(map(own_failure, each))}
+        self.active = [name for name in names if any(self.answered[name, case] for case in self.cases)]
+        self.common = [case for case in self.cases if self.active and all(self.always(n, case) for n in self.active)]
+
+    def always(self, name: str, case: str) -> bool:
+        return bool(self.answered[name, case]) and (name, case) not in self.fell
+
+    def share(self, name: str, what: Callable[..., float | None]) -> float | None:
+        """Over all cases, repeats first."""
+        return mean(mean(what(row) for row in self.of[name, case]) for case in self.cases)
+
+    def amount(self, field: str) -> dict[str, dict[str, float | None]]:
+        """For each variant what a case takes: the mean over its answers that tell it."""
+        return {
+            name: {case: mean(row.get(field) for row in self.answered[name, case]) for case in self.cases}
+            for name in self.names
+        }
+
+    def on(self, each: dict[str, dict[str, float | None]]) -> list[str]:
+        tellers = [own for own in each.values() if any(value is not None for value in own.values())]
+        return [case for case in self.common if all(own[case] is not None for own in tellers)]
+
+    def values(self, field: str, middle: Callable[..., float | None] = mean) -> dict[str, float | None]:
+        each = self.amount(field)
+        cases = self.on(each) if self.common else self.cases
+        return {name: middle([own[case] for case in cases if own[case] is not None]) for name, own in each.items()}
+
+    def saved(self, field: str, name: str) -> tuple[float, int] | None:
+        each = self.amount(field)
+        own, base = each[name], each[self.base]
+        cases = [case for case in self.cases if self.always(name, case) and self.always(self.base, case)]
+        cases = [case for case in cases if own[case] is not None and base[case] is not None]
+        there = sum(base[case] or 0 for case in cases)
+        return (1 - sum(own[case] or 0 for case in cases) / there, len(cases)) if there else None
+
+    def winner(self, name: str, case: str) -> str | None:
+        both = zip(*([outcome(row) for row in self.of[one, case]] for one in (self.base, name)), strict=True)
+        pairs = [(one, other) for one, other in both if one is not None and other is not None]
+        if not pairs:
+            return None
+        difference = sum(other - one for one, other in pairs) / len(pairs)
+        return "tie" if abs(difference) < 1e-9 else name if difference > 0 else self.base
+
+    def price(self, name: str) -> float | None:
+        """Per correct answer; a failure whose cost is not known costs what an answer does."""
+        costs = [row["cost_usd"] for case in self.cases for row in self.answered[name, case]]
+        if not costs or None in costs:
+            return None
+        usual, paid, right = sum(costs) / len(costs), 0.0, 0.0
+        for case in self.cases:
+            judged = [row for row in self.of[name, case] if outcome(row) is not None]
+            paid += mean(usual if row["cost_usd"] is None else row["cost_usd"] for row in judged) or 0.0
+            right += mean(outcome(row) for row in judged) or 0.0
+        return paid / right if paid and right else None
+
+    def agrees_with(self, found: dict[str, Section]) -> None:
+        arms, everybody = found["arms"], self.names
+        measures = {each["name"]: each for each in arms.data["measures"]}
+
+        def same(name: str, values: Mapping[str, float | None]) -> None:
+            shown = measures[name]["values"] if name in measures else dict.fromkeys(everybody)
+            assert {key: pytest.approx(value) for key, value in values.items()} == shown, name
+
+        same(F1, {one: self.share(one, outcome) if one in self.active else None for one in everybody})
+        same("success_rate", {one: self.share(one, success) for one in everybody})
+        fields = {"latency_mean_s": "new_s", **{name: name for name in ("turns", "tool_calls", "cost_usd")}}
+        fields |= {name: name for name in ("input_tokens", "output_tokens")}
+        if "cache_share" in measures:
+            fields |= {name: name for name in ("prompt_tokens", "cache_read_tokens", "cache_write_tokens")}
+        for name, field in fields.items():
+            same(name, self.values(field))
+            changes = measures[name]["improvements"] if name in measures else {}
+            for one, change in changes.items() if not name.startswith("cache") else ():
+                told = None if change is None else (change["estimate"], change["cases"])
+                assert told == pytest.approx(self.saved(field, one)), (name, one)
+        same("latency_median_s", self.values("new_s", lambda each: median(each) if each else None))
+        same("cost_per_correct_usd", {one: self.price(one) for one in everybody})
+        for row in trials_that_tell(self.of):
+            row["told_prompt"], row["told_read"] = row["prompt_tokens"], row["cache_read_tokens"]
+        read, prompt = self.amount("told_read"), self.amount("told_prompt")
+        cases = self.on(read) if self.common else self.cases
+        sums = {one: [sum(each[one][case] or 0 for case in cases) for each in (read, prompt)] for one in everybody}
+        shares = {one: part / whole if whole else None for one, (part, whole) in sums.items()}
+        assert arms.data["cache_share"] == pytest.approx(shares)
+        self.is_written_so(arms, measures)
+        assert arms.data["answered_by_all"] == (len(self.common) if len(self.active) > 1 else None)
+        for row, case in zip(found["cases"].data["cases"], self.cases, strict=True):
+            assert row["winners"] == {name: self.winner(name, case) for name in everybody[1:]}
+            for name in everybody:
+                assert row["scores"][name] == pytest.approx(mean(outcome(each) for each in self.of[name, case]))
+                assert row["tokens"][name] == pytest.approx(
+                    mean(
+                        row["prompt_tokens"] + row["output_tokens"]
+                        for row in self.answered[name, case]
+                        if None not in (row["prompt_tokens"], row["output_tokens"])
+                    )
+                )
+                failed = sum(row["status"] == "error" for row in self.of[name, case])
+                assert sum(each["trials"] for each in row["failed"][name]) == failed
+        for name in everybody:
+            every = [row for case in self.cases for row in self.of[name, case]]
+            spoiled = sum(row["status"] == "error" and not own_failure(row) for row in every)
+            assert arms.data["infrastructure"][name] == spoiled
+            assert arms.data["skipped"][name] == sum(row["status"] == "skipped" for row in every)
+            cost = [row["cost_usd"] for row in every if row["status"] == "error" and row["cost_usd"] is not None]
+            assert arms.data["failed"][name]["cost_usd"] == (pytest.approx(sum(cost)) if cost else None)
+
+    def is_written_so(self, arms: Section, measures: Mapping[str, Any]) -> None:
+        """The cells of tokens, to the digit, and the sign of every improvement."""
+        for row, each in zip(arms.tables[0].rows if arms.tables else (), measures.values(), strict=False):
+            values = [None if each["values"][name] is None else f"{each['values'][name]:,.0f}" for name in self.names]
+            assert each["kind"] != "tokens" or list(row[1 : 1 + len(values)]) == [value or "–" for value in values]
+            for cell, change in zip(row[1 + len(values) :], each["improvements"].values(), strict=True):
+                sign = "–" if change is None else "−" if round(change["estimate"], 8) < 0 else "+"
+                assert cell[0] == sign, row
+
+
+def trials_that_tell(of: Mapping[tuple[str, str], Trials]) -> Trials:
+    """Those of which both the prompt and what of it came from the cache are known."""
+    every = [row for each in of.values() for row in each]
+    return [row for row in every if None not in (row["prompt_tokens"], row["cache_read_tokens"])]
+
+
+def own_failure(row: dict[str, Any]) -> bool:
+    return bool(row["status"] == "error" and row["error_blame"] == "variant")
+
+
+def outcome(row: dict[str, Any]) -> float | None:
+    """What a trial scores; a failure of its own 0, one of infrastructure nothing."""
+    return row["score"] if row["status"] == "ok" else 0.0 if own_failure(row) else None
+
+
+def success(row: dict[str, Any]) -> float | None:
+    return 1.0 if row["status"] == "ok" else 0.0 if own_failure(row) else None

@@ -46,6 +46,27 @@ def test_a_starter_is_written_once_and_never_over_other_files(folder: Folder, ki
     assert first.read_text() == "mine"
 
 
+def test_what_the_cases_of_the_shop_call_right_is_there_and_asked_for(folder: Folder) -> None:
+    folder.abreast("init", "code-search")
+    shop = folder.path / "shop"
+    lines = (shop / "evals/cases/shop.jsonl").read_text().splitlines()
+    cases = [json.loads(line) for line in lines if not line.startswith("//")]
+    assert len(cases) == 10
+    for case in cases:
+        asked, right = case["prompt"].lower(), case["ground_truth"]
+        texts = [
+            path.read_text() for name in right["files"] for path in sorted((shop / name).rglob("*.py")) or [shop / name]
+        ]
+        assert "file" in asked or "folder" in asked, case["id"]  # agents shall leave out what is not asked for
+        assert "line" in asked or "lines" not in right, case["id"]
+        assert all(any(name.rpartition(".")[2] in text for text in texts) for name in right.get("symbols", ())), case[
+            "id"
+        ]
+        assert all(any(quote in text for text in texts) for quote in right.get("content", ())), case["id"]
+        for name, numbers in right.get("lines", {}).items():
+            assert all((shop / name).read_text().splitlines()[number - 1].strip() for number in numbers), case["id"]
+
+
 def test_the_api_starter_runs_from_its_first_case_to_a_verdict(folder: Folder, provider: FakeProvider) -> None:
     folder.abreast("init", "api")
     done = folder.abreast("run", "experiment.yaml")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from abreast.analyse.validate.evidence import Variant
+from abreast.analyse.validate.tools import exchange
 from conftest import Folder
 
 Case = dict[str, Any]
@@ -493,7 +498,7 @@ def test_several_differences_at_once_are_noted(folder: Folder) -> None:
 
 
 AGENT = """
-def answer(case, model="m", mcp=None, tools=(), allowed_tools=()):
+def answer(case, model="m", mcp=None, tools=(), allowed_tools=(), disallowed_tools=()):
     return f"{case.input} {tools} {mcp} {model}"
 """
 SEARCH = "tools: [Bash, Read, Glob, Grep], allowed_tools: ['Bash(rg:*)', 'Bash(find:*)', Read, Glob, Grep]"
@@ -571,6 +576,91 @@ def test_simulated_agents_are_told_of_as_real_ones(folder: Folder) -> None:
     assert (found["concerns"], found["ids"]) == ("variants", ["with_mcp"])
     run(folder, f"{{without_mcp: {{tools: {tools}}}, with_mcp: {{tools: {tools}, {DEMO}, accuracy: 0.8}}}}")
     assert findings(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("plain", "other", "told"),
+    [
+        (
+            "tools: [Bash, Grep, Read], mcp: {demo: {command: old}}",
+            "tools: [Read], mcp: {demo: {command: new}}",
+            "has the MCP server demo (declared otherwise) instead of Bash and Grep",
+        ),
+        ("tools: [Bash, Read]", "tools: default", "has the default tools instead of only Bash and Read"),
+        (
+            "tools: default",
+            f"tools: [Read], {DEMO}",
+            "has the MCP server demo and only Read instead of the default tools",
+        ),
+        ("tools: default", "tools: []", None),  # a single thing less
+        (
+            "tools: [Bash, Read]",
+            "tools: [Bash, Read], allowed_tools: ['Bash(rg:*)', Read]",
+            "has Bash(rg:*) instead of Bash",
+        ),
+        (
+            "tools: [Bash, Read], allowed_tools: ['Bash(rg:*)', Read]",
+            "tools: [Bash, Grep, Read], allowed_tools: [Bash, Grep, Read]",
+            "has Grep and Bash instead of Bash(rg:*)",
+        ),
+        (
+            "tools: [Bash, Grep, Read], disallowed_tools: [Bash]",
+            f"tools: [Read], disallowed_tools: [Bash], {DEMO}",
+            "has the MCP server demo instead of Grep",
+        ),
+        (
+            "tools: [Glob, Grep]",
+            "tools: [], mcp: servers.json",
+            "has the MCP server of servers.json instead of Glob and Grep",
+        ),
+        (
+            "tools: [Glob, Grep]",
+            "tools: [], mcp: servers.json, allowed_tools: ['mcp__*']",
+            "has the MCP server of servers.json instead of Glob and Grep",
+        ),
+        ("tools: [Glob, Grep], mcp: false", "tools: [], mcp: {}", "has to do without Glob and Grep"),
+        (
+            "tools: [Glob, Grep]",
+            "tools: [], mcp: [a.json, {mcpServers: {x: {command: y}}}]",
+            "has the MCP servers of a.json and x instead of Glob and Grep",
+        ),
+        ("allowed_tools: [Glob, Grep]", "allowed_tools: [Read]", "has Read instead of Glob and Grep"),
+    ],
+)
+def test_what_is_said_of_tools_and_servers_is_true(folder: Folder, plain: str, other: str, told: str | None) -> None:
+    found = of_agents(folder, f"{{plain: {{{plain}}}, other: {{{other}}}}}")
+    assert [line.partition(": the verdict")[0] for line in found] == ([f"other {told}"] if told else [])
+
+
+def test_what_is_only_allowed_is_no_tool_of_claude_code() -> None:
+    only, none = (
+        Variant(at, str(at), "claude-code", {"allowed_tools": texts}, "")
+        for at, texts in enumerate((["Bash", "Grep"], []))
+    )
+    assert not exchange(only, none).differs_in_tools
+    of_another = replace(only, target="command")
+    assert exchange(of_another, none).in_words() == "has Bash and Grep besides"
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["", "default", "Bash(rg:*)", "mcp__", "mcp__x__y", "a.json"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["mcpServers", "x"]), inner),
+    max_leaves=6,
+)
+SETTINGS = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("tools", "mcp", "allowed_tools", "disallowed_tools"), ANYTHING)
+)
+
+
+@given(st.tuples(SETTINGS, SETTINGS), st.sampled_from(["claude-code", "command"]))
+def test_whatever_tools_and_servers_are_they_can_be_told_apart(both: tuple[Any, Any], target: str) -> None:
+    one, other = (Variant(at, "v", target, params, "") for at, params in enumerate(both))
+    there, back = exchange(one, other), exchange(other, one)
+    assert (there.tools, there.tools_missing) == (back.tools_missing, back.tools)
+    assert (there.in_words(), exchange(one, one).differs_in_tools) == (exchange(one, other).in_words(), False)
 
 
 def test_parameters_of_a_function_that_only_sound_like_tools_break_nothing(folder: Folder) -> None:

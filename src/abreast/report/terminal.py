@@ -19,6 +19,7 @@ from abreast.report.sections import NamedTable, Section, sections_of
 from abreast.report.sentence import aside, judge_lines, not_run_line, ranking_line, verdict_lines, where_it_helps, whose
 
 MOST_ROWS = 60  # of a table of a suite
+MOST_NAME = 24  # characters for the name of a row, however narrow the terminal
 _COLOURS = {"better": "bold green", "worse": "bold red", "inconclusive": "bold yellow", "SIMULATED": "bold magenta"}
 
 
@@ -120,23 +121,26 @@ class _Columns:
             yield _table(self._columns)
             return
         name, *rest = self._columns
+        named = min(_width(name), max(MOST_NAME, options.max_width // 3))
         while rest:
-            left = options.max_width - _width(name)
+            left = options.max_width - named
             taken = [rest.pop(0)]
             while rest and sum(map(_width, [*taken, rest[0]])) <= left:
                 taken.append(rest.pop(0))
-            yield _table([name, *taken])
+            yield _table([name, *taken], named, folded=_width(taken[0]) > left)
 
 
 def _width(column: _Column) -> int:
     return max(map(cell_len, [column[0], *column[1]])) + 2
 
 
-def _table(columns: list[_Column]) -> Table:
+def _table(columns: list[_Column], named: int | None = None, folded: bool = False) -> Table:
+    """`named` is how wide the first column is; figures are folded only if there is no other way."""
     table = Table(box=None, pad_edge=True, header_style="dim")
-    for title, _, words in columns:
+    for at, (title, _, words) in enumerate(columns):
         justify: Literal["left", "right"] = "left" if words else "right"
-        table.add_column(Text(title), justify=justify, overflow="fold", no_wrap=not words)
+        width = None if at or named is None else named - 2
+        table.add_column(Text(title), justify=justify, overflow="fold", no_wrap=not (words or folded), width=width)
     for row in zip(*(column for _, column, _ in columns), strict=True):
         table.add_row(*map(Text, row))
     return table

@@ -46,11 +46,10 @@ class Exchange:
 
 def exchange(variant: Variant, baseline: Variant) -> Exchange:
     """What a variant has instead of what the baseline has."""
-    mine, theirs = (_servers(each.params) for each in (variant, baseline))
-    tools, other = _tools(variant.params), _tools(baseline.params)
-    if tools == other:  # then what they may be used for
-        tools, other = _allowed(variant.params), _allowed(baseline.params)
-    return Exchange(_only(mine, theirs), _only(tools, other), _only(theirs, mine), _only(other, tools))
+    mine, theirs = _servers(variant.params), _servers(baseline.params)
+    others = tuple(f"{name} (declared otherwise)" for name in mine if name in theirs and mine[name] != theirs[name])
+    tools, other = _side(variant, baseline), _side(baseline, variant)
+    return Exchange((*_only(mine, theirs), *others), _only(tools, other), _only(theirs, mine), _only(other, tools))
 
 
 def _only(these: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
@@ -58,16 +57,39 @@ def _only(these: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in these if each not in known))
 
 
-def _tools(params: Mapping[str, Any]) -> list[str]:
-    """The built-in tools, each by its name alone; those that are only allowed if nothing else is said."""
-    if "tools" not in params:
-        return [text.partition("(")[0] for text in _allowed(params)]
-    return ["the default tools"] if params["tools"] == "default" else sorted(_texts(params["tools"]))
+def _side(one: Variant, other: Variant) -> list[str]:
+    """The built-in tools by name; those that the other has too by how they may be called: `Bash(rg:*)`."""
+    mine, theirs = _tools(one), _tools(other)
+    if mine is None and theirs is None:
+        return _allowed(one)
+    if mine is None or theirs is None:  # which the default ones are is not known
+        return ["the default tools"] if mine is None else [f"only {listed_with_and(mine)}"] if mine else []
+    both = set(mine) & set(theirs)
+    return [*(name for name in mine if name not in both), *(text for text in _allowed(one) if _name(text) in both)]
 
 
-def _allowed(params: Mapping[str, Any]) -> list[str]:
-    """What may be called, but for servers': `Bash(rg:*)`."""
-    return sorted(text for text in _texts(params.get("allowed_tools")) if not text.startswith(OF_SERVERS))
+def _tools(variant: Variant) -> list[str] | None:
+    """The built-in tools by name; None if they are the default ones."""
+    params = variant.params
+    if params.get("tools") == "default":
+        return None
+    if "tools" in params:
+        found = _texts(params["tools"])
+    else:  # Claude Code has none then, whatever is allowed
+        found = [] if variant.target == "claude-code" else _allowed(variant)
+    return sorted(set(map(_name, found)) - set(_texts(params.get("disallowed_tools"))))
+
+
+def _name(text: str) -> str:
+    return text.partition("(")[0]
+
+
+def _allowed(variant: Variant) -> list[str]:
+    """What may be called, but for servers': `Bash(rg:*)`. Where nothing is said of that, the tools that there are."""
+    params = variant.params
+    tools = params.get("tools") if params.get("tools") != "default" else None
+    found = _texts(tools if params.get("allowed_tools") is None else params["allowed_tools"])
+    return sorted(text for text in found if not text.startswith(OF_SERVERS))
 
 
 def _texts(value: Any) -> list[str]:
@@ -77,22 +99,23 @@ def _texts(value: Any) -> list[str]:
     return [] if value is None else [str(value)]
 
 
-def _servers(params: Mapping[str, Any]) -> list[str]:
-    """The names of MCP servers. A file of them may be gone by now: then those that may be called, else its own name."""
-    found: list[str] = []
+def _servers(params: Mapping[str, Any]) -> dict[str, Any]:
+    """MCP servers by name, and how they are declared. A file of them may be gone by now: then those that may be called,
+    else its own name."""
+    found: dict[str, Any] = {}
     declared = params.get("mcp")
     for each in declared if isinstance(declared, list) else [declared]:
         if isinstance(each, Mapping):
             inner = each.get("mcpServers") if list(each) == ["mcpServers"] else each
-            found += map(str, inner if isinstance(inner, Mapping) else each)
-        elif each is not None:
-            found += _callable(params) or [f"of {each}"]
-    return list(dict.fromkeys(found))
+            found |= {str(name): own for name, own in (inner if isinstance(inner, Mapping) else each).items()}
+        elif each:
+            found |= dict.fromkeys(_callable(params) or ["of its own" if each is True else f"of {each}"], each)
+    return found
 
 
 def _callable(params: Mapping[str, Any]) -> list[str]:
     named = [text for text in _texts(params.get("allowed_tools")) if text.startswith(OF_SERVERS)]
-    return [text.removeprefix(OF_SERVERS).partition("__")[0] for text in named]
+    return [text.removeprefix(OF_SERVERS).partition("__")[0] for text in named if "*" not in text]
 
 
 def _both(servers: tuple[str, ...], tools: tuple[str, ...]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -20,6 +20,7 @@ from abreast.stats import Interval, latency_ratio, paired_t
 from abreast.stats.values import ROUNDING
 
 F1, PRECISION, RECALL = "retrieval_f1", "retrieval_precision", "retrieval_recall"
+COST_PER_CORRECT = "cost_per_correct_usd"
 CATEGORIES = ("search", "navigate", "understand")
 LEVELS = ("easy", "medium", "hard")
 _TITLES = {F1: "F1", PRECISION: "precision", RECALL: "recall"}
@@ -95,7 +96,9 @@ class Figures:
     baseline: str
     score: str  # how the score is called by which cases are won
     measures: tuple[Measure, ...]
-    answered_by_all: int | None  # cases; None if fewer than two variants answered any
+    answered_by_all: int | None  # cases that no variant left out or failed; None if fewer than two answered any
+    silent: tuple[str, ...]  # variants that answered no case, and are none of these all
+    repeats: int
     cached: tuple[float | None, ...]  # the share of the prompt that came from the cache
     failed: tuple[Failed, ...]
     infrastructure: tuple[int, ...]  # trials that it failed
@@ -119,6 +122,8 @@ def figures(analysis: Analysis) -> Figures:
         _TITLES.get(rows.primary or "", rows.primary or ""),
         tuple(_measures(table, analysis)),
         int(table.common.sum()) if len(table.active) > 1 else None,
+        tuple(name for index, name in enumerate(table.names) if index not in table.active),
+        rows.repeats,
         table.cached(),
         tuple(_failed(table, index) for index in every),
         tuple(int((table.of(index) & infrastructure).sum()) for index in every),
@@ -142,17 +147,25 @@ class _Table:
         self.told = _told(rows)
         cached = [rows.tokens[name] for name in ("cache_read", "cache_write")]
         self.tells_cache = any(bool((rows.ok & ~np.isnan(known)).any()) for known in cached)
-        self.prompt = _sum([rows.tokens["input"], *cached])
-        self.tokens = _sum([self.prompt, rows.tokens["output"]])
+        self.prompt: Floats = rows.tokens["input"] + np.nansum(cached, axis=0)  # who tells no cache has none
+        self.tokens: Floats = self.prompt + rows.tokens["output"]
         self.timed: Floats = np.where(~rows.reused & (rows.service_s > 0), rows.service_s, np.nan)
         self.counted: Bools = np.zeros(rows.planned_cases, dtype=bool)
         self.counted[rows.counted] = True
-        answered = [~np.isnan(self.by_case(index, np.ones(len(rows.case)))) for index in range(len(self.names))]
-        self.active = [index for index, cases in enumerate(answered) if (cases & self.counted).any()]
-        self.common: Bools = np.logical_and.reduce([self.counted, *(answered[index] for index in self.active)])
+        every = range(len(self.names))
+        answered = [self.has(self.of(index) & rows.ok) & self.counted for index in every]
+        self.active = [index for index in every if answered[index].any()]
+        # A repeat that failed may be the one that would have taken most: then the others tell too little of the case.
+        self.always = [answered[index] & ~self.has(self.of(index) & rows.own_failure) for index in every]
+        self.common: Bools = np.logical_and.reduce([self.counted, *(self.always[index] for index in self.active)])
 
     def of(self, variant: int) -> Bools:
         found: Bools = self.rows.variant == variant
+        return found
+
+    def has(self, which: Bools) -> Bools:
+        """The planned cases that have such trials."""
+        found: Bools = np.bincount(self.rows.case[which], minlength=self.rows.planned_cases) > 0
         return found
 
     def number(self, name: str) -> Floats:
@@ -164,17 +177,23 @@ class _Table:
         """The mean of each planned case over the repeats that gave an answer; nan where there is none."""
         return _by_case(self.rows, self.of(variant) & self.rows.ok, values)
 
-    def shared(self, values: Floats) -> tuple[list[Floats], Bools]:
-        """The cases of each variant, and which of them all have that tell such values at all."""
+    def shared(self, values: Floats) -> tuple[list[Floats], Bools | None]:
+        """The cases of each variant, and which of them the values are of: those that no variant left out or failed, and
+        that all tell who tell such values at all; None if there is no case without a failure: then each on its own."""
         each = [self.by_case(index, values) for index in range(len(self.names))]
         tellers = [~np.isnan(own) for own in each if not np.isnan(own[self.counted]).all()]
-        return each, np.logical_and.reduce([self.common, *tellers])
+        return each, np.logical_and.reduce([self.common, *tellers]) if self.common.any() else None
+
+    def both(self, variant: int, own: Floats, base: Floats) -> Ints:
+        """The cases that a variant and the baseline always answered, and whose values are known."""
+        return np.flatnonzero(self.always[variant] & self.always[self.base] & ~np.isnan(own) & ~np.isnan(base))
 
     def cached(self) -> tuple[float | None, ...]:
         """What part of the prompt each variant read from the cache."""
-        whole, cases = self.shared(self.prompt)
-        read = [self.by_case(index, self.rows.tokens["cache_read"]) for index in range(len(self.names))]
-        return tuple(_part(one, other, cases) for one, other in zip(read, whole, strict=True))
+        read, unknown = self.rows.tokens["cache_read"], np.isnan(self.prompt + self.rows.tokens["cache_read"])
+        each, cases = self.shared(np.where(unknown, np.nan, read))
+        whole = np.where(unknown, np.nan, self.prompt)
+        return tuple(_part(own, self.by_case(index, whole), cases) for index, own in enumerate(each))
 
 
 def _told(rows: Rows) -> list[Mapping[str, Any]]:
@@ -195,12 +214,6 @@ def _number(value: Any) -> float:
     return float(value) if usable else math.nan
 
 
-def _sum(parts: Sequence[Floats]) -> Floats:
-    """The sum of what is known; nan where nothing is."""
-    known = np.array(parts)
-    return np.where(np.isnan(known).all(axis=0), np.nan, np.nansum(known, axis=0))
-
-
 def _by_case(rows: Rows, which: Bools, values: Floats) -> Floats:
     usable = np.flatnonzero(which & ~np.isnan(values))
     cases, size = rows.case[usable], rows.planned_cases
@@ -209,9 +222,9 @@ def _by_case(rows: Rows, which: Bools, values: Floats) -> Floats:
     return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
 
 
-def _part(one: Floats, whole: Floats, cases: Bools) -> float | None:
+def _part(one: Floats, whole: Floats, cases: Bools | None) -> float | None:
     known = ~np.isnan(one) & ~np.isnan(whole)
-    usable = known & cases if (known & cases).any() else known
+    usable = known if cases is None else known & cases
     total = float(whole[usable].sum())
     return float(one[usable].sum()) / total if total else None
 
@@ -225,24 +238,24 @@ def _measures(table: _Table, analysis: Analysis) -> Iterator[Measure]:
     nothing: tuple[None, ...] = (None,) * len(table.names)
     found = [*_scores(table, analysis), _answered(table)]
     if table.tells_cache:
-        found.append(_amount(table, "prompt_tokens", "prompt tokens", "tokens", table.prompt))
-    found.append(_amount(table, "input_tokens", "input tokens", "tokens", tokens["input"]))
+        found.append(_amount(table, "prompt_tokens", "prompt tokens", "tokens", table.prompt, _saved))
+    found.append(_amount(table, "input_tokens", "input tokens", "tokens", tokens["input"], _saved))
     if table.tells_cache:  # what of a prompt comes from the cache is neither better nor worse in itself
         found += [
-            _amount(table, f"{name}_tokens", f"{name.replace('_', ' ')} tokens", "tokens", tokens[name], signed=False)
+            _amount(table, f"{name}_tokens", f"{name.replace('_', ' ')} tokens", "tokens", tokens[name])
             for name in ("cache_read", "cache_write")
         ]
         found.append(Measure("cache_share", "prompt read from cache", "share", table.cached(), nothing, nothing))
     found += [
-        _amount(table, "output_tokens", "output tokens", "tokens", tokens["output"]),
-        _amount(table, "cost_usd", "cost per trial", "dollars", rows.cost_usd),
+        _amount(table, "output_tokens", "output tokens", "tokens", tokens["output"], _saved),
+        _amount(table, "cost_usd", "cost per trial", "dollars", rows.cost_usd, _saved),
         _cost_per_correct(table, analysis),
-        _median_latency(table),
-        _amount(table, "latency_mean_s", "latency, mean", "seconds", table.timed),
-        _amount(table, "turns", "turns", "count", table.number("turns")),
-        _amount(table, "tool_calls", "tool calls", "count", table.number("tool_calls")),
+        _amount(table, "latency_median_s", "latency, median", "seconds", table.timed, _faster, _median),
+        _amount(table, "latency_mean_s", "latency, mean", "seconds", table.timed, _saved),
+        _amount(table, "turns", "turns", "count", table.number("turns"), _saved),
+        _amount(table, "tool_calls", "tool calls", "count", table.number("tool_calls"), _saved),
     ]
-    yield from (each for each in found if any(value is not None for value in each.values))
+    yield from (each for each in found if any(told is not None for told in (*each.values, *each.changes)))
 
 
 def _scores(table: _Table, analysis: Analysis) -> Iterator[Measure]:
@@ -283,53 +296,41 @@ def _change(item: Comparison) -> Change | None:
     return Change(interval.estimate, low, high, item.cases, level)
 
 
-def _amount(table: _Table, name: str, title: str, kind: Kind, values: Floats, signed: bool = True) -> Measure:
-    """The mean of what an answer takes, on the cases that all variants answered; without such, each on its own."""
+def _amount(
+    table: _Table,
+    name: str,
+    title: str,
+    kind: Kind,
+    values: Floats,
+    better: Callable[[_Table, Floats, Floats, Ints], Change | None] | None = None,
+    middle: Callable[[Floats], float | None] | None = None,
+) -> Measure:
+    """What an answer takes, on average of the cases that all variants always answered; without such, of each one's own.
+    The change is on the cases that both always answered."""
     each, cases = table.shared(values)
-    alike = bool(cases.any())
-    means = tuple(_mean(own[cases] if alike else own) for own in each)
-    pairs = [_both(table, own, each[table.base]) for own in each]
+    told = tuple((middle or _mean)(own if cases is None else own[cases]) for own in each)
+    base, nothing = each[table.base], (None,) * len(each)
     changes = tuple(
-        _saved(table, each[index], each[table.base], pairs[index]) if signed and index != table.base else None
-        for index in range(len(each))
+        better(table, own, base, table.both(index, own, base)) if better and index != table.base else None
+        for index, own in enumerate(each)
     )
-    return Measure(name, title, kind, means, (None,) * len(means), changes, int(cases.sum()) if alike else None)
-
-
-def _median_latency(table: _Table) -> Measure:
-    each, cases = table.shared(table.timed)
-    alike = bool(cases.any())
-    values = tuple(_median(own[cases] if alike else own) for own in each)
-    changes = [None if index == table.base else _faster(table, own, each) for index, own in enumerate(each)]
-    none = (None,) * len(values)
-    count = int(cases.sum()) if alike else None
-    return Measure("latency_median_s", "latency, median", "seconds", values, none, tuple(changes), count)
-
-
-def _faster(table: _Table, own: Floats, each: Sequence[Floats]) -> Change | None:
-    """By the ratio that the report has beside the verdict."""
-    base = each[table.base]
-    both = _both(table, own, base)
-    return _as_saved(latency_ratio(base[both], own[both]), len(both)) if len(both) else None
+    return Measure(name, title, kind, told, nothing, changes, None if cases is None else int(cases.sum()))
 
 
 def _cost_per_correct(table: _Table, analysis: Analysis) -> Measure:
     """As the report has it everywhere: failures are paid for, too."""
     prices = [one.cost_per_correct for one in analysis.variants]
     values = tuple(None if price is None or math.isnan(price.estimate) else price.estimate for price in prices)
+    judged = [table.has(table.of(index) & ~np.isnan(table.rows.score)) for index in range(len(table.names))]
     changes: dict[str, Change | None] = {}
     for item in analysis.comparisons:
         cost = item.pairs.cost
         if item.baseline == table.baseline and cost is not None and cost.ratio is not None:
-            changes[item.variant] = _as_saved(cost.ratio, item.cases)
+            both = table.counted & judged[table.base] & judged[table.names.index(item.variant)]
+            changes[item.variant] = _as_saved(cost.ratio, int(both.sum()))
     none = (None,) * len(values)
     told = tuple(changes.get(name) for name in table.names)
-    return Measure("cost_per_correct_usd", "cost per correct answer", "dollars", values, none, told)
-
-
-def _both(table: _Table, own: Floats, base: Floats) -> Ints:
-    """The cases that both answered, and whose values are known."""
-    return np.flatnonzero(table.counted & ~np.isnan(own) & ~np.isnan(base))
+    return Measure(COST_PER_CORRECT, "cost per correct answer", "dollars", values, none, told)
 
 
 def _saved(table: _Table, own: Floats, base: Floats, cases: Ints) -> Change | None:
@@ -345,6 +346,11 @@ def _saved(table: _Table, own: Floats, base: Floats, cases: Ints) -> Change | No
     if around.high - around.low < ROUNDING:  # all alike: that is not certainty
         return Change(1 - ratio, None, None, len(cases))
     return Change(1 - ratio, 1 - ratio - around.high, min(1.0, 1 - ratio - around.low), len(cases))
+
+
+def _faster(_: _Table, own: Floats, base: Floats, cases: Ints) -> Change | None:
+    """By the typical ratio, as the report has it beside the verdict."""
+    return _as_saved(latency_ratio(base[cases], own[cases]), len(cases)) if len(cases) else None
 
 
 def _as_saved(ratio: Interval, cases: int) -> Change | None:
@@ -429,7 +435,7 @@ def _by_tag(table: _Table, tag: str, order: Sequence[str]) -> tuple[Tagged, ...]
     values = [*(value for value in order if value in there), *(value for value in there if value not in order)]
     if len(values) < 2 or rows.primary is None:
         return ()
-    own = np.array([by_case.get(case, "") for case in rows.case.tolist()], dtype=object)
+    own = np.array([by_case.get(case) for case in rows.case.tolist()], dtype=object)
     return tuple(
         Tagged(
             value,
@@ -449,25 +455,25 @@ def _by_tag(table: _Table, tag: str, order: Sequence[str]) -> tuple[Tagged, ...]
 
 
 def _tools(table: _Table) -> Iterator[ToolUse]:
-    """The most used first."""
-    rows, every = table.rows, range(len(table.names))
-    calls: list[Counter[str]] = [Counter() for _ in every]
-    denied: list[Counter[str]] = [Counter() for _ in every]
-    trials = [0 for _ in every]
-    for index, ok, told in zip(rows.variant.tolist(), rows.ok.tolist(), table.told, strict=True):
+    """The most used first, on the same cases as every amount."""
+    used = [_used(told) for told in table.told]
+    denied: list[Counter[str]] = [Counter() for _ in table.names]
+    for index, told in zip(table.rows.variant.tolist(), table.told, strict=True):
         denied[index].update(_calls(told.get("tools_denied")))
-        used = _used(told)
-        if ok and used is not None:
-            trials[index] += 1
-            calls[index].update(used)
-    rates = [{tool: number / count for tool, number in one.items()} for one, count in zip(calls, trials, strict=True)]
-    names = {tool for one in (*calls, *denied) for tool in one}
-    for tool in sorted(names, key=lambda name: (-sum(rate.get(name, 0.0) for rate in rates), name)):
-        yield ToolUse(
-            tool,
-            tuple(rates[index].get(tool, 0.0) if trials[index] else None for index in every),
-            tuple(denied[index][tool] for index in every),
-        )
+    names = {tool for one in (*filter(None, used), *denied) for tool in one}
+    found = [
+        ToolUse(tool, _mean_calls(table, tool, used), tuple(counts[tool] for counts in denied))
+        for tool in sorted(names)
+    ]
+    yield from sorted(
+        (each for each in found if any(each.calls) or any(each.denied)),
+        key=lambda each: -sum(filter(None, each.calls)),
+    )
+
+
+def _mean_calls(table: _Table, tool: str, used: Sequence[Mapping[str, int] | None]) -> tuple[float | None, ...]:
+    counts = np.array([math.nan if told is None else told.get(tool, 0) for told in used], dtype=float)
+    return _amount(table, "", tool, "count", counts).values
 
 
 def _used(told: Mapping[str, Any]) -> dict[str, int] | None:

@@ -5,10 +5,11 @@ much better than the baseline, as a difference of shares or as the part of an am
 `[low, high]`, null where none can be trusted.
 
 - `arms`: `baseline`, `variants`, `design` (what the verdict is on, where tools were exchanged for servers),
-  `answered_by_all` (cases that amounts are compared on), `measures`: for each `name`, `kind` ("score", "share",
-  "tokens", "dollars", "seconds", "count"), `cases` (that the values of an amount are means over; null if each is over
-  its own), and by variant `values`, `intervals` and `improvements`; by variant `cache_share`, `failed` (`trials`,
-  `tokens`, `cost_usd`, `untold`), `infrastructure` and `skipped` (trials)
+  `answered_by_all` (cases that amounts are compared on: which all answered, without a failure of theirs in any repeat),
+  `measures`: for each `name`, `kind` ("score", "share", "tokens", "dollars", "seconds", "count"), `cases` (that the
+  values of an amount are means over; null if each is over its own), and by variant `values`, `intervals` and
+  `improvements`; by variant `cache_share`, `failed` (`trials`, `tokens`, `cost_usd`, `untold`), `infrastructure` and
+  `skipped` (trials)
 - `cases`: `comparisons`: `variant`, `baseline`, `wins`, `losses`, `ties`, `cases`; `cases`: for each `id`, `category`,
   `difficulty`, `winners` (by variant compared: a variant, "tie", or null), and by variant `scores`, `failed` (`kind`,
   `blame`, `trials`), `tokens`, `seconds`; `not_begun` (cases)
@@ -23,12 +24,23 @@ from typing import Any, TypeVar
 
 from abreast.analyse import Analysis
 from abreast.analyse.validate.evidence import Evidence
+from abreast.analyse.validate.tools import listed_with_and
 from abreast.analyse.validate.variants import exchanges
 from abreast.report.figures import NOTHING, dollars, seconds, share
 from abreast.report.objects import ends, number
 from abreast.report.sections import NamedTable, Section
 from abreast.report.sentence import ALL_FAILED, many, points
-from abreast.suites.code_search.figures import CaseRow, Change, Failed, Figures, Measure, Tagged, ToolUse, figures
+from abreast.suites.code_search.figures import (
+    COST_PER_CORRECT,
+    CaseRow,
+    Change,
+    Failed,
+    Figures,
+    Measure,
+    Tagged,
+    ToolUse,
+    figures,
+)
 
 Value = TypeVar("Value")
 
@@ -114,7 +126,16 @@ def _not_counted(found: Figures) -> str:
 def _apart(found: Figures) -> str:
     if found.answered_by_all != 0:
         return ""
-    return "no case was answered by all variants: amounts are those of each one's own cases, and not comparable"
+    return (
+        f"there is no case that {_who_answered(found)}: amounts are those of each one's own cases, and not comparable"
+    )
+
+
+def _who_answered(found: Figures) -> str:
+    """`both answered`; with repeats `all but broken always answered`, which is without a failure of theirs."""
+    who = "both" if len(found.names) == 2 else "all"
+    but = f" but {listed_with_and(found.silent)}" if found.silent and len(found.names) > 2 else ""
+    return f"{who}{but}{' always' if found.repeats > 1 else ''} answered"
 
 
 def _side_by_side(found: Figures, analysis: Analysis) -> NamedTable:
@@ -122,19 +143,25 @@ def _side_by_side(found: Figures, analysis: Analysis) -> NamedTable:
     others = [at for at, name in enumerate(found.names) if name != found.baseline]
     rows = [
         (
-            measure.title,
+            _title(measure, found.answered_by_all),
             *(_value(measure, at, name in failed) for at, name in enumerate(found.names)),
-            *(_improvement(measure, at, found.answered_by_all) for at in others),
+            *(_improvement(measure, at) for at in others),
         )
         for measure in found.measures
     ]
     if found.answered_by_all:
-        count, all_of_them = f"{found.answered_by_all:,}", "both" if len(found.names) == 2 else "all"
-        rows.append((f"cases answered by {all_of_them}", *(count for _ in found.names), *(NOTHING for _ in others)))
+        counts = (NOTHING if name in found.silent else f"{found.answered_by_all:,}" for name in found.names)
+        rows.append((f"cases that {_who_answered(found)}", *counts, *(NOTHING for _ in others)))
     improvements = ["improvement" if len(others) == 1 else f"improvement of {found.names[at]}" for at in others]
     baseline = [f"{name} (baseline)" if name == found.baseline and others else name for name in found.names]
     head = ("measure", *baseline, *improvements)
     return NamedTable("side-by-side", "", head, tuple(rows), _how_to_read(found, analysis))
+
+
+def _title(measure: Measure, usual: int | None) -> str:
+    """With the number of cases, if an amount is not known of all that the others are of."""
+    fewer = usual is not None and measure.cases not in (None, usual)
+    return f"{measure.title} ({many(measure.cases or 0, 'case')})" if fewer else measure.title
 
 
 def _value(measure: Measure, at: int, all_failed: bool) -> str:
@@ -156,8 +183,9 @@ _WRITTEN: Mapping[str, Callable[[float], str]] = {
 }
 
 
-def _improvement(measure: Measure, at: int, usual: int | None) -> str:
-    """`+12.4 points (+5.1 … +19.3)` of a share; `+38.0 % (+21.0 … +52.0)` of an amount, that is so much less."""
+def _improvement(measure: Measure, at: int) -> str:
+    """`+12.4 points (+5.1 … +19.3)` of a share; `+38.0 % (+21.0 … +52.0)` of an amount, that is so much less; with the
+    number of cases if the values beside it are of others."""
     change = measure.changes[at]
     if change is None:
         return NOTHING
@@ -166,22 +194,26 @@ def _improvement(measure: Measure, at: int, usual: int | None) -> str:
     if change.low is not None and change.high is not None:
         level = "" if change.level == 0.95 else f"{change.level * 100:.4g} %: "
         told += f" ({level}{points(change.low)} … {points(change.high)})"
-    other = not is_share and measure.cases is not None and change.cases != usual
+    other = not is_share and measure.name != COST_PER_CORRECT and change.cases != measure.cases
     return f"{told}, {many(change.cases, 'case')}" if other else told
 
 
+_SHORT = {"tokens": "tokens", "seconds": "latency"}
+
+
 def _how_to_read(found: Figures, analysis: Analysis) -> str:
-    of = "the cases that all variants answered" if found.answered_by_all else "the cases that it answered"
-    parts = [
-        "accuracy and success rate: over all cases, a variant's own failure counts 0 (95 % interval); tokens, cost per "
-        f"trial, latency, turns and calls: means of an answer, over {of}, repeats averaged first; "
-        "cost per correct answer: failures are paid for, too",
-    ]
-    if len(found.names) > 1:
-        parts.append(
-            "improvement: + is better in every row, points more of a share or so many % less of an amount, on the "
-            "cases that both answered (95 % interval, unless another is named); of the median: the typical ratio"
-        )
+    amounts = [each for each in found.measures if each.kind not in ("score", "share") and each.name != COST_PER_CORRECT]
+    there = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
+    whose = f"the cases that {_who_answered(found)}" if found.answered_by_all else "its own cases"
+    parts = ["improvement: + is better in every row, % is what is saved"] if len(found.names) > 1 else []
+    other = any(change and change.level != 0.95 for each in found.measures for change in each.changes)
+    parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if other else ''}")
+    parts.append("accuracy and success rate: over all cases, a failure of its own counts 0")
+    parts += [f"{there}: of an answer, over {whose}"] if there else []
+    if any(each.name == COST_PER_CORRECT for each in found.measures):
+        parts.append("cost per correct answer: failures are paid for, too")
+    if any(each.name == "latency_median_s" and any(each.changes) for each in amounts):
+        parts.append("latency, median: improvement of a typical case")
     if any(summary.reused for summary in analysis.variants):
         parts.append("latency of new answers only")
     if any(summary.included_usd for summary in analysis.variants):
@@ -378,5 +410,6 @@ def _tool_table(found: Figures, used: Sequence[ToolUse]) -> NamedTable:
         )
         for each in used
     )
-    note = "mean number of calls of an answer" + ("; denied: calls in all, those of failed trials too" * bool(denied))
+    note = "calls of an answer, over the same cases as tool calls above"
+    note += "; denied: calls in all, of failed trials too" if denied else ""
     return NamedTable("tools", "", ("tool", *found.names, *denied), rows, note)
