@@ -7,6 +7,8 @@ from pathlib import Path
 
 from abreast.suites.starters import KINDS, command, write_starter
 
+HINT = "   (without an agent: --mock)"
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=KINDS, nargs="?", default="function", help="what it compares (function)")
@@ -16,5 +18,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     written = write_starter(args.kind, Path(args.folder), overwrite=False)
     print(f"wrote {', '.join(written)}")
-    print(f"next: {command(args.kind, Path(args.folder))}")
+    print(f"next: {command(args.kind, Path(args.folder))}" + (HINT if args.kind == "code-search" else ""))
     return 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import math
 import random
 import struct
@@ -25,7 +26,7 @@ from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Place, Sees, Workers
 from abreast.targets.request import Renderer, digest_of_params
 
-REVISION = 2  # of its answers: those of another are not reused, and who is right stays the same
+REVISION = 3  # of its answers: those of another are not reused, and who is right stays the same
 _NORMAL = NormalDist()
 _PAIR = struct.Struct("<QQ")
 _ERRORS: dict[str, type[errors.TrialError]] = {
@@ -213,6 +214,8 @@ class Simulated:
 
 
 def _text_of(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
@@ -248,8 +251,7 @@ def wrong(case: Case, uniform: float) -> Any:
         kept = [item for item in expected if random.Random(f"{uniform}{item}").random() < 0.5]
         return kept if len(kept) < len(expected) else kept[1:]
     if isinstance(expected, Mapping) and expected:
-        key = sorted(expected)[int(uniform * len(expected))]
-        return {**expected, key: None}
+        return {key: wrong(Case(case.id, None, value), uniform) for key, value in expected.items()}
     return f"a wrong answer ({int(uniform * 1000)})"
 
 
