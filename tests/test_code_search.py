@@ -192,6 +192,19 @@ def test_links_to_cases_are_left_out_too(shop: Folder) -> None:
     assert left_out(shop.path, "--repo", "shop") == [".abreast", "cases/x.jsonl"]
 
 
+def test_to_add_and_commit_a_case_asks_nothing_anew_and_to_change_code_does(
+    shop: Folder, provider: FakeProvider
+) -> None:
+    words = ("--case", "search-003", "--variant", "without_mcp", "--json")
+    assert run(shop, *words).json[0]["executed"] == 1
+    shop.write("shop/evals/cases/more.jsonl", one_case("more"))
+    commit(shop.path / "shop")
+    assert run(shop, *words).json[0]["executed"] == 0
+    shop.write("shop/app/more.py", "x = 1\n")
+    commit(shop.path / "shop")
+    assert run(shop, *words).json[0]["executed"] == 1
+
+
 def test_a_tool_that_is_not_allowed_is_counted_and_the_agent_goes_on(shop: Folder, provider: FakeProvider) -> None:
     case = {
         "id": "denied",
@@ -406,5 +419,5 @@ def test_none_or_less_in_parallel_means_one_at_a_time_and_that_is_said(shop: Fol
     for word in ("0", "-3"):
         done = run(shop, "--mock", "--fresh", "--parallel", word)
         assert done.code == 0
-        assert f"--parallel {word}: one trial at a time" in done.err
+        assert f"parallel {word} means 1" in done.err
         assert "1 at most" in done.err

@@ -397,9 +397,7 @@ def test_only_the_runs_of_one_experiment_are_renamed(shapes: Folder) -> None:
     run(shapes, "--quiet")
     shapes.write("other.yaml", SPEC.replace("name: shapes", "name: other"))
     assert shapes.anew("run", "other.yaml", "--quiet").code == 0
-    assert shapes.anew("rename", "params_style", "params_how", "--experiment", "other").out.endswith(
-        "1 run, 24 rows\n"
-    )
+    assert shapes.anew("rename", "params_style", "params_how", "--experiment", "other").out.endswith("1 run, 24 rows\n")
     rows = shapes.sql("select params_style s, params_how h, count(*) n from predictions group by 1, 2 order by 1, 2")
     assert [(row["s"], row["h"], row["n"]) for row in rows] == [
         (None, "loud", 12),
