@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -707,6 +708,41 @@ def test_an_output_that_cannot_be_written_is_named(folder: Folder, repo: Path) -
     assert (done.code, "file/cases.jsonl: cannot be" in done.err) == (2, True)
     done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "repo")
     assert (done.code, "--output repo: is a folder" in done.err) == (2, True)
+
+
+def test_what_is_no_case_file_is_not_touched(folder: Folder, repo: Path) -> None:
+    """Above all nothing that others read and write, such as a pipe or a device."""
+    os.mkfifo(folder.path / "pipe.jsonl")
+    done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "pipe.jsonl")
+    assert (done.code, "--output pipe.jsonl: is no file that cases can be kept in" in done.err) == (2, True)
+    assert (folder.path / "pipe.jsonl").is_fifo()
+    notes = folder.write("notes.txt", "Buy milk.\n")
+    done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "notes.txt")
+    assert (done.code, "notes.txt: has no case in it" in done.err) == (2, True)
+    assert notes.read_text() == "Buy milk.\n"
+
+
+def test_those_who_write_at_once_lose_nothing(folder: Folder, repo: Path) -> None:
+    path = folder.path / "cases.jsonl"
+    words = [*ABREAST, "cases", "new", "--repo", "repo", "--yes", "--limit", "6", "--output", str(path)]
+    running = [subprocess.Popen([*words, "--seed", str(seed)], cwd=folder.path) for seed in (0, 0, 1)]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    found = [case.id for case in finding.cases([str(path)])]
+    proposed = {one.id for seed in (0, 1) for one in mining.propose(repo, limit=6, seed=seed)}
+    assert proposed <= set(found)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: casefile.append(path, [f'{{"id": "n{number}", "prompt": "?"}}']), range(100)))
+    assert {f"n{number}" for number in range(100)} <= casefile.known(path).ids
+
+
+def test_a_file_of_another_system_is_understood(folder: Folder, repo: Path) -> None:
+    """A mark at its beginning, and lines that end in two characters."""
+    first, second, *_ = mining.propose(repo)
+    lines = [json.dumps({"id": first.id, "prompt": "?"}), f"// rejected: {second.id}"]
+    path = folder.write(MINED, b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
+    assert casefile.known(path).ids == {first.id, second.id}
+    casefile.append(path, [casefile.as_line({**first.case}), '{"id": "new", "prompt": "?"}'])
+    assert path.read_bytes().count(first.id.encode()) == 1
 
 
 def test_text_in_source_files_cannot_command_the_terminal(folder: Folder) -> None:

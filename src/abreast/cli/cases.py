@@ -98,8 +98,9 @@ def _new(args: argparse.Namespace) -> int:
         raise BadInput("abreast cases new: takes no SPEC, --cases or --category", "abreast cases new --repo PATH")
     repo = args.repo.expanduser().absolute()
     output = (args.output or repo / casefile.DEFAULT).expanduser().absolute()
-    if output.is_dir():
-        raise BadInput(f"--output {args.output}: is a folder", "name a file that ends in .jsonl")
+    if output.exists() and not output.is_file():
+        what = "is a folder" if output.is_dir() else "is no file that cases can be kept in"
+        raise BadInput(f"--output {args.output}: {what}", "name a file that ends in .jsonl")
     found = mining.propose(
         repo,
         limit=args.limit,
