@@ -710,6 +710,14 @@ def test_an_output_that_cannot_be_written_is_named(folder: Folder, repo: Path) -
     assert (done.code, "--output repo: is a folder" in done.err) == (2, True)
 
 
+@pytest.mark.parametrize("words", [["--limit", "3"], ["--kind", "callers"], ["--yes"], ["--output", "x.jsonl"]])
+def test_a_list_takes_no_flag_that_would_do_nothing(folder: Folder, repo: Path, words: list[str]) -> None:
+    folder.abreast("cases", "new", "--repo", "repo", "--yes")
+    assert folder.abreast("cases", "list", "--repo", "repo").code == 0
+    done = folder.abreast("cases", "list", "--repo", "repo", *words)
+    assert (done.code, f"abreast cases list: {words[0]} is for abreast cases new" in done.err) == (2, True)
+
+
 def test_what_is_no_case_file_is_not_touched(folder: Folder, repo: Path) -> None:
     """Above all nothing that others read and write, such as a pipe or a device."""
     os.mkfifo(folder.path / "pipe.jsonl")

@@ -50,10 +50,21 @@ def main(args: argparse.Namespace) -> int:
     return _WHAT[args.what](args)
 
 
+def _refuse_flags_of_new(args: argparse.Namespace) -> None:
+    """They would choose nothing, and nobody would know."""
+    from abreast.suites.code_search.mining import LIMIT
+
+    unsaid = {"output": None, "limit": LIMIT, "seed": 0, "kind": None, "language": None, "yes": False}
+    for flag, value in unsaid.items():
+        if getattr(args, flag) != value:
+            raise BadInput(f"abreast cases list: --{flag} is for abreast cases new", "leave it out")
+
+
 def _list(args: argparse.Namespace) -> int:
     """Every case in the order of the files; for programs with the truth."""
     from abreast.spec.cases import load_cases
 
+    _refuse_flags_of_new(args)
     experiment = _experiment(args)
     table = load_cases(experiment.spec.cases, experiment.base)
     try:
