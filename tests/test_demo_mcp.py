@@ -294,16 +294,18 @@ def busy_child(pid: int) -> psutil.Process:
     raise AssertionError("no process is searching")
 
 
-def test_a_signal_during_a_search_leaves_no_process_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_during_a_search_leaves_no_process_behind(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "evil.txt").write_text("a" * 40 + "!\n")
     with running(tmp_path) as process:
         assert process.stdin is not None
         process.stdin.write(line("tools/call", name="search_code", arguments={"pattern": "(a+)+$", "regex": True}))
         process.stdin.flush()
         searching = busy_child(process.pid)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
-        assert not searching.is_running()
+        process.send_signal(number)
+        assert process.wait(10) == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+        psutil.wait_procs([searching], timeout=3)
+        assert not searching.is_running() or searching.status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_client_that_is_gone_ends_it_quietly(repository: Path) -> None:

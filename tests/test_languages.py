@@ -196,6 +196,21 @@ def test_definitions_of_typescript(name: str) -> None:
     assert called(name, TYPESCRIPT) == {("helper", "run"), ("Made", "Store.get"), ("helper", "plain")}
 
 
+def test_what_a_module_is_bound_to_is_imported_and_not_defined() -> None:
+    source = """\
+        const files = require("./files");
+        const { open: opened, close } = require("./files");
+        const lazy = await import("./lazy");
+        const part = require("./files").part;
+        const made = require("./files")(3);
+        """
+    found = outline("a.js", textwrap.dedent(source).encode())
+    assert found is not None
+    assert [one.name for one in found.definitions] == ["made"]
+    imported = [one.name for one in found.references if one.kind == "import" and one.name != "require"]
+    assert imported == ["files", "open", "opened", "close", "lazy"]
+
+
 def test_definitions_of_java() -> None:
     assert defined("A.java", JAVA) == {
         ("class", "Store", 3),

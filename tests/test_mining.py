@@ -7,15 +7,18 @@ import os
 import pty
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from abreast.errors import BadInput
+from abreast.model import Answer, Case
+from abreast.scorers import build
 from abreast.scorers.retrieval import flaw_of
 from abreast.suites.code_search import finding, mining
-from abreast.suites.code_search.mining import casefile, proposing
+from abreast.suites.code_search.mining import casefile, judging, proposing
 from abreast.suites.code_search.mining.proposal import Truth, difficulty
 from conftest import ABREAST, Done, Folder
 
@@ -249,6 +252,61 @@ def test_a_case_is_read_by_the_suite_and_its_question_does_not_name_the_answer(r
             assert evidence.text == (repo / evidence.path).read_text().split("\n")[evidence.line - 1].strip()
 
 
+QUOTED = {
+    "package.json": """\
+        {
+          "longSetting": "a \\"b\\"",
+          "retryPolicy": "slow and steady",
+          "runScript": "node scripts/reset.js",
+          "shortOne": "x",
+          "theLastOne": true
+        }
+        """,
+    "a.toml": 'first_limit = 3  # why\nsecond_list = ["a", "b"]\nthird_name = \'single\'\n',
+}
+
+
+def test_the_right_answer_has_the_full_score_in_json_and_in_prose(folder: Folder, repo: Path) -> None:
+    """Whatever characters a line has that JSON escapes, and whatever names of files it holds."""
+    scorer = build("retrieval", {})
+    written(folder, QUOTED)
+    found = mining.propose(repo, limit=100)
+    assert len(found) > 30
+    for one in found:
+        case = Case(one.id, one.case["prompt"], expected=one.case["ground_truth"])
+        truth = one.case["ground_truth"]
+        for answer in (
+            json.dumps(truth),
+            f"It is\n```json\n{json.dumps(truth, indent=2)}\n```",
+            judging.as_prose(truth),
+        ):
+            assert [score.value for score in scorer.score(case, Answer(answer))] == [1.0] * 3, (one.id, answer)
+    content = {one.id: one.case["ground_truth"].get("content") for one in found}
+    assert content["config-retry-policy"] == ["slow and steady"]
+    assert content["config-the-last-one"] == ["true"]
+    assert content["config-first-limit"] == ["first_limit = 3"]
+    assert content["config-third-name"] == ["third_name = 'single'"]
+    assert content["config-long-setting"] is content["config-second-list"] is content["config-short-one"] is None
+    assert "config-run-script" not in content, "the name of a file in a quotation is a claim of that file in prose"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a.py": "class Store:\n    def sql(self):\n        compute_it()\n"},
+        dict.fromkeys(("b.py", "more/b.py"), "from a import compute_it\n\n\ndef run():\n    compute_it()\n"),
+        {"a.js": "class Files {\n  #open() {\n    return compute_it();\n  }\n}\n"},
+    ],
+    ids=["may be a file", "the end of another path", "a private name"],
+)
+def test_what_the_scorer_takes_for_something_else_is_not_asked_about(folder: Folder, files: dict[str, str]) -> None:
+    home = {"a.js": "function compute_it() {}\n"} if "a.js" in files else {"a.py": "def compute_it():\n    pass\n\n\n"}
+    parts = {name: home.get(name, "") + files.get(name, "") for name in {**home, **files}}
+    found = ids(written(folder, parts))
+    assert "def-compute-it" in found
+    assert "callers-compute-it" not in found
+
+
 # -- what is not sure is not proposed --------------------------------------------------------------------------------
 
 HELPER = "def shared_helper(x):\n    return x\n\n\ndef first_user():\n    return shared_helper(1)\n"
@@ -266,6 +324,9 @@ HELPER = "def shared_helper(x):\n    return x\n\n\ndef first_user():\n    return
         ("vendor/b.py", "def shared_helper(y):\n    pass\n"),
         ("notes.md", "    def shared_helper(y):\n"),
         ("b.py", "def broken(:\n\nshared_helper(\n"),
+        ("b.pyx", "cdef int shared_helper(int x):\n    return x\n"),
+        ("b.c", "static char *shared_helper(int x) {\n    return 0;\n}\n"),
+        ("large.py", "x = 1\n" * 200_000 + "def shared_helper():\n    pass\n"),
     ],
 )
 def test_a_name_that_may_be_defined_elsewhere_is_not_asked_about(folder: Folder, name: str, text: str) -> None:
@@ -285,6 +346,11 @@ def test_a_name_that_may_be_defined_elsewhere_is_not_asked_about(folder: Folder,
         ("b.py", "from a import shared_helper\n\nprint(shared_helper(1))\n"),
         ("b.py", "from a import shared_helper\n\n\ndef other_user():\n    def inner():\n        shared_helper(1)\n"),
         ("b.py", "from a import shared_helper\n\n\n@shared_helper\ndef other_user():\n    pass\n"),
+        ("b.py", "from library import shared_helper\n\n\ndef other_user():\n    return shared_helper(1)\n"),
+        ("b.py", "from library import *\n\n\ndef other_user():\n    return shared_helper(1)\n"),
+        ("b.py", "def other_user():\n    a = open_it()\n    return a.shared_helper(1)\n"),
+        ("bin/tool", "#!/usr/bin/env python\nfrom a import shared_helper\n\nshared_helper(1)\n"),
+        ("large.py", "from a import shared_helper\n\n\ndef b():\n    shared_helper(1)\n" + "x = 1\n" * 200_000),
         ("page.vue", "<p>{{ shared_helper(1) }}</p>\n"),
         ("b.ts", "export function other() {\n  return shared_helper(1);\n}\n"),
     ],
@@ -309,6 +375,47 @@ def test_comments_texts_and_imports_do_not_make_a_call_unclear(folder: Folder, t
     assert "callers-shared-helper" in ids(repo)
 
 
+@pytest.mark.parametrize(
+    ("name", "home", "call"),
+    [
+        (
+            "a.py",
+            "class Page:\n    def fetch_rows(self):\n        pass\n",
+            "def load(page{}):\n    return page.fetch_rows()\n",
+        ),
+        (
+            "a.go",
+            "package a\n\nfunc (p *Page) FetchRows() int { return 1 }\n",
+            "package a\n\nfunc load(page Any{}) int {{ return page.FetchRows() }}\n",
+        ),
+        (
+            "a.java",
+            "class Page {\n    int fetchRows() { return 1; }\n}\n",
+            "class Other {{\n    int load(Any{} page) {{ return page.fetchRows(); }}\n}}\n",
+        ),
+        (
+            "a.ts",
+            "export class Page {\n  fetchRows() { return 1; }\n}\n",
+            "export function load(page: Any{}) {{ return page.fetchRows(); }}\n",
+        ),
+        (
+            "a.rs",
+            "impl Page {\n    fn fetch_rows(&self) {}\n}\n",
+            "fn load(page: Any{}) {{ page.fetch_rows(); }}\n",
+        ),
+    ],
+)
+def test_a_method_of_an_object_that_may_be_of_a_library_is_not_asked_about(
+    folder: Folder, name: str, home: str, call: str
+) -> None:
+    """A file that never speaks of the class may well mean another one."""
+    other = f"b{Path(name).suffix}"
+    assert "callers-page-fetch-rows" not in ids(written(folder, {name: home, other: call.format("")}))
+    assert "callers-page-fetch-rows" in ids(
+        written(folder, {other: call.format(" /* Page */") if name != "a.py" else call.format(": Page")})
+    )
+
+
 def test_a_method_that_objects_of_libraries_have_too_is_not_asked_about(folder: Folder) -> None:
     text = "class Page:\n    def read_text(self):\n        pass\n\n\ndef show(page):\n    return page.read_text()\n"
     assert "callers-page-read-text" not in ids(written(folder, {"a.py": text}))
@@ -318,6 +425,14 @@ def test_a_setting_that_another_file_gives_a_value_is_not_asked_about(folder: Fo
     repo = written(folder, {"a.toml": "retry_ceiling = 7\n", "b.py": "print('retry_ceiling')\n"})
     assert "config-retry-ceiling" in ids(repo)
     assert "config-retry-ceiling" not in ids(written(folder, {"b.py": "settings['retry_ceiling'] = 3\n"}))
+
+
+@pytest.mark.parametrize("name", [".env", ".flake8", "Procfile", "other.properties"])
+def test_a_setting_in_a_file_without_a_known_form_makes_another_one_unclear(folder: Folder, name: str) -> None:
+    assert "config-retry-ceiling" in ids(
+        written(folder, {".env.example": "RETRY_CEILING=7\n", "README": "RETRY_CEILING=8"})
+    )
+    assert "config-retry-ceiling" not in ids(written(folder, {name: "RETRY_CEILING=8\n"}))
 
 
 @pytest.mark.parametrize(
@@ -593,6 +708,49 @@ def test_an_output_that_cannot_be_written_is_named(folder: Folder, repo: Path) -
     assert (done.code, "file/cases.jsonl: cannot be" in done.err) == (2, True)
     done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "repo")
     assert (done.code, "--output repo: is a folder" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("words", [["--limit", "3"], ["--kind", "callers"], ["--yes"], ["--output", "x.jsonl"]])
+def test_a_list_takes_no_flag_that_would_do_nothing(folder: Folder, repo: Path, words: list[str]) -> None:
+    folder.abreast("cases", "new", "--repo", "repo", "--yes")
+    assert folder.abreast("cases", "list", "--repo", "repo").code == 0
+    done = folder.abreast("cases", "list", "--repo", "repo", *words)
+    assert (done.code, f"abreast cases list: {words[0]} is for abreast cases new" in done.err) == (2, True)
+
+
+def test_what_is_no_case_file_is_not_touched(folder: Folder, repo: Path) -> None:
+    """Above all nothing that others read and write, such as a pipe or a device."""
+    os.mkfifo(folder.path / "pipe.jsonl")
+    done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "pipe.jsonl")
+    assert (done.code, "--output pipe.jsonl: is no file that cases can be kept in" in done.err) == (2, True)
+    assert (folder.path / "pipe.jsonl").is_fifo()
+    notes = folder.write("notes.txt", "Buy milk.\n")
+    done = folder.abreast("cases", "new", "--repo", "repo", "--yes", "--output", "notes.txt")
+    assert (done.code, "notes.txt: has no case in it" in done.err) == (2, True)
+    assert notes.read_text() == "Buy milk.\n"
+
+
+def test_those_who_write_at_once_lose_nothing(folder: Folder, repo: Path) -> None:
+    path = folder.path / "cases.jsonl"
+    words = [*ABREAST, "cases", "new", "--repo", "repo", "--yes", "--limit", "6", "--output", str(path)]
+    running = [subprocess.Popen([*words, "--seed", str(seed)], cwd=folder.path) for seed in (0, 0, 1)]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    found = [case.id for case in finding.cases([str(path)])]
+    proposed = {one.id for seed in (0, 1) for one in mining.propose(repo, limit=6, seed=seed)}
+    assert proposed <= set(found)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: casefile.append(path, [f'{{"id": "n{number}", "prompt": "?"}}']), range(100)))
+    assert {f"n{number}" for number in range(100)} <= casefile.known(path).ids
+
+
+def test_a_file_of_another_system_is_understood(folder: Folder, repo: Path) -> None:
+    """A mark at its beginning, and lines that end in two characters."""
+    first, second, *_ = mining.propose(repo)
+    lines = [json.dumps({"id": first.id, "prompt": "?"}), f"// rejected: {second.id}"]
+    path = folder.write(MINED, b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
+    assert casefile.known(path).ids == {first.id, second.id}
+    casefile.append(path, [casefile.as_line({**first.case}), '{"id": "new", "prompt": "?"}'])
+    assert path.read_bytes().count(first.id.encode()) == 1
 
 
 def test_text_in_source_files_cannot_command_the_terminal(folder: Folder) -> None:

@@ -50,10 +50,21 @@ def main(args: argparse.Namespace) -> int:
     return _WHAT[args.what](args)
 
 
+def _refuse_flags_of_new(args: argparse.Namespace) -> None:
+    """They would choose nothing, and nobody would know."""
+    from abreast.suites.code_search.mining import LIMIT
+
+    unsaid = {"output": None, "limit": LIMIT, "seed": 0, "kind": None, "language": None, "yes": False}
+    for flag, value in unsaid.items():
+        if getattr(args, flag) != value:
+            raise BadInput(f"abreast cases list: --{flag} is for abreast cases new", "leave it out")
+
+
 def _list(args: argparse.Namespace) -> int:
     """Every case in the order of the files; for programs with the truth."""
     from abreast.spec.cases import load_cases
 
+    _refuse_flags_of_new(args)
     experiment = _experiment(args)
     table = load_cases(experiment.spec.cases, experiment.base)
     try:
@@ -98,8 +109,9 @@ def _new(args: argparse.Namespace) -> int:
         raise BadInput("abreast cases new: takes no SPEC, --cases or --category", "abreast cases new --repo PATH")
     repo = args.repo.expanduser().absolute()
     output = (args.output or repo / casefile.DEFAULT).expanduser().absolute()
-    if output.is_dir():
-        raise BadInput(f"--output {args.output}: is a folder", "name a file that ends in .jsonl")
+    if output.exists() and not output.is_file():
+        what = "is a folder" if output.is_dir() else "is no file that cases can be kept in"
+        raise BadInput(f"--output {args.output}: {what}", "name a file that ends in .jsonl")
     found = mining.propose(
         repo,
         limit=args.limit,

@@ -83,6 +83,9 @@ _SPECIAL = {
 NODES = {language: frozenset({*define, *_CALL, *_IMPORT, *_QUOTED, *_SPECIAL}) for language, define in _DEFINE.items()}
 """The nodes of each language that say anything besides names: the others need not be looked at."""
 
+NAMES = ("identifier", "identifier_pattern")
+"""How the types of nodes end that are names."""
+
 _NAME_AT = {"generic_type": 0, "non_null_expression": 0, "scoped_type_identifier": -1}  # which child has the name
 _FUNCTIONS = ("arrow_function", "function_expression", "generator_function")
 _UPPER = re.compile(rb"_*[A-Z][A-Z0-9_]*\Z")
@@ -126,13 +129,26 @@ def _narrowed(kind: Kind, node: Node) -> Kind:
 def _bound(node: Node, depth: int) -> tuple[Kind, list[Node]] | None:
     """A variable of TypeScript that is a function, or a constant of the module."""
     name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-    if name is None or name.type != "identifier":
+    if name is None or name.type != "identifier" or _requires(value) or _requires_part(value):
         return None
     if value is not None and value.type in _FUNCTIONS:
         return "function", [name]
     declaration = node.parent
     is_constant = declaration is not None and declaration.children[0].type == "const"
     return ("constant", [name]) if depth <= 3 and is_constant and _is_of_module(declaration) else None
+
+
+def _requires(value: Node | None) -> bool:
+    """Whether a value is a module: `require("./a")` or `await import("./a")`."""
+    if value is not None and value.type == "await_expression" and value.named_children:
+        value = value.named_children[0]
+    called = value.child_by_field_name("function") if value is not None and value.type == "call_expression" else None
+    return called is not None and (called.type == "import" or _text(called) == b"require")
+
+
+def _requires_part(value: Node | None) -> bool:
+    """Whether a value is a thing of a module: `require("./a").open`."""
+    return value is not None and value.type == "member_expression" and _requires(value.child_by_field_name("object"))
 
 
 def _is_of_module(declaration: Node | None) -> bool:
@@ -175,6 +191,8 @@ def called_by(language: str, node: Node) -> Node | None:
 
 def imports(node: Node) -> bool:
     """Whether the names in a node are imported or handed on."""
+    if node.type == "variable_declarator":
+        return _requires(node.child_by_field_name("value"))
     return node.type in _IMPORT or (node.type == "export_statement" and node.child_by_field_name("source") is not None)
 
 
@@ -184,7 +202,7 @@ def quotes(node: Node) -> bool:
 
 
 def is_name(node: Node) -> bool:
-    return node.is_named and node.child_count == 0 and node.type.endswith("identifier")
+    return node.is_named and node.child_count == 0 and node.type.endswith(NAMES)
 
 
 def _last_name(node: Node | None) -> Node | None:

@@ -125,7 +125,7 @@ class _Reading:
 
     def visit(self, node: Node, depth: int) -> None:
         kind = node.type
-        if (kind not in self._nodes and not kind.endswith("identifier")) or not node.is_named:
+        if (kind not in self._nodes and not kind.endswith(defining.NAMES)) or not node.is_named:
             return
         start = node.start_byte
         while self._scopes and self._scopes[-1].end <= start:

@@ -34,7 +34,17 @@ _OF_LIBRARIES = {
     *("ServeHTTP", "WriteString", "ReadAll", "MarshalJSON", "UnmarshalJSON", "WithTimeout", "WithCancel"),
 }
 _COMMENT = (b"#", b"//", b"/*", b"<!--")
-_STAR = re.compile(rb"^[ \t]*(?:from[^\n]*\bimport[ \t]*\*|(?:pub[ \t]+)?use[^\n;]*::\*)", re.MULTILINE)
+_STAR = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*\*|(?:pub[ \t]+)?use[ \t]+([^\n;]*)::\*)", re.MULTILINE
+)
+# Where an import takes a name from: what stands before the name, or behind it.
+_FROM = {
+    "python": re.compile(rb"[\s\S]*(?:^|[\n;])[ \t]*from[ \t]+([\w.]+)[ \t]+import\b"),
+    "rust": re.compile(rb"[\s\S]*\buse[ \t]+([^;]*)"),
+    "java": re.compile(rb"[\s\S]*\bimport[ \t]+([^;]*)"),
+}
+_FROM_BEHIND = re.compile(rb"[^;'\"]*\b(?:from|require\(|import\()\s*['\"]([^'\"\n]*)")
+_OF_THIS_CODE = {"crate", "self", "super"}
 _MODULE_FILES = ("__init__", "mod", "lib", "index", "main")
 
 
@@ -88,7 +98,6 @@ def _add_calls(found: _Calls, places: Places, here: File, home: File, definition
     if outline is None or outline.broken:
         return False
     references = {one.at: one for one in outline.references if one.name == definition.name}
-    imported = any(one.kind == "import" for one in references.values())
     name = definition.name.encode()
     for match in re.finditer(rb"(?<![A-Za-z0-9_])" + re.escape(name) + rb"(?![A-Za-z0-9_])", source):
         at = match.start()
@@ -100,7 +109,9 @@ def _add_calls(found: _Calls, places: Places, here: File, home: File, definition
         elif reference.kind == "import":
             if _is_renamed(source, match.end()):
                 return False
-        elif reference.kind == "name" or not _means(definition, home, here, source, at, imported):
+            if here != home and not _is_ours(_origin(here, source, at, match.end()), home):
+                return False
+        elif reference.kind == "name" or not _means(definition, home, here, source, at, outline):
             return False
         else:
             caller = _caller(outline, reference)
@@ -138,31 +149,67 @@ def _caller(outline: Outline, call: Reference) -> Definition | None:
 # -- whether a call means this function ------------------------------------------------------------------------------
 
 
-def _means(definition: Definition, home: File, here: File, source: bytes, at: int, imported: bool) -> bool:
+def _means(definition: Definition, home: File, here: File, source: bytes, at: int, outline: Outline) -> bool:
     """Whether a call of the name can be no other's: by what stands before it."""
     before = re.search(rb"(?:([\w$)\]>?!]*)\s*(\.|::|->))?\s*\Z", source[max(0, at - 200) : at])
     owner, mark = (before[1], before[2]) if before is not None else (None, None)
     if here.language != home.language:
         return False
     if mark is None:
-        return _is_in_reach(definition, home, here, source, imported)
+        return _is_in_reach(definition, home, here, source, outline)
     qualifier = (owner or b"").rstrip(b"?!").decode("utf-8", "replace")
     if definition.kind == "function":
-        return qualifier in _modules(home)
+        return qualifier in _modules(home) and _is_module(qualifier, mark, here, source, outline)
+    container = (definition.container or "").rpartition(".")[2]
     if mark == b"::":
-        return qualifier in ("Self", (definition.container or "").rpartition(".")[2])
-    return True
+        return qualifier in ("Self", container)
+    return here == home or _has_word(source, container)
 
 
-def _is_in_reach(definition: Definition, home: File, here: File, source: bytes, imported: bool) -> bool:
+def _has_word(source: bytes, word: str) -> bool:
+    """Whether a file speaks of a class: where it does not, an object may be of any other one."""
+    return bool(word) and re.search(rb"(?<!\w)" + re.escape(word.encode()) + rb"(?!\w)", source) is not None
+
+
+def _is_module(name: str, mark: bytes, here: File, source: bytes, outline: Outline) -> bool:
+    """Whether a name before a dot is a module, not an object that is called alike."""
+    if here.language == "rust":
+        return mark == b"::"
+    if here.language == "go":
+        return re.search(rb"\"(?:[^\"\n]*/)?" + re.escape(name.encode()) + rb"\"", source) is not None
+    return any(one.kind == "import" and one.name == name for one in outline.references)
+
+
+def _is_in_reach(definition: Definition, home: File, here: File, source: bytes, outline: Outline) -> bool:
     """Whether a bare name is this function: of the same file, imported, or in Go of the same folder."""
+    imported = any(one.kind == "import" and one.name == definition.name for one in outline.references)
     if definition.kind == "method":
         return here.language == "java" and (here == home or imported)
     if here == home or imported:
         return True
     if here.language == "go":
         return here.folder == home.folder
-    return here.language in ("python", "rust") and _STAR.search(source) is not None
+    stars = _STAR.finditer(source) if here.language in ("python", "rust") else ()
+    return any(_is_ours(star[1] or star[2], home) for star in stars)
+
+
+def _origin(here: File, source: bytes, start: int, end: int) -> bytes:
+    """What an import of a name says of where it is from."""
+    if here.language == "typescript":
+        found = _FROM_BEHIND.match(source, end)
+    else:
+        pattern = _FROM.get(here.language or "")
+        found = pattern.match(source[max(0, start - 5_000) : start]) if pattern else None
+    return found[1] if found else b""
+
+
+def _is_ours(origin: bytes, home: File) -> bool:
+    """Whether the place that an import names can be the file, or one that hands on what is in it."""
+    text = origin.decode("utf-8", "replace")
+    pure = PurePosixPath(home.path)
+    return text.startswith((".", "@/", "~/", "#")) or bool(
+        set(re.findall(r"[\w-]+", text)) & {pure.stem, *pure.parts[:-1], *_OF_THIS_CODE}
+    )
 
 
 def _modules(home: File) -> set[str]:

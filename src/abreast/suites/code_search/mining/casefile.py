@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ def known(path: Path) -> Known:
     prompts: set[str] = set()
     beside = {one for one in path.parent.glob(f"*{SUFFIX}") if one.is_file() and one.stat().st_size <= MOST_BYTES}
     for file in sorted(beside | ({path} if path.is_file() else set())):
-        for line in _content(file).decode("utf-8", "replace").split("\n"):
+        for line in _content(file).decode("utf-8-sig", "replace").split("\n"):
             if line.strip().startswith(REJECTED.strip()):
                 ids.add(line.strip().removeprefix(REJECTED.strip()).strip())
             case = _case(line)
@@ -46,17 +49,42 @@ def as_line(case: dict[str, Any]) -> str:
 
 
 def append(path: Path, lines: list[str]) -> None:
-    """Add lines at the end: the file is there as it was, or with all of them, whenever somebody looks."""
+    """Add lines at the end: the file is there as it was, or with all of them, whenever somebody looks. Of cases whose
+    id somebody else has written meanwhile, theirs is kept."""
     target = path.resolve()
-    before = _content(target) if target.exists() else b""
-    if before and not before.endswith(b"\n"):
-        before += b"\n"
-    content = before + "".join(f"{line}\n" for line in lines).encode()
+    if target.exists() and not target.is_file():
+        raise BadInput(f"{path}: is no file that cases can be kept in", "name another file: --output FILE")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _replace(target, content)
+        with _alone(target.parent):
+            before = _content(target) if target.exists() else b""
+            _check(path, before)
+            there = {_case(line).get("id") for line in before.decode("utf-8-sig", "replace").split("\n")}
+            if before and not before.endswith(b"\n"):
+                before += b"\n"
+            added = [line for line in lines if _case(line).get("id", "") not in there]
+            _replace(target, before + "".join(f"{line}\n" for line in added).encode())
     except OSError as error:
         raise BadInput(f"{path}: cannot be written: {error.strerror}", "name another file: --output FILE") from None
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other `cases new` writes in this folder meanwhile."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
+def _check(path: Path, content: bytes) -> None:
+    """Refuse a file that is there and has neither a case nor a comment."""
+    lines = [line.strip() for line in content.decode("utf-8-sig", "replace").split("\n")]
+    if any(lines) and not any(line.startswith("//") or _case(line) for line in lines):
+        raise BadInput(f"{path}: has no case in it, so it is kept as it is", "name another file: --output FILE")
 
 
 def _content(path: Path) -> bytes:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from abreast.errors import BadInput
 from abreast.languages import LANGUAGES, Definition
 from abreast.suites.code_search.mining import callers, configuration, definitions
+from abreast.suites.code_search.mining.judging import is_understood
 from abreast.suites.code_search.mining.proposal import Known, Proposal, words_of
 from abreast.suites.code_search.mining.repository import File, Repository
 
@@ -69,7 +70,9 @@ class _Taken:
 
     def _add(self, proposal: Proposal) -> bool:
         prompt = proposal.case["prompt"]
-        if proposal.id in self._known.ids or prompt in self._prompts or _reveals(proposal):
+        if proposal.id in self._known.ids or prompt in self._prompts:
+            return False
+        if _reveals(proposal) or not is_understood(proposal):
             return False
         base, number = proposal.id, 2
         while proposal.id in self._ids or proposal.id in self._known.ids:

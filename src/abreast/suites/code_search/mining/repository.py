@@ -15,7 +15,7 @@ from abreast.languages import Outline, language_of, outline
 from abreast.plan import git
 from abreast.suites.code_search.finding import PLACES
 
-MOST_BYTES = 1_000_000  # of a file; a larger one is left out of everything
+MOST_BYTES = 1_000_000  # of a file; of a larger one only the words are known
 LONGEST_LINE = 2_000  # characters; a file with a longer one is taken for the work of a program
 OUTLINES = 500  # kept in memory
 
@@ -36,7 +36,11 @@ _LOCKS = {
     *("package-lock.json", "pnpm-lock.yaml", "yarn.lock", "cargo.lock", "poetry.lock", "uv.lock", "pdm.lock"),
     *("pipfile.lock", "go.sum", "composer.lock", "gemfile.lock", "packages.lock.json", "bun.lock", "deno.lock"),
 }
-_PROSE = {".md", ".rst", ".txt", ".adoc", ".markdown", ".org", ".tex", ""}
+_PROSE = {".md", ".rst", ".txt", ".adoc", ".markdown", ".org", ".tex"}
+_PROSE_NAMES = {  # of files without a suffix; any other may be a script or hold settings
+    *("readme", "license", "licence", "copying", "copyright", "notice", "authors", "contributors", "maintainers"),
+    *("changelog", "changes", "history", "news", "todo", "install", "credits", "thanks", "version", "codeowners"),
+}
 _DATA = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml", ".svg", ".lock", ".po", ".snap", ".map", ".log"}
 _MADE = re.compile(r"\.min\.|\.bundle\.|\.pb\.|_pb2|\.generated\.|\.gen\.|\.d\.ts$|\.snap$")
 _SAYS_MADE = re.compile(rb"DO NOT EDIT|@generated|[Cc]ode generated|[Aa]uto-?generated")
@@ -66,7 +70,9 @@ class Repository:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.files = [_file(path) for path in sorted(_paths(root))]
+        sizes = dict(_paths(root))
+        self.files = [_file(path) for path in sorted(sizes) if sizes[path] <= MOST_BYTES]
+        self._large = [path for path in sorted(sizes) if sizes[path] > MOST_BYTES and _file(path).kind != "prose"]
         self._outline = lru_cache(OUTLINES)(self._read_outline)
         self._by_path = {file.path: file for file in self.files}
 
@@ -104,15 +110,19 @@ class Repository:
         return bool(content) and not _SAYS_MADE.search(content[:1_000]) and not _has_long_lines(content)
 
     def holding(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Which files hold each name, all of its words at least: in one pass over all files."""
+        """Which files hold each name, all of its words at least: in one pass over all files. None does if a file that
+        is too large to be read has its words too: what it says of the name is not known."""
         wanted = {name: frozenset(_WORD.findall(name.encode("utf-8", "surrogatepass"))) for name in names}
         every = frozenset[bytes]().union(*wanted.values())
         by_word: dict[bytes, set[str]] = {word: set() for word in every}
         for file in self.files:
             for word in every.intersection(_WORD.findall(self.read(file.path))):
                 by_word[word].add(file.path)
+        large = [every.intersection(_words(self.root / path)) for path in self._large] if every else []
         return {
-            name: sorted(set.intersection(*(by_word[word] for word in words))) if words else []
+            name: sorted(set.intersection(*(by_word[word] for word in words)))
+            if words and not any(words <= there for there in large)
+            else []
             for name, words in wanted.items()
         }
 
@@ -133,7 +143,9 @@ def _kind(name: str, suffix: str, language: str | None) -> Kind:
         return "data"
     if name in _CONFIG_NAMES or suffix in _CONFIG_SUFFIXES or name.endswith((".dockerfile", ".mk")):
         return "config"
-    return "prose" if suffix in _PROSE else "data" if suffix in _DATA else "other"
+    if suffix in _PROSE or name in _PROSE_NAMES:
+        return "prose"
+    return "data" if suffix in _DATA else "other"
 
 
 def _can_be_written(path: str) -> bool:
@@ -148,8 +160,8 @@ def _has_long_lines(content: bytes) -> bool:
 # -- which files there are -------------------------------------------------------------------------------------------
 
 
-def _paths(root: Path) -> Iterator[str]:
-    """Regular files inside of the folder; what a link leads to is never among them."""
+def _paths(root: Path) -> Iterator[tuple[str, int]]:
+    """Regular files inside of the folder, and their sizes; what a link leads to is never among them."""
     told = git.ask(root, "ls-files", "-z")
     tracked = dict.fromkeys(filter(None, (told or "").split("\0")))
     is_tracked = bool(tracked) or (told is not None and (root / ".git").exists())
@@ -159,8 +171,9 @@ def _paths(root: Path) -> Iterator[str]:
         folder = os.path.dirname(path)  # noqa: PTH120 - of a hundred thousand
         if folder not in inside:
             inside[folder] = os.path.realpath(root / folder) == os.path.normpath(os.path.join(real, folder))  # noqa: PTH118
-        if inside[folder] and _is_file(root / path):
-            yield path
+        size = _size(root / path) if inside[folder] else None
+        if size is not None:
+            yield path, size
 
 
 def _walked(root: Path) -> Iterator[str]:
@@ -170,9 +183,26 @@ def _walked(root: Path) -> Iterator[str]:
         yield from ((here / name).as_posix() for name in names)
 
 
-def _is_file(path: Path) -> bool:
+def _size(path: Path) -> int | None:
+    """Of a regular file; None if it is none."""
     try:
         found = path.lstat()
     except (OSError, ValueError):
-        return False
-    return stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _words(path: Path) -> Iterator[bytes]:
+    """The words of a file of any size, if it is a text."""
+    try:
+        with path.open("rb") as file:
+            rest = b""
+            while chunk := file.read(MOST_BYTES):
+                if b"\0" in chunk[:8_000]:
+                    return
+                *whole, rest = _WORD.findall(rest + chunk + b"_") or [b"_"]
+                yield from whole
+                rest = rest[:-1][:MOST_BYTES]
+            yield rest
+    except OSError:
+        return

@@ -12,7 +12,7 @@ _BEGIN = r"(?:^|[;{}])[ \t]*(?:@\w+(?:\([^)\n]*\))?[ \t]+)*"
 _MODIFIERS = (
     r"(?:(?:export|default|declare|pub(?:\([^)\n]*\))?|public|private|protected|internal|static|abstract|final|sealed|"
     r"async|unsafe|extern(?:[ \t]+\"[^\"\n]*\")?|readonly|override|inline|const|data|partial|virtual|synchronized|"
-    r"native|strictfp|non-sealed)[ \t]+)*"
+    r"native|strictfp|non-sealed|cdef|cpdef|unsigned|struct)[ \t]+)*"
 )
 _KEYWORDS = (
     r"(?:def|class|func|fn|fun|function[ \t]*\*?|struct|enum|union|trait|@?interface|type|record|const|"
@@ -62,7 +62,7 @@ def _with_body(name: str, text: str) -> Iterator[int]:
     """Methods of languages that have no word for them: a name, parameters, and a body or a type behind."""
     head = re.compile(
         rf"^[ \t]*(?:@\w+[ \t]+)*{_NO_DEFINITION}(?:(?:get|set)[ \t]+|\*[ \t]*)?{_MODIFIERS}(?:<[^\n(]*>[ \t]*)?"
-        rf"(?:(?P<type>{_TYPE})[ \t]+)?(?P<name>(?<!\w){re.escape(name)}(?!\w))\??[ \t]*(?:<[^\n(]*>)?[ \t]*\(",
+        rf"(?:(?P<type>{_TYPE})[ \t*&]+)?(?P<name>(?<!\w){re.escape(name)}(?!\w))\??[ \t]*(?:<[^\n(]*>)?[ \t]*\(",
         re.MULTILINE,
     )
     for match in head.finditer(text):

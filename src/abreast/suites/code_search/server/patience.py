@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import json
 import os
 import resource
 import select
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +20,7 @@ from abreast.suites.code_search.server.arguments import Refused
 Work = Callable[[], Iterable[bytes]]
 _CHUNK = 1 << 18
 _LENGTH = 4  # bytes before each record that say how long it is
+_WHEN_PARENT_ENDS = 1  # PR_SET_PDEATHSIG
 
 
 def within(seconds: float, work: Callable[[], str], late: str) -> str:
@@ -37,8 +40,8 @@ def records(works: Sequence[Work], seconds: float) -> Iterator[bytes]:
     """What all of them give, as it comes, until they are done or the time is over. One that dies gives no more.
 
     A copy of this process does each: an engine deep in a match hears no request to stop, a thread cannot be ended, and
-    a parser in C that crashes takes its process with it. No copy outlives its time, even if this process is killed: it
-    has only so many seconds of processor.
+    a parser in C that crashes takes its process with it. No copy outlives its time: it has only so many seconds of
+    processor. On Linux none outlives this process either, even if it is killed.
     """
     deadline = time.monotonic() + seconds
     waiting: dict[int, bytearray] = {}
@@ -72,18 +75,20 @@ def records(works: Sequence[Work], seconds: float) -> Iterator[bytes]:
 def _started(work: Work, seconds: float, others: list[int]) -> tuple[int, int]:
     """The process that does it, and where it is heard."""
     reader, writer = os.pipe()
+    parent = os.getpid()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # there are no threads in the server; in a test there may be
         child = os.fork()
     if child == 0:
-        _do(work, writer, seconds, [reader, *others])
+        _do(work, writer, seconds, [reader, *others], parent)
     os.close(writer)
     return child, reader
 
 
-def _do(work: Work, writer: int, seconds: float, others: list[int]) -> None:
+def _do(work: Work, writer: int, seconds: float, others: list[int], parent: int) -> None:
     """In the copy, which ends here."""
     try:
+        _end_with(parent)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         for other in others:
@@ -95,6 +100,14 @@ def _do(work: Work, writer: int, seconds: float, others: list[int]) -> None:
             for record in work():
                 pipe.write(len(record).to_bytes(_LENGTH, "big") + record)
     finally:
+        os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    """The kernel ends this process when its parent ends; that may have been just now."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_WHEN_PARENT_ENDS, signal.SIGKILL)
+    if os.getppid() != parent:
         os._exit(0)
 
 

@@ -1,0 +1,45 @@
+"""Whether who scores the answers takes the right one for right."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from abreast.model import Answer, Case
+from abreast.scorers import Scorer, build
+from abreast.suites.code_search.mining.proposal import Proposal
+
+
+def is_understood(proposal: Proposal) -> bool:
+    """Whether the truth gets the full score as the JSON object that is asked for, and as prose. Of prose only the names
+    and quotations count: a path with spaces is understood in JSON, and a model that is asked for that gives it."""
+    truth = proposal.case["ground_truth"]
+    plain = _with_plain_paths(truth)
+    return all(name.replace(".", "_").isidentifier() for name in truth.get("symbols", ())) and (
+        _is_right(proposal, truth, json.dumps(truth)) and _is_right(proposal, plain, as_prose(plain))
+    )
+
+
+def as_prose(truth: dict[str, Any]) -> str:
+    """A truth as a model writes that has forgotten the JSON."""
+    told = [f"- `{path}:{line}`" for path, lines in truth["lines"].items() for line in lines]
+    told += [f"- `{name}`" for name in truth.get("symbols", ())]
+    told += [f"The line is:\n```\n{text}\n```" for text in truth.get("content", ())]
+    return "\n".join(["I have found it.", *told])
+
+
+def _with_plain_paths(truth: dict[str, Any]) -> dict[str, Any]:
+    plain = {path: f"folder/file{number}.py" for number, path in enumerate(truth["files"])}
+    lines = {plain[path]: lines for path, lines in truth["lines"].items()}
+    return {**truth, "files": list(plain.values()), "lines": lines}
+
+
+def _is_right(proposal: Proposal, truth: dict[str, Any], answer: str) -> bool:
+    case = Case(proposal.id, proposal.case["prompt"], expected=truth)
+    return all(score.value == 1.0 for score in _scorer().score(case, Answer(answer)))
+
+
+@cache
+def _scorer() -> Scorer:
+    return build("retrieval", {})
