@@ -255,3 +255,15 @@ def columns(chunks: Iterable[list[tuple[Any, ...]]], kinds: Sequence[type]) -> l
                 items = [item or 0 for item in column]
             part.append(np.array(items, dtype=_EMPTY[kind]))
     return [np.concatenate(part) for part in parts]
+
+
+def mean_of_known(values: Floats) -> float | None:
+    """Of those that are numbers; None if none is."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def median_of_known(values: Floats) -> float | None:
+    """The same for the middle one."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else None

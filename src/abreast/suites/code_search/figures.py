@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from abreast.analyse import Analysis, Comparison
-from abreast.analyse.rows import Bools, Floats, Ints, Rows
+from abreast.analyse.rows import Bools, Floats, Ints, Rows, mean_of_known, median_of_known
 from abreast.analyse.run import compared
 from abreast.analyse.variants import mean_score
 from abreast.report.sentence import trusted
@@ -250,7 +250,7 @@ def _measures(table: _Table, analysis: Analysis) -> Iterator[Measure]:
         _amount(table, "output_tokens", "output tokens", "tokens", tokens["output"], _saved),
         _amount(table, "cost_usd", "cost per trial", "dollars", rows.cost_usd, _saved),
         _cost_per_correct(table, analysis),
-        _amount(table, "latency_median_s", "latency, median", "seconds", table.timed, _faster, _median),
+        _amount(table, "latency_median_s", "latency, median", "seconds", table.timed, _faster, median_of_known),
         _amount(table, "latency_mean_s", "latency, mean", "seconds", table.timed, _saved),
         _amount(table, "turns", "turns", "count", table.number("turns"), _saved),
         _amount(table, "tool_calls", "tool calls", "count", table.number("tool_calls"), _saved),
@@ -308,7 +308,7 @@ def _amount(
     """What an answer takes, on average of the cases that all variants always answered; without such, of each one's own.
     The change is on the cases that both always answered."""
     each, cases = table.shared(values)
-    told = tuple((middle or _mean)(own if cases is None else own[cases]) for own in each)
+    told = tuple((middle or mean_of_known)(own if cases is None else own[cases]) for own in each)
     base, nothing = each[table.base], (None,) * len(each)
     changes = tuple(
         better(table, own, base, table.both(index, own, base)) if better and index != table.base else None
@@ -359,16 +359,6 @@ def _as_saved(ratio: Interval, cases: int) -> Change | None:
     if not math.isfinite(ratio.high):
         return Change(1 - ratio.estimate, None, None, cases)
     return Change(1 - ratio.estimate, 1 - ratio.high, 1 - ratio.low, cases)
-
-
-def _mean(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else None
-
-
-def _median(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else None
 
 
 def _failed(table: _Table, index: int) -> Failed:

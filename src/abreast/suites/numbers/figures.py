@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from abreast.analyse import Analysis
-from abreast.analyse.rows import Bools, Floats
+from abreast.analyse.rows import Bools, Floats, mean_of_known, median_of_known
 from abreast.analyse.variants import mean_score
 from abreast.experiment.options import predictions
 from abreast.scorers.label import Label
@@ -158,13 +158,17 @@ def _of_variant(
         float(np.median(error)) if len(error) else None,
         _in_classes(error),
         _share(table, mine & table.ok, 1.0 - table.grounded),
-        _mean(table.tokens_in[mine]),
-        {task: mean for task in tasks if (mean := _mean(table.tokens_in[mine & (table.task == task)])) is not None},
-        _mean(table.tokens_out[mine]),
+        mean_of_known(table.tokens_in[mine]),
+        {
+            task: mean
+            for task in tasks
+            if (mean := mean_of_known(table.tokens_in[mine & (table.task == task)])) is not None
+        },
+        mean_of_known(table.tokens_out[mine]),
         _compression(table, index),
         1000 * right / total if total else None,
-        _mean(table.rows.cost_usd[mine]),
-        _median(table.rows.service_s[mine & table.ok]),
+        mean_of_known(table.rows.cost_usd[mine]),
+        median_of_known(table.rows.service_s[mine & table.ok]),
     )
 
 
@@ -172,16 +176,6 @@ def _share(table: _Table, mine: Bools, values: Floats) -> Share:
     """By the interval that the report has everywhere: repeats and cases of one group do not count as independent."""
     known = values[mine & ~np.isnan(values)]
     return Share(mean_score(table.rows, mine, values), len(known), float(known.sum()))
-
-
-def _mean(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else None
-
-
-def _median(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else None
 
 
 def _in_classes(error: Floats) -> tuple[int, ...]:
