@@ -37,6 +37,7 @@ def test_the_commands_of_a_page_run_in_its_order(page: Path, folder: Folder, mon
     ran = 0
     for language, name, content in blocks(page):
         if name:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(content, encoding="utf-8")
             if name == "compare.py":
                 subprocess.run(["python", name], cwd=tmp_path, env=environment, check=True, capture_output=True)

@@ -163,6 +163,20 @@ class Score:
     explanation: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A command that is run in the workspace of a trial when its agent has ended; a scorer reads how it went.
+
+    `command` are words, or with `shell` one text. With `fails_before` it is also run on what the trial began with.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    shell: bool = False
+    timeout_s: float = 600.0
+    fails_before: bool = False
+
+
 @dataclass(slots=True)
 class Outcome:
     """What became of one attempt, and how long each part of it took.

@@ -19,15 +19,15 @@ from abreast.experiment.judges import seat
 from abreast.experiment.options import Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import reopened
-from abreast.model import Executor, Variant
+from abreast.model import Check, Executor, Variant
 from abreast.plan import Plan, variant_digest
 from abreast.preflight import Finding
 from abreast.spec import Limits, Selection, Spec, load_cases, load_spec, validated
 from abreast.spec.schema import LEAST_CASES
-from abreast.spec.scorers import build_scorers, check_expected, primary_column
+from abreast.spec.scorers import build_scorers, check_expected, checks_of, primary_column
 from abreast.spec.values import shown_path
 from abreast.store import Store, open_store
-from abreast.targets import build
+from abreast.targets import Target, build
 
 
 class Experiment:
@@ -174,10 +174,17 @@ class Experiment:
         variants = _selected(spec.all_variants(), options.variant)
         baseline = variants[0].name if options.variant and spec.baseline not in options.variant else None
         baseline = baseline or spec.baseline_of(variants)
-        shared = {"base": self.base, "prices": spec.prices, "keep_workspaces": options.keep_workspaces}
         with self._placed():
-            targets = [build(variant, spec.seed, shared) for variant in variants]
             scorers = build_scorers(spec)
+            checks = checks_of(scorers)
+            shared = {
+                "base": self.base,
+                "prices": spec.prices,
+                "keep_workspaces": options.keep_workspaces,
+                "checks": checks,
+            }
+            targets = [build(variant, spec.seed, shared) for variant in variants]
+        refuse_checks(checks, variants, targets)
         primary = primary_column(spec, scorers)
         cases = load_cases(spec.cases, self.base, _selection(options))
         try:
@@ -187,7 +194,8 @@ class Experiment:
             store = open_store(self._store_path(options.store))
             names = [variant.name for variant in variants]
             with self._placed():
-                panel = seat(scorers, names, digests, baseline, spec.seed, shared, alone=options.fresh)
+                unchecked = {**shared, "checks": []}  # of judges nothing is tested
+                panel = seat(scorers, names, digests, baseline, spec.seed, unchecked, alone=options.fresh)
             return Prepared(
                 spec, self.base, self.origin, options, plan, targets, scorers, primary, baseline, store, panel
             )
@@ -239,6 +247,16 @@ def _in_thread(prepared: Prepared) -> Result:
         raise outcome[0]
     result: Result = outcome[0]
     return result
+
+
+def refuse_checks(checks: Sequence[Check], variants: Sequence[Variant], targets: Sequence[Target]) -> None:
+    """What is run in a workspace needs one: agents have it."""
+    for variant, target in zip(variants, targets, strict=True):
+        if checks and not hasattr(target, "checks"):
+            raise BadInput(
+                f'scorer "{checks[0].name}": {target.name} (variant "{variant.name}") has no workspace to run it in',
+                "use target: claude-code or target: command, or another scorer",
+            )
 
 
 def _overridden(spec: Spec, options: Options) -> Spec:

@@ -31,6 +31,7 @@ _FAMILIES = {
     "set": ("sets", "SetOverlap"),
     "json": ("fields", "Fields"),
     "retrieval": ("retrieval", "Retrieval"),
+    "tests": ("tests", "Tests"),
     "judge": ("judge", "Judge"),
 }
 KINDS = tuple(_FAMILIES)

@@ -7,6 +7,7 @@ from typing import Any
 
 from abreast import scorers as scorer_room
 from abreast.errors import BadInput, suggestion
+from abreast.model import Check
 from abreast.scorers.base import Scorer
 from abreast.spec.cases import CaseTable
 from abreast.spec.schema import Misplaced, Spec
@@ -68,6 +69,12 @@ def primary_column(spec: Spec, scorers: Sequence[Scorer]) -> str | None:
         fix = f"write one of them, such as primary: {columns[0]}" if columns else "add scorers: [exact]"
         raise Misplaced(("primary",), f"primary: no scorer gives {shown(wanted)}{suggestion(wanted, columns)}", fix)
     return wanted
+
+
+def checks_of(scorers: Sequence[Scorer]) -> list[Check]:
+    """What is run in the workspaces of agents for scorers that read how it went."""
+    found = [getattr(scorer, "check", None) for scorer in scorers]
+    return [check for check in found if isinstance(check, Check)]
 
 
 def check_expected(cases: CaseTable, scorers: Sequence[Scorer]) -> None:

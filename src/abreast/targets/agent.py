@@ -21,6 +21,7 @@ from abreast.model import Answer, Request, Trial
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.targets import process
 from abreast.targets.base import Place, Problem, Sees, Workers
+from abreast.targets.checks import Checks
 from abreast.targets.hiding import Secrets
 from abreast.targets.mcp.references import Variables, is_secret
 from abreast.targets.request import Renderer, seen_by
@@ -54,6 +55,7 @@ class Agent(ABC):
         self._cleaning: set[asyncio.Future[Any]] = set()
         self._base = Path(shared.get("base", ".")).absolute()
         self._keeps = bool(shared.get("keep_workspaces"))
+        self.checks = Checks(shared)
         settings = Settings(where, params)
         settings.what = "parameter"
         self._environment = _declared(settings)
@@ -90,7 +92,7 @@ class Agent(ABC):
         return self._renderer.request(trial)
 
     def problems(self) -> list[Problem]:
-        return [Problem(*problem) for problem in self._workspaces.problems()]
+        return [*(Problem(*problem) for problem in self._workspaces.problems()), *self.checks.problems()]
 
     def notes(self) -> list[str]:
         return self._workspaces.notes()
@@ -104,6 +106,8 @@ class Agent(ABC):
             said = await self._work(one, workers)
             workers.clock("over")  # it is paid: what follows may take the time it takes
             answer: Answer = await workers.in_thread(self._with_change, one, said)
+            if self.checks:
+                answer = await self._checked(one, answer, workers)
             failed = False
             return answer
         except TrialError as error:
@@ -118,6 +122,12 @@ class Agent(ABC):
             cleaning = asyncio.ensure_future(workers.in_thread(self._clean, one, failed and self._keeps))
             self._cleaning.add(cleaning)
             cleaning.add_done_callback(self._cleaning.discard)
+
+    async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
+        case, value = attempt.trial.case, attempt.request.input
+        start = self._workspaces.beginning(case, value), lambda: self._workspaces.make(case, value)
+        around = {**self.environment(), **attempt.workspace.environment}
+        return self._secrets().out_of(await self.checks.added_to(answer, attempt.workspace, start, around, workers))
 
     async def _begun(self, trial: Trial, request: Request, workers: Workers) -> Attempt:
         """A folder for it to work in. If it is cancelled meanwhile, the folder goes as soon as it is there."""

@@ -66,6 +66,7 @@ class ClaudeCode(Agent):
             self._workspaces.version,
             mcp.version(self.mcp_servers, self._base),
             digest(REVISION),
+            *self.checks.version,
         )
 
     def told(self, around: Mapping[str, str]) -> dict[str, str]:

@@ -72,6 +72,7 @@ class Command(Agent):
             self._renderer.version,
             self._workspaces.version,
             digest(REVISION),
+            *self.checks.version,
         )
 
     def _take(self, settings: Settings) -> None:

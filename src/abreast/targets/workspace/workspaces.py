@@ -166,6 +166,10 @@ class Workspaces:
             TEMPLATES.give_back(template)
             raise
 
+    def beginning(self, case: Case, value: Any) -> Hashable:
+        """What the trial begins with, by a name that equal beginnings share."""
+        return self._beginning(case, value)[0]
+
     def _beginning(self, case: Case, value: Any) -> tuple[Hashable, Fill | None]:
         """What the trial begins with: its name, and how to make it."""
         repository, folder = self._repository, self._setting.copy

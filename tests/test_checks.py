@@ -1,0 +1,140 @@
+"""Checks: commands that are run in the workspace of a trial when its agent has ended, and who reads how they went."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from conftest import Done, Folder
+
+AGENT = """\
+import pathlib, sys
+how = sys.argv[1]
+sys.stdin.read()
+if how != "idle":
+    pathlib.Path("value.txt").write_text("right" if how == "right" else "wrong")
+print("done")
+"""
+TEST = """\
+import os, pathlib, sys
+with open(os.environ["COUNTED"], "a") as file:
+    file.write(os.getcwd() + "\\n")
+told = pathlib.Path("value.txt").read_text().strip()
+print("value is", told)
+print("keys:", sorted(name for name in os.environ if "KEY" in name))
+sys.exit(0 if told == "right" else 3)
+"""
+
+
+@pytest.fixture
+def project(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    folder.write("agent.py", AGENT)
+    folder.write("project/value.txt", "unset\n")
+    folder.write("project/check.py", TEST)
+    monkeypatch.setenv("COUNTED", str(folder.path / "counted.txt"))
+    return folder
+
+
+def run(folder: Folder, tests: dict[str, Any], *words: str, **more: Any) -> Done:
+    spec = {
+        "cases": [{"id": "one", "input": "Set the value."}],
+        "target": "command",
+        "params": {"workspace": {"copy": "project"}},
+        "variants": {how: {"command": ["python3", "{folder}/agent.py", how]} for how in ("idle", "wrong", "right")},
+        "scorers": [{"tests": {"command": "python3 check.py", **tests}}],
+        **more,
+    }
+    folder.write("spec.yaml", json.dumps(spec))
+    return folder.abreast("run", "spec.yaml", *words)
+
+
+def scores(folder: Folder) -> dict[str, tuple[Any, str]]:
+    asked = (
+        "select v.name, s.value, s.explanation from scores s join trials t using (run_id, position) "
+        "join variants v on v.run_id = t.run_id and v.variant = t.variant "
+        "where s.run_id = (select max(run_id) from runs)"
+    )
+    return {row["name"]: (row["value"], row["explanation"]) for row in folder.sql(asked)}
+
+
+def counted(folder: Folder) -> int:
+    return len((folder.path / "counted.txt").read_text().splitlines())
+
+
+def test_an_agent_is_right_if_the_tests_pass_in_what_it_left(project: Folder) -> None:
+    done = run(project, {})
+    assert done.code == 0, done.err
+    found = scores(project)
+    assert {name: value for name, (value, _) in found.items()} == {"idle": 0, "wrong": 0, "right": 1}
+    assert found["wrong"][1].startswith("exit code 3")
+    (output,) = project.sql("select content from artifacts where name = 'tests' and content like '%value is right%'")
+    assert "value is right" in output["content"]
+    assert project.sql("select files_changed n from predictions where variant = 'right'")[0]["n"] == 1
+
+
+def test_where_tests_pass_before_any_change_there_is_no_score_and_the_start_is_tried_once(project: Folder) -> None:
+    assert run(project, {"fails_before": True}).code == 0
+    assert {name: value for name, (value, _) in scores(project).items()} == {"idle": 0, "wrong": 0, "right": 1}
+    assert counted(project) == 3 + 1, "once for all variants that begin with it"
+    project.write("project/value.txt", "right\n")
+    assert run(project, {"fails_before": True}).code == 1, "no answer could be scored"
+    assert set(scores(project).values()) == {(None, "succeeds without any change, so it says nothing")}
+
+
+def test_tests_that_take_too_long_are_ended_and_the_agent_failed_them(project: Folder) -> None:
+    project.write("project/check.py", "import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
+    assert run(project, {"timeout": 1}, "--variant", "right").code == 0
+    assert scores(project) == {"right": (0, "took longer than 1 s")}
+
+
+def test_code_of_a_model_finds_no_keys(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-0123456789abcdef")
+    assert run(project, {}, "--variant", "right").code == 0
+    (output,) = project.sql("select content from artifacts where name = 'tests'")
+    assert "keys: []" in output["content"]
+
+
+def test_a_shell_is_used_only_if_it_is_asked_for(project: Folder) -> None:
+    assert run(project, {"command": "test -f value.txt && exit 7", "shell": True}, "--variant", "right").code == 0
+    assert scores(project)["right"] == (0, "exit code 7")
+    assert run(project, {"command": "test -f value.txt && exit 7"}, "--variant", "right").code == 0
+    assert scores(project)["right"][0] == 0, "test got more words than it takes"
+
+
+def test_answers_are_reused_while_the_check_is_the_same(project: Folder) -> None:
+    assert run(project, {}, "--json").json[0]["executed"] == 3
+    assert run(project, {}, "--json").json[0]["executed"] == 0
+    assert run(project, {"timeout": 30}, "--json").json[0]["executed"] == 3
+    assert counted(project) == 6
+
+
+@pytest.mark.parametrize(
+    ("tests", "more", "code", "said"),
+    [
+        ({"command": None}, {}, 2, "command must be a text or a list of words, got None"),
+        ({}, {"scorers": ["tests"]}, 2, "command is missing"),
+        ({"command": ""}, {}, 2, "command"),
+        ({"command": []}, {}, 2, "command"),
+        ({"command": "a 'b"}, {}, 2, "no closing quotation"),
+        ({"command": ["a"], "shell": True}, {}, 2, "with shell: true, command is one text"),
+        ({"timeout": 0}, {}, 2, "seconds above 0"),
+        ({"fails_before": "yes"}, {}, 2, "true or false"),
+        ({"command": "no-such-program-anywhere"}, {}, 4, "the program no-such-program-anywhere is not found"),
+        ({}, {"target": "simulated", "params": {}, "variants": {"a": {}}}, 2, "has no workspace to run it in"),
+    ],
+)
+def test_a_check_that_cannot_be_run_is_refused(
+    project: Folder, tests: dict[str, Any], more: dict[str, Any], code: int, said: str
+) -> None:
+    done = run(project, tests, **more)
+    assert done.code == code, done.err
+    assert said in done.err
+
+
+def test_a_program_that_is_missing_in_the_workspace_is_nobodys_failure(project: Folder) -> None:
+    done = run(project, {"command": "./missing"}, "--variant", "right")
+    assert done.code == 1
+    assert scores(project)["right"][0] is None
+    assert "could not be run" in scores(project)["right"][1]
