@@ -258,10 +258,12 @@ def check_prices_and_times(store: Store, analysis: Analysis) -> None:
         question = [run.variants.index(name) for name in (item.baseline, item.variant)]
         times, prices = [], []
         for case in naive.counted(run):
-            sides, paid = [], []
+            paid = []
+            both = [[run.trials[case, index, repeat] for index in question] for repeat in range(run.repeats)]
+            timed = [pair for pair in both if all(row["status"] == "ok" and row["service_s"] > 0 for row in pair)]
+            sides = [mean([pair[at]["service_s"] for pair in timed]) for at in (0, 1)]
             for index in question:
                 rows = [run.trials[case, index, repeat] for repeat in range(run.repeats)]
-                sides.append(mean([row["service_s"] for row in rows if row["status"] == "ok" and row["service_s"] > 0]))
                 costs = answered[index]
                 known = [cost for cost in costs if cost is not None]
                 each = []

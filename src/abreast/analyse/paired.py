@@ -136,9 +136,11 @@ def _bounds(scores: tuple[Floats, Floats], means: list[Floats], lost: Bools) -> 
 
 
 def _latency(one: Floats, other: Floats) -> LatencyRatio | None:
-    before, after = _mean(one), _mean(other)
-    both = ~np.isnan(before) & ~np.isnan(after)
-    return latency_ratio(before[both], after[both]) if both.any() else None
+    """On the repeats that both answered: one that failed may be the one that would have taken longest."""
+    shared = ~np.isnan(one) & ~np.isnan(other)
+    cases = shared.any(axis=1)
+    before, after = (_mean(np.where(shared, each, np.nan))[cases] for each in (one, other))
+    return latency_ratio(before, after) if cases.any() else None
 
 
 def _cost(one: Floats, other: Floats, scores: tuple[Floats, Floats]) -> CostPerCorrect | None:
