@@ -380,6 +380,14 @@ def test_categories_and_difficulties_choose_and_become_tags(shop: Folder) -> Non
     assert {row["case_id"][:3] for row in shop.sql("select case_id from predictions", "few.db")} == {"nav"}
 
 
+def test_accepted_cases_join_those_that_a_repository_has(shop: Folder) -> None:
+    assert shop.abreast("cases", "new", "--repo", "shop", "--limit", "3", "--yes").code == 0
+    assert (shop.path / "shop/evals/cases/mined.jsonl").is_file()
+    listed = shop.abreast("cases", "list", "--repo", "shop", "--json").json
+    assert len(listed) == 10 + 3
+    assert all(row["expected"]["files"] for row in listed)
+
+
 def test_what_the_shop_is_said_to_have_it_has(shop: Folder) -> None:
     """The truths of the cases that we ship."""
     repo = shop.path / "shop"

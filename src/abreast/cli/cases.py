@@ -26,7 +26,6 @@ The same seed proposes the same cases of the same repository. Needs: pip install
 def arguments(parser: argparse.ArgumentParser) -> None:
     from abreast.languages import LANGUAGES
     from abreast.suites.code_search.mining import KINDS, LIMIT
-    from abreast.suites.code_search.mining.casefile import DEFAULT
 
     parser.add_argument("what", choices=tuple(_WHAT))
     parser.add_argument("spec", metavar="SPEC", nargs="?", default=NAME, help=f"of list: a spec or a suite ({NAME})")
@@ -35,7 +34,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--category", metavar="A,B", action="append", default=[], help="of list: only these; repeatable"
     )
     parser.add_argument("--repo", metavar="PATH", type=Path, default=Path(), help="the repository (this folder)")
-    parser.add_argument("--output", metavar="FILE", type=Path, help=f"accepted cases go here (REPO/{DEFAULT})")
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="accepted cases go here (mined.jsonl beside those of REPO, or in REPO/.abreast/cases)",
+    )
     parser.add_argument("--limit", metavar="N", type=int, default=LIMIT, help=f"so many at most ({LIMIT})")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="another choice of cases (0)")
     parser.add_argument("--kind", choices=KINDS, action="append", help="only these questions (all; may be repeated)")
@@ -102,13 +106,13 @@ def _experiment(args: argparse.Namespace) -> Experiment:
 
 
 def _new(args: argparse.Namespace) -> int:
-    from abreast.suites.code_search import mining
+    from abreast.suites.code_search import finding, mining
     from abreast.suites.code_search.mining import casefile
 
     if args.spec != NAME or args.cases or args.category:
         raise BadInput("abreast cases new: takes no SPEC, --cases or --category", "abreast cases new --repo PATH")
     repo = args.repo.expanduser().absolute()
-    output = (args.output or repo / casefile.DEFAULT).expanduser().absolute()
+    output = (args.output or finding.folder_of(repo) / casefile.MINED).expanduser().absolute()
     if output.exists() and not output.is_file():
         what = "is a folder" if output.is_dir() else "is no file that cases can be kept in"
         raise BadInput(f"--output {args.output}: {what}", "name a file that ends in .jsonl")

@@ -21,13 +21,17 @@ def case_files(given: str | None, repo: Path) -> list[Path]:
     """The case files: of the folder or file that is given, whatever else there is; else of the first of PLACES."""
     if given is not None:
         return _given(given)
-    for place in PLACES:
-        if found := _in_folder(repo / place):
-            return found
+    if found := _in_folder(folder_of(repo)):
+        return found
     raise BadInput(
         f"{repo}: no cases in {', '.join(PLACES)}",
         f"propose some: abreast cases new --repo {repo}; or name a folder: --cases DIR",
     )
+
+
+def folder_of(repo: Path) -> Path:
+    """The folder of its cases; where it has none, where they would be."""
+    return next((repo / place for place in PLACES if _in_folder(repo / place)), repo / PLACES[0])
 
 
 def _given(text: str) -> list[Path]:

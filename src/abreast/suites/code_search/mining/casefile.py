@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
-from abreast.suites.code_search.finding import PLACES, SUFFIX
+from abreast.suites.code_search.finding import SUFFIX
 from abreast.suites.code_search.mining.proposal import Known
 
-DEFAULT = f"{PLACES[0]}/mined{SUFFIX}"
+MINED = f"mined{SUFFIX}"
 REJECTED = "// rejected: "
 MOST_BYTES = 20_000_000  # of a file beside it; a larger one holds other things than cases
 
