@@ -949,3 +949,21 @@ def test_a_call_that_a_timeout_cannot_end_is_warned_of_once(folder: Folder) -> N
     )
     done = folder.abreast("run", "spec.yaml")
     assert done.err.count("goes on in its thread; executor: process ends such calls") == 1
+
+
+def test_variants_that_take_turns_are_told_of_in_reports_and_decide_nothing_on_the_way(folder: Folder) -> None:
+    folder.cases(5)
+    spec = "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 1}, b: {accuracy: 0}}\nscorers: [exact]\n"
+    folder.write("spec.yaml", f"{spec}repeats: 3\nlimits: {{turns: true, parallel: 4}}\n")
+    done = folder.abreast("run", "spec.yaml", "--verbose")
+    assert done.code == 0, done.err
+    told = "they were not interleaved"
+    assert told in done.out
+    assert all(told in folder.abreast("report", "--format", form).out for form in ("markdown", "json"))
+    starts = [line.split()[1:3] for line in done.err.splitlines() if line.startswith("start ")]
+    turns = [turn for at, turn in enumerate(starts) if not at or starts[at - 1] != turn]
+    assert len(starts) == 30
+    assert len(turns) == 10
+    refused = folder.abreast("run", "spec.yaml", "--until-decided", "--margin", "0.1")
+    assert refused.code == 2
+    assert "until_decided and limits.turns" in refused.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -40,6 +41,10 @@ class Watch(Listener):
 
     def started(self, job: Job, in_flight: int) -> None:
         self.starts.append(job)
+        others = [
+            key for key, number in self.flying.items() if key[0] == "variant" and key[1] != job.variant and number
+        ]
+        self.most["other variants"] = max(self.most["other variants"], len(others))
         running_blocks = {key[1] for key, number in self.flying.items() if key[0] == "block" and number}
         for key in ("all", ("variant", job.variant), ("block", job.block)):
             self.flying[key] += 1
@@ -94,7 +99,7 @@ async def execute(
         plan,
         engine,
         memory,
-        assemble(limits, targets, Surroundings(watch.event, lambda *why: scheduler.stop(*why))),
+        assemble(limits, targets, Surroundings(watch.event, lambda *why: scheduler.stop(*why), plan=plan)),
         retry,
         watch,
         loop.time,
@@ -142,6 +147,41 @@ def test_parallelism_means_what_the_design_says(limits: dict[str, Any], most: in
     assert watch.most["blocks"] <= blocks
     assert elapsed == pytest.approx(seconds, abs=0.01)
     assert len(watch.finished_jobs) == 40
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    cases=st.integers(1, 6),
+    repeats=st.integers(1, 40),
+    variants=st.integers(1, 4),
+    runs=st.sampled_from([1, 2, 5]),
+    done=st.sets(st.integers(0, 500)),
+    seed=st.integers(0, 5),
+)
+def test_variants_that_take_turns_are_never_in_flight_together(
+    cases: int, repeats: int, variants: int, runs: int, done: set[int], seed: int
+) -> None:
+    params = [{"accuracy": 0.5, "latency": 1.0, "errors": {"network": 0.1}} for _ in range(variants)]
+    plan, targets = plan_of(cases, params, repeats, seed)
+    plan.done[[position for position in done if position < len(plan)]] = True
+    missing = plan.missing()
+    watch, elapsed = go(plan, targets, parallel=100, per_variant=runs, turns=True, breaker=0, retries=9)
+    finished = [(job.block // repeats, job.variant) for job, _ in watch.finished_jobs]
+    assert len(finished) == missing
+    turns = [turn for at, turn in enumerate(finished) if not at or finished[at - 1] != turn]
+    assert len(turns) == len(set(turns)), "each comes once, and all of it together"
+    assert [case for case, _ in turns] == sorted(case for case, _ in turns)
+    assert watch.most["all"] <= runs
+    assert watch.most["other variants"] == 0
+    if missing and not any(job.attempt > 1 for job, _ in watch.finished_jobs):
+        assert elapsed == pytest.approx(sum(math.ceil(finished.count(turn) / runs) for turn in turns), abs=0.01)
+
+
+def test_the_order_of_turns_is_drawn_for_each_case() -> None:
+    plan, targets = plan_of(40, TWO, 2)
+    watch, _ = go(plan, targets, turns=True)
+    first = [job.variant for at, (job, _) in enumerate(watch.finished_jobs) if at % 4 == 0]
+    assert 8 < sum(first) < 32
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

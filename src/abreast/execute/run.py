@@ -212,6 +212,7 @@ class Execution:
             lambda kind, message, fix: scheduler.stop(kind, message, fix),
             self._spent(),
             self.waits_for_quota,
+            plan=self.plan,
         )
         limits = assemble(self.limits, targets, around, len(judges))
         judging = None if panel is None else Judging(panel, self.store, self.held, len(self.targets), listener)

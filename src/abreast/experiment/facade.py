@@ -171,6 +171,11 @@ class Experiment:
         """From the spec to a plan with everything found out that can be without executing."""
         add_to_path(self.base)
         spec = _overridden(self.spec, options)
+        if spec.until_decided and spec.limits.turns:
+            raise BadInput(
+                "until_decided and limits.turns: a decision on the way needs variants that keep together",
+                "leave one of them out",
+            )
         variants = _selected(spec.all_variants(), options.variant)
         baseline = variants[0].name if options.variant and spec.baseline not in options.variant else None
         baseline = baseline or spec.baseline_of(variants)

@@ -63,7 +63,7 @@ def asked_in_flight(limits: Limits, targets: Sequence[Target]) -> int | None:
     if isinstance(parallel, int):
         ceilings.append(max(1, parallel))
     if limits.per_variant is not None:
-        ceilings.append(max(1, limits.per_variant) * variants)
+        ceilings.append(max(1, limits.per_variant) * (1 if limits.turns else variants))
     of_targets = [limits.of(name).parallel for name in dict.fromkeys(target.name for target in targets)]
     fixed = [max(1, number) for number in of_targets if isinstance(number, int)]
     if len(fixed) == len(of_targets):

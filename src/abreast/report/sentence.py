@@ -59,6 +59,10 @@ def verdict_lines(analysis: Analysis) -> list[str]:
     for comparison in analysis.comparisons:
         lines.append(sentence(comparison))
         lines.extend(advice(comparison))
+    if (analysis.rows.spec.get("limits") or {}).get("turns") and len(analysis.variants) > 1:
+        lines.append(
+            "variants took turns (limits.turns): they were not interleaved, so what changed in time counts too"
+        )
     if analysis.retried_failures:
         lines.append(
             "failures of the variants were executed again on purpose (--retry-failed): that flatters flaky ones"

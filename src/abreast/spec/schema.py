@@ -235,6 +235,9 @@ class Limits(TargetLimits):
     per_variant: Annotated[Count | None, Expects(_SMALL)] = Field(
         default=None, description="At most so many trials of one variant in flight"
     )
+    turns: Annotated[bool, Field(strict=True), Expects("true or false")] = Field(
+        default=False, description="One variant at a time: of each case all repeats of one, then of the next"
+    )
     retries: Annotated[StrictInt, Field(ge=0, le=1000), Expects("a whole number from 0 to 1,000")] = Field(
         default=3, description="Attempts after the first"
     )

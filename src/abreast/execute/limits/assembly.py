@@ -17,7 +17,9 @@ from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
 from abreast.execute.limits.resources import Resources
 from abreast.execute.limits.stagger import Stagger
+from abreast.execute.limits.turns import Turns
 from abreast.execute.machine import Machine
+from abreast.plan import Plan
 from abreast.spec import Bounds, Limits
 from abreast.spec.schema import TargetLimits, quota_window, size_in_bytes
 from abreast.store.ledger import Ledger
@@ -33,6 +35,7 @@ class Surroundings:
     spent: Sequence[Spent] = ()  # by variant, before this execution
     waits_for_quota: bool = True
     ledger: Callable[[], Ledger] = field(default=Ledger)
+    plan: Plan | None = None
 
 
 def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, judges: int = 0) -> list[Limit]:
@@ -40,6 +43,8 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
     estimates = Estimates(len(targets), around.spent)
     trials = len(targets) - judges
     found: list[Limit] = [estimates, *_concurrency(limits, trials), *_judging(limits, trials, targets)]
+    if limits.turns and around.plan is not None:
+        found.append(Turns(around.plan))
     members: dict[str, frozenset[int]] = {}
     for target in targets:
         members[target.name] = frozenset(index for index, other in enumerate(targets) if other.name == target.name)

@@ -1,0 +1,47 @@
+"""One variant at a time: for machines and accounts that do not bear two agents at once."""
+
+from __future__ import annotations
+
+from abreast.execute.job import Job
+from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.model import Outcome
+from abreast.plan import Plan
+from abreast.plan.plan import block_order
+
+
+class Turns(Limit):
+    """Of each case all repeats of one variant, then of the next, in an order that is drawn for the case. How many of
+    those are in flight is for others to say. Judges take no turns."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        cases, variants = len(plan.cases), len(plan.variants)
+        self._missing = (~plan.done).reshape(cases, plan.repeats, variants).sum(axis=1)
+        self._case = -1  # the so-manieth to start
+        self._order: list[int] = []  # variants that have something left to do in it, the present one first
+        self._left = 0  # of their trials
+        self._advance()
+
+    def wait(self, job: Job, now: float) -> float:
+        if job.asks is not None or not self._order:
+            return 0.0
+        mine = job.block // self._plan.repeats == self._case and job.variant == self._order[0]
+        return 0.0 if mine else UNTIL_AN_EVENT
+
+    def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
+        if job.asks is None:
+            self._left -= 1
+            if not self._left:
+                del self._order[0]
+                self._advance()
+
+    def _advance(self) -> None:
+        """The next variant of this case, or the first of the next case that has something left to do."""
+        plan = self._plan
+        while not self._order and self._case + 1 < len(plan.cases):
+            self._case += 1
+            first = self._case * plan.repeats
+            missing = self._missing[plan.case(first)]
+            self._order = [one for one in block_order(plan.seed, first, len(plan.variants)) if missing[one]]
+        if self._order:
+            self._left = int(self._missing[plan.case(self._case * plan.repeats)][self._order[0]])
