@@ -185,40 +185,28 @@ _ASKED = {
 }
 _WITH_QUOTATION = "Give the file, the number of the line, and the line itself as a quotation."
 _COMMENT = re.compile(r"[ \t]+(?:#|//|;)[ \t].*\Z")
-_SHORTEST = 3  # characters of a value that are worth to be quoted
 
 
 def quotation(entry: Entry) -> str:
-    """What every quotation of the line has in it, in JSON too: without a comment and the comma at the end the line, or,
-    if it has characters that JSON escapes, its value; empty if that is too little.
+    """What every quotation of the line has in it: the line without a comment and without the comma at its end.
 
-    >>> quotation(Entry(None, "retries", 1, 'retries = "often"  # why not', "setting", "toml"))
-    'often'
+    >>> quotation(Entry(None, "retries", 1, 'retries = "often",  # why not', "setting", "toml"))
+    'retries = "often"'
     """
-    line = _COMMENT.sub("", entry.text).rstrip(",")
-    if _is_same_in_json(line):
-        return line
-    value = line[line.index(entry.key) + len(entry.key) :].strip(" \t\"':=")
-    return value if _is_same_in_json(value) and len(value) >= _SHORTEST else ""
-
-
-def _is_same_in_json(text: str) -> bool:
-    return json.dumps(text, ensure_ascii=False) == f'"{text}"'
+    return _COMMENT.sub("", entry.text).rstrip(",")
 
 
 def _proposal(
     repository: Repository, entry: Entry, holding: dict[str, list[str]], namesakes: Callable[[str], int]
 ) -> Proposal:
     path = entry.file.path
-    quoted = quotation(entry)
-    truth = Truth({path: [entry.line]}, content=[quoted] if quoted else [])
+    truth = Truth({path: [entry.line]}, content=[quotation(entry)])
     return Proposal(
         {
             "id": slug("config", entry.key),
             "category": "search",
             "description": f"Find the file with the {entry.what} `{entry.key}`.",
-            "prompt": f"{_ASKED[entry.what].format(key=entry.key)} "
-            + (_WITH_QUOTATION if quoted else "Give the file and the number of the line."),
+            "prompt": f"{_ASKED[entry.what].format(key=entry.key)} {_WITH_QUOTATION}",
             "difficulty": difficulty(truth, len(holding[entry.key]), namesakes(entry.key)),
             "ground_truth": truth.written(),
         },
