@@ -75,6 +75,7 @@ def test_end_to_end_an_agent_finds_code_by_the_demo_server_and_not_without_it(
     done = run(shop, *CASES, "--parallel", "4", "--verbose")
     assert done.code == 0, done.err
     assert "mcp: demo: 4 tools (search_code, find_symbol, find_references, outline_file)" in done.err
+    assert "each trial gets 10 files" in done.err, "the shop without its cases"
     rows = {(row["case_id"], row["variant"]): row for row in shop.sql("select * from predictions")}
     assert len(rows) == 6
     assert all(row["status"] == "ok" for row in rows.values()), [row["error"] for row in rows.values()]

@@ -168,18 +168,15 @@ class Repository:
         with self._lock:
             source = self._source()
         told = git.run_as_user("--git-dir", source, "ls-tree", "-r", "-z", "--full-tree", commit)
-        left_out = tuple(os.fsencode(name) for name in without)
-        names = [(line, line.split(b"\t", 1)[1]) for line in told.split(b"\0") if line]
-        kept = [line for line, name in names if not any(name == one or name.startswith(one + b"/") for one in left_out)]
-        return hashlib.blake2b(b"\0".join(kept), digest_size=16).hexdigest()
+        return hashlib.blake2b(b"\0".join(_kept(told, without)), digest_size=16).hexdigest()
 
-    def size(self, commit: str) -> Size:
-        """Of the files of a commit."""
+    def size(self, commit: str, without: Sequence[str] = ()) -> Size:
+        """Of the files of a commit, those at some paths left out."""
         with self._lock:
             source = self._source()
         told = git.run_as_user("--git-dir", source, "ls-tree", "-r", "-l", "-z", "--full-tree", commit)
         files = total = links = 0
-        for line in filter(None, told.split(b"\0")):
+        for line in _kept(told, without):
             _, kind, _, size = line.split(b"\t", 1)[0].split()
             links += kind == b"commit"
             files += kind == b"blob"
@@ -225,6 +222,13 @@ def _top(path: Path) -> Path:
         return path / folder
     told = git.run_as_user("-C", path, "rev-parse", "--show-toplevel", patience_s=ASK_PATIENCE_S)
     return Path(os.fsdecode(told.removesuffix(b"\n")))
+
+
+def _kept(listing: bytes, without: Sequence[str]) -> list[bytes]:
+    """The lines of `ls-tree -z` whose files are at none of these paths."""
+    left_out = tuple(os.fsencode(name) for name in without)
+    lines = [(line, line.split(b"\t", 1)[1]) for line in listing.split(b"\0") if line]
+    return [line for line, name in lines if not any(name == one or name.startswith(one + b"/") for one in left_out)]
 
 
 def _leave_out(folder: Path, names: Sequence[str]) -> None:

@@ -130,7 +130,7 @@ class Workspaces:
         commit = None if self._setting.template is not None else repository.commit(self._setting.commit)
         if commit is None:
             return notes
-        size = repository.size(commit)
+        size = repository.size(commit, self._setting.without)
         past = "without their history" if self._setting.without else "and their history"
         notes.append(f"each trial gets {size.files:,} files ({_megabytes(size.bytes)}) {past}")
         if size.submodules:
