@@ -254,6 +254,9 @@ def test_further_servers_and_tool_sets_are_further_variants(shop: Folder) -> Non
     assert list(found) == ["without_mcp", "with_near", "with_servers", "plain", "none"]
     assert found["with_near"]["mcp"] == {"near": {"command": "codetect", "args": ["mcp", "--quick"]}}
     assert found["with_servers"]["mcp"] == "servers.json"
+    assert run(shop, "--mock", "--mcp", "near=codetect", "mcp", "--store", "one.db").code == 0
+    (row,) = shop.sql("select params from variants where name = 'with_mcp'", "one.db")
+    assert json.loads(row["params"])["mcp"] == {"near": {"command": "codetect", "args": ["mcp"]}}
     assert found["plain"]["tools"] == ["Read", "Grep"]
     assert "mcp" not in found["plain"]
 
@@ -270,6 +273,7 @@ def test_a_command_may_have_quotes_variables_and_settings_of_its_environment(sho
     ("words", "said"),
     [
         (("--mcp", "codetect"), "--mcp codetect: no such file"),
+        (("--mcp", "a=x", "serverz.json"), "--mcp serverz.json: no such file"),
         (("--mcp", "a="), "--mcp a=: there is no command"),
         (("--mcp", 'a="x'), "no closing quotation"),
         (("--mcp", "a b=x"), '"a b" is no name of a server'),

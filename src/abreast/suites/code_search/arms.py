@@ -47,7 +47,7 @@ def _server_sets(words: list[str], base: Path) -> dict[str, tuple[Any, list[str]
     """The servers of each variant, as `mcp:` takes them and by name. One set alone is called with_mcp, of several each
     by its own name."""
     sets: dict[str, tuple[Any, list[str]]] = {}
-    for text in words:
+    for text in _commands(words, base):
         name, declared = _declared(text, base)
         if name in sets:
             raise BadInput(f'--mcp: "{name}" is there twice', "give one of them another name")
@@ -55,6 +55,21 @@ def _server_sets(words: list[str], base: Path) -> dict[str, tuple[Any, list[str]
     if not sets:
         return {WITH: (DEMO, list(DEMO))}
     return {WITH if len(sets) == 1 else f"with_{name}": found for name, found in sets.items()}
+
+
+def _commands(words: list[str], base: Path) -> list[str]:
+    """Each server in one text: words behind a command that are neither a server nor a file of them are its arguments.
+
+    >>> _commands(["near=codetect", "mcp", "far=other --quick"], Path())
+    ['near=codetect mcp', 'far=other --quick']
+    """
+    found: list[str] = []
+    for word in words:
+        if "=" in word or not found or "=" not in found[-1] or word.endswith(".json") or (base / word).is_file():
+            found.append(word)
+        else:
+            found[-1] += f" {shlex.quote(word)}"
+    return found
 
 
 def _declared(text: str, base: Path) -> tuple[str, Any]:
