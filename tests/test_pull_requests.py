@@ -403,6 +403,11 @@ def test_a_task_has_the_words_of_the_message_and_nothing_of_the_change(found: di
         ("<!-- a template\nof the host -->Words", "Words"),
         ("(cherry picked from commit 0123)\nReviewed-by: Ann <a@b>", ""),
         ("- one\n- two: three", "- one\n- two: three"),
+        ("Before\n@@ -1,3 +1,3 @@\n-old\n\n+new\n context\nAfter", "Before\n\nAfter"),
+        ("> ```\n> x = 1\n> ```\nIt is ```y = 2``` there", "It is there"),
+        ("Shown:\n<pre>x = 1\n\ny = 2</pre>\nthere", "Shown:\n\nthere"),
+        ("Tested: it works\nTested-by: Ann", "Tested: it works"),
+        ("See us/shop#3, #3 and #34", "See, and #34"),
     ],
 )
 def test_what_would_reveal_the_change_is_not_in_the_task(tmp_path: Path, said: str, left: str) -> None:
@@ -499,6 +504,7 @@ def test_what_is_no_history_is_refused_with_what_to_write(shop: Shop, tmp_path: 
         (tmp_path / "none", {}, "no such folder", "folder of a git repository"),
         (tmp_path / "plain", {}, "is not a git repository", "the folder that has .git"),
         (tmp_path / "empty", {}, "has no commits yet", "merged pull requests"),
+        (shop.path / "src", {}, "is a folder inside of the repository", f"write {shop.path}"),
         (shallow, {}, "is a shallow clone", "fetch --unshallow"),
         (linear.path, {}, "no pull requests to be found: 2 left out", "commits: [HASH, FROM..TO]"),
         (shop.path, {"branch": "pricse"}, 'no branch "pricse" (did you mean "prices"?)', "branch --all"),

@@ -11,7 +11,10 @@ from abreast.suites.coding_agents.history.commits import History
 LARGEST_FILE = 500_000
 LARGEST_DIFF = 2_000_000
 MOST_FILES = 1000
-_COMPARE = ("diff-tree", "-r", "--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+_COMPARE = (
+    *("diff-tree", "-r", "--find-renames", "-l1000", "--no-ext-diff", "--no-textconv", "--no-color"),
+    *("--diff-algorithm=myers", "--indent-heuristic", "--submodule=short", "--ignore-submodules=none"),
+)
 _WHOLE = ("--patch", "--full-index", "--unified=1000000", "--src-prefix=a/", "--dst-prefix=b/")
 _AT_ONCE = 200  # paths that git is asked about together
 

@@ -125,6 +125,13 @@ def _folder_of(repo: Path) -> Path:
     if not repo.is_dir():
         raise BadInput(f"{repo}: there is no such folder", "write the folder of a git repository; clone a remote one")
     try:
-        return git.folder_of(repo)
+        found = git.folder_of(repo)
     except GitFailed as error:
         raise BadInput(f"{repo}: is not a git repository: {error}", "write the folder that has .git") from error
+    try:
+        top = Path(os.fsdecode(git.run_as_user("-C", repo, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
+    except GitFailed:  # a bare one has no files
+        return found
+    if top.resolve() != repo.resolve():
+        raise BadInput(f"{repo}: is a folder inside of the repository {top}", f"write {top}")
+    return found

@@ -10,22 +10,25 @@ from abreast.suites.coding_agents.history.finding import PullRequest
 SHORTEST = 15
 """A text of fewer characters is no task."""
 
+_PEOPLE = "co-authored|co-developed|signed-off|reviewed|acked|tested|reported|suggested|approved|helped|requested"
+_PLACES = "change-id|reviewed-on|cr-commit-position|git-svn-id|piperorigin-revid|pr-url|pull-request|cc"
 _TRAILER = re.compile(
-    r"\s*(?:co-authored|co-developed|signed-off|reviewed|acked|tested|reported|suggested|approved|helped|cc)(?:-by)?:\s*\S.*"
-    r"|\s*(?:change-id|reviewed-on|cr-commit-position|git-svn-id|piperorigin-revid|pr-url|pull-request|cherry-picked-from):.*"
+    rf"\s*(?:(?:{_PEOPLE})-by|{_PLACES}):.*"
     r"|\s*\(cherry picked from commit .*"
     r"|\s*See merge request .*"
-    r"|\s*Generated with .*",
+    r"|\W*Generated with .*",
     re.I,
 )
 _RULE = re.compile(r"\s*(?:-{3,}|={3,}|\*{3,}|_{3,})\s*")
-_FENCE = re.compile(r"\s*(?:[-*+]\s+|>\s*)*(`{3,}|~{3,})")
+_FENCE = re.compile(r"\s*(?:[-*+]\s+|>\s*)*(`{3,}(?=[^`]*$)|~{3,})")
 _DIFF = re.compile(
-    r"\s*(?:diff --git |diff -|index [0-9a-f]{7,}\.\.|@@ .*@@|--- (?:a/|/dev/null|\S+\s*$)|\+\+\+ \S|Index: \S)"
+    r"\s*(?:diff --git |diff -|index [0-9a-f]{7,}\.\.|@@ .*@@|--- (?:a/|/dev/null|\S+\s*$)|\+\+\+ \S|Index: \S"
+    r"|(?:new|deleted) file mode |(?:dis)?similarity index |rename (?:from|to) |Binary files )"
 )
+_OF_A_DIFF = re.compile(r"[-+ \t@\\]|$")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\S")
 _INDENTED = re.compile(r"(?: {4}| {0,3}\t)")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)|<pre\b.*?(?:</pre>|\Z)|```[^`\n]+```", re.S | re.I)
 _MARKDOWN_LINK = re.compile(r"!?\[([^\]\n]*)\]\(\s*<?(https?://[^\s)>]+)>?[^)\n]*\)")
 _URL = re.compile(r"<?https?://[^\s<>()\"'\]]+>?")
 _CHANGE_URL = re.compile(
@@ -55,23 +58,21 @@ def _prose(body: str) -> Iterator[str]:
     """The lines that are words: no code, no diffs, no trailers."""
     fence, in_diff, in_list = "", False, False
     for line in _COMMENT.sub("", body.replace("\r\n", "\n")).split("\n"):
-        opened = _FENCE.match(line)
+        bare = line.strip(" \t>")
         if fence:
-            fence = "" if line.strip().startswith(fence) and not line.strip().strip(fence[0]) else fence
+            fence = "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence
             continue
-        if opened:
-            fence, in_list = opened[1], False
+        if opened := _FENCE.match(line):
+            fence, in_diff, in_list = opened[1], False, False
             continue
-        in_diff = bool(line.strip()) and (in_diff or _DIFF.match(line) is not None)
+        in_diff = _DIFF.match(line) is not None or (in_diff and _OF_A_DIFF.match(line) is not None)
         indented = _INDENTED.match(line) is not None
-        in_list = (_ITEM.match(line) is not None and not indented) or (in_list and bool(line.strip()))
-        if (
-            not in_diff
-            and not (indented and not in_list)
-            and not _TRAILER.fullmatch(line)
-            and not _RULE.fullmatch(line)
-        ):
+        in_list = bool(bare) and (in_list or (_ITEM.match(line) is not None and not indented))
+        is_code = in_diff or (indented and not in_list)
+        if not is_code and not _TRAILER.fullmatch(line) and not _RULE.fullmatch(line):
             yield line.rstrip()
+        elif not bare:
+            yield ""
 
 
 def _line(line: str, number: int | None) -> str:

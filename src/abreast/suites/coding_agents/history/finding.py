@@ -21,7 +21,11 @@ Style = Literal["merge", "squash", "rebase", "commit"]
 SERIES_S = 5
 """So many seconds at most between two commits of a rebased series."""
 
-_RECORDS = re.compile(r"(^|/)(change(s|log)|history|news|releases?)[^/]*$|(^|/)[^/]*lock[^/]*$|(^|/)go\.sum$", re.I)
+_RECORDS = re.compile(
+    r"(?:^|/)(?:change(?:s|log)|history|news|releases?)(?:\.(?:md|rst|txt|adoc))?$"
+    r"|(?:^|/)(?:[^/]+\.lock|[^/]*-lock\.(?:json|ya?ml)|go\.sum)$",
+    re.I,
+)
 _VERSION = re.compile(r"\d+\.\d+|\d{4}-\d\d-\d\d")
 
 
