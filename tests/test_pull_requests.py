@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import subprocess
 from datetime import UTC, datetime
@@ -442,6 +443,33 @@ def test_files_before_and_after_are_rebuilt_from_the_diff(shop: Shop, found: dic
     assert seen >= {"src/app.py", "src/new_helper.py", "größe/naïve name.txt", "README", "src/prices.py"}
     assert "rename from src/old_helper.py" in found["merge-2"].expected["diff"]
     assert "Binary files a/logo.bin and b/logo.bin differ" in found["merge-2"].expected["diff"]
+
+
+def test_contents_of_any_form_are_rebuilt(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    chance = random.Random(7)
+    lines = [
+        "x\n",
+        "\n",
+        "-- a\n",
+        "++ b\n",
+        "@@ -1 +1 @@\n",
+        "diff --git a/x b/x\n",
+        "crlf\r\n",
+        "\f\v\x85\u2028y\n",
+        "\r",
+        "ü",
+    ]
+    for message in ("Begin", "Write everything anew (#1)"):
+        for number in range(40):
+            project.put(f"dir {number % 3}/{number}", "".join(chance.choices(lines, k=chance.randrange(1, 9))))
+        project.commit(message)
+    (case,) = cases(str(project.path))
+    files = rebuilt(case.expected["diff"])
+    assert len(files) >= 35
+    for path, (before, after) in files.items():
+        assert before == project.shown(case.expected["base"], path), path
+        assert after == project.shown(case.expected["commit"], path), path
 
 
 def test_the_diff_does_not_depend_on_what_is_checked_out_or_set_up(shop: Shop, found: dict[str, Case]) -> None:

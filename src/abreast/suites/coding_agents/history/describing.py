@@ -10,6 +10,9 @@ from abreast.suites.coding_agents.history.finding import PullRequest
 SHORTEST = 15
 """A text of fewer characters is no task."""
 
+LONGEST_LINE = 4000
+"""A line of more characters was not written by hand."""
+
 _PEOPLE = "co-authored|co-developed|signed-off|reviewed|acked|tested|reported|suggested|approved|helped|requested"
 _PLACES = "change-id|reviewed-on|cr-commit-position|git-svn-id|piperorigin-revid|pr-url|pull-request|cc"
 _TRAILER = re.compile(
@@ -77,6 +80,8 @@ def _prose(body: str) -> Iterator[str]:
 
 def _line(line: str, number: int | None) -> str:
     """One line without links to the change, hashes, and places in files."""
+    if len(line) > LONGEST_LINE:
+        return ""
     line = _MARKDOWN_LINK.sub(lambda link: link[1] if _CHANGE_URL.search(link[2]) else link[0], line)
     line = _URL.sub(lambda link: "" if _CHANGE_URL.search(link[0].strip("<>")) else link[0], line)
     for pattern in (_LINE, _HASH):
