@@ -332,12 +332,13 @@ def test_a_release_with_code_in_it_and_words_like_version_stay(tmp_path: Path) -
     assert [each.number for each in pull_requests(project.path, last=5)] == [1, 2]
 
 
-def test_gitlab_and_bitbucket_are_known_by_their_merges(tmp_path: Path) -> None:
+def test_gitlab_bitbucket_and_pulled_branches_are_known_by_their_merges(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.commit("Begin")
     messages = (
         "Merge branch 'fix' into 'main'\n\nMend the counting of things\n\nIt was off.\n\nSee merge request us/shop!7",
         "Merged in fix (pull request #8)\n\nMend the naming of things",
+        "Merge branch 'fix2' of https://example.org/bob/shop",
     )
     for number, message in enumerate(messages):
         project.branch(f"fix{number}")
@@ -345,9 +346,10 @@ def test_gitlab_and_bitbucket_are_known_by_their_merges(tmp_path: Path) -> None:
         project.commit("wip")
         project.main()
         project.merge(message, f"fix{number}")
-    one, other = pull_requests(project.path, last=5)
+    one, other, pulled = pull_requests(project.path, last=5)
     assert (one.number, one.title, one.body) == (7, "Mend the counting of things", "It was off.")
     assert (other.number, other.title, other.body) == (8, "Mend the naming of things", "")
+    assert (pulled.number, pulled.title, pulled.style) == (None, "wip", "merge")
 
 
 def test_commits_that_are_named_are_taken_as_they_are(shop: Shop) -> None:
@@ -572,6 +574,7 @@ def test_objects_that_are_missing_are_refused(tmp_path: Path) -> None:
 
 
 def test_agents_start_at_the_parent_and_cannot_see_what_people_did(shop: Shop, folder: Folder) -> None:
+    shop.git("clone", "--quiet", str(shop.path), str(folder.path))
     folder.write(
         "agent.py",
         """
@@ -593,14 +596,12 @@ def test_agents_start_at_the_parent_and_cannot_see_what_people_did(shop: Shop, f
     folder.write("heads.txt", "\n".join(shop.head_of.values()))
     folder.write(
         "spec.yaml",
-        f"""
-        cases: {{from: "python:abreast.suites.coding_agents.history:cases", repo: {shop.path}, last: 10}}
+        """
+        cases: {from: "python:abreast.suites.coding_agents.history:cases", repo: ., last: 10}
         target: command
-        params:
-          workspace: {{git: {shop.path}, commit: "{{{{ commit }}}}"}}
-          prompt: "{{{{ task }}}}"
+        params: {workspace: {git: ., commit: "{{ commit }}"}, prompt: "{{ task }}"}
         variants:
-          mine: {{command: [python3, "{{folder}}/agent.py", "{{folder}}/heads.txt"]}}
+          mine: {command: [python3, "{folder}/agent.py", "{folder}/heads.txt"]}
         scorers: [contains]
         """,
     )

@@ -79,7 +79,7 @@ class History:
     def name_of(self, branch: str) -> str:
         """What merges call a branch."""
         if branch != "HEAD":
-            return branch.removeprefix("refs/heads/").removeprefix("origin/")
+            return branch.removeprefix("refs/heads/").removeprefix("refs/remotes/").removeprefix("origin/")
         try:
             told = git.run_as_user("-C", self.repo, "symbolic-ref", "--quiet", "--short", "HEAD")
         except GitFailed:  # no branch is checked out
@@ -127,6 +127,9 @@ def _folder_of(repo: Path) -> Path:
     try:
         found = git.folder_of(repo)
     except GitFailed as error:
+        if "dubious ownership" in str(error):
+            fix = f"if you trust it: git config --global --add safe.directory {repo.absolute()}"
+            raise BadInput(f"{repo}: belongs to another user, so git does not read it", fix) from error
         raise BadInput(f"{repo}: is not a git repository: {error}", "write the folder that has .git") from error
     try:
         top = Path(os.fsdecode(git.run_as_user("-C", repo, "rev-parse", "--show-toplevel").removesuffix(b"\n")))

@@ -12,7 +12,7 @@ _SQUASHED = re.compile(r"\s*\((?:pull request )?[#!](\d+)\)$")
 _GITHUB = re.compile(r"Merge pull request #(\d+) from \S+")
 _BITBUCKET = re.compile(r"Merged in \S+ \(pull request #(\d+)\)")
 _GITLAB = re.compile(r"^See merge request \S*!(\d+)\s*$", re.M)
-_PLAIN = re.compile(r"Merge (?:remote-tracking )?(?:branch|tag|commit)(?:es)? '([^']+)'( of \S+)?(?: into \S+)?")
+_PLAIN = re.compile(r"Merge (?:remote-tracking )?(?:branch|tag|commit)(?:es)? '([^']+)'(?: of \S+)?(?: into \S+)?")
 _CONFLICTS = re.compile(r"^#? ?Conflicts:\n(?:#?[ \t]+\S.*\n?)*", re.M)
 _MAIN = frozenset(("main", "master", "trunk", "default", "develop", "development", "dev"))
 _REVERT = re.compile(r"""(revert|reapply):?\s+["'“](.+?)["'”]*(?:\s*\([#!]\d+\))*$""", re.I)
@@ -97,12 +97,12 @@ def _is_automatic(subject: str) -> bool:
 
 
 def merges_main(merge: Commit, own: str) -> bool:
-    """Whether it takes over what others did meanwhile: a main branch, or the same branch from elsewhere."""
+    """Whether it takes over what others did meanwhile: a main branch, or this very branch from elsewhere."""
     found = _PLAIN.match(merge.subject)
     if found is None or _GITLAB.search(merge.body):
         return False
     source = found[1].removeprefix("refs/remotes/").removeprefix("origin/").removeprefix("upstream/")
-    return bool(found[2]) or source in _MAIN or source == own
+    return source in _MAIN or source == own
 
 
 def taken_back(words: Words) -> TakenBack | None:
