@@ -1,0 +1,1 @@
+"""Suite `coding-agents`: which coding agent is better on our repository?"""

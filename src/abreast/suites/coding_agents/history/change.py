@@ -1,0 +1,103 @@
+"""What changed between two commits: which files, how many lines, and the whole of them as a diff."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from abreast.suites.coding_agents.history.commits import History
+
+LARGEST_FILE = 500_000
+LARGEST_DIFF = 2_000_000
+MOST_FILES = 1000
+_COMPARE = (
+    *("diff-tree", "-r", "--find-renames", "-l1000", "--no-ext-diff", "--no-textconv", "--no-color"),
+    *("--diff-algorithm=myers", "--indent-heuristic", "--submodule=short", "--ignore-submodules=none"),
+)
+_WHOLE = ("--patch", "--full-index", "--unified=1000000", "--src-prefix=a/", "--dst-prefix=b/")
+_AT_ONCE = 200  # paths that git is asked about together
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that changed: its path before and after, None where it was not there. A binary one has no lines."""
+
+    before: str | None
+    after: str | None
+    lines: int = 0
+
+    @property
+    def path(self) -> str:
+        return self.after or self.before or ""
+
+
+def files_between(history: History, base: str, head: str) -> list[File]:
+    """The files that changed, in git's order; a renamed one is one file."""
+    told = iter(os.fsdecode(history.ask(*_COMPARE, "--raw", "--numstat", "-z", base, head, "--")).split("\0"))
+    names, lines = list[tuple[str | None, str | None]](), list[int]()
+    for entry in told:
+        if entry.startswith(":"):
+            kind, path = entry.rsplit(" ", 1)[1][:1], next(told)
+            renamed = next(told) if kind in "RC" else path
+            names.append((None if kind == "A" else path, None if kind == "D" else renamed))
+        elif entry:
+            added, removed, name = entry.split("\t", 2)
+            if not name:  # renamed: both names follow
+                next(told), next(told)
+            lines.append(sum(int(count) for count in (added, removed) if count.isdigit()))
+    return [File(before, after, count) for (before, after), count in zip(names, lines, strict=True)]
+
+
+def changed_lines(history: History, base: str, head: str, paths: list[str]) -> list[str]:
+    """The lines that were removed and added in some files."""
+    told = readable(history.ask(*_COMPARE, "--patch", "--unified=0", base, head, "--", *paths))
+    return [line[1:] for line in told.split("\n") if re.match(r"[+-](?!\+\+ |-- )", line)]
+
+
+def diff_between(history: History, base: str, head: str, files: list[File]) -> str:
+    """The change with all lines of its files around it, so that files before and after can be rebuilt from it. Binary
+    files are only named, and so are, with their size, files that are too large, all in all or by themselves."""
+    sizes = (
+        _sizes(history, base, [file.before for file in files]),
+        _sizes(history, head, [file.after for file in files]),
+    )
+    kept, left, total = list[File](), list[tuple[File, int]](), 0
+    for file in files:
+        size = sizes[0].get(file.before or "", 0) + sizes[1].get(file.after or "", 0)
+        if size > LARGEST_FILE or total + size > LARGEST_DIFF or len(kept) >= MOST_FILES:
+            left.append((file, size))
+        else:
+            kept.append(file)
+            total += size
+    paths = sorted({path for file in kept for path in (file.before, file.after) if path})
+    whole = readable(history.ask(*_COMPARE, *_WHOLE, base, head, "--", *paths)) if paths else ""
+    return whole + "".join(_named(file, size) for file, size in left)
+
+
+def _named(file: File, size: int) -> str:
+    old, new = f"a/{file.before or file.after}", f"b/{file.after or file.before}"
+    old, new = (_quoted(readable(os.fsencode(name))) for name in (old, new))
+    return f"diff --git {old} {new}\nFiles {old} and {new} differ, left out for their size: {size:,} bytes\n"
+
+
+def _quoted(name: str) -> str:
+    """As git writes a name: in quotes if it has characters that would be misread."""
+    plain = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return name if plain == name else f'"{plain}"'
+
+
+def _sizes(history: History, commit: str, names: list[str | None]) -> dict[str, int]:
+    found, paths = dict[str, int](), [name for name in names if name]
+    for at in range(0, len(paths), _AT_ONCE):
+        told = os.fsdecode(history.ask("ls-tree", "-l", "-z", "--full-tree", commit, "--", *paths[at : at + _AT_ONCE]))
+        for entry in filter(None, told.split("\0")):
+            about, path = entry.split("\t", 1)
+            size = about.split()[3]
+            found[path] = int(size) if size.isdigit() else 0
+    return found
+
+
+def readable(words: bytes) -> str:
+    """Text that every store takes."""
+    return words.decode("utf-8", "replace").replace("\0", "\ufffd")

@@ -1,0 +1,140 @@
+"""The history of a repository, as git tells it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from abreast.errors import BadInput, suggestion
+from abreast.targets.workspace import git
+from abreast.targets.workspace.git import GitFailed
+
+_FIELDS = ("%H", "%P", "%ae", "%ct", "%s", "%b")
+_FORMAT = f"--format={'%x00'.join(_FIELDS)}"
+_LOG = ("log", "-z", "--no-show-signature", "--no-mailmap", "--no-color", "--encoding=UTF-8", _FORMAT)
+_FIRST_PAGE, _LARGEST_PAGE = 200, 5000
+_MOST_OF_A_BRANCH = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a commit says of itself."""
+
+    hash: str
+    parents: tuple[str, ...]
+    author: str
+    committed: int  # seconds since 1970
+    subject: str
+    body: str
+
+
+class History:
+    """A repository that has one: a folder with all of its commits."""
+
+    def __init__(self, repo: Path) -> None:
+        self.repo = repo
+        self._folder = _folder_of(repo)
+        if self.ask("rev-parse", "--is-shallow-repository").strip() == b"true":
+            raise BadInput(
+                f"{repo}: is a shallow clone, its history ends early",
+                f"fetch the rest: git -C {repo} fetch --unshallow",
+            )
+        if self.resolve("HEAD") is None and not self.ask("for-each-ref", "--count=1").strip():
+            raise BadInput(f"{repo}: has no commits yet", "name a repository with merged pull requests")
+
+    def ask(self, *words: str) -> bytes:
+        """What git says of the objects of the repository, whatever is checked out and however it is set up there."""
+        try:
+            return git.run_as_user(
+                *("--git-dir", self._folder, "--bare", "--literal-pathspecs", "-c", "core.quotePath=false"),
+                *("-c", f"core.attributesFile={os.devnull}", "-c", "diff.suppressBlankEmpty=false"),
+                *words,
+            )
+        except GitFailed as error:
+            fix = f"see that git -C {self.repo} fsck finds all commits; if not, clone it anew"
+            raise BadInput(f"{self.repo}: git {words[0]}: {error}", fix) from error
+
+    def resolve(self, revision: str) -> str | None:
+        """The hash of the commit that is meant; None if there is none."""
+        if not revision or revision.startswith("-") or not revision.isprintable():
+            return None
+        try:
+            told = git.run_as_user("-C", self.repo, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+        except GitFailed:
+            return None
+        return told.decode().strip()
+
+    def tip(self, branch: str) -> str:
+        """The last commit of a branch."""
+        found = self.resolve(branch)
+        if found is None:
+            told = self.ask("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
+            known = told.decode("utf-8", "replace").split("\n")
+            near = suggestion(branch, filter(None, known)) if len(known) < 30 else ""
+            raise BadInput(f'{self.repo}: no branch "{branch}"{near}', f"git -C {self.repo} branch --all lists them")
+        return found
+
+    def name_of(self, branch: str) -> str:
+        """What merges call a branch."""
+        if branch != "HEAD":
+            return branch.removeprefix("refs/heads/").removeprefix("refs/remotes/").removeprefix("origin/")
+        try:
+            told = git.run_as_user("-C", self.repo, "symbolic-ref", "--quiet", "--short", "HEAD")
+        except GitFailed:  # no branch is checked out
+            return ""
+        return told.decode("utf-8", "replace").strip()
+
+    def first_parents(self, tip: str) -> Iterator[Commit]:
+        """The commits of a branch, newest first, read a page at a time."""
+        start, page = tip, _FIRST_PAGE
+        while start:
+            found = self._log("--first-parent", f"--max-count={page}", start)
+            yield from found
+            start, page = next(iter(found[-1].parents), ""), min(page * 2, _LARGEST_PAGE)
+
+    def read(self, commit: str) -> Commit:
+        return self._log("--max-count=1", commit)[0]
+
+    def between(self, base: str, head: str) -> list[Commit]:
+        """What leads from one commit to another, oldest first and without merges; of many, the first ones."""
+        return self._log("--reverse", "--topo-order", "--no-merges", f"{base}..{head}")[:_MOST_OF_A_BRANCH]
+
+    def common_start(self, one: str, other: str) -> str | None:
+        """Where two histories part; None if they have nothing in common."""
+        try:
+            told = git.run_as_user("--git-dir", self._folder, "merge-base", one, other)
+        except GitFailed:
+            return None
+        return told.decode().split("\n")[0]
+
+    def _log(self, *words: str) -> list[Commit]:
+        told = self.ask(*_LOG, *words, "--").decode("utf-8", "replace").split("\0")
+        return [_commit(told[at : at + len(_FIELDS)]) for at in range(0, len(told) - 1, len(_FIELDS))]
+
+
+def _commit(fields: list[str]) -> Commit:
+    name, parents, author, committed, subject, body = fields
+    return Commit(name.strip(), tuple(parents.split()), author, int(committed), subject, body.strip("\n"))
+
+
+def _folder_of(repo: Path) -> Path:
+    if not git.installed():
+        raise BadInput("git is not installed", "install git")
+    if not repo.is_dir():
+        raise BadInput(f"{repo}: there is no such folder", "write the folder of a git repository; clone a remote one")
+    try:
+        found = git.folder_of(repo)
+    except GitFailed as error:
+        if "dubious ownership" in str(error):
+            fix = f"if you trust it: git config --global --add safe.directory {repo.absolute()}"
+            raise BadInput(f"{repo}: belongs to another user, so git does not read it", fix) from error
+        raise BadInput(f"{repo}: is not a git repository: {error}", "write the folder that has .git") from error
+    try:
+        top = Path(os.fsdecode(git.run_as_user("-C", repo, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
+    except GitFailed:  # a bare one has no files
+        return found
+    if top.resolve() != repo.resolve():
+        raise BadInput(f"{repo}: is a folder inside of the repository {top}", f"write {top}")
+    return found

@@ -1,0 +1,235 @@
+"""Finding pull requests in a history: those that a branch shows, or those that are named."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from abreast.errors import BadInput
+from abreast.suites.coding_agents.history import marks
+from abreast.suites.coding_agents.history.change import changed_lines, files_between, readable
+from abreast.suites.coding_agents.history.commits import Commit, History
+from abreast.suites.coding_agents.history.marks import TakenBack, Words
+
+Style = Literal["merge", "squash", "rebase", "commit"]
+
+SERIES_S = 5
+"""So many seconds at most between two commits of a rebased series."""
+
+_RECORDS = re.compile(
+    r"(?:^|/)(?:change(?:s|log)|history|news|releases?)(?:\.(?:md|rst|txt|adoc))?$"
+    r"|(?:^|/)(?:[^/]+\.lock|[^/]*-lock\.(?:json|ya?ml)|go\.sum)$",
+    re.I,
+)
+_VERSION = re.compile(r"\d+\.\d+|\d{4}-\d\d-\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """One that was merged. `base` is the state before it, `head` the one after; `commit` is the style of one that was
+    named and has no mark."""
+
+    number: int | None
+    title: str
+    body: str
+    base: str
+    head: str
+    style: Style
+    files: tuple[str, ...]
+    merged_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What is no pull request, or none that an agent can be measured by."""
+
+    commit: str
+    title: str
+    reason: str
+
+
+def pull_requests(repo: Path, last: int, branch: str = "HEAD", commits: Sequence[str] = ()) -> list[PullRequest]:
+    """The last merged ones of a branch, oldest first, or those that are named, as they are named."""
+    return looked_at(History(repo), last, branch, commits)[0]
+
+
+def looked_at(
+    history: History, last: int, branch: str, commits: Sequence[str]
+) -> tuple[list[PullRequest], list[LeftOut]]:
+    """The pull requests, and what was left out on the way to the oldest of them."""
+    if last < 1:
+        raise BadInput(f"last must be 1 or more, got {last}", "write how many pull requests to take, such as last: 10")
+    if commits:
+        return _named(history, commits), []
+    found, left = list[PullRequest](), list[LeftOut]()
+    for each in _Looking(history, branch).all():
+        if isinstance(each, LeftOut):
+            left.append(each)
+        else:
+            found.append(each)
+            if len(found) == last:
+                break
+    return found[::-1], left[::-1]
+
+
+class _Looking:
+    """One way back through a branch; it knows what was taken back by what came later."""
+
+    def __init__(self, history: History, branch: str) -> None:
+        self._history = history
+        self._tip = history.tip(branch)
+        self._own = history.name_of(branch)
+        self._taken_back: list[TakenBack] = []
+
+    def all(self) -> Iterator[PullRequest | LeftOut]:
+        """Newest first."""
+        for unit in _units(self._history.first_parents(self._tip)):
+            words = _words(self._history, unit)
+            why = self._against(unit, words)
+            found = None if why else _pull_request(self._history, unit, words)
+            if found is not None and not (why := self._against_change(found)):
+                yield found
+            else:
+                yield LeftOut(unit[-1].hash, words.title or unit[-1].subject, why)
+
+    def _against(self, unit: Sequence[Commit], words: Words) -> str:
+        """What the messages speak against it; empty if nothing."""
+        head = unit[-1]
+        hashes = [*(commit.hash for commit in unit), *head.parents[1:]]
+        for later in self._taken_back:
+            if later.is_meant(hashes, words):
+                self._taken_back.remove(later)
+                return "was reverted later"
+        if (back := marks.taken_back(words)) is not None:
+            self._taken_back.append(back)
+            return "reverts an earlier change"
+        if not head.parents:
+            return "is the first commit: there is nothing before it"
+        if len(head.parents) > 2:
+            return f"merges {len(head.parents) - 1} branches at once"
+        if len(head.parents) == 2:
+            return "merges a main branch into this one" if marks.merges_main(head, self._own) else ""
+        if len(unit) == 1 and marks.squashed_number(head.subject) is None:
+            return "is a lone commit without a mark; to take it, name it in commits"
+        return ""
+
+    def _against_change(self, found: PullRequest) -> str:
+        """What its change speaks against it; empty if nothing."""
+        if not found.files:
+            return "changes nothing"
+        if marks.tells_of_release(found.title) and _is_of_versions(self._history, found):
+            return "only changes versions"
+        return ""
+
+
+def _units(commits: Iterable[Commit]) -> Iterator[list[Commit]]:
+    """Commits that belong together, oldest first; newest unit first."""
+    unit: list[Commit] = []
+    for commit in commits:
+        if unit and not _continues(unit[0], commit):
+            yield unit
+            unit = []
+        unit.insert(0, commit)
+    if unit:
+        yield unit
+
+
+def _continues(later: Commit, earlier: Commit) -> bool:
+    """Whether two commits in a row are of one rebased series."""
+    plain = all(_has_no_mark(commit) for commit in (later, earlier))
+    apart = later.committed - earlier.committed
+    return plain and later.author == earlier.author and 0 <= apart <= SERIES_S
+
+
+def _has_no_mark(commit: Commit) -> bool:
+    words = Words(None, commit.subject, commit.body)
+    is_marked = marks.squashed_number(commit.subject) is not None or marks.taken_back(words) is not None
+    return len(commit.parents) == 1 and not is_marked
+
+
+def _words(history: History, unit: Sequence[Commit]) -> Words:
+    head = unit[-1]
+    if len(head.parents) < 2:
+        return marks.words_of_series(unit)
+    own = marks.words_of_merge(head)
+    if own.title:
+        return own
+    merged = marks.words_of_series(history.between(head.parents[0], head.hash))
+    return Words(own.number, merged.title, merged.body)
+
+
+def _pull_request(history: History, unit: Sequence[Commit], words: Words) -> PullRequest:
+    head = unit[-1]
+    style: Style = (
+        "merge"
+        if len(head.parents) > 1
+        else "rebase"
+        if len(unit) > 1
+        else "squash"
+        if words.number is not None
+        else "commit"
+    )
+    return _made(history, unit[0].parents[0], head, style, words)
+
+
+def _made(history: History, base: str, head: Commit, style: Style, words: Words) -> PullRequest:
+    files = tuple(readable(os.fsencode(file.path)) for file in files_between(history, base, head.hash))
+    at = datetime.fromtimestamp(head.committed, UTC)
+    return PullRequest(words.number, words.title, words.body, base, head.hash, style, files, at)
+
+
+def _is_of_versions(history: History, found: PullRequest) -> bool:
+    """Whether every changed line has a version or a date in it; change logs and lock files may say more."""
+    told = [file for file in files_between(history, found.base, found.head) if not _RECORDS.search(file.path)]
+    paths = [path for file in told for path in (file.before, file.after) if path]
+    lines = changed_lines(history, found.base, found.head, paths) if paths else []
+    return all(_VERSION.search(line) for line in lines if line.strip())
+
+
+def _named(history: History, commits: Sequence[str]) -> list[PullRequest]:
+    found = dict[str, PullRequest]()
+    for text in commits:
+        one = _range(history, text) if ".." in text else _lone(history, text)
+        if not one.files:
+            raise BadInput(f'{history.repo}: commits: "{text}" changes nothing', "remove it, or name another")
+        if one.head in found:
+            raise BadInput(f'{history.repo}: commits: "{text}" is there twice', "name each of them once")
+        found[one.head] = one
+    return list(found.values())
+
+
+def _lone(history: History, text: str) -> PullRequest:
+    commit = history.read(_known(history, text, text))
+    if not commit.parents:
+        raise BadInput(
+            f'{history.repo}: commits: "{text}" is the first commit, nothing is before it', "name a later one"
+        )
+    return _pull_request(history, [commit], _words(history, [commit]))
+
+
+def _range(history: History, text: str) -> PullRequest:
+    start, _, end = text.partition("..")
+    if not start or not end or end.startswith("."):
+        raise BadInput(f'{history.repo}: commits: "{text}" is no range', "write FROM..TO, both of them commits")
+    first, head = _known(history, start, text), _known(history, end, text)
+    base = history.common_start(first, head)
+    if base is None or base == head:
+        why = "their histories have nothing in common" if base is None else "no commit is in it"
+        raise BadInput(f'{history.repo}: commits: "{text}": {why}', "write FROM..TO, the earlier one first")
+    series = history.between(base, head)
+    return _made(history, base, history.read(head), "rebase", marks.words_of_series(series))
+
+
+def _known(history: History, revision: str, text: str) -> str:
+    found = history.resolve(revision)
+    if found is None:
+        raise BadInput(
+            f'{history.repo}: commits: "{text}": there is no commit "{revision}"',
+            "write hashes that git log shows; what a rebase left behind or was never fetched is not there",
+        )
+    return found

@@ -1,0 +1,634 @@
+"""Pull requests of a repository as cases: found by their marks, told without the change, pinned by their commits."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abreast.errors import BadInput
+from abreast.model import Case
+from abreast.suites.coding_agents.history import cases, left_out, pull_requests
+from conftest import Folder
+
+QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
+BEGINNING = 1_700_000_000
+SQUASHED = """Greet people by their name (#12)
+
+A greeting without a name is cold, see src/app.py:2 and [the discussion](https://github.com/us/shop/pull/12).
+It goes back to 0123abcd4567, and `greet` needs a name.
+
+- keep the comma
+    also on the second line of an item
+
+```python
+def greet(name): return "SECRET fenced"
+```
+
+    return "SECRET indented"
+
+diff --git a/src/app.py b/src/app.py
+@@ -1 +1 @@
+-SECRET old
++SECRET new
+
+See us/shop#12.
+---------
+Co-authored-by: Ann <ann@example.org>
+Signed-off-by: Bob <bob@example.org>
+"""
+
+
+class Project:
+    """A repository in which every commit has its date."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.now = BEGINNING
+        path.mkdir(parents=True)
+        self.git("init", "--quiet", "-b", "main")
+
+    def git(self, *words: str, author: str = "ann", check: bool = True) -> str:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        people = {"GIT_AUTHOR_NAME": author, "GIT_AUTHOR_EMAIL": f"{author}@example.org"}
+        people |= {"GIT_COMMITTER_NAME": "host", "GIT_COMMITTER_EMAIL": "host@example.org"}
+        dates = {f"GIT_{who}_DATE": f"{self.now} +0000" for who in ("AUTHOR", "COMMITTER")}
+        done = subprocess.run(
+            ["git", *words], cwd=self.path, env={**clean, **QUIET, **people, **dates}, capture_output=True
+        )
+        assert not check or done.returncode == 0, done.stderr
+        return done.stdout.decode().strip()
+
+    def shown(self, commit: str, path: str) -> str:
+        """A file of a commit as it is; empty if there is none."""
+        done = subprocess.run(["git", "show", f"{commit}:{path}"], cwd=self.path, capture_output=True)
+        return done.stdout.decode()
+
+    def write(self, **files: str | bytes) -> None:
+        for name, content in files.items():
+            self.put(name.replace("__", "/").replace("_", "."), content)
+
+    def put(self, name: str, content: str | bytes) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def commit(self, message: str, after: int = 3600, author: str = "ann") -> str:
+        self.now += after
+        self.git("add", "-A")
+        self.git("commit", "--quiet", "--allow-empty", "-m", message, author=author)
+        return self.head()
+
+    def merge(self, message: str, *words: str) -> str:
+        self.now += 3600
+        self.git("merge", "--quiet", "--no-ff", "-m", message, *words)
+        return self.head()
+
+    def branch(self, name: str) -> None:
+        self.git("checkout", "--quiet", "-b", name)
+
+    def main(self) -> None:
+        self.git("checkout", "--quiet", "main")
+
+    def head(self) -> str:
+        return self.git("rev-parse", "HEAD")
+
+
+def app(*lines: str) -> str:
+    return "".join(f"{line}\n" for line in ("# the shop", *lines))
+
+
+class Shop(Project):
+    """Six pull requests, two of each style, among everything that is none."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.base: dict[str, str] = {}
+        self.head_of: dict[str, str] = {}
+        self.write(src__app_py=app("def greet(): pass"), VERSION="1.0.0\n", CHANGELOG="1.0.0\n")
+        self.put("src/old_helper.py", "".join(f"line {n}\n" for n in range(30)))
+        self.put("logo.bin", b"\0\1\2")
+        self.commit("Begin")
+        self._merged_by_a_host()
+        self._squashed()
+        self._rebased()
+        self.write(VERSION="1.1.0\n", CHANGELOG="1.1.0: names\n1.0.0\n")
+        self.commit("Release 1.1.0 (#13)")
+        self._merged_by_hand()
+        self._taken_back()
+        self._octopus()
+        self._squashed_again()
+        self._pulled()
+        self._rebased_again()
+        self._merged_for_nothing()
+
+    def begin(self, name: str) -> None:
+        self.base[name] = self.head()
+
+    def end(self, name: str) -> None:
+        self.head_of[name] = self.head()
+
+    def _merged_by_a_host(self) -> None:
+        self.branch("prices")
+        self.write(src__prices_py="PRICE = 1\n")
+        self.commit("wip")
+        self.main()
+        self.write(README="A shop.\n")
+        self.commit("A lone commit")
+        self.git("checkout", "--quiet", "prices")
+        self.merge("Merge branch 'main' into prices", "main")  # the trap: main in a feature branch
+        self.write(src__prices_py="PRICE = 2\n")
+        self.commit("more wip")
+        self.main()
+        self.begin("pr-11")
+        self.merge("Merge pull request #11 from ann/prices\n\nPrices for everything\n\nEach thing has one.", "prices")
+        self.end("pr-11")
+
+    def _squashed(self) -> None:
+        self.begin("pr-12")
+        self.write(src__app_py=app("def greet(name): return f'Hello, {name}'"))
+        self.put("tests/test_app.py", "def test_greet(): pass\n")
+        self.put("größe/naïve name.txt", "ü\n")
+        self.commit(SQUASHED)
+        self.end("pr-12")
+
+    def _rebased(self) -> None:
+        self.begin("rebase-1")
+        self.write(src__basket_py="ITEMS = []\n")
+        self.commit("Add a basket\n\nPeople buy several things.", author="bob")
+        self.write(src__basket_py="ITEMS = []\nLIMIT = 5\n")
+        self.commit("Limit the basket to five", after=0, author="bob")
+        self.end("rebase-1")
+
+    def _merged_by_hand(self) -> None:
+        self.branch("rename-helper")
+        self.git("mv", "src/old_helper.py", "src/new_helper.py")
+        self.put("src/new_helper.py", "".join(f"line {n}\n" for n in range(29)) + "without end")
+        self.put("logo.bin", b"\0\1\3")
+        self.commit("Call the helper by its new name")
+        self.main()
+        self.begin("merge-2")
+        self.merge("Merge branch 'rename-helper'", "rename-helper")
+        self.end("merge-2")
+
+    def _taken_back(self) -> None:
+        self.write(src__shout_py="SHOUT = True\n")
+        self.commit("Shout at everyone (#15)")
+        self.git("rm", "--quiet", "src/shout.py")
+        self.commit('Revert "Shout at everyone (#15)" (#16)\n\nReverts us/shop#15')
+
+    def _octopus(self) -> None:
+        for name in ("one", "two"):
+            self.git("checkout", "--quiet", "-b", name, "main")
+            self.put(f"{name}.txt", name)
+            self.commit(f"Add {name}")
+        self.main()
+        self.merge("Merge branches 'one' and 'two'", "one", "two")
+
+    def _squashed_again(self) -> None:
+        self.begin("pr-17")
+        self.git("rm", "--quiet", "README")
+        self.put("src/app.spec.ts", "it('works')\n")
+        self.commit("Remove the outdated readme (#17)")
+        self.end("pr-17")
+
+    def _pulled(self) -> None:
+        self.git("checkout", "--quiet", "-b", "elsewhere", "main~1")
+        self.put("elsewhere.txt", "x")
+        self.commit("Work of others")
+        self.main()
+        self.merge("Merge branch 'main' of https://example.org/us/shop", "elsewhere")
+
+    def _rebased_again(self) -> None:
+        self.begin("rebase-2")
+        for number in range(3):
+            self.write(src__basket_py=f"ITEMS = []\nLIMIT = {6 + number}\n")
+            subject = ("Let people buy more", "fixup! Let people buy more", "Count to eight")[number]
+            self.commit(subject, after=2 if number else 3600, author="cleo")
+        self.end("rebase-2")
+        self.write(src__app_py=app("def greet(name): return f'Hello, {name}!'"))
+        self.commit("Another lone commit", after=3, author="bob")
+
+    def _merged_for_nothing(self) -> None:
+        self.branch("forgotten")
+        self.put("forgotten.txt", "x")
+        self.commit("Forget this")
+        self.main()
+        self.merge("Merge pull request #18 from ann/forgotten\n\nNothing of it is taken", "-s", "ours", "forgotten")
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    return Shop(tmp_path_factory.mktemp("history") / "shop")
+
+
+@pytest.fixture(scope="module")
+def found(shop: Shop) -> dict[str, Case]:
+    """The cases of the shop, by the names that the fixture has for them."""
+    by_head = {case.expected["commit"]: case for case in cases(str(shop.path), last=50)}
+    return {name: by_head[head] for name, head in shop.head_of.items()}
+
+
+def rebuilt(diff: str) -> dict[str, tuple[str, str]]:
+    """The files that a diff has whole: their content before and after, by the name after, or before if it is gone."""
+    files: dict[str, tuple[str, str]] = {}
+    for part in re.split(r"^diff --git .*\n", diff, flags=re.M)[1:]:
+        head, _, hunk = part.partition("\n@@ ")
+        names = re.findall(r"^(?:---|\+\+\+) (?:[ab]/)?(.*?)\t?$", head + "\n", re.M)
+        if len(names) < 2:
+            continue
+        sides = ["", ""]
+        last = ""
+        for line in hunk.split("\n")[1:-1]:
+            if line.startswith("\\"):
+                sides = [
+                    text[:-1] if mark else text for text, mark in zip(sides, (last != "+", last != "-"), strict=True)
+                ]
+                continue
+            last = line[0]
+            sides = [sides[0] + (line[1:] + "\n") * (last != "+"), sides[1] + (line[1:] + "\n") * (last != "-")]
+        files[names[0] if names[1] == "/dev/null" else names[1]] = (sides[0], sides[1])
+    return files
+
+
+# Which ones there are
+
+
+def test_six_pull_requests_of_three_styles_are_found_oldest_first(shop: Shop) -> None:
+    one = pull_requests(shop.path, last=50)
+    assert [(each.style, each.number) for each in one] == [
+        ("merge", 11),
+        ("squash", 12),
+        ("rebase", None),
+        ("merge", None),
+        ("squash", 17),
+        ("rebase", None),
+    ]
+    assert [each.base for each in one] == list(shop.base.values())
+    assert [each.head for each in one] == list(shop.head_of.values())
+    assert [each.merged_at for each in one] == sorted(each.merged_at for each in one)
+    assert one[1].files == ("größe/naïve name.txt", "src/app.py", "tests/test_app.py")
+    assert one[3].files == ("logo.bin", "src/new_helper.py")
+    assert one[0].merged_at == datetime.fromtimestamp(int(shop.git("log", "-1", "--format=%ct", one[0].head)), UTC)
+
+
+def test_the_last_ones_are_the_newest(shop: Shop) -> None:
+    assert [each.head for each in pull_requests(shop.path, last=2)] == list(shop.head_of.values())[-2:]
+    at = pull_requests(shop.path, last=1, branch=shop.head_of["pr-12"])
+    assert [each.number for each in at] == [12]
+
+
+def test_what_is_left_out_is_told_with_its_reason(shop: Shop) -> None:
+    told = {each.title: each.reason for each in left_out(str(shop.path), last=50)}
+    assert told == {
+        "Begin": "is the first commit: there is nothing before it",
+        "A lone commit": "is a lone commit without a mark; to take it, name it in commits",
+        "Release 1.1.0": "only changes versions",
+        "Shout at everyone": "was reverted later",
+        'Revert "Shout at everyone (#15)"': "reverts an earlier change",
+        "Merge branches 'one' and 'two'": "merges 2 branches at once",
+        "Work of others": "merges a main branch into this one",
+        "Another lone commit": "is a lone commit without a mark; to take it, name it in commits",
+        "Nothing of it is taken": "changes nothing",
+    }
+
+
+def test_a_feature_branch_does_not_show_main_as_a_pull_request(shop: Shop) -> None:
+    assert pull_requests(shop.path, last=50, branch="prices") == []
+    assert "merges a main branch into this one" in [
+        each.reason for each in left_out(str(shop.path), last=50, branch="prices")
+    ]
+
+
+def test_a_revert_that_was_reverted_takes_nothing_back(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.commit("Begin")
+    project.put("a", "1")
+    first = project.commit("Add the first letter (#1)")
+    project.git("revert", "--no-edit", "HEAD")
+    second = project.head()
+    project.now += 60
+    project.git("revert", "--no-edit", "HEAD")
+    assert [each.head for each in pull_requests(project.path, last=5)] == [first]
+    assert second in [each.commit for each in left_out(str(project.path), last=5)]
+
+
+def test_a_release_with_code_in_it_and_words_like_version_stay(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.put("VERSION", "1.0.0\n")
+    project.commit("Begin")
+    project.put("VERSION", "1.1.0\n")
+    project.put("app.py", "def parse():\n    pass\n")
+    project.commit("Release 1.1.0 with a parser (#1)")
+    project.put("app.py", "def parse():\n    return 1\n")
+    project.commit("Version the parser (#2)")
+    assert [each.number for each in pull_requests(project.path, last=5)] == [1, 2]
+
+
+def test_gitlab_bitbucket_and_pulled_branches_are_known_by_their_merges(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.commit("Begin")
+    messages = (
+        "Merge branch 'fix' into 'main'\n\nMend the counting of things\n\nIt was off.\n\nSee merge request us/shop!7",
+        "Merged in fix (pull request #8)\n\nMend the naming of things",
+        "Merge branch 'fix2' of https://example.org/bob/shop",
+    )
+    for number, message in enumerate(messages):
+        project.branch(f"fix{number}")
+        project.put(f"{number}", "x")
+        project.commit("wip")
+        project.main()
+        project.merge(message, f"fix{number}")
+    one, other, pulled = pull_requests(project.path, last=5)
+    assert (one.number, one.title, one.body) == (7, "Mend the counting of things", "It was off.")
+    assert (other.number, other.title, other.body) == (8, "Mend the naming of things", "")
+    assert (pulled.number, pulled.title, pulled.style) == (None, "wip", "merge")
+
+
+def test_commits_that_are_named_are_taken_as_they_are(shop: Shop) -> None:
+    lone = shop.git("log", "--format=%H", "--grep=^A lone commit", "main")
+    revert = shop.git("log", "--format=%H", "--grep=^Revert", "main")
+    whole = f"{shop.base['pr-12']}..{shop.head_of['rebase-1']}"
+    one, two, three = pull_requests(shop.path, last=1, commits=[revert, lone[:10], whole])
+    assert (one.number, one.head, one.style) == (16, revert, "squash")
+    assert (two.head, two.base, two.style) == (lone, shop.git("rev-parse", f"{lone}~1"), "commit")
+    assert (three.base, three.head, three.style) == (shop.base["pr-12"], shop.head_of["rebase-1"], "rebase")
+    assert "src/basket.py" in three.files
+    assert "src/app.py" in three.files
+
+
+# What a case says
+
+
+def test_a_case_is_pinned_by_the_commits_before_and_after(shop: Shop, found: dict[str, Case]) -> None:
+    for name, case in found.items():
+        assert case.id == (name if name.startswith("pr-") else shop.head_of[name][:12])
+        assert case.input["commit"] == case.expected["base"] == shop.base[name]
+        assert case.expected["commit"] == shop.head_of[name]
+        assert case.group is None
+    assert [case.tags["style"] for case in found.values()] == ["merge", "squash", "rebase"] * 2
+    assert {case.tags["size"] for case in found.values()} == {"small"}
+    assert list(cases(str(shop.path), last=50)) == list(found.values())
+
+
+def test_a_task_has_the_words_of_the_message_and_nothing_of_the_change(found: dict[str, Case]) -> None:
+    assert found["pr-12"].input["task"] == (
+        "Greet people by their name\n\n"
+        "A greeting without a name is cold, see and the discussion.\n"
+        "It goes back to, and `greet` needs a name.\n\n"
+        "- keep the comma\n    also on the second line of an item\n\n"
+        "See."
+    )
+    assert found["pr-11"].input["task"] == "Prices for everything\n\nEach thing has one."
+    assert found["rebase-1"].input["task"] == "Add a basket\n\nPeople buy several things.\n\nLimit the basket to five"
+    assert found["merge-2"].input["task"] == "Call the helper by its new name"
+    assert found["rebase-2"].input["task"] == "Let people buy more\n\nCount to eight"
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("Broken since deadbeef1 and 1000000 others", "Broken since and 1000000 others"),
+        ("It crashes at lib/a-b.rs:10:4 and in x.go#L3-L9", "It crashes at and in"),
+        ('File "shop/app.py", line 3, in greet', ", in greet"),
+        ("Listen on example.com:8080 and 127.0.0.1:80", "Listen on example.com:8080 and 127.0.0.1:80"),
+        ("Was https://gitlab.com/us/shop/-/merge_requests/7 once", "Was once"),
+        ("See https://example.org/guide for why", "See https://example.org/guide for why"),
+        ("~~~\nunclosed = 1\n\nmore = 2", ""),
+        ("So:\n\tx = 1\nthen", "So:\nthen"),
+        ("<!-- a template\nof the host -->Words", "Words"),
+        ("(cherry picked from commit 0123)\nReviewed-by: Ann <a@b>", ""),
+        ("- one\n- two: three", "- one\n- two: three"),
+        ("Before\n@@ -1,3 +1,3 @@\n-old\n\n+new\n context\nAfter", "Before\n\nAfter"),
+        ("> ```\n> x = 1\n> ```\nIt is ```y = 2``` there", "It is there"),
+        ("Shown:\n<pre>x = 1\n\ny = 2</pre>\nthere", "Shown:\n\nthere"),
+        ("Tested: it works\nTested-by: Ann", "Tested: it works"),
+        ("See us/shop#3, #3 and #34", "See, and #34"),
+    ],
+)
+def test_what_would_reveal_the_change_is_not_in_the_task(tmp_path: Path, said: str, left: str) -> None:
+    project = Project(tmp_path / "p")
+    project.commit("Begin")
+    project.put("a", "x")
+    project.commit(f"Mend what is broken (#3)\n\n{said}")
+    (case,) = cases(str(project.path))
+    assert case.input["task"] == f"Mend what is broken\n\n{left}".strip()
+
+
+def test_a_message_without_words_is_no_case_and_the_reason_is_told(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.commit("Begin")
+    project.put("a", "x")
+    head = project.commit("Fix (#3)\n\n```\nthe whole change\n```")
+    (_, one) = left_out(str(project.path))
+    assert (one.commit, one.title) == (head, "Fix")
+    assert "3 characters are left of it, 15 are needed" in one.reason
+    with pytest.raises(BadInput, match=r"no pull requests to be found.*says no task"):
+        list(cases(str(project.path)))
+
+
+def test_files_before_and_after_are_rebuilt_from_the_diff(shop: Shop, found: dict[str, Case]) -> None:
+    seen = set()
+    for case in found.values():
+        for path, (before, after) in rebuilt(case.expected["diff"]).items():
+            old = "src/old_helper.py" if path == "src/new_helper.py" else path
+            for commit, name, text in (("base", old, before), ("commit", path, after)):
+                assert text == shop.shown(case.expected[commit], name), (path, commit)
+            seen.add(path)
+    assert seen >= {"src/app.py", "src/new_helper.py", "größe/naïve name.txt", "README", "src/prices.py"}
+    assert "rename from src/old_helper.py" in found["merge-2"].expected["diff"]
+    assert "Binary files a/logo.bin and b/logo.bin differ" in found["merge-2"].expected["diff"]
+
+
+def test_contents_of_any_form_are_rebuilt(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    chance = random.Random(7)
+    lines = [
+        "x\n",
+        "\n",
+        "-- a\n",
+        "++ b\n",
+        "@@ -1 +1 @@\n",
+        "diff --git a/x b/x\n",
+        "crlf\r\n",
+        "\f\v\x85\u2028y\n",
+        "\r",
+        "ü",
+    ]
+    for message in ("Begin", "Write everything anew (#1)"):
+        for number in range(40):
+            project.put(f"dir {number % 3}/{number}", "".join(chance.choices(lines, k=chance.randrange(1, 9))))
+        project.commit(message)
+    (case,) = cases(str(project.path))
+    files = rebuilt(case.expected["diff"])
+    assert len(files) >= 35
+    for path, (before, after) in files.items():
+        assert before == project.shown(case.expected["base"], path), path
+        assert after == project.shown(case.expected["commit"], path), path
+
+
+def test_the_diff_does_not_depend_on_what_is_checked_out_or_set_up(shop: Shop, found: dict[str, Case]) -> None:
+    attributes = shop.path / ".gitattributes"
+    settings = {"diff.noprefix": "true", "diff.renames": "false", "diff.context": "1", "log.showSignature": "true"}
+    try:
+        attributes.write_text("*.py -diff\n")
+        for name, value in settings.items():
+            shop.git("config", name, value)
+        assert list(cases(str(shop.path), last=50)) == list(found.values())
+    finally:
+        attributes.unlink()
+        for name in settings:
+            shop.git("config", "--unset", name)
+
+
+def test_large_files_are_only_named_with_their_size(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.commit("Begin")
+    project.put("large.txt", "words of a text\n" * 40_000)
+    project.put("small.txt", "x\n")
+    project.commit("Add a large text and a small one (#3)")
+    (case,) = cases(str(project.path))
+    assert list(rebuilt(case.expected["diff"])) == ["small.txt"]
+    assert "Files a/large.txt and b/large.txt differ, left out for their size: 640,000 bytes" in case.expected["diff"]
+    assert case.tags["size"] == "large"
+
+
+def test_tests_are_known_by_their_names_or_by_globs(shop: Shop, found: dict[str, Case]) -> None:
+    assert {name: case.expected["tests"] for name, case in found.items() if case.expected["tests"]} == {
+        "pr-12": ["tests/test_app.py"],
+        "pr-17": ["src/app.spec.ts"],
+    }
+    by_glob = {case.id: case.expected["tests"] for case in cases(str(shop.path), last=50, tests=["größe/**", "app.*"])}
+    assert by_glob["pr-12"] == ["größe/naïve name.txt", "src/app.py"]
+
+
+def test_two_pull_requests_of_one_number_are_two_cases(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.commit("Begin")
+    heads = []
+    for name in "ab":
+        project.put(name, "x")
+        heads.append(project.commit(f"Add the letter {name} (#3)"))
+    assert [case.id for case in cases(str(project.path))] == [f"pr-3-{head[:12]}" for head in heads]
+
+
+# What cannot be read
+
+
+def test_what_is_no_history_is_refused_with_what_to_write(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    Project(tmp_path / "empty")
+    shallow = tmp_path / "shallow"
+    shop.git("clone", "--quiet", "--depth=3", f"file://{shop.path}", str(shallow))
+    linear = Project(tmp_path / "linear")
+    linear.commit("Begin")
+    linear.commit("Go on")
+    refused: list[tuple[Path, dict[str, Any], str, str]] = [
+        (tmp_path / "none", {}, "no such folder", "folder of a git repository"),
+        (tmp_path / "plain", {}, "is not a git repository", "the folder that has .git"),
+        (tmp_path / "empty", {}, "has no commits yet", "merged pull requests"),
+        (shop.path / "src", {}, "is a folder inside of the repository", f"write {shop.path}"),
+        (shallow, {}, "is a shallow clone", "fetch --unshallow"),
+        (linear.path, {}, "no pull requests to be found: 2 left out", "commits: [HASH, FROM..TO]"),
+        (shop.path, {"branch": "pricse"}, 'no branch "pricse" (did you mean "prices"?)', "branch --all"),
+        (shop.path, {"branch": "--all"}, 'no branch "--all"', "branch --all"),
+        (shop.path, {"commits": ["0123abc"]}, 'there is no commit "0123abc"', "git log"),
+        (shop.path, {"commits": ["main..main"]}, "no commit is in it", "FROM..TO"),
+        (shop.path, {"commits": ["main.."]}, "is no range", "FROM..TO"),
+        (shop.path, {"commits": ["main", shop.head()]}, "changes nothing", "name another"),
+        (shop.path, {"commits": ["prices", "prices"]}, "is there twice", "once"),
+        (shop.path, {"commits": [1234567]}, "commits must be a list of texts, got [1234567]", '["1a2b3c4"'),
+        (shop.path, {"commits": "main"}, "commits must be a list of texts", '["1a2b3c4"'),
+        (shop.path, {"last": 0}, "last must be a whole number from 1, got 0", "last: 10"),
+        (shop.path, {"last": True}, "last must be a whole number from 1, got True", "last: 10"),
+        (shop.path, {"tests": "x"}, "tests must be a list of texts", "tests/**"),
+    ]
+    for repo, arguments, message, fix in refused:
+        with pytest.raises(BadInput) as caught:
+            list(cases(str(repo), **arguments))
+        assert message in caught.value.message, caught.value.message
+        assert fix in caught.value.fix, (caught.value.message, caught.value.fix)
+
+
+def test_objects_that_are_missing_are_refused(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.commit("Begin")
+    project.put("a", "x")
+    middle = project.commit("Add the first letter (#1)")
+    project.put("b", "x")
+    project.commit("Add the second letter (#2)")
+    (project.path / ".git" / "objects" / middle[:2] / middle[2:]).unlink()
+    with pytest.raises(BadInput, match=r"/p: git log: Could not read") as caught:
+        list(cases(str(project.path)))
+    assert "fsck" in caught.value.fix
+
+
+# In an experiment
+
+
+def test_agents_start_at_the_parent_and_cannot_see_what_people_did(shop: Shop, folder: Folder) -> None:
+    shop.git("clone", "--quiet", str(shop.path), str(folder.path))
+    folder.write(
+        "agent.py",
+        """
+        import json, pathlib, subprocess, sys
+
+        def git(*words):
+            return subprocess.run(["git", *words], capture_output=True, text=True)
+
+        heads = pathlib.Path(sys.argv[1]).read_text().split()
+        log = git("log", "--all", "--format=%H").stdout.split()
+        print(json.dumps({
+            "start": git("rev-parse", "HEAD").stdout.strip(),
+            "log": log,
+            "shown": [head for head in heads if git("show", head).returncode == 0],
+            "task": sys.stdin.read(),
+        }))
+        """,
+    )
+    folder.write("heads.txt", "\n".join(shop.head_of.values()))
+    folder.write(
+        "spec.yaml",
+        """
+        cases: {from: "python:abreast.suites.coding_agents.history:cases", repo: ., last: 10}
+        target: command
+        params: {workspace: {git: ., commit: "{{ commit }}"}, prompt: "{{ task }}"}
+        variants:
+          mine: {command: [python3, "{folder}/agent.py", "{folder}/heads.txt"]}
+        scorers: [contains]
+        """,
+    )
+    done = folder.abreast("run", "spec.yaml", "--yes")
+    assert done.code == 0, done.said
+    rows = folder.sql("select case_id, answer, status from predictions")
+    expected = {case.id: case for case in cases(str(shop.path))}
+    assert {row["case_id"] for row in rows} == set(expected)
+    for row in rows:
+        assert row["status"] == "ok", row
+        said, case = json.loads(row["answer"]), expected[row["case_id"]]
+        assert said["start"] == said["log"][0] == case.expected["base"]
+        assert said["task"].strip() == case.input["task"]
+        assert said["shown"] == list(shop.head_of.values())[: list(expected).index(case.id)]  # what came before, only
+        assert case.expected["commit"] not in said["log"]
+        assert set(said["log"]) == set(shop.git("rev-list", case.expected["base"]).split())
+
+
+def test_a_repository_that_is_none_ends_a_run_with_a_sentence(folder: Folder) -> None:
+    folder.write(
+        "spec.yaml",
+        """
+        cases: {from: "python:abreast.suites.coding_agents.history:cases", repo: elsewhere}
+        target: simulated
+        variants: {a: {}}
+        """,
+    )
+    done = folder.abreast("check", "spec.yaml")
+    assert done.code == 2
+    assert "elsewhere: there is no such folder" in done.said
