@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,46 +20,53 @@ Elements = Counter[Element]
 Files = Iterable[tuple[str, bytes]]
 """Names and contents."""
 
-LONGEST_PHRASE = 24  # words of a piece of syntax that is compared as a whole
-_LONGEST_NEIGHBOUR = 200  # bytes of what stands before a phrase and tells its place
+LONGEST_PHRASE = 16  # words of a piece of syntax that is compared as a whole
+_DEEPEST = 500  # nodes in nodes; what is deeper is taken as one word
+_LONGEST_SUMMARY = 200  # bytes of what stands before another and tells its place
 _MOST_NAMES = 4  # of definitions around a phrase
 _PUNCTUATION = frozenset(b"( ) [ ] { } , ; : . \" ' `".split())
 _CLOSING = (")", "]", "}", ">", "|")
 _PASSED_OVER = ("comment", "line_continuation")
+_BLOCKS = ("block", "body", "declaration_list")  # they hold statements, so that they are no phrase
+_HOLDING = ("body", "consequence", "declaration", "definition")  # fields of what holds more
 _WHOLE = ("string_content",)  # its escapes are nodes, the words between them are not
 _QUOTES = ("string_start", "string_end", "'")
 
 
-def edits(before: Files, after: Files) -> tuple[Elements, Elements] | None:
-    """What is added and what is removed between two states of some files; None if one of them has no language of ours
-    or is too large, or if there is no tree-sitter.
+def edits(before: Files, *after: Files) -> list[tuple[Elements, Elements]] | None:
+    """What is added and what is removed from one state of some files to each of the others; None if a file has no
+    language of ours or is too large, or if there is no tree-sitter.
 
-    An element is a name or literal with the kinds of syntax around it, a phrase (a piece of syntax of up to 24 words)
-    whatever its layout, or the place of a phrase: the definitions around it and what stands before it. Comments, line
-    breaks, semicolons, trailing commas and the kind of quotes are no elements.
+    An element is a name or literal with the kinds of syntax around it, a phrase (a piece of syntax of up to 16 words
+    that holds no block) whatever its layout, or the place of a phrase: the definitions around it and what stands before
+    it. Comments, line breaks, semicolons, trailing commas and the kind of quotes are no elements.
     """
-    old, new = _units(before), _units(after)
-    if old is None or new is None:
+    states = [_read(files) for files in (before, *after)]
+    known = [state for state in states if state is not None]
+    if len(known) < len(states):
         return None
-    there, gone = _only(new, old), _only(old, new)
-    return there - gone, gone - there
+    memory: dict[_Key, list[Element]] = {}
+    found = []
+    for state in known[1:]:
+        there, gone = _only(state, known[0], memory), _only(known[0], state, memory)
+        found.append((there - gone, gone - there))
+    return found
+
+
+_Key = tuple[str, str, bytes]
 
 
 @dataclass(slots=True)
-class _Unit:
-    """A piece of a file that has all of its syntax: what stands at its top level."""
+class _State:
+    """Files in units: what stands at their top level, how often each is there, and where."""
 
-    node: Node
-    source: bytes
-    behind: bytes  # what stands before it
-    count: int = 1
-
-
-_Units = dict[tuple[object, ...], _Unit]
+    counts: Counter[_Key] = field(default_factory=Counter)
+    nodes: dict[_Key, tuple[Node, bytes]] = field(default_factory=dict)
+    places: Elements = field(default_factory=Counter)
 
 
-def _units(files: Files) -> _Units | None:
-    found: _Units = {}
+def _read(files: Files) -> _State | None:
+    state = _State()
     for path, source in files:
         language = language_of(path)
         if language is None or len(source) > MOST_BYTES:
@@ -70,24 +78,26 @@ def _units(files: Files) -> _Units | None:
         from tree_sitter import Parser
 
         behind = b""
-        for node, _ in _children(Parser(grammar).parse(source).root_node):
-            key = (language, node.type, source[node.start_byte : node.end_byte], behind)
-            if key in found:
-                found[key].count += 1
-            else:
-                found[key] = _Unit(node, source, behind)
-            behind = _neighbour(node, source)
-    return found
+        for node, kind in _inner(Parser(grammar).parse(source).root_node):
+            key = (language, kind, source[node.start_byte : node.end_byte])
+            state.counts[key] += 1
+            state.nodes.setdefault(key, (node, source))
+            here = _summary(node, source)
+            state.places["place", (), behind, here] += 1
+            behind = here
+    return state
 
 
-def _only(these: _Units, others: _Units) -> Elements:
+def _only(these: _State, others: _State, memory: dict[_Key, list[Element]]) -> Elements:
     """The elements of those units that the others do not have: the rest of a large file is not looked at."""
-    found: Elements = Counter()
-    for key, unit in these.items():
-        count = unit.count - (others[key].count if key in others else 0)
-        if count > 0:
-            for element in _elements(unit):
-                found[element] += count
+    found = these.places - others.places
+    for key, count in (these.counts - others.counts).items():
+        if key not in memory:
+            memory[key] = list(_elements(*these.nodes[key]))
+        if count == 1:
+            found.update(memory[key])
+        else:
+            found.update({element: times * count for element, times in Counter(memory[key]).items()})
     return found
 
 
@@ -95,106 +105,104 @@ def _only(these: _Units, others: _Units) -> Elements:
 class _Open:
     """A node while what is in it passes by: where its words begin, and the phrases directly in it."""
 
-    node: Node
-    children: Iterator[tuple[Node, bytes]]
+    inner: Iterator[tuple[Node, str]]
     first: int
     kinds: tuple[str, ...]
     inside: tuple[bytes, ...]
-    behind: bytes
-    phrases: list[tuple[bytes, Element]] = field(default_factory=list)
+    is_large: bool
+    phrases: list[Element] = field(default_factory=list)
 
 
-def _elements(unit: _Unit) -> Iterator[Element]:
+def _elements(unit: Node, source: bytes) -> Iterator[Element]:
     """All elements of a unit, without recursion: a file may nest as deeply as it likes."""
-    source, words, read = unit.source, list[bytes](), unit.node.start_byte
-    outermost = _Open(unit.node, iter([(unit.node, unit.behind)]), 0, (), (), b"")
-    stack = [outermost]
+    words, read = list[bytes](), unit.start_byte
+    stack = [_Open(iter([(unit, unit.type)]), 0, (), (), is_large=True)]
     while stack:
         top = stack[-1]
-        step = next(top.children, None)
+        step = next(top.inner, None)
         if step is None:
             stack.pop()
-            yield from _closed(top, stack[-1] if stack else None, words)
+            if stack:
+                yield from _closed(top, stack[-1], words)
             continue
-        node, behind = step
-        if node.start_byte > read and (between := source[read : node.start_byte].strip()) and _is_text(top.node):
+        node, kind = step
+        start, end = node.start_byte, node.end_byte
+        if start > read and _is_text(top.kinds) and (between := source[read:start].strip()):
             words.append(between)  # what the grammar has no node for
-        if node.child_count and node.type not in _WHOLE:
-            kinds = (node.type, *top.kinds[:2])
-            stack.append(_Open(node, _neighbours(node, source), len(words), kinds, _around(node, top, source), behind))
-            read = max(read, node.start_byte)
+        if node.child_count and kind not in _WHOLE and len(stack) < _DEEPEST:
+            kinds, is_large = (kind, *top.kinds[:2]), kind.endswith(_BLOCKS)
+            inside = _around(node, kind, top.inside, source) if end - start > LONGEST_PHRASE else top.inside
+            stack.append(_Open(iter(_inner(node)), len(words), kinds, inside, is_large))
+            read = max(read, start)
             continue
-        read = max(read, node.end_byte)
-        word = _word(node, source)
+        read = max(read, end)
+        word = _word(node, kind, source[start:end])
         if not word:
             continue
         words.append(word)
         if word not in _PUNCTUATION:
-            top.phrases.append((behind, (node.type, word)))
+            top.phrases.append((kind, word))
             if node.is_named:
-                yield (node.type, word, *top.kinds)
+                yield (kind, word, *top.kinds)
 
 
-def _closed(ended: _Open, around: _Open | None, words: list[bytes]) -> Iterator[Element]:
-    """What a node is as a whole; one that is too large for a phrase tells where the phrases in it are."""
-    count = len(words) - ended.first
-    if around is None or count > LONGEST_PHRASE:
-        for behind, phrase in ended.phrases:
-            yield ("place", ended.inside, behind, phrase)
+def _closed(ended: _Open, around: _Open, words: list[bytes]) -> Iterator[Element]:
+    """What a node is as a whole; one that is no phrase tells where the phrases in it are."""
+    kind, count = ended.kinds[0], len(words) - ended.first
+    if ended.is_large or count > LONGEST_PHRASE:
+        around.is_large = True
+        around.phrases.append((kind, *ended.inside[-1:]))
+        for before, phrase in zip([(), *ended.phrases], ended.phrases, strict=False):
+            yield ("place", ended.inside, before, phrase)
     elif count > 1:
-        phrase = (ended.node.type, b" ".join(words[ended.first :]))
+        phrase = (kind, b" ".join(words[ended.first :]))
         yield phrase
-        around.phrases.append((ended.behind, phrase))
+        around.phrases.append(phrase)
     else:
-        around.phrases += [(ended.behind, phrase) for _, phrase in ended.phrases]
+        around.phrases += ended.phrases
 
 
-def _children(node: Node) -> Iterator[tuple[Node, Node | None]]:
-    """The nodes in a node that count, each with the one after it."""
-    children = [child for child in node.children if not child.type.endswith(_PASSED_OVER)]
-    for index, child in enumerate(children):
-        behind = children[index + 1] if index + 1 < len(children) else None
-        if child.type == "," and (behind is None or behind.type in _CLOSING):
-            continue
-        yield child, behind
+def _inner(node: Node) -> list[tuple[Node, str]]:
+    """The nodes in a node that count, each with its kind."""
+    children = [(child, kind) for child in node.children if not (kind := child.type).endswith(_PASSED_OVER)]
+    behind = [*(kind for _, kind in children[1:]), ")"]
+    return [each for each, after in zip(children, behind, strict=False) if each[1] != "," or after not in _CLOSING]
 
 
-def _neighbours(node: Node, source: bytes) -> Iterator[tuple[Node, bytes]]:
-    """The nodes in a node, each with what stands before it."""
-    behind = b""
-    for child, _ in _children(node):
-        yield child, behind
-        if child.is_named:
-            behind = _neighbour(child, source)
-
-
-def _neighbour(node: Node, source: bytes) -> bytes:
+def _summary(node: Node, source: bytes) -> bytes:
+    """What a unit is for those beside it: its text without layout, or if it holds more its kind and name."""
     start, end = node.start_byte, node.end_byte
-    return b"".join(source[start:end].split()) if end - start <= _LONGEST_NEIGHBOUR else node.type.encode()
+    holds = next(filter(None, map(node.child_by_field_name, _HOLDING)), None)
+    if holds is None and end - start <= _LONGEST_SUMMARY:
+        text = b"".join(source[start:end].split()).replace(b"'", b'"').rstrip(b";")
+        return re.sub(rb",(?=[)\]}])", b"", text)
+    named = node.child_by_field_name("name") or (holds and holds.child_by_field_name("name"))
+    return b" ".join([node.type.encode(), _text(named, source)])
 
 
-def _around(node: Node, top: _Open, source: bytes) -> tuple[bytes, ...]:
+def _text(node: Node | None, source: bytes) -> bytes:
+    """The beginning of a node's text without its white space."""
+    return b"" if node is None else b"".join(source[node.start_byte : node.end_byte][:_LONGEST_SUMMARY].split())
+
+
+def _around(node: Node, kind: str, inside: tuple[bytes, ...], source: bytes) -> tuple[bytes, ...]:
     """The names of the definitions around what is in a node."""
-    if node.end_byte - node.start_byte <= LONGEST_PHRASE:
-        return top.inside
-    named = node.child_by_field_name("name")
-    if named is None and node.type == "impl_item":
-        named = node.child_by_field_name("type")
+    named = node.child_by_field_name("type" if kind == "impl_item" else "name")
     if named is None:
-        return top.inside
+        return inside
     holder = node.child_by_field_name("receiver")
-    names = [_neighbour(each, source) for each in (holder, named) if each is not None]
-    return (*top.inside, *names)[-_MOST_NAMES:]
+    names = [_text(each, source) for each in (holder, named) if each is not None]
+    return (*inside, *names)[-_MOST_NAMES:]
 
 
-def _is_text(node: Node) -> bool:
-    return "string" in node.type or "literal" in node.type or node.type == "ERROR"
+def _is_text(kinds: tuple[str, ...]) -> bool:
+    return bool(kinds) and ("string" in kinds[0] or "literal" in kinds[0] or kinds[0] == "ERROR")
 
 
-def _word(node: Node, source: bytes) -> bytes:
-    text = source[node.start_byte : node.end_byte]
-    if node.type in _QUOTES:
+def _word(node: Node, kind: str, text: bytes) -> bytes:
+    if kind in _QUOTES:
         return text.replace(b"'", b'"')
-    if node.type == ";":
+    if kind == ";":
         return b""
-    return b" ".join(text.split()) if node.type == "jsx_text" else text if text.strip() else b""
+    is_levelled = kind == "jsx_text" or (kind not in _WHOLE and node.child_count)
+    return b" ".join(text.split()) if is_levelled else text if text.strip() else b""

@@ -55,23 +55,16 @@ def _read(file: File) -> tuple[How, Change, Change, bool]:
         return "lines" if any(found[0]) else "name", *found, False
     fallen_back = False
     if wants_syntax:
-        syntax = _by_syntax(before, human)
+        syntax = elements.edits(_encoded(before), _encoded(human), _encoded(agent))
         fallen_back = syntax is None
-        if syntax is not None and any(syntax):
-            other = _by_syntax(before, agent)
-            if other is not None:
-                return "syntax", syntax, other, False
-            fallen_back = True
+        if syntax is not None and any(syntax[0]):
+            return "syntax", syntax[0], syntax[1], False
     readings: tuple[Callable[[Texts, Texts], Change], ...] = (_by_lines, _by_neighbours, _by_whole)
     for reading in readings:
         found = reading(before, human), reading(before, agent)
         if any(found[0]):
             return "lines", *found, fallen_back
     return "name", nothing, _by_lines(before, agent), False
-
-
-def _by_syntax(before: Texts, after: Texts) -> Change | None:
-    return elements.edits(_encoded(before), _encoded(after))
 
 
 def _encoded(texts: Texts) -> Iterator[tuple[str, bytes]]:

@@ -45,6 +45,12 @@ class Entry:
         return [name for name in dict.fromkeys((self.new, self.old)) if name is not None]
 
     @property
+    def says_something(self) -> bool:
+        """Whether it tells of any change; a diff that was cut may end with a mere header."""
+        is_edited = any(sign != " " for hunk in self.hunks for sign, _ in hunk.lines)
+        return is_edited or self.old != self.new or bool(self.modes) or self.binary or self.combined
+
+    @property
     def whole(self) -> bool:
         """Whether all lines of the file are there, as far as one can see."""
         return len(self.hunks) == 1 and self.hunks[0].start == 0
@@ -52,7 +58,7 @@ class Entry:
 
 def entries(diff: str) -> list[Entry]:
     """The files of a diff; what cannot be read is passed over."""
-    return [entry for entry in _Reading(diff).entries() if entry.names]
+    return [entry for entry in _Reading(diff).entries() if entry.names and entry.says_something]
 
 
 class _Reading:
@@ -72,7 +78,7 @@ class _Reading:
                 if entry is not None:
                     yield entry
                 words = line.split(" ", 2)[2]
-                prefixed = _PREFIXES.match(words) is not None
+                prefixed = _PREFIXES.match(words) is not None and _same_name(words, False) is None
                 entry = Entry(combined=not line.startswith("diff --git "))
                 entry.old = entry.new = words if entry.combined else _same_name(words, prefixed)
             elif line.startswith("--- ") and (entry is None or entry.hunks):  # a diff without headers
