@@ -167,6 +167,16 @@ def test_quotes_and_trailing_commas_are_layout(repository: Callable[[Files], Rep
     assert similarity(human, there.diff({"a.py": 'call(\n    "b",\n    1,\n)\n'})) == 1
 
 
+def test_other_ends_of_lines_and_another_indent_are_layout(repository: Callable[[Files], Repository]) -> None:
+    start = 'def f(x):\n    """One.\n\n    Two.\n    """\n    if x:\n        return 1\n    return 2\n'
+    changed = start.replace("if x:", "if x is None:")
+    there = repository({"a.py": start})
+    human = there.diff({"a.py": changed}, FULL)
+    for old, new in (("\n", "\r\n"), ("    ", "  ")):
+        assert similarity(human, there.diff({"a.py": start.replace(old, new)})) == 0
+        assert similarity(human, there.diff({"a.py": changed.replace(old, new)})) == 1
+
+
 def test_other_files_are_compared_by_lines_whatever_their_white_space(
     repository: Callable[[Files], Repository],
 ) -> None:
@@ -242,7 +252,7 @@ def test_renames_are_followed(repository: Callable[[Files], Repository]) -> None
     assert similarity(human, there.diff({"new.py": edited})) < 0.1, "a copy is no rename"
     mere = there.diff(renamed(LONG), FULL)
     assert similarity(mere, there.diff(renamed(LONG))) == 1
-    assert similarity(mere, there.diff(renamed(LONG), "--no-renames")) == 1 or "@@" not in mere
+    assert similarity(mere, there.diff(renamed(LONG), "--no-renames")) == 1
     assert similarity(mere, there.diff({"old.py": edited})) == 0
 
 
@@ -266,6 +276,31 @@ def test_new_removed_binary_and_executable_files_count(repository: Callable[[Fil
     assert similarity(human, None) == 0
     only = there.diff(lambda path: (path / "picture.png").write_bytes(b"\0\5"), FULL)
     assert similarity(only, there.diff({"picture.png": b"\0\6\7"})) == 1, "by name only"
+
+
+def test_copies_links_and_files_that_change_places_are_followed(repository: Callable[[Files], Repository]) -> None:
+    there = repository({"a.py": LONG, "b.md": "one\ntwo\n" * 20})
+
+    def swap(path: Path) -> None:
+        (path / "a.py").rename(path / "c")
+        (path / "b.md").rename(path / "a.py")
+        (path / "c").rename(path / "b.md")
+
+    def link(path: Path) -> None:
+        (path / "a.py").unlink()
+        (path / "a.py").symlink_to("elsewhere")
+
+    def copy(path: Path) -> None:
+        shutil.copy(path / "a.py", path / "copy.py")
+
+    def edited_copy(path: Path) -> None:
+        (path / "copy.py").write_text(LONG.replace("x + 7", "x * 7"))
+
+    for change in (swap, link, copy, edited_copy):
+        for words in (("--no-renames",), (), ("-C", "--find-copies-harder"), ("--binary",)):
+            human = there.diff(change, FULL, *words)
+            assert [score.value for score in scored(human, there.diff(change))] == [1, 1], (change, words)
+            assert similarity(human, None) == 0
 
 
 @pytest.mark.parametrize("name", ["ä ö.py", 'quo"te.txt', "tab\there.py", "back\\slash.py", "a/b b/a/b.py", "b b.txt"])
@@ -300,11 +335,6 @@ def test_what_one_added_is_not_like_what_the_other_removed(repository: Callable[
     there = repository({"a.py": "alpha = first(1)\nbeta = second(2)\n"})
     human = there.diff({"a.py": "alpha = first(1)\nbeta = second(2)\ngamma = third(3)\n"}, FULL)
     assert similarity(human, there.diff({"a.py": "alpha = first(1)\n"})) < 0.05
-    one, two = ("alpha = first(1)\nbeta = second(3)\n", "alpha = zero(1)\nbeta = second(3)\n")
-    there_and_back = [
-        similarity(there.diff({"a.py": a}, FULL), there.diff({"a.py": b})) for a, b in ((one, two), (two, one))
-    ]
-    assert 0 < there_and_back[0] < 1
 
 
 def test_one_file_is_as_like_another_as_the_other_is_to_it(repository: Callable[[Files], Repository]) -> None:
@@ -407,7 +437,7 @@ def test_code_that_nests_without_end_is_read() -> None:
         )
 
     for name in LANGUAGES:
-        for text in ("(" * 20_000, "[" * 5_000 + "]" * 5_000, "function a(){" * 2_000):
+        for text in ("(" * 8_000, "[" * 3_000 + "]" * 3_000, "function a(){" * 1_000):
             assert similarity(new(name, text), new(name, text)) == 1
             assert 0 <= similarity(new(name, text), new(name, f"{text} x")) <= 1
 

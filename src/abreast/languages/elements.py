@@ -39,7 +39,8 @@ def edits(before: Files, *after: Files) -> list[tuple[Elements, Elements]] | Non
 
     An element is a name or literal with the kinds of syntax around it, a phrase (a piece of syntax of up to 16 words
     that holds no block) whatever its layout, or the place of a phrase: the definitions around it and what stands before
-    it. Comments, line breaks, semicolons, trailing commas and the kind of quotes are no elements.
+    it. Comments, line breaks, semicolons, trailing commas, the kind of quotes and the margin of a text of several lines
+    are no elements.
     """
     states = [_read(files) for files in (before, *after)]
     known = [state for state in states if state is not None]
@@ -205,4 +206,6 @@ def _word(node: Node, kind: str, text: bytes) -> bytes:
     if kind == ";":
         return b""
     is_levelled = kind == "jsx_text" or (kind not in _WHOLE and node.child_count)
-    return b" ".join(text.split()) if is_levelled else text if text.strip() else b""
+    if is_levelled or not text.strip():
+        return b" ".join(text.split())
+    return b"\n".join(map(bytes.strip, text.split(b"\n"))) if b"\n" in text else text
