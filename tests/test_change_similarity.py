@@ -395,19 +395,26 @@ def test_without_tree_sitter_it_goes_by_lines_and_says_so(
         ({"diff": "--- a/y.lock\n+++ b/y.lock\n@@ -1 +1 @@\n-a\n+b\n"}, "only files that are ignored"),
     ],
 )
-def test_an_expected_value_that_cannot_be_read_is_refused_before_the_run(
-    folder: Folder, expected: Any, said: str
-) -> None:
+def test_an_expected_value_that_cannot_be_read_is_told_with_what_to_write(expected: Any, said: str) -> None:
+    scorer: Any = build("change_similarity", {"ignore": ["*.lock"]})
+    what, how = scorer.flaw(expected)
+    assert said in what
+    assert "git diff -U1000000" in how or "ignore less" in how
+    assert [score.value for score in scorer.score(Case("c", "?", expected=expected), Answer(""))] == [None, None]
+
+
+def test_a_diff_without_all_lines_is_refused_before_the_run(folder: Folder) -> None:
+    diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -5 +5 @@\n-a\n+b\n"
     spec = {
-        "cases": [{"id": "one", "input": "?", "expected": expected}],
+        "cases": [{"id": "one", "input": "?", "expected": {"diff": diff}}],
         "variants": {"a": {"target": "simulated"}},
-        "scorers": [{"change_similarity": {"ignore": ["*.lock"]}}],
+        "scorers": ["change_similarity"],
     }
     folder.write("spec.yaml", json.dumps(spec))
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 2
-    assert said in done.said
-    assert "git diff -U1000000" in done.said or "ignore less" in done.said
+    assert "expected.diff does not show all lines of 'x'" in done.said
+    assert "git diff -U1000000" in done.said
     assert not (folder.path / "results.db").exists()
 
 
