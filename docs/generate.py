@@ -74,6 +74,7 @@ Every scorer takes `name`, which replaces the name of its column.
 | `set` | gives `set_f1`, `set_precision`, `set_recall` of the items |
 | `retrieval` | gives `retrieval_f1`, `_precision`, `_recall` of [files, symbols, lines](code-search.md#what-is-right) |
 | `tests` | `command` succeeds in [what an agent left](agents.md#tests); `timeout`, `fails_before`, `shell` |
+| `change_similarity` | the change is like [a human's](agents.md#similarity-to-a-human-change); `ignore` |
 | `json` | the share of expected fields that are right; `fields`, `strict` |
 | `judge` | another target says how good it is; see [Judging with a model](recipes.md#judging-with-a-model) |
 

@@ -32,6 +32,7 @@ _FAMILIES = {
     "json": ("fields", "Fields"),
     "retrieval": ("retrieval", "Retrieval"),
     "tests": ("tests", "Tests"),
+    "change_similarity": ("change_similarity", "ChangeSimilarity"),
     "judge": ("judge", "Judge"),
 }
 KINDS = tuple(_FAMILIES)

@@ -1,0 +1,165 @@
+"""A unified diff as git writes it, read file by file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
+_ESCAPED = dict(zip(b'abtnvfr"\\', b'\a\b\t\n\v\f\r"\\', strict=True))
+_PREFIXES = re.compile(r'"?([abciow])/.* "?(?!\1)[abciow]/', re.DOTALL)
+_NOWHERE = "/dev/null"
+
+
+@dataclass(slots=True)
+class Hunk:
+    """Lines with their sign, each with its end of line. `start` is the first line of the old file, from 0."""
+
+    start: int
+    lines: list[tuple[str, str]] = field(default_factory=list)
+
+    def side(self, sign: str) -> list[str]:
+        """The lines before (`-`) or after (`+`)."""
+        return [text for mark, text in self.lines if mark in (" ", sign)]
+
+    def only(self, sign: str) -> list[str]:
+        return [text for mark, text in self.lines if mark == sign]
+
+
+@dataclass(slots=True)
+class Entry:
+    """What a diff says of one file: its name before and after, None where there is none."""
+
+    old: str | None = None
+    new: str | None = None
+    hunks: list[Hunk] = field(default_factory=list)
+    modes: list[str] = field(default_factory=list)  # what it says of them
+    binary: bool = False
+    copied: bool = False
+    combined: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in dict.fromkeys((self.new, self.old)) if name is not None]
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it tells of any change; a diff that was cut may end with a mere header."""
+        is_edited = any(sign != " " for hunk in self.hunks for sign, _ in hunk.lines)
+        return is_edited or self.old != self.new or bool(self.modes) or self.binary or self.combined
+
+    @property
+    def whole(self) -> bool:
+        """Whether all lines of the file are there, as far as one can see."""
+        return len(self.hunks) == 1 and self.hunks[0].start == 0
+
+
+def entries(diff: str) -> list[Entry]:
+    """The files of a diff; what cannot be read is passed over."""
+    return [entry for entry in _Reading(diff).entries() if entry.names and entry.says_something]
+
+
+class _Reading:
+    """A diff line by line; lines end with a line feed, and with nothing else."""
+
+    def __init__(self, diff: str) -> None:
+        self._lines = [line + "\n" for line in diff.removesuffix("\n").split("\n")]
+        self._at = 0
+
+    def entries(self) -> Iterator[Entry]:
+        entry: Entry | None = None
+        prefixed = True
+        while self._at < len(self._lines):
+            line = self._lines[self._at].rstrip("\n")
+            self._at += 1
+            if line.startswith(("diff --git ", "diff --cc ", "diff --combined ")):
+                if entry is not None:
+                    yield entry
+                words = line.split(" ", 2)[2]
+                prefixed = _PREFIXES.match(words) is not None and _same_name(words, False) is None
+                entry = Entry(combined=not line.startswith("diff --git "))
+                entry.old = entry.new = words if entry.combined else _same_name(words, prefixed)
+            elif line.startswith("--- ") and (entry is None or entry.hunks):  # a diff without headers
+                if entry is not None:
+                    yield entry
+                entry, prefixed = Entry(old=_name(line[4:], True)), True
+            elif entry is not None and (found := _HUNK.match(line)):
+                entry.hunks.append(self._hunk(found))
+            elif entry is not None and not entry.hunks:
+                _header(entry, line.rstrip("\r"), prefixed)
+        if entry is not None:
+            yield entry
+
+    def _hunk(self, found: re.Match[str]) -> Hunk:
+        start, old, _, new = (1 if part is None else int(part) for part in found.groups())
+        hunk = Hunk(max(start - 1, 0) if old else start)
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            sign = " " if line in ("\n", "\r\n") and old and new else line[0]  # some programs cut the space off
+            if sign == "\\" and hunk.lines:
+                mark, text = hunk.lines[-1]
+                hunk.lines[-1] = (mark, text.removesuffix("\n"))
+            elif {"-": old, "+": new, " ": min(old, new)}.get(sign, 0) > 0:
+                hunk.lines.append((sign, line[1:] if line[0] == sign else line))
+                old, new = old - (sign != "+"), new - (sign != "-")
+            else:
+                break
+            self._at += 1
+        return hunk
+
+
+def _header(entry: Entry, line: str, prefixed: bool) -> None:
+    word, _, rest = line.partition(" ")
+    if word in ("---", "+++"):
+        setattr(entry, "old" if word == "---" else "new", _name(rest, prefixed))
+    elif line.startswith(("rename from ", "copy from ")):
+        entry.old = _name(rest[5:], False)
+        entry.copied = word == "copy"
+    elif line.startswith(("rename to ", "copy to ")):
+        entry.new = _name(rest[3:], False)
+    elif line.startswith("new file mode "):
+        entry.old = None
+        entry.modes += [f"new {rest[10:]}"] if rest[10:] != "100644" else []
+    elif line.startswith("deleted file mode "):
+        entry.new = None
+    elif line.startswith("new mode "):
+        entry.modes.append(line)
+    elif line.startswith("Binary files ") or line == "GIT binary patch":
+        entry.binary = True
+
+
+def _name(text: str, prefixed: bool) -> str | None:
+    r"""A name in a header.
+
+    >>> _name('"a/\\303\\244 b.py"', True), _name("b/a b.py\t", True), _name("/dev/null", True)
+    ('ä b.py', 'a b.py', None)
+    """
+    text = text.rstrip("\r")
+    if text.startswith('"'):
+        raw = text[1:].rpartition('"')[0].encode("utf-8", "replace")
+        text = _ESCAPE.sub(_unescaped, raw).decode("utf-8", "replace")
+    else:
+        text = text.partition("\t")[0]
+    if text == _NOWHERE:
+        return None
+    return text[2:] if prefixed and re.match("[abciow]/", text) else text
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    word = found[1]
+    return bytes([int(word, 8) & 255 if len(word) == 3 else _ESCAPED[word[0]]])
+
+
+def _same_name(words: str, prefixed: bool) -> str | None:
+    """The name that stands twice behind `diff --git`; None if those are two.
+
+    >>> _same_name("a/x b/y b/x b/y", True)
+    'x b/y'
+    """
+    words = words.rstrip("\r")
+    half = len(words) // 2
+    left, right = words[:half], words[half + 1 :]
+    old, new = _name(left, prefixed), _name(right, prefixed)
+    return old if old == new and words[half : half + 1] == " " else None

@@ -1,0 +1,565 @@
+"""The scorer `change_similarity`: how like the change of an agent is to the one that a human made."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from abreast.languages import grammars
+from abreast.model import Answer, Case, Score
+from abreast.scorers import build
+from conftest import Folder
+
+Files = dict[str, str | bytes]
+FULL = "-U1000000"
+NOBODY = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    **{f"GIT_{who}_{what}": "nobody@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+}
+
+
+class Repository:
+    """A real repository with the start; what somebody made of it is told by the real `git diff`."""
+
+    def __init__(self, path: Path, start: Files) -> None:
+        self.path = path
+        path.mkdir()
+        self.git("init", "-q")
+        self.put(start)
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", "start")
+
+    def git(self, *words: str) -> str:
+        done = subprocess.run(
+            ["git", "-c", "core.autocrlf=false", *words],
+            cwd=self.path,
+            capture_output=True,
+            env={**os.environ, **NOBODY},
+            check=True,
+        )
+        return done.stdout.decode("utf-8", "replace")
+
+    def put(self, files: Files) -> None:
+        for name, content in files.items():
+            path = self.path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def diff(self, change: Files | Callable[[Path], Any], *words: str) -> str:
+        """The diff of a change from the start: contents by name, or what a function does in the folder."""
+        if callable(change):
+            change(self.path)
+        else:
+            self.put(change)
+        self.git("add", "-A")
+        found = self.git("diff", "--cached", "--find-renames", *words)
+        self.git("reset", "-q", "--hard")
+        return found
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Callable[[Files], Repository]:
+    return lambda start: Repository(tmp_path / "repository", start)
+
+
+def scored(human: str, agent: str | None, **given: Any) -> tuple[Score, ...]:
+    answer = Answer("done", artifacts={} if agent is None else {"diff": agent})
+    return build("change_similarity", given).score(Case("c", "Do it.", expected={"diff": human}), answer)
+
+
+def similarity(human: str, agent: str | None, **given: Any) -> float:
+    value = scored(human, agent, **given)[0].value
+    assert value is not None
+    return value
+
+
+LANGUAGES = {
+    "shop.py": (
+        "def total(items):\n    # add up\n    result = 0\n    for item in items:\n        result += item.price\n"
+        "    return result\n\n\ndef names(items):\n    return [item.name for item in items]\n",
+        ("result += item.price", "result += item.price * item.count"),
+        ("for item in items:\n        result", "for item in list(items):\n        result"),
+        ("    result = 0\n    for", "    result   =   0   # nothing yet\n\n    for"),
+    ),
+    "shop.js": (
+        "function total(items) {\n  // add up\n  let result = 0;\n  for (const item of items) {\n"
+        "    result += item.price;\n  }\n  return result;\n}\n",
+        ("result += item.price", "result += item.price * item.count"),
+        ("let result = 0", "let result = start()"),
+        ("  let result = 0;\n", "  let result   = 0 // nothing yet\n\n"),
+    ),
+    "shop.ts": (
+        "export function total(items: Item[]): number {\n  // add up\n  let result = 0;\n"
+        "  for (const item of items) {\n    result += item.price;\n  }\n  return result;\n}\n",
+        ("result += item.price", "result += item.price * item.count"),
+        ("items: Item[]", "items: readonly Thing[]"),
+        ("  let result = 0;\n", "  let result   = 0 // nothing yet\n\n"),
+    ),
+    "shop.go": (
+        "package shop\n\nfunc total(items []Item) int {\n\t// add up\n\tresult := 0\n"
+        "\tfor _, item := range items {\n\t\tresult += item.Price\n\t}\n\treturn result\n}\n",
+        ("result += item.Price", "result += item.Price * item.Count"),
+        ("result := 0", "result := begin()"),
+        ("\tresult := 0\n", "\tresult  :=  0 // nothing yet\n\n"),
+    ),
+    "Shop.java": (
+        "class Shop {\n  int total(List<Item> items) {\n    // add up\n    int result = 0;\n"
+        "    for (Item item : items) {\n      result += item.price();\n    }\n    return result;\n  }\n}\n",
+        ("result += item.price()", "result += item.price() * item.count()"),
+        ("int result = 0", "int result = begin()"),
+        ("    int result = 0;\n", "    int result\n      = 0; // nothing yet\n\n"),
+    ),
+    "shop.rs": (
+        "fn total(items: &[Item]) -> u32 {\n    // add up\n    let mut result = 0;\n    for item in items {\n"
+        "        result += item.price;\n    }\n    result\n}\n",
+        ("result += item.price", "result += item.price * item.count"),
+        ("let mut result = 0", "let mut result = begin()"),
+        ("    let mut result = 0;\n", "    let mut result\n        = 0; // nothing yet\n\n"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_in_six_languages_it_is_the_syntax_of_the_change_that_counts(
+    repository: Callable[[Files], Repository], name: str
+) -> None:
+    start, change, other, layout = LANGUAGES[name]
+    there = repository({name: start})
+    human = there.diff({name: start.replace(*change)}, FULL)
+    same, told = scored(human, there.diff({name: start.replace(*change)}))[0], "1.00: 1 of 1 files changed"
+    assert (same.value, same.explanation) == (1.0, f"{told}; by syntax: 1 file")
+    assert similarity(human, None) == 0
+    assert similarity(human, there.diff({name: start.replace(*layout)})) == 0, "layout and comments are no change"
+    assert similarity(human, there.diff({name: start.replace(*change).replace(*layout)})) == pytest.approx(1, abs=0.2)
+    assert similarity(human, there.diff({name: start.replace(*other)})) < 0.1
+    more = similarity(human, there.diff({name: start.replace(*change).replace(*other)}))
+    assert 0.3 < more < 0.95, "the right change and another one"
+    nearly = similarity(human, there.diff({name: start.replace(change[0], change[1].replace("ount", "osts"))}))
+    assert 0.2 < nearly < 0.9
+    assert similarity(human, there.diff({f"copy_of_{name}": start.replace(*change)})) == 0
+
+
+def test_the_same_words_in_another_function_are_another_change(repository: Callable[[Files], Repository]) -> None:
+    body = "    value = read(source)\n    value = value + 1\n    check(value)\n    print(value)\n    return value\n"
+    start = f"def one(source):\n{body}\n\ndef two(source):\n{body}"
+    guard = "    if not source:\n        return None\n"
+    there = repository({"a.py": start})
+    right, wrong = (start.replace(f"{name}(source):\n", f"{name}(source):\n{guard}") for name in ("one", "two"))
+    human = there.diff({"a.py": right}, FULL)
+    assert similarity(human, there.diff({"a.py": wrong})) < 0.9
+    assert similarity(human, there.diff({"a.py": right})) == 1
+
+
+def test_quotes_and_trailing_commas_are_layout(repository: Callable[[Files], Repository]) -> None:
+    there = repository({"a.py": "call('a', 1)\n"})
+    human = there.diff({"a.py": "call('b', 1)\n"}, FULL)
+    assert similarity(human, there.diff({"a.py": 'call(\n    "b",\n    1,\n)\n'})) == 1
+
+
+def test_other_ends_of_lines_and_another_indent_are_layout(repository: Callable[[Files], Repository]) -> None:
+    start = 'def f(x):\n    """One.\n\n    Two.\n    """\n    if x:\n        return 1\n    return 2\n'
+    changed = start.replace("if x:", "if x is None:")
+    there = repository({"a.py": start})
+    human = there.diff({"a.py": changed}, FULL)
+    for old, new in (("\n", "\r\n"), ("    ", "  ")):
+        assert similarity(human, there.diff({"a.py": start.replace(old, new)})) == 0
+        assert similarity(human, there.diff({"a.py": changed.replace(old, new)})) == 1
+
+
+def test_other_files_are_compared_by_lines_whatever_their_white_space(
+    repository: Callable[[Files], Repository],
+) -> None:
+    there = repository({"notes.md": "one\ntwo\nthree\nfour\n"})
+    human = there.diff({"notes.md": "one\n2\nthree\n4\n"}, FULL)
+    half = scored(human, there.diff({"notes.md": "one\n   2\nthree\nfour\n"}))[0]
+    assert half.value == pytest.approx(2 / 3)
+    assert half.explanation == "0.67: 1 of 1 files changed; by lines: 1 file"
+    assert similarity(human, there.diff({"notes.md": " one\n two\n  three\n  four\n"})) == 0, "only reformatted"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("# one\nx = 1\n", "# two\nx = 1\n"),
+        ("x = 1\n", "x = 1"),
+        ("x = 1\n", "\n\nx = 1\n"),
+        ("if x:\n  y()\n", "if x:\n    y()\n"),
+        ("a()\nb()\n", "b()\na()\n"),
+        ("x = 1\r\ny = 2\r\n", "x = 1\ny = 2\n"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.py", "a.txt"])
+def test_where_the_human_changed_only_comments_or_layout_that_is_what_counts(
+    repository: Callable[[Files], Repository], name: str, before: str, after: str
+) -> None:
+    there = repository({name: before})
+    human = there.diff({name: after}, FULL)
+    assert similarity(human, there.diff({name: after})) == 1
+    assert similarity(human, None) == 0
+    assert similarity(human, there.diff({name: before + "z = 9\n"})) < 0.7
+
+
+def test_missing_files_count_nothing_and_further_files_cost_by_their_size(
+    repository: Callable[[Files], Repository],
+) -> None:
+    there = repository({"a.py": "a = 1\n", "b.py": "b = 1\n", "c.py": "c = 1\n"})
+    human = there.diff({"a.py": "a = 2\n", "b.py": "b = 2\n"}, FULL)
+    whole, files = scored(human, there.diff({"a.py": "a = 2\n"}))
+    assert (whole.value, files.value) == (0.5, pytest.approx(2 / 3))
+    assert whole.explanation == "0.50: 1 of 2 files changed; missing: b.py; by syntax: 1 file"
+    beside = scored(human, there.diff({"a.py": "a = 2\n", "b.py": "b = 2\n", "c.py": "c = 2\n"}))[0]
+    assert beside.value == pytest.approx(4 / 6)
+    assert beside.explanation == "0.67: 2 of 2 files changed; besides: c.py; by syntax: 2 files"
+    much = {"a.py": "a = 2\n", "b.py": "b = 2\n", "new.py": "".join(f"n{n} = {n}\n" for n in range(96))}
+    assert similarity(human, there.diff(much)) == pytest.approx(4 / 100)
+    nothing = scored(human, None)
+    assert [score.value for score in nothing] == [0, 0]
+    assert nothing[0].explanation == "0.00: 0 of 2 files changed; missing: a.py, b.py"
+
+
+LONG = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(20))
+
+
+def test_renames_are_followed(repository: Callable[[Files], Repository]) -> None:
+    edited = LONG.replace("x + 7", "x * 7")
+
+    def renamed(content: str, name: str = "new.py") -> Callable[[Path], Any]:
+        return lambda path: ((path / "old.py").unlink(), (path / name).write_text(content))
+
+    there = repository({"old.py": LONG, "other.py": "pass\n"})
+    human = there.diff(renamed(edited), FULL)
+    assert "rename from old.py" in human
+    assert similarity(human, there.diff(renamed(edited))) == 1
+    assert similarity(human, there.diff(renamed(edited), "--no-renames")) == 1, "removed here and written there"
+    unseen = there.diff(renamed(edited), "--no-renames", FULL)
+    assert similarity(unseen, there.diff(renamed(edited))) == 1
+    under_the_old = scored(human, there.diff({"old.py": edited}))
+    assert 0.7 < (under_the_old[0].value or 0) < 1, "edited, but not renamed"
+    assert under_the_old[1].value == 1, "it is the same file"
+    assert 0 < similarity(human, there.diff(renamed(LONG))) < 0.5, "renamed, but not edited"
+    assert 0.7 < similarity(human, there.diff(renamed(edited, "elsewhere.py"))) < 1
+    assert similarity(human, there.diff({"new.py": edited})) < 0.1, "a copy is no rename"
+    mere = there.diff(renamed(LONG), FULL)
+    assert similarity(mere, there.diff(renamed(LONG))) == 1
+    assert similarity(mere, there.diff(renamed(LONG), "--no-renames")) == 1
+    assert similarity(mere, there.diff({"old.py": edited})) == 0
+
+
+def test_new_removed_binary_and_executable_files_count(repository: Callable[[Files], Repository]) -> None:
+    there = repository({"gone.py": LONG, "picture.png": b"\0\1\2", "run.sh": "echo\n", "kept.txt": "kept\n"})
+
+    def change(path: Path) -> None:
+        (path / "gone.py").unlink()
+        (path / "picture.png").write_bytes(b"\0\3\4")
+        (path / "run.sh").chmod(0o755)
+        (path / "new.py").write_text("x = 1\n")
+        (path / "empty.py").write_text("")
+
+    human = there.diff(change, FULL)
+    assert "Binary files" in human
+    assert "new mode 100755" in human
+    for words in ((), ("--binary", "--full-index"), ("--no-renames",)):
+        found = scored(human, there.diff(change, *words))
+        assert [score.value for score in found] == [1, 1]
+        assert found[0].explanation == "1.00: 5 of 5 files changed; by syntax: 2 files, by lines: 1, by name: 2"
+    assert similarity(human, None) == 0
+    only = there.diff(lambda path: (path / "picture.png").write_bytes(b"\0\5"), FULL)
+    assert similarity(only, there.diff({"picture.png": b"\0\6\7"})) == 1, "by name only"
+
+
+def test_copies_links_and_files_that_change_places_are_followed(repository: Callable[[Files], Repository]) -> None:
+    there = repository({"a.py": LONG, "b.md": "one\ntwo\n" * 20})
+
+    def swap(path: Path) -> None:
+        (path / "a.py").rename(path / "c")
+        (path / "b.md").rename(path / "a.py")
+        (path / "c").rename(path / "b.md")
+
+    def link(path: Path) -> None:
+        (path / "a.py").unlink()
+        (path / "a.py").symlink_to("elsewhere")
+
+    def copy(path: Path) -> None:
+        shutil.copy(path / "a.py", path / "copy.py")
+
+    def edited_copy(path: Path) -> None:
+        (path / "copy.py").write_text(LONG.replace("x + 7", "x * 7"))
+
+    for change in (swap, link, copy, edited_copy):
+        for words in (("--no-renames",), (), ("-C", "--find-copies-harder"), ("--binary",)):
+            human = there.diff(change, FULL, *words)
+            assert [score.value for score in scored(human, there.diff(change))] == [1, 1], (change, words)
+            assert similarity(human, None) == 0
+
+
+@pytest.mark.parametrize("name", ["ä ö.py", 'quo"te.txt', "tab\there.py", "back\\slash.py", "a/b b/a/b.py", "b b.txt"])
+def test_names_of_all_kinds_are_read(repository: Callable[[Files], Repository], name: str) -> None:
+    there = repository({name: "x = 1\n", "c.txt": "c\n"})
+    for words in ((), ("--no-prefix",), ("--src-prefix=i/", "--dst-prefix=w/")):
+        human = there.diff({name: "x = 2\n"}, FULL, *words)
+        assert [score.value for score in scored(human, there.diff({name: "x = 2\n"}))] == [1, 1]
+        missing = scored(human, None)[0].explanation
+        assert missing == f"0.00: 0 of 1 files changed; missing: {name}".replace("\t", " ")
+    mode = there.diff(lambda path: (path / name).chmod(0o755), FULL)
+    assert [score.value for score in scored(mode, mode)] == [1, 1]
+
+
+def test_lines_that_look_like_headers_are_lines(repository: Callable[[Files], Repository]) -> None:
+    start = "-- one\n++ two\ndiff --git a/x b/x\n@@ -1 +1 @@\n\n\f\x0bend"
+    there = repository({"a.sql": start})
+    human = there.diff({"a.sql": start.replace("-- one\n", "").replace("end", "end\n++ b/y\n")}, FULL)
+    assert scored(human, human)[0].explanation == "1.00: 1 of 1 files changed; by lines: 1 file"
+    assert similarity(human, there.diff({"a.sql": start.replace("-- one\n", "")})) == pytest.approx(2 / 3)
+
+
+def test_files_that_are_ignored_do_not_count(repository: Callable[[Files], Repository]) -> None:
+    there = repository({"a.py": "a = 1\n", "uv.lock": "1\n", "docs/x/a.md": "old\n"})
+    human = there.diff({"a.py": "a = 2\n", "uv.lock": "2\n"}, FULL)
+    agent = there.diff({"a.py": "a = 2\n", "docs/x/a.md": "new\n"})
+    assert similarity(human, agent) < 0.5
+    assert [score.value for score in scored(human, agent, ignore=["*.lock", "docs/"])] == [1, 1]
+
+
+def test_what_one_added_is_not_like_what_the_other_removed(repository: Callable[[Files], Repository]) -> None:
+    there = repository({"a.py": "alpha = first(1)\nbeta = second(2)\n"})
+    human = there.diff({"a.py": "alpha = first(1)\nbeta = second(2)\ngamma = third(3)\n"}, FULL)
+    assert similarity(human, there.diff({"a.py": "alpha = first(1)\n"})) < 0.05
+
+
+def test_one_file_is_as_like_another_as_the_other_is_to_it(repository: Callable[[Files], Repository]) -> None:
+    there = repository({"a.py": LONG})
+    one, two = LONG.replace("x + 7", "x * 7"), LONG.replace("x + 7", "x * 7").replace("x + 9", "x - 9")
+    first = similarity(there.diff({"a.py": one}, FULL), there.diff({"a.py": two}))
+    assert first == similarity(there.diff({"a.py": two}, FULL), there.diff({"a.py": one}))
+    assert 0.5 < first < 0.9
+
+
+def test_a_diff_that_does_not_fit_or_is_cut_counts_by_its_lines(repository: Callable[[Files], Repository]) -> None:
+    there = repository({"a.py": LONG})
+    changed = LONG.replace("x + 7", "x * 7").replace("x + 17", "x * 17")
+    human = there.diff({"a.py": changed}, FULL)
+    agent = there.diff({"a.py": changed})
+    elsewhere = scored(human, agent.replace(" def f7(x)", " def f99(x)"))[0]
+    assert (elsewhere.value, elsewhere.explanation) == (1, "1.00: 1 of 1 files changed; by lines: 1 file")
+    lines = agent.splitlines(keepends=True)
+    values = [similarity(human, "".join(lines[:count])) for count in range(len(lines) + 1)]
+    assert values[0] == 0
+    assert values[-1] == 1
+    assert all(0 <= value <= 1 for value in values)
+    assert 0.3 < values[len(lines) // 2] < 0.7, "half of it was there"
+
+
+def test_an_answer_whose_diff_is_not_at_hand_has_no_score() -> None:
+    case = Case("c", "?", expected={"diff": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"})
+    (score, _) = build("change_similarity").score(case, Answer("", data={"files_changed": 1}))
+    assert (score.value, score.explanation) == (None, "files were changed, but the diff is not at hand")
+
+
+def test_without_tree_sitter_it_goes_by_lines_and_says_so(
+    repository: Callable[[Files], Repository], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = repository({"a.py": "a = 1\n"})
+    human = there.diff({"a.py": "a = 2\n"}, FULL)
+    grammars._loaded.cache_clear()
+    monkeypatch.setitem(__import__("sys").modules, "tree_sitter", None)
+    try:
+        score = scored(human, human)[0]
+    finally:
+        grammars._loaded.cache_clear()
+    assert score.value == 1
+    assert "by lines: 1 file; syntax not read of 1" in score.explanation
+    assert 'pip install "abreast[code]"' in score.explanation
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        ("text", "must be a mapping with a diff"),
+        ({}, ".diff is missing"),
+        ({"diff": 3}, ".diff must be a text, got 3"),
+        ({"diff": "  "}, ".diff is empty"),
+        ({"diff": "what?"}, ".diff is no diff"),
+        ({"diff": "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -5 +5 @@\n-a\n+b\n"}, "does not show all lines of 'x'"),
+        ({"diff": "diff --cc x\n--- a/x\n+++ b/x\n@@@ -1 -1 +1 @@@\n--a\n++b\n"}, "against several parents"),
+        ({"diff": "--- a/y.lock\n+++ b/y.lock\n@@ -1 +1 @@\n-a\n+b\n"}, "only files that are ignored"),
+    ],
+)
+def test_an_expected_value_that_cannot_be_read_is_told_with_what_to_write(expected: Any, said: str) -> None:
+    scorer: Any = build("change_similarity", {"ignore": ["*.lock"]})
+    what, how = scorer.flaw(expected)
+    assert said in what
+    assert "git diff -U1000000" in how or "ignore less" in how
+    assert [score.value for score in scorer.score(Case("c", "?", expected=expected), Answer(""))] == [None, None]
+
+
+def test_a_diff_without_all_lines_is_refused_before_the_run(folder: Folder) -> None:
+    diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -5 +5 @@\n-a\n+b\n"
+    spec = {
+        "cases": [{"id": "one", "input": "?", "expected": {"diff": diff}}],
+        "variants": {"a": {"target": "simulated"}},
+        "scorers": ["change_similarity"],
+    }
+    folder.write("spec.yaml", json.dumps(spec))
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code == 2
+    assert "expected.diff does not show all lines of 'x'" in done.said
+    assert "git diff -U1000000" in done.said
+    assert not (folder.path / "results.db").exists()
+
+
+def test_settings_are_checked() -> None:
+    assert build("change_similarity", {"name": "likeness"}).columns == ("likeness", "likeness_files")
+    assert build("change_similarity", {}).columns == ("change_similarity", "change_files")
+    with pytest.raises(Exception, match="ignore must be patterns of files"):
+        build("change_similarity", {"ignore": "*.lock"})
+    with pytest.raises(Exception, match='unknown setting "ignores"'):
+        build("change_similarity", {"ignores": []})
+
+
+def test_a_diff_of_two_megabytes_takes_seconds() -> None:
+    lines = [f"def f{n}(x, y={n}):\n" if n % 2 else f"    return g{n}(x) + [y, {n}]\n" for n in range(1, 60_000)]
+    body = "".join(f"-{line}+{line.replace('x', 'z')}" if n % 40 == 0 else f" {line}" for n, line in enumerate(lines))
+    human = f"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,{len(lines)} +1,{len(lines)} @@\n{body}"
+    assert len(human) > 1_800_000
+    begun = time.process_time()
+    assert 0 < similarity(human, human.replace("z", "w")) < 1
+    assert time.process_time() - begun < 15
+
+
+def test_code_that_nests_without_end_is_read() -> None:
+    def new(name: str, text: str) -> str:
+        return (
+            f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+{text}\n"
+        )
+
+    for name in LANGUAGES:
+        for text in ("(" * 8_000, "[" * 3_000 + "]" * 3_000, "function a(){" * 1_000):
+            assert similarity(new(name, text), new(name, text)) == 1
+            assert 0 <= similarity(new(name, text), new(name, f"{text} x")) <= 1
+
+
+words = st.sampled_from(["x = 1", "y = x", "", "  ", "# note", "def f():", "    return 1", "}", "\r", "-- a", "ä", '"'])
+texts = st.lists(words, max_size=8).map(lambda lines: "\n".join(lines))
+trees = st.dictionaries(st.sampled_from(["a.py", "b.go", "c.md", "d/e.rs", "ä b.ts"]), texts, max_size=4)
+
+
+def exactly(path: Path, files: dict[str, str]) -> None:
+    for each in path.iterdir():
+        if each.name != ".git":
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
+    for name, text in files.items():
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_bytes(text.encode())
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(start=trees, human=trees, agent=trees)
+def test_for_any_three_trees_nothing_is_0_the_same_is_1_and_all_else_between(
+    tmp_path: Path, start: dict[str, str], human: dict[str, str], agent: dict[str, str]
+) -> None:
+    if start == human:
+        return
+    shutil.rmtree(tmp_path / "tree", ignore_errors=True)
+    there = Repository(tmp_path / "tree", dict(start))
+    expected = there.diff(lambda path: exactly(path, human), FULL)
+    assert similarity(expected, None) == 0
+    assert [score.value for score in scored(expected, there.diff(lambda path: exactly(path, human)))] == [1, 1]
+    assert [score.value for score in scored(expected, expected)] == [1, 1]
+    found = scored(expected, there.diff(lambda path: exactly(path, agent)))
+    assert all(score.value is not None and 0 <= score.value <= 1 for score in found)
+    assert "\n" not in found[0].explanation
+
+
+hostile = st.lists(
+    st.one_of(
+        st.text(max_size=10),
+        st.sampled_from(
+            [
+                "diff --git a/a.py b/a.py",
+                'diff --git "a/\\377" b/',
+                "--- a/a.py",
+                "+++ b/a.py",
+                "+++ /dev/null",
+                "@@ -1,2 +1,2 @@",
+                "@@ -0,0 +1,9 @@",
+                "@@ -999999999,9 +1 @@",
+                "@@ -1 +1 @@",
+                "-x = 1",
+                "+x = 2",
+                " y",
+                "\\ No newline at end of file",
+                "rename from a.py",
+                "rename to b.py",
+                "copy from a.py",
+                "copy to c.py",
+                "new file mode 100644",
+                "deleted file mode 100644",
+                "Binary files a/a.py and b/a.py differ",
+                "GIT binary patch",
+            ]
+        ),
+    ),
+    max_size=14,
+).map("\n".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(human=hostile, agent=hostile)
+def test_no_text_crashes_it(human: str, agent: str) -> None:
+    fair = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-x = 1\n+x = 2\n y\n"
+    for expected in (human, fair):
+        for score in scored(expected, agent):
+            assert score.value is None or 0 <= score.value <= 1
+    assert scored(fair, agent)[0].value is not None
+
+
+AGENT = """\
+import pathlib, sys
+how = sys.argv[1]
+sys.stdin.read()
+shop, notes = pathlib.Path("shop.py"), pathlib.Path("notes.md")
+if how != "idle":
+    shop.write_text(shop.read_text().replace("price", "price * item.count"))
+if how == "right":
+    notes.write_text(notes.read_text() + "Counts matter.\\n")
+print("done")
+"""
+
+
+def test_agents_are_compared_with_the_human_change_from_the_command_line(folder: Folder) -> None:
+    start: Files = {"shop.py": LANGUAGES["shop.py"][0], "notes.md": "Notes\n"}
+    there = Repository(folder.path / "repository", start)
+    changed = str(start["shop.py"]).replace("price", "price * item.count")
+    human = there.diff({"shop.py": changed, "notes.md": "Notes\nCounts matter.\n"}, FULL)
+    for name, content in start.items():
+        (folder.path / "start").mkdir(exist_ok=True)
+        (folder.path / "start" / name).write_text(str(content))
+    folder.write("agent.py", AGENT)
+    spec = {
+        "cases": [{"id": "one", "input": "Heed the count.", "expected": {"diff": human}}],
+        "target": "command",
+        "params": {"workspace": {"copy": "start"}},
+        "variants": {how: {"command": ["python3", "{folder}/agent.py", how]} for how in ("idle", "half", "right")},
+        "scorers": ["change_similarity"],
+    }
+    folder.write("spec.yaml", json.dumps(spec))
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code == 0, done.err
+    rows = folder.sql("select variant, score_change_similarity s, score_change_files f from predictions")
+    found = {row["variant"]: (row["s"], row["f"]) for row in rows}
+    assert found == {"idle": (0, 0), "half": (pytest.approx(2 / 3), pytest.approx(2 / 3)), "right": (1, 1)}
+    (why,) = folder.sql(
+        "select explanation e from scores where name = 'change_similarity' and value between 0.1 and 0.9"
+    )
+    assert why["e"] == "0.67: 1 of 2 files changed; missing: notes.md; by syntax: 1 file"
