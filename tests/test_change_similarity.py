@@ -563,3 +563,25 @@ def test_agents_are_compared_with_the_human_change_from_the_command_line(folder:
         "select explanation e from scores where name = 'change_similarity' and value between 0.1 and 0.9"
     )
     assert why["e"] == "0.67: 1 of 2 files changed; missing: notes.md; by syntax: 1 file"
+
+
+def test_stored_answers_are_scored_with_their_change(folder: Folder) -> None:
+    """A scorer that is added later sees the same as one that was there."""
+    diff = "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
+    folder.write("start/a.txt", "one\n")
+    folder.write("agent.py", "import pathlib\npathlib.Path('a.txt').write_text('two\\n')\nprint('done')\n")
+    spec = {
+        "cases": [{"id": "c", "input": "go", "expected": {"diff": diff}}],
+        "target": "command",
+        "variants": {"a": {"command": ["python3", "{folder}/agent.py"], "workspace": {"copy": "start"}}},
+        "scorers": [{"contains": {"value": "done"}}],
+    }
+    folder.write("spec.yaml", json.dumps(spec))
+    assert folder.abreast("run", "spec.yaml").code == 0
+    folder.write("spec.yaml", json.dumps({**spec, "scorers": ["change_similarity"]}))
+    assert folder.abreast("rescore", "--spec", "spec.yaml").code == 0
+    assert folder.sql("select value from scores where name = 'change_similarity'") == [{"value": 1.0}]
+    again = folder.abreast("run", "spec.yaml", "--json").json[0]
+    assert again["executed"] == 0
+    latest = "select value from scores where name = 'change_similarity' and run_id = (select max(run_id) from runs)"
+    assert folder.sql(latest) == [{"value": 1.0}]

@@ -110,6 +110,9 @@ def _with_number(score: Score) -> Score:
     return score if known else dataclasses.replace(score, value=float(score.value))  # type: ignore[arg-type]
 
 
+_ARTIFACTS = "SELECT name, content FROM artifacts WHERE run_id = ? AND position = ?"
+
+
 def unscored(store: Store, run_id: int, scorers: Sequence[Scorer]) -> Iterator[Item]:
     """Stored answers that lack a score of one of these scorers in its present version."""
     if not scorers:
@@ -130,9 +133,13 @@ def unscored(store: Store, run_id: int, scorers: Sequence[Scorer]) -> Iterator[I
         f"WHERE t.run_id = ? AND t.status = 'ok' AND {known} < ?",
         (run_id, *(part for pair in wanted for part in pair), len(wanted)),
     )
+    has_artifacts = bool(store.rows("SELECT 1 FROM artifacts WHERE run_id = ? LIMIT 1", (run_id,)))
     for position, case_id, value, expected, tags, group, text, kept, data, model, *rest in rows:
         case = Case(case_id, json.loads(value), json.loads(expected), json.loads(tags), group)
         *tokens, cost, basis, raw = rest
         answer_value = None if kept is None else json.loads(kept)
         known = json.loads(data) if data else {}
-        yield position, case, Answer(text, answer_value, known, Usage(*tokens), cost, basis or "unknown", model, raw)
+        artifacts = dict(store.rows(_ARTIFACTS, (run_id, position))) if has_artifacts else {}
+        usage = Usage(*tokens)
+        answer = Answer(text, answer_value, known, usage, cost, basis or "unknown", model, raw, artifacts=artifacts)
+        yield position, case, answer
