@@ -614,7 +614,7 @@ def test_without_a_terminal_cases_go_to_standard_output_and_no_file_is_written(f
     done = folder.abreast("cases", "new", "--repo", "repo", "--limit", "4")
     assert done.code == 0
     assert [json.loads(line) for line in done.out.splitlines()] == [one.case for one in mining.propose(repo, limit=4)]
-    assert "4 cases proposed, none written: abreast cases new --yes" in done.err
+    assert "4 cases proposed, none written: abreast cases new --repo repo --yes" in done.err
     assert not (repo / ".abreast").exists()
 
 

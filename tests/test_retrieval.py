@@ -422,5 +422,10 @@ def test_a_plain_form_is_the_plain_form_of_itself(text: str) -> None:
 @given(st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)))
 def test_a_json_object_of_any_form_is_read(value: Any) -> None:
     for key in ("files", "lines", "symbols", "content"):
-        claims_in(json.dumps({key: value, "x": {"y": value}}), None, lambda _: False, "")
-        claims_in("", {key: {"a.py": value, "file": value}}, lambda _: False, "")
+        for claims in (
+            claims_in(json.dumps({key: value, "x": {"y": value}}), None, lambda _: False, ""),
+            claims_in("", {key: {"a.py": value, "file": value}}, lambda _: False, ""),
+        ):
+            assert key in claims.listed
+            assert all(type(name) is str and name for name in (*claims.files, *claims.symbols))
+            assert all(0 < span.first <= span.last for _, span in claims.lines)

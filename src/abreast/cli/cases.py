@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -140,7 +141,8 @@ def _new(args: argparse.Namespace) -> int:
     else:
         for one in found:
             print(casefile.as_line(one.case))
-        again = f"abreast cases new --yes writes them to {stores.shown(output)}; on a terminal each is asked about"
+        command = shlex.join(["abreast", "cases", "new", "--repo", str(args.repo), "--yes"])
+        again = f"{command} writes them to {stores.shown(output)}; on a terminal each is asked about"
         print(f"{_many(len(found))} proposed, none written: {again}", file=sys.stderr)
     return 0
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from abreast.suites.starters import KINDS, command, write_starter
-
-HINT = "   (without an agent: --mock)"
+from abreast.suites.starters import KINDS, next_step, write_starter
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,5 +16,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     written = write_starter(args.kind, Path(args.folder), overwrite=False)
     print(f"wrote {', '.join(written)}")
-    print(f"next: {command(args.kind, Path(args.folder))}" + (HINT if args.kind == "code-search" else ""))
+    print(f"next: {next_step(args.kind, Path(args.folder))}")
     return 0

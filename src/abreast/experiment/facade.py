@@ -189,7 +189,7 @@ class Experiment:
                 "checks": checks,
             }
             targets = [build(variant, spec.seed, shared) for variant in variants]
-        refuse_checks(checks, variants, targets)
+        _refuse_checks(checks, variants, targets)
         primary = primary_column(spec, scorers)
         cases = load_cases(spec.cases, self.base, _selection(options))
         try:
@@ -254,7 +254,7 @@ def _in_thread(prepared: Prepared) -> Result:
     return result
 
 
-def refuse_checks(checks: Sequence[Check], variants: Sequence[Variant], targets: Sequence[Target]) -> None:
+def _refuse_checks(checks: Sequence[Check], variants: Sequence[Variant], targets: Sequence[Target]) -> None:
     """What is run in a workspace needs one: agents have it."""
     for variant, target in zip(variants, targets, strict=True):
         if checks and not hasattr(target, "checks"):

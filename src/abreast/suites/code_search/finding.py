@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def case_files(given: str | None, repo: Path) -> list[Path]:
         return found
     raise BadInput(
         f"{repo}: no cases in {', '.join(PLACES)}",
-        f"propose some: abreast cases new --repo {repo}; or name a folder: --cases DIR",
+        f"propose some: abreast cases new --repo {shlex.quote(str(repo))}; or name a folder: --cases DIR",
     )
 
 

@@ -13,11 +13,11 @@ from abreast.errors import BadInput
 KINDS = ("function", "api", "claude-code", "mcp", "code-search", "agents", "demo")
 
 
-def command(kind: str, folder: Path) -> str:
+def next_step(kind: str, folder: Path) -> str:
     """What runs it. Most have a spec; the one of a suite is a repository to ask about."""
-    words = ["abreast", "run"]
-    words += ["code-search", "--repo", str(folder / "shop")] if kind == "code-search" else [str(folder / "experiment.yaml")]
-    return shlex.join(words)
+    if kind == "code-search":
+        return f"{shlex.join(['abreast', 'run', kind, '--repo', str(folder / 'shop')])}   (without an agent: --mock)"
+    return shlex.join(["abreast", "run", str(folder / "experiment.yaml")])
 
 
 def write_starter(kind: str, folder: Path, overwrite: bool = True) -> list[str]:
