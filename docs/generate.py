@@ -87,7 +87,7 @@ A `judge` takes `target` and `rubric`, and further keys that are parameters of i
 | `scale` | `[1, 5]` | the worst and the best score; rescaled to [0, 1] |
 | `samples` | `1` | calls for each answer, averaged |
 | `pairwise` | `false` | `true`: each variant against the baseline, in both orders |
-| `shows` | all there is | what the judge sees: `answer`, and of `input` and `expected` what is named |
+| `shows` | `input`, `expected`, `answer` | what the judge sees: `answer`, `change` (the diff of what an agent changed in files) or both, and of `input` and `expected` what is named |
 
 Dimensions give a column `judge` with their mean, which drives the verdict, and `judge_DIMENSION` for each; one text
 gives `judge` alone. In pairs 1 is preferred, 0.5 a tie and 0 not preferred; the baseline's own score is 0.5.

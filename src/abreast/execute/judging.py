@@ -17,7 +17,7 @@ from abreast.execute.job import Job
 from abreast.execute.listener import Listener
 from abreast.model import Case, Outcome, Score, Trial, Variant
 from abreast.scorers.base import Scorer
-from abreast.scorers.judge import Judge, Reading
+from abreast.scorers.judge import Given, Judge, Reading
 from abreast.store import Lease, Store, Writer
 from abreast.store.rows import Paid, Row, judgement_row, paid_for, score_rows
 from abreast.store.schema import TABLES
@@ -107,15 +107,21 @@ class Stored(NamedTuple):
     input: str
     expected: str
     answer: str | None
+    change: str | None
 
     @property
     def case(self) -> Case:
         return Case("", json.loads(self.input), json.loads(self.expected))
 
+    @property
+    def given(self) -> Given:
+        return Given(self.answer or "", self.change or "")
+
 
 _TRIALS = """
-SELECT t.position, t.status, t.error_blame, c.input, c.expected, p.answer FROM trials t
+SELECT t.position, t.status, t.error_blame, c.input, c.expected, p.answer, a.content FROM trials t
 JOIN cases c ON c.digest = t.case_digest LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position
+LEFT JOIN artifacts a ON a.run_id = t.run_id AND a.position = t.position AND a.name = 'diff'
 WHERE t.run_id = ? AND t.position IN (?, ?)
 """
 
@@ -243,18 +249,18 @@ class Judging:
             value = None if theirs.status == "skipped" else 1.0
             why = "the baseline was skipped" if theirs.status == "skipped" else "the baseline gave no answer"
             self._give(number, position, earlier, judge.without_a_call(value, why))
-        elif theirs.answer == mine.answer:
+        elif theirs.answer == mine.answer and (theirs.change == mine.change or not judge.sees_change):
             self._give(number, position, earlier, judge.without_a_call(0.5, "the same answer as the baseline's"))
         else:
-            self._ask(number, position, earlier, mine, theirs.answer)
+            self._ask(number, position, earlier, mine, theirs)
 
-    def _ask(self, number: int, position: int, earlier: bool, mine: Stored, baseline: str = "") -> None:
+    def _ask(self, number: int, position: int, earlier: bool, mine: Stored, theirs: Stored | None = None) -> None:
         judge, case = self._panel.judges[number], mine.case
         self._seen[number].add(position)
         self._open[number] += 1
         pending = Pending(number, position, earlier, len(judge.items))
         for item in judge.items:
-            prompt = judge.prompt(item, case, mine.answer or "", baseline)
+            prompt = judge.prompt(item, case, mine.given, theirs.given if theirs is not None else None)
             key = judge.key(item, prompt)
             question = self._asked.get(key)
             if question is not None:

@@ -201,7 +201,7 @@ class Execution:
         loop = asyncio.get_running_loop()
         panel, judges = self.panel, () if self.panel is None else self.panel.targets
         targets = [*self.targets, *judges]
-        engine = LocalEngine(targets, [self.limits.of(target.name).seconds for target in targets])
+        engine = LocalEngine(targets, self._seconds(targets))
         records = Records(self.plan, self.held)
         flying = Flying(loop.time)
         heard = Listeners([self.listener, Recorder(records, self.held.run_id)])
@@ -268,6 +268,15 @@ class Execution:
         if seconds is not None:
             loop = asyncio.get_running_loop()
             loop.call_later(seconds, scheduler.stop, "run_timeout", f"{seconds:g} s are over", "")
+
+    def _seconds(self, targets: Sequence[Target]) -> list[Callable[[int], float]]:
+        """The time a trial may take, of each variant and then of each judge."""
+        variants = self.plan.variants
+        own = [
+            self.limits.seconds_of(variant.name, target.name)
+            for variant, target in zip(variants, targets[: len(variants)], strict=True)
+        ]
+        return [*own, *(self.limits.of(target.name).seconds for target in targets[len(variants) :])]
 
     def _spent(self) -> list[Spent]:
         """What this run has taken before, its warm-ups included; a look at every trial, so only where a limit asks."""

@@ -23,6 +23,12 @@ def check(context: Context) -> Finding:
             return Finding(
                 "limits", "fail", f'limits.targets: no variant and no judge has the target "{name}"{near}', "correct it"
             )
+    names = [variant.name for variant in context.plan.variants]
+    for name in limits.variants:
+        if name not in names:
+            return Finding(
+                "limits", "fail", f'limits.variants: no variant "{name}"{suggestion(name, names)}', "correct it"
+            )
     if limits.budget_usd is not None:
         silent = [target.name for target in context.targets if target.name.startswith("python:")]
         if silent:

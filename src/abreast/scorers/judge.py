@@ -20,7 +20,8 @@ from abreast.scorers.jsontext import find_objects, parsed
 from abreast.settings import is_flag, is_number, is_text
 
 REVISION = 1  # of the prompts and of how replies are read
-SHOWN = ("input", "expected", "answer")
+SHOWN = ("input", "expected", "answer")  # unless it is said what
+SHOWABLE = (*SHOWN, "change")
 ORDERS = ("ab", "ba")  # whose answer stands first: a is the baseline, b the variant
 OVERALL = "overall"  # the dimension of a rubric that is one text
 MOST_SAMPLES = 100
@@ -36,6 +37,13 @@ class Remark(NamedTuple):
     value: float
     written: str
     words: str
+
+
+class Given(NamedTuple):
+    """What is judged: the words, and the diff of what was changed in files."""
+
+    answer: str
+    change: str = ""
 
 
 class Reading(NamedTuple):
@@ -71,10 +79,11 @@ class Judge:
         expects = f"a whole number from 1 to {MOST_SAMPLES}"
         self.samples: int = settings.take("samples", 1, _is_samples, expects)
         self.pairwise: bool = settings.take("pairwise", False, is_flag, "true or false")
-        expects = f"a list with answer, and of {', '.join(SHOWN)} what else the judge should see"
+        expects = f"a list with answer or change, and of {', '.join(SHOWABLE)} what else the judge should see"
         shows = settings.take("shows", None, _is_shows, expects)
         self.needs_expected = shows is not None and "expected" in shows
         self._shows = frozenset(shows or SHOWN)
+        self.sees_change = "change" in self._shows
         self.params = _params(settings)
         further = () if isinstance(rubric, str) else tuple(f"{self.name}_{dimension}" for dimension in rubric)
         self.columns: tuple[str, ...] = (self.name, *further)
@@ -100,16 +109,17 @@ class Judge:
         numbers = map(str, range(self.samples))
         return tuple(f"{n}:{order}" for n in numbers for order in ORDERS) if self.pairwise else tuple(numbers)
 
-    def prompt(self, item: str, case: Case, answer: str, baseline: str = "") -> str:
+    def prompt(self, item: str, case: Case, said: Given, baseline: Given | None = None) -> str:
         """What is sent. Answers are hostile text: data, between lines that they cannot know."""
         parts = [("task", _text(case.input))] if "input" in self._shows else []
         if "expected" in self._shows and case.expected is not None:
             parts.append(("expected answer", _text(case.expected)))
         if not self.pairwise:
-            parts.append(("answer", _text(answer)))
+            parts += self._quoted("", said)
         else:
-            pair = map(_text, (baseline, answer) if item.endswith(ORDERS[0]) else (answer, baseline))
-            parts += zip(("first answer", "second answer"), pair, strict=True)
+            other = baseline or Given("")
+            first, second = (other, said) if item.endswith(ORDERS[0]) else (said, other)
+            parts += [*self._quoted("first ", first), *self._quoted("second ", second)]
         rubric = "\n".join(f"- {dimension}: {meaning}" for dimension, meaning in self._rubric.items())
         mark = _mark(text for _, text in parts)
         quoted = "\n\n".join(f"[{mark} {title} begins]\n{text}\n[{mark} {title} ends]" for title, text in parts)
@@ -117,6 +127,14 @@ class Judge:
         return ask.format(
             rubric=rubric, mark=mark, quoted=quoted, form=self._form(), low=f"{self._low:g}", high=f"{self._high:g}"
         )
+
+    def _quoted(self, which: str, said: Given) -> list[tuple[str, str]]:
+        """What of one answer is seen, with its titles."""
+        parts = [(f"{which}answer", _text(said.answer))] if "answer" in self._shows else []
+        if self.sees_change:
+            title = "change of files, which is part of the answer" if parts else "answer, a change of files"
+            parts.append((which + title, _text(said.change) or "(nothing was changed)"))
+        return parts
 
     def key(self, item: str, prompt: str) -> str:
         """The same question to the same judge is asked once."""
@@ -349,4 +367,6 @@ def _is_samples(value: Any) -> bool:
 
 
 def _is_shows(value: Any) -> bool:
-    return isinstance(value, list | tuple) and "answer" in value and all(item in SHOWN for item in value)
+    if not isinstance(value, list | tuple) or not all(item in SHOWABLE for item in value):
+        return False
+    return "answer" in value or "change" in value

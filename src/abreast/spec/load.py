@@ -11,7 +11,18 @@ import pydantic
 from abreast.errors import BadInput, suggestion
 from abreast.model import Variant
 from abreast.spec.check import check_whole
-from abreast.spec.schema import Bounds, Expectation, Expects, Limits, Misplaced, Price, Spec, TargetLimits, Timeout
+from abreast.spec.schema import (
+    Bounds,
+    Expectation,
+    Expects,
+    Limits,
+    Misplaced,
+    Price,
+    Spec,
+    TargetLimits,
+    Timeout,
+    VariantLimits,
+)
 from abreast.spec.syntax import Places, parse, read_text
 from abreast.spec.values import At, flaw, shown, shown_path
 from abreast.spec.written import WrittenCall, WrittenCases, WrittenText
@@ -167,6 +178,8 @@ def _model(at: At) -> type[pydantic.BaseModel] | None:
         return Price
     if len(at) >= 3 and at[:2] == ("limits", "targets"):
         return TargetLimits if len(at) == 3 else _MODELS.get(("limits", *at[3:]))
+    if len(at) == 3 and at[:2] == ("limits", "variants"):
+        return VariantLimits
     return _MODELS.get(at)
 
 

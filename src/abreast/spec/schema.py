@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -226,6 +226,14 @@ class TargetLimits(Strict):
         return self.timeout.seconds(prompt_length) if isinstance(self.timeout, Timeout) else float(self.timeout)
 
 
+class VariantLimits(Strict):
+    """What holds for one variant, whatever its target."""
+
+    timeout: Annotated[Seconds | None, Expects("seconds above 0")] = Field(
+        default=None, description="Seconds that a trial of it may take, instead of those of its target"
+    )
+
+
 class Limits(TargetLimits):
     """How much may happen at once, how much it may take, and how long."""
 
@@ -259,12 +267,21 @@ class Limits(TargetLimits):
     targets: Annotated[dict[str, TargetLimits], Expects("a mapping of targets to limits")] = Field(
         default_factory=dict, description="The same for one target, by its name"
     )
+    variants: Annotated[dict[str, VariantLimits], Expects("a mapping such as {slow: {timeout: 900}}")] = Field(
+        default_factory=dict, description="{timeout} of one variant, by its name"
+    )
 
     @property
     def count_what_is_spent(self) -> bool:
         """Whether one of them needs to know what the run took before."""
         every = (self, *self.targets.values())
         return any(own.budget_usd or own.budget_tokens or own.tokens_per_minute for own in every)
+
+    def seconds_of(self, variant: str, target: str) -> Callable[[int], float]:
+        """The time a trial of this variant may take, by the length of its prompt."""
+        own = self.variants.get(variant)
+        seconds = own.timeout if own is not None else None
+        return self.of(target).seconds if seconds is None else lambda prompt_length: seconds
 
     def of(self, target: str) -> TargetLimits:
         """What holds for one target: its own where given, else the general ones."""

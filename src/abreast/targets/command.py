@@ -25,7 +25,7 @@ from abreast.targets.base import Problem, Workers
 from abreast.targets.claude_code import KEYS
 from abreast.targets.http import is_fake
 from abreast.targets.presets import PRESETS, Paths, Preset, Reader, Said, own
-from abreast.targets.presets.said import last_line, trouble
+from abreast.targets.presets.said import EMPTY, last_line, trouble
 from abreast.targets.prices import Prices
 from abreast.targets.request import digest_of_params
 from abreast.targets.told import count, dollars
@@ -87,6 +87,8 @@ class Command(Agent):
         further = settings.take("args", [], lambda value: value == [] or is_texts(value), "a list of further words")
         self._words = self._checked_words(where, given, list(further))
         self._stdin = settings.take("stdin", self._stdin_by_default(), _is_stdin, "prompt or none")
+        silence = settings.take("on_silence", "fail", ("fail", "go_on").__contains__, "fail or go_on")
+        self._may_be_silent = silence == "go_on"
         self._read = self._reader(settings)
 
     def _checked_words(self, where: str, given: Any, further: list[str]) -> list[str]:
@@ -291,7 +293,9 @@ class Command(Agent):
             return said.trouble
         if ended.code:
             return self._failed(ended, _clean(told))
-        return None if (said.text or "").strip() else errors.NoAnswer(_clean(said.missing))
+        if (said.text or "").strip() or (self._may_be_silent and said.missing == EMPTY):
+            return None
+        return errors.NoAnswer(_clean(said.missing))
 
     def _failed(self, ended: process.Ended, told: str) -> TrialError:
         """It ended with an error and without an object that tells of it."""

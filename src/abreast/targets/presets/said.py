@@ -22,6 +22,7 @@ from abreast.targets.told import mapping, parsed
 LONGEST_JSON = 16_000_000  # bytes of a line or a document that are looked at; all of it is in the file
 LONGEST_TEXT = 2_000_000  # bytes of an answer: of a longer one its beginning and its end
 LONGEST_MESSAGE = 500
+EMPTY = "an empty answer"
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class Said:
     tools: Counter[str] | None = None
     api_retries: int | None = None
     trouble: TrialError | None = None  # an error that the program itself tells of
-    missing: str = "an empty answer"  # why there is no text, if there is none
+    missing: str = EMPTY  # why there is no text, if there is none
 
     def columns(self) -> dict[str, Any]:
         """What is kept beside the answer."""
