@@ -107,9 +107,12 @@ def _suite_in(name: str, words: list[str]) -> Suite | None:
     """The suite that SPEC names, if this command has a SPEC."""
     if name not in _WITH_SPEC:
         return None
-    from abreast.cli.spec_or_suite import suite_in
+    from abreast.cli.spec_or_suite import suite_in, suite_of_file
 
-    return suite_in(words, lambda suite: parser_of(name, suite))
+    def parser(suite: Suite | None) -> argparse.ArgumentParser:
+        return parser_of(name, suite)
+
+    return suite_in(words, parser) or suite_of_file(words, parser)
 
 
 def _misspelt(words: list[str]) -> BadInput | None:

@@ -38,6 +38,16 @@ def suite_in(words: Sequence[str], parser_with: Callable[[Suite | None], argpars
     return None
 
 
+def suite_of_file(words: Sequence[str], parser_with: Callable[[Suite | None], argparse.ArgumentParser]) -> Suite | None:
+    """The suite that takes the file that stands where SPEC does, instead of its flags; None if there is none."""
+    for word in dict.fromkeys(words):
+        if word.endswith(".json") and not word.startswith("-"):
+            suite = suites.reader_of(Path(word))
+            if suite is not None and _spec(parser_with(suite), words) == word:
+                return suite
+    return None
+
+
 def _spec(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
     """The word for SPEC, whatever is wrong with the others."""
     for action in parser._actions:

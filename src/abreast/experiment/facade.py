@@ -68,6 +68,7 @@ class Experiment:
         margin: float | None = None,
         min_cases: int = 30,
         suite: str | None = None,
+        output: str | None = None,
         base: Path | str = ".",
     ) -> None:
         given: dict[str, Any] = {
@@ -92,6 +93,7 @@ class Experiment:
             "margin": margin,
             "min_cases": min_cases,
             "suite": suite,
+            "output": output,
         }
         self.spec: Spec = validated(given, "Experiment")
         self.base = Path(base)

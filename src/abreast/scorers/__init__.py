@@ -33,6 +33,7 @@ _FAMILIES = {
     "retrieval": ("retrieval", "Retrieval"),
     "tests": ("tests", "Tests"),
     "change_similarity": ("change_similarity", "ChangeSimilarity"),
+    "success": ("success", "Success"),
     "judge": ("judge", "Judge"),
 }
 KINDS = tuple(_FAMILIES)

@@ -374,6 +374,10 @@ class Spec(Strict):
         default=None, description="The suite whose sections the report has; of a run by a suite's name, that one"
     )
 
+    output: Annotated[Name | None, Expects("a plain name such as bench_results")] = Field(
+        default=None, description="The base name of files of results that the suite writes beside the store"
+    )
+
     @field_validator("variants")
     @classmethod
     def _named(cls, value: Any) -> Any:

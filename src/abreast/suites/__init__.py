@@ -5,13 +5,17 @@ object or a module with a name, a summary, `arguments` and `experiment`. It may 
 
 - `sections(analysis) -> list[Section]`: what its reports have besides (`abreast.report.sections`);
 - `when_refused(args) -> str`: a sentence for whoever cannot use a target, such as how to try it without one;
+- `reads(data) -> bool`: whether it takes a JSON file with this content as SPEC, instead of flags (then in `args.spec`);
 - `epilog`: what stands below its flags in `--help`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from abreast.errors import AbreastError, BadInput, suggestion
@@ -20,7 +24,20 @@ from abreast.report.sections import broken, entry_points_of_suites, load_suite
 if TYPE_CHECKING:
     from abreast.experiment import Experiment
 
-__all__ = ["Listed", "Suite", "add_arguments", "advice", "epilog", "experiment_of", "listed", "load", "names"]
+__all__ = [
+    "Listed",
+    "Suite",
+    "add_arguments",
+    "advice",
+    "epilog",
+    "experiment_of",
+    "listed",
+    "load",
+    "names",
+    "reader_of",
+]
+
+LARGEST_FILE = 16_000_000  # bytes of settings
 
 
 class Suite(Protocol):
@@ -79,6 +96,25 @@ def load(name: str) -> Suite:
     if suite.name != name:
         raise broken(name, f'it calls itself "{suite.name}"')
     return suite
+
+
+def reader_of(path: Path) -> Suite | None:
+    """The suite that takes this file instead of flags; None if none does, or the file is none that can be read."""
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            return None
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or "cases" in data:
+        return None
+    for name in names():
+        with contextlib.suppress(BadInput):
+            suite = load(name)
+            reads = getattr(suite, "reads", None)
+            if reads is not None and reads(data):
+                return suite
+    return None
 
 
 def add_arguments(suite: Suite, parser: argparse.ArgumentParser) -> None:

@@ -50,9 +50,9 @@ class Repository:
     """One repository, by folder or address. Nothing is asked of it before it is needed."""
 
     def __init__(self, written: str, base: Path) -> None:
-        self.is_remote = _URL.fullmatch(written) is not None
+        self.is_remote = is_address(written)
         self.address = written if self.is_remote else str(_absolute(base, written))
-        self.shown = _SECRET.sub("", written)
+        self.shown = without_secret(written)
         self._lock = threading.Lock()
         self._folder: Path | None = None
         self._commits: dict[str, str] = {}
@@ -65,7 +65,7 @@ class Repository:
             try:
                 git.run_as_user("ls-remote", "--quiet", "--", self.address, "HEAD", patience_s=ASK_PATIENCE_S)
             except GitFailed as error:
-                return f"{self.shown} cannot be reached: {_SECRET.sub('', str(error))}", "see that git fetches it here"
+                return f"{self.shown} cannot be reached: {without_secret(str(error))}", "see that git fetches it here"
             return None
         path = Path(self.address)
         if not path.is_dir():
@@ -208,6 +208,20 @@ class Repository:
                 remove_tree(self._folder)
                 place.drop_empty(self._folder)
                 self._folder = None
+
+
+def is_address(written: str) -> bool:
+    """Whether this is a repository elsewhere, and not a folder.
+
+    >>> is_address("https://example.org/a.git"), is_address("git@example.org:a.git"), is_address("../a")
+    (True, True, False)
+    """
+    return _URL.fullmatch(written) is not None
+
+
+def without_secret(text: str) -> str:
+    """The same without names and passwords before hosts."""
+    return _SECRET.sub("", text)
 
 
 def _absolute(base: Path, written: str) -> Path:

@@ -1,0 +1,112 @@
+"""Agents by the names that people call them, and by commands of their own."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from abreast.errors import BadInput, suggestion
+from abreast.targets.presets import PRESETS
+
+CALLED = {
+    "Claude Code": "claude-code",
+    "Codex CLI": "codex",
+    "Gemini CLI": "gemini",
+    "Qwen Code": "qwen",
+    "OpenCode": "opencode",
+    "Augment CLI": "auggie",
+    "Aider": "aider",
+    "Cursor CLI": "cursor-agent",
+}
+"""What each preset is called by its makers."""
+
+_PLAIN = {"claude": "claude-code", "augment": "auggie", "cursor": "cursor-agent", "openaicodex": "codex"}
+_MEANT = {"prompt": "PROMPT_FILE", "cwd": "WORKSPACE", "model": "MODEL"}  # what a command template may name
+HOW = f"known: {', '.join(CALLED)}; any other program by a command of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One contender: its name, the parameters of its target, and how long a run of it may take."""
+
+    name: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    timeout: float | None = None
+
+
+def preset_of(name: str) -> str | None:
+    """The preset that a name means; None if it means none.
+
+    >>> preset_of("Claude Code"), preset_of("augment-cli"), preset_of("codex"), preset_of("Cloud Code")
+    ('claude-code', 'auggie', 'codex', None)
+    """
+    plain = _plain(name)
+    known = {_plain(called): preset for called, preset in CALLED.items()} | {
+        _plain(preset): preset for preset in PRESETS
+    }
+    return known.get(plain) or (known | _PLAIN).get(plain.removesuffix("cli")) or known.get(f"{plain}cli")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def known_agent(where: str, name: str, **params: Any) -> Agent:
+    """The agent of a known name, with parameters of its own; None among them are left out."""
+    preset = preset_of(name)
+    if preset is None:
+        raise BadInput(f'{where}: no agent "{name}"{suggestion(name, [*CALLED, *PRESETS])}', HOW)
+    return Agent(name, {"preset": preset, **{key: value for key, value in params.items() if value is not None}})
+
+
+def named_agent(text: str) -> Agent:
+    """`claude-code`, or with a model `claude-code:opus`."""
+    name, _, model = text.partition(":")
+    return Agent(text, known_agent("--agents", name.strip(), model=model.strip() or None).params)
+
+
+def own_agent(text: str) -> Agent:
+    """`NAME=COMMAND`, whose words are split as a shell would, and run without one."""
+    name, equals, command = text.partition("=")
+    how = 'write NAME="PROGRAM ARGUMENTS", with {prompt_file} where the prompt goes; else it is on standard input'
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise BadInput(f"--agent {text}: {str(error).lower()}", how) from None
+    if not equals or not name.strip() or not words:
+        raise BadInput(f"--agent {text}: must be NAME=COMMAND", how)
+    return Agent(name.strip(), {"command": words})
+
+
+def from_template(where: str, template: str) -> dict[str, Any]:
+    """The parameters of a command template, which is a text for the shell: `cat "{prompt}" | claude -p`. `{prompt}` is
+    a file; what it is called reaches the shell as a variable, never as text."""
+    text, at, quote = "", 0, ""
+    while at < len(template):
+        if found := re.compile(r"\{(\w+)\}").match(template, at):
+            text += _variable(where, found[1], quote)
+            at = found.end()
+            continue
+        char = template[at]
+        if char == "\\" and quote != "'":
+            char = template[at : at + 2]
+        elif char in "\"'" and quote in ("", char):
+            quote = "" if quote else char
+        text += char
+        at += len(char)
+    return {"command": text, "shell": True}
+
+
+def _variable(where: str, name: str, quote: str) -> str:
+    """A variable, in quotes wherever it stands."""
+    if name == "runs_dir":
+        meant = "TMPDIR"
+    elif name in _MEANT:
+        meant = f"ABREAST_{_MEANT[name]}"
+    else:
+        near = suggestion(name, [*_MEANT, "runs_dir"])
+        raise BadInput(f"{where}: nothing is known to put for {{{name}}}{near}", "write {prompt}, {cwd} or {model}")
+    return {"": f'"${meant}"', '"': f"${{{meant}}}", "'": f"'\"${meant}\"'"}[quote]

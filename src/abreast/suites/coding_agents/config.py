@@ -1,0 +1,179 @@
+"""What a run of the suite is told, and the experiment that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from abreast.errors import BadInput
+from abreast.experiment import Experiment
+from abreast.suites.coding_agents import history, judging, prompts, staging
+from abreast.suites.coding_agents.agents import Agent
+
+NAME = "coding-agents"
+QUESTION = "which coding agent is better on our repository?"
+TIMEOUT = 1200.0  # seconds of a run
+LAST = 5  # pull requests, if their number is not said
+# What a run takes where no earlier one tells: an agent at work for some minutes.
+EXPECTS = {"seconds": 180.0, "output_tokens": 6_000.0}
+
+Mode = Literal["LLM_Evaluator", "PR_Recreate"]
+PROMPTS, PULL_REQUESTS = MODES = ("LLM_Evaluator", "PR_Recreate")
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequests:
+    """Which of them are tasks, and how."""
+
+    last: int | None = None
+    commits: list[str] = field(default_factory=list)
+    tasks: str | None = None  # a file with the words of each
+    cumulative: bool = False
+
+
+@dataclass(slots=True)
+class Config:
+    """All that can be set; what is left out is as documented. Paths are seen from `base`."""
+
+    agents: list[Agent] = field(default_factory=list)
+    mode: Mode = "LLM_Evaluator"
+    prompts: list[Path] = field(default_factory=list)
+    pull_requests: PullRequests = PullRequests()
+    repo: str | None = None  # a folder or an address; without one agents begin with an empty folder
+    branch: str | None = None
+    stage: str = "stage"  # where a repository by address is cloned to
+    runs: int = 1
+    parallel_runs: int = 1  # of one agent
+    parallel_agents: bool = True
+    timeout: float = TIMEOUT
+    check: str | None = None
+    dimensions: list[str] = field(default_factory=list)
+    judge: str | Mapping[str, Any] | None = None
+    form: Mapping[str, Any] | None = None  # of answers: {regex: ...} or {json_schema: ...}
+    output: str | None = None  # the base name of the results file
+    base: Path = field(default_factory=Path.cwd)
+    origin: Path | None = None  # the settings file
+    store: str | Path = "results.db"
+
+
+def experiment(config: Config) -> Experiment:
+    """The experiment that a configuration describes. The first agent is the baseline."""
+    _check(config)
+    limits: dict[str, Any] = {
+        "timeout": config.timeout,
+        "per_variant": config.parallel_runs,
+        "parallel": config.parallel_runs * (len(config.agents) if config.parallel_agents else 1),
+        **({} if config.parallel_agents else {"turns": True}),
+    }
+    own = {agent.name: {"timeout": agent.timeout} for agent in config.agents if agent.timeout is not None}
+    tasks = _tasks(config)
+    made = Experiment(
+        name=config.output or NAME,
+        description=QUESTION,
+        suite=NAME,
+        cases=tasks.cases,
+        target="command",
+        params={"workspace": tasks.workspace, "on_silence": "go_on", **tasks.params},
+        variants={agent.name: dict(agent.params) for agent in config.agents},
+        baseline=config.agents[0].name,
+        repeats=config.runs,
+        scorers=_scorers(config, tasks),
+        expects=EXPECTS,
+        limits={**limits, **({"variants": own} if own else {})},
+        output=config.output,
+        store=config.store,
+        base=config.base,
+    )
+    made.origin = config.origin
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """What is asked, and what agents begin with."""
+
+    cases: Mapping[str, Any]
+    workspace: Any
+    params: Mapping[str, Any] = field(default_factory=dict)
+    tested: bool = False  # some of them bring tests of their own
+
+
+def _check(config: Config) -> None:
+    if not config.agents:
+        raise BadInput("no agents", "name some: --agents claude-code,codex")
+    names = [agent.name for agent in config.agents]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInput(f'the agent "{name}" is there twice', "name each once; runs are for repeats")
+    if config.mode == PULL_REQUESTS and config.repo is None:
+        raise BadInput("PR_Recreate needs a repository", "name one: --repo PATH, or repo_path in the settings")
+    if config.mode == PULL_REQUESTS and config.prompts:
+        raise BadInput("prompts are for LLM_Evaluator: the tasks of PR_Recreate are pull requests", "leave them out")
+    if config.mode == PROMPTS and not config.prompts:
+        raise BadInput("no prompts", "name files or a folder: --prompts prompts/; or pull requests: --pull-requests 5")
+    if config.repo is None and config.branch is not None:
+        raise BadInput(f"branch {config.branch}: there is no repository", "name one, or leave the branch out")
+
+
+def _tasks(config: Config) -> Tasks:
+    if config.mode == PULL_REQUESTS:
+        return _pull_requests(config)
+    cases = {"from": f"python:{prompts.__name__}:cases", "files": [str(file) for file in config.prompts]}
+    return Tasks(cases, _workspace(config))
+
+
+def _workspace(config: Config) -> Any:
+    """What agents begin with: nothing, a checkout, or of a folder that is no repository of its own a copy."""
+    if config.repo is None:
+        return "empty"
+    if staging.is_address(config.repo):
+        return {"git": config.repo, "commit": config.branch or "HEAD"}
+    repo = staging.folder(config.repo, config.base)
+    if not staging.is_repository(repo):
+        if config.branch is not None:
+            raise BadInput(f"branch {config.branch}: {repo} is no git repository of its own", "leave the branch out")
+        return {"copy": str(repo)}
+    return {"git": str(repo), "commit": staging.commit_of(repo, config.branch or "HEAD")}
+
+
+def _pull_requests(config: Config) -> Tasks:
+    """Pinned by the commit at which the branch is now: a resumed run and the next one ask the same."""
+    assert config.repo is not None
+    repo = staging.local(config.repo, config.base, config.stage)
+    asked = config.pull_requests
+    last = asked.last or (None if asked.commits or asked.tasks else LAST)
+    which: dict[str, Any] = {
+        "repo": str(repo),
+        "branch": staging.commit_of(repo, config.branch or "HEAD"),
+        **({"last": last} if last else {}),
+        **({"commits": asked.commits} if asked.commits else {}),
+        **({"tasks": str((config.base / Path(asked.tasks).expanduser()).absolute())} if asked.tasks else {}),
+        **({"cumulative": True} if asked.cumulative else {}),
+    }
+    found = list(history.cases(**which))
+    begins: dict[str, Any] = {"git": str(repo), "commit": "{{ commit }}"}
+    if asked.cumulative:
+        begins = {"git": str(repo), "commit": "{{ start }}", "after": "{{ after }}"}
+    return Tasks(
+        {"from": f"python:{history.__name__}:cases", **which},
+        begins,
+        {"prompt": "{{ task }}"},
+        any(case.expected["tests"] for case in found),
+    )
+
+
+def _scorers(config: Config, tasks: Tasks) -> list[Any]:
+    """Tests first: what passes them is right, however it looks. The first of all drives the verdict."""
+    found: list[Any] = []
+    if config.check is not None or tasks.tested:
+        command = {} if config.check is None else {"command": config.check}
+        found.append({"tests": {**command, **({"own": True} if tasks.tested else {}), "fails_before": True}})
+    if config.mode == PULL_REQUESTS:
+        found.append("change_similarity")
+    if config.dimensions:
+        found.append({"judge": judging.judge_of(config.judge, config.dimensions)})
+    if config.form is not None:
+        found.append({"format": dict(config.form)})
+    return [*found, {"success": {"changes": config.repo is not None}}]

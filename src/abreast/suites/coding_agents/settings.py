@@ -1,0 +1,307 @@
+"""The settings file: `abreast run settings.json`. Two generations of its keys are read, each strictly.
+
+The older one has `assistants`, `target_repo_url`, `num_prs` and the modes `standard` and `pr_recreate`; the newer one
+`agents`, `repo_url` or `repo_path`, `agent_config`, a mapping for each mode and the modes `LLM_Evaluator` and
+`PR_Recreate`. Times are milliseconds. Our own are `check`, `judge`, `preset`, `args`, and in `PR_Recreate` `commits`,
+`cumulative` and `tasks`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from abreast.errors import BadInput, suggestion
+from abreast.settings import Settings, is_count, is_flag, is_mapping_of_texts, is_text, is_texts
+from abreast.spec.schema import seconds_in
+from abreast.spec.syntax import Places, parse, read_text
+from abreast.spec.values import At, bad_name, shown, shown_path
+from abreast.suites.coding_agents import judging, prompts
+from abreast.suites.coding_agents.agents import Agent, from_template, known_agent
+from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
+
+_OLDER_MODES: Mapping[str, Mode] = {"standard": "LLM_Evaluator", "pr_recreate": "PR_Recreate"}
+MEASURED = ("response_time", "diff_metrics", "steps_per_task")
+"""Metrics that every run has, whether they are named or not."""
+
+SIMILARITY, FORM = "ast_similarity", "output_format_success"
+METRICS = (*MEASURED, SIMILARITY, FORM, *judging.DIMENSIONS, *judging.SAME)
+SHORTEST_MS = 1000
+_MANY = "a whole number of at least 1"
+
+
+def is_one(data: Any) -> bool:
+    """Whether a file with these keys is a settings file, and not a spec."""
+    keys = {
+        "assistants",
+        "agents",
+        "runs_per_prompt",
+        "num_prompts",
+        "parallel_agents",
+        "parallel_runs",
+        "agent_config",
+    }
+    return isinstance(data, Mapping) and bool(keys & set(data)) and not {"cases", "variants", "grid"} & set(data)
+
+
+def read(path: Path) -> Config:
+    """What a settings file says. What it names is looked for beside it."""
+    data, places = parse(path, read_text(path, "name prompts by their files"))
+    if not isinstance(data, Mapping):
+        raise BadInput(f"{shown_path(path)}: must be an object with agents and prompts, got {shown(data)}")
+    return _File(path, data, places).config()
+
+
+class _Part(Settings):
+    """One object of the file; each message names the line of its key."""
+
+    what = "key"
+
+    def __init__(self, place: Callable[[At], str], at: At, given: Any, example: str = "{...}") -> None:
+        if not isinstance(given, Mapping):
+            raise BadInput(
+                f"{place(at)}: {'.'.join(map(str, at))} must be an object such as {example}, got {shown(given)}"
+            )
+        super().__init__(place(at), given)
+        self._place, self._at = place, at
+
+    def place(self, key: str) -> str:
+        return self._place((*self._at, key))
+
+    def take(self, key: str, default: Any, check: Callable[[Any], bool], expects: str) -> Any:
+        self.where = self.place(key)
+        return super().take(key, default, check, expects)
+
+    def one_of(self, keys: tuple[str, ...], check: Callable[[Any], bool], expects: str) -> tuple[str, Any]:
+        """What is known by several names, and by which it is given."""
+        found = [(key, self.take(key, None, check, expects)) for key in keys]
+        given = [(key, value) for key, value in found if value is not None]
+        if len(given) > 1:
+            raise BadInput(
+                f"{self.place(given[1][0])}: {given[0][0]} and {given[1][0]} are both given", "keep one of them"
+            )
+        return given[0] if given else (keys[0], None)
+
+    def part(self, key: str, example: str) -> _Part | None:
+        """An object inside of it; None if it is not there."""
+        self.known.append(key)
+        given = self.left.pop(key, None)
+        return None if given is None else _Part(self._place, (*self._at, key), given, example)
+
+    def done(self) -> None:
+        for key in self.left:
+            self.where = self.place(str(key))
+            super().done()
+
+
+class _File:
+    def __init__(self, path: Path, data: Mapping[str, Any], places: Places) -> None:
+        self._path, self._base = path, path.resolve().parent
+        self._source, self._places = shown_path(path), places
+        self._all = _Part(self._place, (), data)
+
+    def _place(self, at: At) -> str:
+        line = self._places.line(at)
+        return f"{self._source}:{line}" if line else self._source
+
+    def config(self) -> Config:
+        take = self._all.take
+        mode = self._mode()
+        agents = self._agents()
+        address_or_folder, repo = self._all.one_of(("repo_path", "repo_url", "target_repo_url"), is_text, "text")
+        found = Config(
+            agents=agents,
+            mode=mode,
+            prompts=self._prompts(mode),
+            pull_requests=self._pull_requests(mode),
+            repo=repo,
+            branch=take("branch", None, is_text, "the name of a branch"),
+            stage=take("stage_dir", "stage", is_text, "a folder"),
+            runs=take("runs_per_prompt", 1, is_count, _MANY),
+            parallel_runs=take("parallel_runs", 1, is_count, _MANY),
+            parallel_agents=take("parallel_agents", True, is_flag, "true or false"),
+            check=take("check", None, is_text, 'a command such as "pytest -q"'),
+            judge=take(
+                "judge", None, lambda value: is_text(value) or isinstance(value, Mapping), "a model, or settings"
+            ),
+            output=self._output(),
+            base=self._base,
+            origin=self._path,
+        )
+        self._metrics(found)
+        self._all.done()
+        if address_or_folder == "repo_path" and repo is not None and "://" in repo:
+            raise BadInput(f"{self._all.place('repo_path')}: {repo} is an address", "write it as repo_url")
+        return found
+
+    def _mode(self) -> Mode:
+        known = (*MODES, *_OLDER_MODES)
+        word = self._all.take("mode", PROMPTS, known.__contains__, f"one of {', '.join(MODES)}")
+        mode: Mode = _OLDER_MODES.get(word, word)
+        return mode
+
+    # -- agents ----------------------------------------------------------------------------------------------------
+
+    def _agents(self) -> list[Agent]:
+        key, names = self._all.one_of(("agents", "assistants"), is_texts, 'a list of names such as ["Claude Code"]')
+        where = self._all.place(key)
+        if not names:
+            raise BadInput(f"{where}: no agents", f'write "{key}": ["Claude Code", "Codex CLI"]')
+        config = self._all.part("agent_config", '{"Claude Code": {"model": "opus"}}')
+        own = {} if config is None else {name: config.part(name, '{"model": "opus"}') for name in dict(config.left)}
+        for name in own:
+            if name not in names:
+                place = self._place(("agent_config", name))
+                raise BadInput(f'{place}: agent_config has "{name}"{suggestion(name, names)}', f"it is not among {key}")
+        return [self._agent(f"{self._place((key, at))}", name, own.get(name)) for at, name in enumerate(names)]
+
+    def _agent(self, where: str, name: str, own: _Part | None) -> Agent:
+        if wrong := bad_name(name):
+            raise BadInput(f"{where}: the name of an agent {wrong}")
+        if own is None:
+            return known_agent(where, name)
+        model = own.take("model", None, is_text, "the name of a model")
+        template = own.take("commandTemplate", None, is_text, 'a command such as "my-agent {prompt}"')
+        preset = own.take("preset", None, is_text, "the name of a known agent")
+        timeout = own.take(
+            "timeout", None, lambda value: is_count(value) or is_text(value), "milliseconds, or text: 20m"
+        )
+        further = {
+            "env": own.take("env", None, is_mapping_of_texts, "an object of texts"),
+            "args": own.take("args", None, is_texts, "a list of further words"),
+        }
+        own.done()
+        if template is None:
+            found = known_agent(
+                where if preset is None else own.place("preset"), preset or name, model=model, **further
+            )
+            return Agent(name, found.params, self._timeout(own, timeout))
+        if preset is not None or further["args"]:
+            key = "preset" if preset is not None else "args"
+            raise BadInput(f"{own.place(key)}: {key} and commandTemplate are both given", "keep one of them")
+        params = {**from_template(own.place("commandTemplate"), template), "model": model, "env": further["env"]}
+        kept = {key: value for key, value in params.items() if value is not None}
+        return Agent(name, kept, self._timeout(own, timeout))
+
+    def _timeout(self, own: _Part, given: int | str | None) -> float | None:
+        if given is None:
+            return None
+        if isinstance(given, str):
+            try:
+                return seconds_in(given)
+            except ValueError as error:
+                raise BadInput(f"{own.place('timeout')}: timeout {error}") from None
+        if given < SHORTEST_MS:
+            raise BadInput(
+                f"{own.place('timeout')}: timeout {given} is in milliseconds: no agent ends in {given / 1000:g} s",
+                f'write {given * 1000}, or "{given}s"',
+            )
+        return given / 1000
+
+    # -- tasks -----------------------------------------------------------------------------------------------------
+
+    def _prompts(self, mode: Mode) -> list[Path]:
+        number = self._all.take("num_prompts", None, is_count, _MANY)
+        names = self._all.take("prompts", None, is_texts, 'a list of files such as ["prompt1.md"]')
+        where = self._all.place("prompts")
+        self._refuse_generating(self._all.part(PROMPTS, "{}"))
+        if mode == PULL_REQUESTS:
+            for key, value in (("num_prompts", number), ("prompts", names)):
+                if value is not None:
+                    told = f"{key} is for LLM_Evaluator: the tasks of PR_Recreate are pull requests"
+                    raise BadInput(f"{self._all.place(key)}: {told}", "leave it out")
+            return []
+        if names is None and not (self._base / prompts.FOLDER).is_dir():
+            raise BadInput(
+                f"{self._source}: no prompts", f'write "prompts": ["prompt1.md"], or a folder {prompts.FOLDER}'
+            )
+        found = prompts.prompt_files(where, names or [prompts.FOLDER], self._base)
+        if number is not None and number != len(found):
+            there = (
+                f"prompts has {len(found):,}"
+                if names is not None
+                else f"the folder {prompts.FOLDER} has {len(found):,}"
+            )
+            raise BadInput(
+                f"{self._all.place('num_prompts')}: num_prompts is {number:,}, and {there}", "make them agree"
+            )
+        return found
+
+    def _refuse_generating(self, part: _Part | None) -> None:
+        """Prompts are written by people: what a model made up says little about one's own work."""
+        if part is None:
+            return
+        if part.take("generate_prompts", False, is_flag, "true or false"):
+            raise BadInput(f"{part.place('generate_prompts')}: no prompts are generated here", "write them into files")
+        part.take("prompt_topics", None, lambda value: isinstance(value, list), "a list")
+        part.done()
+
+    def _pull_requests(self, mode: Mode) -> PullRequests:
+        older = self._all.take("num_prs", None, is_count, _MANY)
+        part = self._all.part(PULL_REQUESTS, '{"num_prs": 5}')
+        if part is None:
+            if older is not None and mode != PULL_REQUESTS:
+                raise BadInput(
+                    f"{self._all.place('num_prs')}: num_prs is for PR_Recreate", "leave it out, or change mode"
+                )
+            return PullRequests(last=older)
+        number = part.take("num_prs", older, is_count, _MANY)
+        tasks = part.take("tasks", None, is_text, "a file of tasks")
+        if part.take("generate_prompts", False, is_flag, "true or false") and tasks is None:
+            raise BadInput(
+                f"{part.place('generate_prompts')}: tasks are written before a run, so that you can read them",
+                "abreast cases new coding-agents --repo PATH --model MODEL writes tasks.jsonl; then "
+                'write "tasks": "tasks.jsonl"',
+            )
+        commits = part.take("commits", [], is_texts, 'a list such as ["1a2b3c4", "v1..v2"]')
+        cumulative = part.take("cumulative", False, is_flag, "true or false")
+        part.done()
+        return PullRequests(number, list(commits), tasks, cumulative)
+
+    # -- scores ----------------------------------------------------------------------------------------------------
+
+    def _metrics(self, config: Config) -> None:
+        names = self._all.take("metrics", [], lambda value: value == [] or is_texts(value), "a list of metrics")
+        forms = self._all.part("metrics_config", '{"output_format": {"regex": "..."}}')
+        form = None if forms is None else forms.part("output_format", '{"regex": "..."}')
+        if form is not None:
+            config.form = self._form(form)
+        if forms is not None:
+            forms.done()
+        for at, name in enumerate(names):
+            self._metric(self._place(("metrics", at)), name, config)
+        if config.judge is not None and not config.dimensions:
+            config.dimensions = list(judging.RUBRIC)
+
+    def _metric(self, where: str, name: str, config: Config) -> None:
+        if name not in METRICS:
+            raise BadInput(f'{where}: no metric "{name}"{suggestion(name, METRICS)}', f"known: {', '.join(METRICS)}")
+        if name == SIMILARITY and config.mode == PROMPTS:
+            raise BadInput(f"{where}: {name} is for PR_Recreate: there is no human change to be like", "leave it out")
+        if name == FORM and config.form is None:
+            how = 'write "metrics_config": {"output_format": {"regex": "..."}}, or json_schema'
+            raise BadInput(f"{where}: {name}: which form?", how)
+        if name in judging.DIMENSIONS or name in judging.SAME:
+            found = judging.dimension(where, name)
+            if found not in config.dimensions:
+                config.dimensions.append(found)
+
+    def _form(self, part: _Part) -> Mapping[str, Any]:
+        regex = part.take("regex", None, is_text, "a regular expression")
+        schema = part.take("json_schema", None, lambda value: is_text(value) or isinstance(value, Mapping), "a schema")
+        part.done()
+        if (regex is None) == (schema is None):
+            raise BadInput(f"{part.where}: output_format needs regex or json_schema, and only one")
+        return {"regex": regex} if regex is not None else {"json_schema": schema}
+
+    def _output(self) -> str | None:
+        name = self._all.take("output_filename", None, is_text, "a name such as bench_results")
+        if name is None:
+            return None
+        if not re.fullmatch(r"[\w.-][\w. -]*", name) or name.startswith("."):
+            raise BadInput(
+                f"{self._all.place('output_filename')}: {shown(name)} is no plain name", "write bench_results"
+            )
+        return str(name).removesuffix(".json")

@@ -1,0 +1,70 @@
+"""Where the repository is: a folder, or an address that is cloned once."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from abreast.digest import digest
+from abreast.errors import BadInput
+from abreast.targets.workspace import git
+from abreast.targets.workspace.git import GitFailed
+from abreast.targets.workspace.removal import remove_tree
+from abreast.targets.workspace.repository import Repository, is_address, without_secret
+
+__all__ = ["commit_of", "folder", "is_address", "is_repository", "local"]
+
+
+def folder(written: str, base: Path) -> Path:
+    """The folder of a repository."""
+    found = (base / Path(written).expanduser()).absolute()
+    if not found.is_dir():
+        what = "is a file, not a folder" if found.exists() else "there is no such folder"
+        raise BadInput(f"repository {written}: {what}", "name the folder of a repository, or its address")
+    return found.resolve()
+
+
+def is_repository(path: Path) -> bool:
+    """Whether this is a git repository of its own, also a bare one."""
+    return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
+
+
+def commit_of(repo: Path, branch: str) -> str:
+    """The commit at which a branch is now, here or where it was fetched from."""
+    found = Repository(str(repo), repo)
+    for name in (branch, f"origin/{branch}"):
+        commit = found.commit(name)
+        if commit is not None:
+            return commit
+    raise BadInput(f'{repo}: no branch "{branch}"', f"git -C {shlex.quote(str(repo))} branch --all lists them")
+
+
+def local(written: str, base: Path, stage: str) -> Path:
+    """A repository with its history on this machine: the folder, or a clone of the address in `stage`, brought up to
+    date."""
+    if not is_address(written):
+        found = folder(written, base)
+        if not is_repository(found):
+            raise BadInput(f"repository {written}: is no git repository of its own", "pull requests need its history")
+        return found
+    shown = without_secret(written)
+    name = re.sub(r"[^\w.-]", "_", shown.rstrip("/").removesuffix(".git").rpartition("/")[2]) or "repository"
+    place = (base / Path(stage).expanduser()).absolute() / f"{name}-{digest(shown)[:8]}.git"
+    is_new = not place.is_dir()
+    try:
+        if is_new:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            git.run_as_user("clone", "--quiet", "--bare", "--", written, place)
+        else:
+            git.run_as_user(
+                "--git-dir", place, "fetch", "--quiet", "--prune", "--", written, "+refs/heads/*:refs/heads/*"
+            )
+    except GitFailed as error:
+        if is_new:
+            remove_tree(place)
+        said = without_secret(str(error))
+        raise BadInput(f"repository {shown}: cannot be fetched: {said}", "see that git clones it here") from None
+    except OSError as error:
+        raise BadInput(f"stage_dir {stage}: {error.strerror or error}", "name a folder that can be written") from None
+    return place
