@@ -98,6 +98,7 @@ class Experiment:
         self.spec: Spec = validated(given, "Experiment")
         self.base = Path(base)
         self.origin: Path | None = None
+        self.notes: tuple[str, ...] = ()  # what a suite wants to be known before a run
 
     @classmethod
     def load(cls, path: str | Path) -> Experiment:
@@ -105,9 +106,9 @@ class Experiment:
         return cls.of(load_spec(Path(path)), Path(path).resolve().parent, Path(path))
 
     @classmethod
-    def of(cls, spec: Spec, base: Path, origin: Path | None = None) -> Experiment:
+    def of(cls, spec: Spec, base: Path, origin: Path | None = None, notes: tuple[str, ...] = ()) -> Experiment:
         experiment = cls.__new__(cls)
-        experiment.spec, experiment.base, experiment.origin = spec, base, origin
+        experiment.spec, experiment.base, experiment.origin, experiment.notes = spec, base, origin, notes
         return experiment
 
     @classmethod
@@ -204,7 +205,8 @@ class Experiment:
                 unchecked = {**shared, "checks": []}  # of judges nothing is tested
                 panel = seat(scorers, names, digests, baseline, spec.seed, unchecked, alone=options.fresh)
             return Prepared(
-                spec, self.base, self.origin, options, plan, targets, scorers, primary, baseline, store, panel
+                *(spec, self.base, self.origin, options, plan, targets, scorers, primary, baseline, store, panel),
+                notes=self.notes,
             )
         except BaseException:
             cases.close()

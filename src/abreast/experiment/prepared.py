@@ -66,10 +66,12 @@ class Prepared:
         baseline: str,
         store: Store,
         panel: Panel | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         self.spec, self.base, self.origin, self.options = spec, base, origin, options
         self.plan, self.targets, self.scorers = plan, targets, scorers
         self.primary, self.baseline, self.store, self.panel = primary, baseline, store, panel
+        self.notes = notes
         repository = git.state(base)
         case_files = files_of(spec.cases, base)
         self.surroundings = surroundings(base, repository, plan.variants, targets, case_files, origin)
@@ -354,6 +356,7 @@ class Prepared:
             spec.name,
             any(name != spec.name for (name,) in experiments),
             [*NUMBERS, *(name for (name,) in logged)],
+            self.notes,
             dict(zip([judge.name for judge in self.panel.judges], self.panel.targets, strict=True))
             if self.panel
             else {},

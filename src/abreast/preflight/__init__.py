@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abreast.preflight import (
+    agents,
     code,
     cost,
     data,
@@ -13,6 +14,7 @@ from abreast.preflight import (
     limits,
     mcp,
     models,
+    noted,
     power,
     quota,
     repository,
@@ -53,6 +55,9 @@ __all__ = [
 
 _CHECKS = (
     targets.check,
+    agents.check,
+    agents.check_room,
+    noted.check,
     limits.check,
     subscription.check,
     code.check,

@@ -37,4 +37,5 @@ class Context:
     experiment: str = ""
     shared: bool = False  # there are other experiments in this store
     metrics: Sequence[str] = ()  # the columns of that view
+    notes: Sequence[str] = ()  # of the suite
     judges: Mapping[str, Target] = field(default_factory=dict)  # the target of each judge, by the name of its score

@@ -137,7 +137,7 @@ def experiment_of(suite: Suite, args: argparse.Namespace) -> Experiment:
     try:
         made = suite.experiment(args)
         spec = made.spec.model_copy(update={"suite": suite.name})
-        return Experiment.of(spec, made.base, made.origin)
+        return Experiment.of(spec, made.base, made.origin, made.notes)
     except AbreastError:
         raise
     except Exception as error:

@@ -97,6 +97,13 @@ class Agent(ABC):
     def notes(self) -> list[str]:
         return self._workspaces.notes()
 
+    def workspace_bytes(self, trial: Trial) -> int:
+        """How large what this trial begins with is on the disk; 0 if nobody knows."""
+        try:
+            return self._workspaces.weight(trial.case, self.request(trial).input)
+        except (TrialError, OSError):  # whoever prepares the trial will say so
+            return 0
+
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         workers.clock("preparing")
         one = await self._begun(trial, request, workers)

@@ -36,7 +36,9 @@ LONGEST_WORD = 131_071  # bytes of one argument that Linux takes
 LARGEST_PROGRAM = 64_000_000  # bytes of a file whose content is looked at
 ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 MEMORY_KILLS = Path("/proc/vmstat")
+NOT_STARTED = (126, 127)  # exit codes of a shell that cannot start a program
 REVISION = 1
+_NOT_THERE = re.compile(r"not found|no such file|permission denied|cannot execute", re.I)
 _BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
@@ -177,13 +179,16 @@ class Command(Agent):
 
     def notes(self) -> list[str]:
         found = super().notes()
-        if not self._shell:
-            for word in self._words[1:]:
-                if _is_plain_name(word) and (self._base / word).is_file():
-                    found.append(
-                        f"command: {word} is a file beside the spec, and programs start in their workspace: "
-                        f"write {{folder}}/{word} if that file is meant"
-                    )
+        if self._shell:
+            path = self.environment().get("PATH")
+            missing = [name for name in programs_of(self._words[2]) if shutil.which(name, path=path) is None]
+            return found + [f"command: there is no program {name} on the path" for name in missing]
+        for word in self._words[1:]:
+            if _is_plain_name(word) and (self._base / word).is_file():
+                found.append(
+                    f"command: {word} is a file beside the spec, and programs start in their workspace: "
+                    f"write {{folder}}/{word} if that file is meant"
+                )
         return found
 
     # -- one attempt -----------------------------------------------------------------------------------------------
@@ -300,6 +305,8 @@ class Command(Agent):
     def _failed(self, ended: process.Ended, told: str) -> TrialError:
         """It ended with an error and without an object that tells of it."""
         message = f"{ended.told}: {told}"[:500]
+        if self._shell and ended.code in NOT_STARTED and _NOT_THERE.search(told):
+            return errors.Rejected(message, fix="is the program that the command names on the path?")
         if self._preset is None or last_line(ended.out):
             return errors.Crashed(message)
         found = trouble(process.tail(ended.err, 1_000), self._preset.login)
@@ -311,6 +318,36 @@ class Command(Agent):
 
 _WITHOUT_ARGUMENT = "give it on standard input, or as {prompt_file} instead of {prompt}"
 _LESS_MEMORY = "reduce --parallel, or set limits: memory_per_trial"
+
+
+def programs_of(text: str) -> list[str]:
+    """The programs that a text for the shell names plainly, as far as one can tell without running it.
+
+    >>> programs_of('cat "$X" | LANG=C claude -p && if true; then exit 1; fi; ./own "$Y"')
+    ['cat', 'claude']
+    """
+    try:
+        words = list(shlex.shlex(text, posix=True, punctuation_chars=True))
+    except ValueError:
+        return []
+    found: dict[str, None] = {}
+    begins = True
+    for word in words:
+        if set(word) <= set("|&;()"):
+            begins = True
+        elif begins and not _ASSIGNMENT.match(word):
+            begins = word in _KEYWORDS
+            if re.fullmatch(r"[A-Za-z][\w.+-]*", word) and word not in (*_KEYWORDS, *_BUILT_IN):
+                found[word] = None
+    return list(found)
+
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_KEYWORDS = ("if", "then", "else", "elif", "while", "until", "do", "!", "{")
+_BUILT_IN = (
+    *("fi", "done", "esac", "case", "for", "cd", "exit", "export", "set", "unset", "test", "true", "false", "echo"),
+    *("printf", "read", "return", "shift", "trap", "ulimit", "umask", "wait", "exec", "eval", "command", "local"),
+)
 
 
 def memory_kills(path: Path = MEMORY_KILLS) -> int | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from abreast.errors import BadInput
 from abreast.experiment import Experiment
+from abreast.model import Case
+from abreast.preflight.finding import listed, many
 from abreast.suites.coding_agents import history, judging, prompts, staging
 from abreast.suites.coding_agents.agents import Agent
 
@@ -86,7 +88,7 @@ def experiment(config: Config) -> Experiment:
         store=config.store,
         base=config.base,
     )
-    made.origin = config.origin
+    made.origin, made.notes = config.origin, tuple(_notes(config, tasks))
     return made
 
 
@@ -97,7 +99,8 @@ class Tasks:
     cases: Mapping[str, Any]
     workspace: Any
     params: Mapping[str, Any] = field(default_factory=dict)
-    tested: bool = False  # some of them bring tests of their own
+    tested: int = 0  # of them bring tests of their own
+    notes: tuple[str, ...] = ()
 
 
 def _check(config: Config) -> None:
@@ -156,12 +159,37 @@ def _pull_requests(config: Config) -> Tasks:
     begins: dict[str, Any] = {"git": str(repo), "commit": "{{ commit }}"}
     if asked.cumulative:
         begins = {"git": str(repo), "commit": "{{ start }}", "after": "{{ after }}"}
+    tested = sum(bool(case.expected["tests"]) for case in found)
     return Tasks(
         {"from": f"python:{history.__name__}:cases", **which},
         begins,
         {"prompt": "{{ task }}"},
-        any(case.expected["tests"] for case in found),
+        tested,
+        tuple(_about(found, tested, which)),
     )
+
+
+def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator[str]:
+    """Which pull requests are asked for, and which are not."""
+    without = len(found) - tested
+    untested = f"; {without:,} of them without tests of their own" if without and tested else ""
+    untested = "; none of them has tests of its own" if not tested else untested
+    yield f"{many(len(found), 'pull request')}: {listed([case.id for case in found])}{untested}"
+    asked = {key: which[key] for key in ("repo", "last", "branch", "commits") if key in which}
+    left = history.left_out(**asked) if "last" in which else []
+    if left:
+        yield f"left out among them: {listed([f'{one.commit[:12]} ({one.reason})' for one in left])}"
+
+
+def _notes(config: Config, tasks: Tasks) -> Iterator[str]:
+    """What is good to know before agents are paid."""
+    yield from tasks.notes
+    if config.check is None and not tasks.tested and not config.dimensions and config.mode == PROMPTS:
+        left = "changed a file" if config.repo is not None else "left words or files"
+        yield f"nothing says what is right: the verdict is on who ended well and {left}; --check or --judge say more"
+    silent = [agent.name for agent in config.agents if "preset" not in agent.params]
+    if silent:
+        yield f"{listed(silent)} by a command: tokens, cost and turns of it are not known"
 
 
 def _scorers(config: Config, tasks: Tasks) -> list[Any]:

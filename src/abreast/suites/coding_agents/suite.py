@@ -24,7 +24,7 @@ class CodingAgents:
 
     name = NAME
     summary = QUESTION
-    epilog = """examples: abreast run coding-agents --agents claude-code,codex --prompts prompts/ --repo . --check "make"
+    epilog = """examples: abreast run coding-agents --agents claude-code,codex --prompts prompts/ --repo . --check make
           abreast run coding-agents --agents claude-code:haiku,claude-code:opus --repo . --pull-requests 10
           abreast run settings.json"""
 

@@ -183,6 +183,14 @@ class Repository:
             total += int(size) if size.isdigit() else 0
         return Size(files, total, links)
 
+    def past(self) -> int:
+        """Bytes of all objects of the repository: a checkout has at most these."""
+        with self._lock:
+            source = self._source()
+        told = git.run_as_user("--git-dir", source, "count-objects", "-v").decode("ascii", "replace")
+        sizes = re.findall(r"^size(?:-pack)?: (\d+)$", told, re.M)
+        return 1024 * sum(map(int, sizes))
+
     def uses_lfs(self, commit: str) -> bool:
         with self._lock:
             source = self._source()

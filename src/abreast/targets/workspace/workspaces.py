@@ -139,6 +139,22 @@ class Workspaces:
             notes.append(f"files of {repository.shown} that Git LFS keeps stay pointers")
         return notes
 
+    def weight(self, case: Case, value: Any) -> int:
+        """Bytes of what a trial of this case begins with, its history included."""
+        if self._setting.copy is not None:
+            return contents(self._setting.copy, self._setting.without).size
+        repository = self._repository
+        if repository is None:
+            return 0
+        try:
+            commit = repository.commit(self._setting.revision(case, value))
+            if commit is None:
+                return 0
+            past = 0 if self._setting.without else repository.past()
+            return repository.size(commit, self._setting.without).bytes + past
+        except GitFailed:
+            return 0
+
     def make(self, case: Case, value: Any) -> Workspace:
         """A workspace for a trial of this case; `value` is what templates see. Raises NoWorkspace."""
         try:
