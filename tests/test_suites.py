@@ -191,7 +191,7 @@ def test_what_is_wrong_is_said_in_a_line(suite: Folder, words: tuple[str, ...], 
 def test_a_word_that_is_nothing_names_the_suites(suite: Folder) -> None:
     done = suite.abreast("run", "whatever")
     assert "error: whatever: no such file" in done.err
-    assert "or a suite: code-search, lost, " in done.err
+    assert "or a suite: code-search, coding-agents, lost, " in done.err
 
 
 def test_the_name_of_a_suite_goes_before_a_file_of_that_name(suite: Folder) -> None:

@@ -1,0 +1,407 @@
+"""`abreast run settings.json`: the settings file of a coding-agent benchmark, as it is; the same by flags."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abreast.suites.coding_agents import settings
+from abreast.suites.coding_agents.agents import CALLED, from_template, preset_of
+from abreast.suites.coding_agents.config import Config, experiment
+from abreast.targets.presets import PRESETS
+from conftest import Done, Folder
+
+DOCUMENTED = {
+    "num_prompts": 3,
+    "prompts": ["prompt1.md", "prompt2.md", "prompt3.md"],
+    "assistants": ["Claude Code", "Augment CLI"],
+    "runs_per_prompt": 10,
+    "parallel_runs": 4,
+    "parallel_agents": True,
+    "output_filename": "bench_results",
+}
+WRITES = 'cat "{prompt}" > done.txt'
+TWO = {"writes": {"commandTemplate": WRITES}, "talks": {"commandTemplate": "cat {prompt}"}}
+
+
+@pytest.fixture
+def prompts(folder: Folder) -> Folder:
+    for number in (1, 2, 3):
+        folder.write(f"prompt{number}.md", f"task number {number}\n")
+    return folder
+
+
+def write(folder: Folder, **changed: Any) -> None:
+    """A settings file; what is None is not in it."""
+    kept = {key: value for key, value in ({**DOCUMENTED, **changed}).items() if value is not None}
+    folder.write("settings.json", json.dumps(kept, indent=2))
+
+
+def read(folder: Folder, **changed: Any) -> Config:
+    write(folder, **changed)
+    return settings.read(folder.path / "settings.json")
+
+
+def refused(folder: Folder, *words: str, **changed: Any) -> Done:
+    """The command ends with 2 and says why in two lines."""
+    write(folder, **changed)
+    done = folder.abreast("run", "settings.json", *words)
+    assert done.code == 2, done.said
+    assert len(done.err.splitlines()) <= 2, done.err
+    return done
+
+
+def test_the_documented_file_means_what_its_documentation_says(prompts: Folder) -> None:
+    made = experiment(read(prompts)).spec
+    assert made.repeats == 10
+    assert (made.limits.per_variant, made.limits.parallel, made.limits.turns) == (4, 8, False)
+    assert list(made.variants) == ["Claude Code", "Augment CLI"]
+    assert [variant["preset"] for variant in made.variants.values()] == ["claude-code", "auggie"]
+    assert made.baseline == "Claude Code", "the first one"
+    assert (made.output, made.suite) == ("bench_results", "coding-agents")
+    assert made.params["workspace"] == "empty"
+    assert made.scorers == [{"success": {"changes": False}}], "no judge, nothing else"
+
+
+def test_what_is_left_out_is_as_documented(prompts: Folder) -> None:
+    found = read(prompts, num_prompts=None, runs_per_prompt=None, parallel_runs=None, parallel_agents=None)
+    assert (found.runs, found.parallel_runs, found.parallel_agents, found.mode) == (1, 1, True, "LLM_Evaluator")
+    limits = experiment(found).spec.limits
+    assert (limits.per_variant, limits.parallel) == (1, 2)
+
+
+def test_one_agent_at_a_time_takes_turns(prompts: Folder) -> None:
+    limits = experiment(read(prompts, parallel_agents=False)).spec.limits
+    assert (limits.turns, limits.parallel, limits.per_variant) == (True, 4, 4)
+
+
+def test_both_generations_of_keys_are_the_same_experiment(prompts: Folder) -> None:
+    (prompts.path / "repo").mkdir()
+    older = read(prompts, mode="standard", repo_path="repo")
+    newer = read(
+        prompts, assistants=None, agents=["Claude Code", "Augment CLI"], mode="LLM_Evaluator", repo_path="repo"
+    )
+    assert experiment(older).spec == experiment(newer).spec
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
+    called = [name for name, meant in CALLED.items() if meant == preset]
+    assert called
+    for name in (*called, preset, called[0].upper(), called[0].replace(" ", "-").lower()):
+        assert preset_of(name) == preset
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"num_prompts": 4}, "settings.json:2: num_prompts is 4, and prompts has 3"),
+        ({"num_prompts": "3"}, "num_prompts must be a whole number of at least 1, got '3'"),
+        ({"prompts": ["prompt1.md", "prompt9.md", "x.md"]}, "prompt9.md: no such file (did you mean"),
+        ({"prompts": ["prompt1.md"] * 3}, "prompt1.md is there twice"),
+        ({"prompts": []}, "prompts must be a list of files"),
+        ({"prompts": None}, "no prompts"),
+        ({"assistants": ["Claude Code", "Cloud Cod"]}, 'no agent "Cloud Cod" (did you mean "Claude Code"?)'),
+        ({"assistants": ["Claude Code", "Claude Code"]}, 'the agent "Claude Code" is there twice'),
+        ({"assistants": []}, "assistants must be a list of names"),
+        ({"assistants": None}, "no agents"),
+        ({"agents": ["Codex CLI"]}, "agents and assistants are both given"),
+        ({"runs_per_prompt": 0}, "runs_per_prompt must be a whole number of at least 1, got 0"),
+        ({"runs_per_prompt": True}, "runs_per_prompt must be a whole number"),
+        ({"parallel_runs": 1.5}, "parallel_runs must be a whole number"),
+        ({"parallel_agents": "yes"}, "parallel_agents must be true or false, got 'yes'"),
+        ({"paralel_runs": 2}, 'unknown key "paralel_runs" (did you mean "parallel_runs"?)'),
+        ({"mode": "PR_recreate"}, "mode must be one of LLM_Evaluator, PR_Recreate, got 'PR_recreate'"),
+        ({"mode": "PR_Recreate"}, "num_prompts is for LLM_Evaluator: the tasks of PR_Recreate are pull requests"),
+        ({"num_prs": 3}, "num_prs is for PR_Recreate"),
+        ({"repo_path": "nowhere"}, "repository nowhere: there is no such folder"),
+        ({"repo_path": "a", "repo_url": "https://x/y"}, "repo_path and repo_url are both given"),
+        ({"repo_path": "https://host/repo"}, "is an address"),
+        ({"branch": "main"}, "branch main: there is no repository"),
+        ({"metrics": ["completness"]}, 'no metric "completness" (did you mean "completeness"?)'),
+        ({"metrics": ["ast_similarity"]}, "ast_similarity is for PR_Recreate"),
+        ({"metrics": ["output_format_success"]}, "output_format_success: which form?"),
+        ({"metrics_config": {"output_format": {}}}, "output_format needs regex or json_schema, and only one"),
+        ({"metrics_config": {"agent_succes": {}}}, 'unknown key "agent_succes"'),
+        ({"output_filename": "../x"}, "is no plain name"),
+        ({"output_filename": ".hidden"}, "is no plain name"),
+        ({"judge": "my-model"}, 'judge "my-model": whose model is it?'),
+        ({"agent_config": {"Codex CLI": {}}}, 'agent_config has "Codex CLI"'),
+        ({"agent_config": {"Claude Code": {"timeout": 600}}}, "timeout 600 is in milliseconds"),
+        ({"agent_config": {"Claude Code": {"timeout": "soon"}}}, "timeout must be a time such as"),
+        ({"agent_config": {"Claude Code": {"modle": "x"}}}, 'unknown key "modle" (did you mean "model"?)'),
+        ({"agent_config": {"Claude Code": {"commandTemplate": "x {promt}"}}}, "nothing is known to put for {promt}"),
+        ({"agent_config": {"Claude Code": {"commandTemplate": "x", "preset": "codex"}}}, "are both given"),
+        ({"agent_config": []}, "agent_config must be an object such as"),
+        ({"LLM_Evaluator": {"generate_prompts": True}}, "no prompts are generated here"),
+        ({"PR_Recreate": {"generate_prompts": True}}, "tasks are written before a run"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_place_and_the_way_out(
+    prompts: Folder, changed: dict[str, Any], said: str
+) -> None:
+    done = refused(prompts, **changed)
+    assert said in done.err
+    assert not (prompts.path / "results.db").exists()
+
+
+@pytest.mark.parametrize("content", ["[]", '{"agents": 3', "{}", "\ufeffnull", '{"agents": "x", "prompts": 1}'])
+def test_a_file_that_is_no_settings_file_is_refused(prompts: Folder, content: str) -> None:
+    prompts.write("settings.json", content)
+    done = prompts.abreast("run", "settings.json")
+    assert done.code == 2
+    assert "settings.json" in done.err
+
+
+def test_prompts_that_are_no_words_are_refused(prompts: Folder) -> None:
+    for content, said in ((b" \n", "prompt2.md: is empty"), (b"\xff\xfe", "prompt2.md: not valid UTF-8")):
+        prompts.write("prompt2.md", content)
+        assert said in refused(prompts).err
+
+
+def test_a_folder_of_prompts_is_found_by_itself(folder: Folder) -> None:
+    for name in ("b.md", "a.txt", "notes.json"):
+        folder.write(f"prompts/{name}", "do it")
+    found = read(folder, prompts=None, num_prompts=2)
+    assert [file.name for file in found.prompts] == ["a.txt", "b.md"]
+
+
+def test_prompts_of_one_name_are_told_apart_by_their_folders(folder: Folder) -> None:
+    for name in ("easy/one.md", "hard/one.md", "two.md"):
+        folder.write(name, "do it")
+    agents = {"assistants": list(TWO), "agent_config": TWO}
+    write(folder, prompts=["easy/one.md", "hard/one.md", "two.md"], runs_per_prompt=1, **agents)
+    assert folder.abreast("run", "settings.json").code == 0
+    found = {row["case_id"] for row in folder.sql("select distinct case_id from predictions")}
+    assert found == {"easy/one.md", "hard/one.md", "two.md"}
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ('cat "{prompt}" | claude -p', 'cat "${ABREAST_PROMPT_FILE}" | claude -p'),
+        ("auggie -if {prompt}", 'auggie -if "$ABREAST_PROMPT_FILE"'),
+        ("x '{prompt}' {cwd}", "x ''\"$ABREAST_PROMPT_FILE\"'' \"$ABREAST_WORKSPACE\""),
+        (r'x \"{prompt} "a\"{model}"', r'x \""$ABREAST_PROMPT_FILE" "a\"${ABREAST_MODEL}"'),
+        ("awk '{print}' {runs_dir}", None),
+        ("awk '{ print $1 }' {runs_dir}", "awk '{ print $1 }' \"$TMPDIR\""),
+    ],
+)
+def test_a_command_template_gets_paths_as_variables_in_quotes(template: str, text: str | None) -> None:
+    if text is None:
+        with pytest.raises(Exception, match="nothing is known to put for"):
+            from_template("here", template)
+    else:
+        assert from_template("here", template) == {"command": text, "shell": True}
+
+
+def test_agents_by_commands_work_with_odd_folders_and_their_own_time(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The file of the prompt lies in a folder whose name a shell would split."""
+    monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path_factory.mktemp("work spaces $(touch x)")))
+    folder.write("prompt1.md", "say $HOME and `this`")
+    own = {
+        "plain": {"commandTemplate": "cat {prompt}"},
+        "double": {"commandTemplate": 'cat "{prompt}"'},
+        "single": {"commandTemplate": "cat '{prompt}'"},
+        "slow": {"commandTemplate": "cat {prompt} && sleep 60", "timeout": 1000},
+    }
+    write(folder, num_prompts=1, prompts=["prompt1.md"], assistants=list(own), agent_config=own, runs_per_prompt=1)
+    assert folder.abreast("run", "settings.json").code == 0
+    found = {row["variant"]: row for row in folder.sql("select variant, answer, status, error_kind from predictions")}
+    for name in ("plain", "double", "single"):
+        assert found[name]["answer"] == "say $HOME and `this`"
+    assert (found["slow"]["status"], found["slow"]["error_kind"]) == ("error", "timeout")
+
+
+def test_runs_of_the_file_are_prompts_times_agents_times_runs(prompts: Folder) -> None:
+    write(prompts, assistants=list(TWO), agent_config=TWO, runs_per_prompt=4)
+    done = prompts.abreast("run", "settings.json")
+    assert done.code == 0, done.err
+    rows = prompts.sql("select case_id, variant, repeat, status, score, files_changed from predictions")
+    assert len(rows) == 3 * 2 * 4
+    assert {row["status"] for row in rows} == {"ok"}
+    assert {(row["variant"], row["files_changed"]) for row in rows} == {("writes", 1), ("talks", 0)}
+    assert prompts.abreast("run", "settings.json").code == 0, "a second time"
+    assert prompts.sql("select count(*) as n from trials where reused_from is null") == [{"n": 24}], (
+        "nothing is paid twice"
+    )
+
+
+def test_flags_say_the_same_as_the_file(prompts: Folder) -> None:
+    """All but the name of the experiment and of the results file."""
+    same = ["--agents", "claude-code,codex", "--prompts", "prompt1.md", "prompt2.md", "prompt3.md"]
+    same += ["--repo", ".", "--repeats", "2", "--parallel-runs", "3", "--timeout", "10m", "--check", "make test"]
+    flags = prompts.abreast("run", "coding-agents", *same, "--dry-run")
+    write(
+        prompts,
+        assistants=["claude-code", "codex"],
+        repo_path=".",
+        runs_per_prompt=2,
+        parallel_runs=3,
+        check="make test",
+    )
+    file = prompts.abreast("run", "settings.json", "--timeout", "10m", "--dry-run")
+    assert flags.code == file.code == 0, flags.err + file.err
+    assert flags.out == file.out
+    assert flags.out
+
+
+def test_a_flag_wins_over_the_file(prompts: Folder) -> None:
+    write(prompts, assistants=list(TWO), agent_config=TWO, runs_per_prompt=3)
+    words = ["--agent", "other=cat {prompt_file}", "--prompts", "prompt2.md", "--repeats", "1"]
+    done = prompts.abreast("run", "settings.json", *words)
+    assert done.code == 0, done.err
+    assert prompts.sql("select case_id, variant, answer from predictions") == [
+        {"case_id": "prompt2.md", "variant": "other", "answer": "task number 2"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--agents", "claude-code"], "no prompts"),
+        (["--prompts", "prompt1.md"], "no agents"),
+        (["--agents", "claude-code,codx", "--prompts", "prompt1.md"], 'no agent "codx" (did you mean "codex"?)'),
+        (["--agent", "mine", "--prompts", "prompt1.md"], "--agent mine: must be NAME=COMMAND"),
+        (["--agent", "mine='x", "--prompts", "prompt1.md"], "no closing quotation"),
+        (["--agents", "codex", "--prompts", "nowhere"], "--prompts: nowhere: no such file"),
+        (["--agents", "codex", "--pull-requests", "3"], "PR_Recreate needs a repository"),
+        (["--agents", "codex", "--repo", ".", "--pull-requests", "0"], "--pull-requests 0: must be a whole number"),
+        (["--agents", "codex", "--repo", ".", "--pull-requests", "3"], "is no git repository of its own"),
+        (["--agents", "codex", "--prompts", "prompt1.md", "--timeout", "soon"], "--timeout soon: must be a time"),
+        (["--agents", "codex", "--prompts", "prompt1.md", "--dimensions", "clarty"], 'no dimension "clarty"'),
+        (["--agents", "codex", "--prompts", "prompt1.md", "--parallel-runs", "0"], "--parallel-runs 0: must be"),
+    ],
+)
+def test_flags_that_cannot_be_meant_are_refused(prompts: Folder, words: list[str], said: str) -> None:
+    done = prompts.abreast("run", "coding-agents", *words)
+    assert done.code == 2, done.said
+    assert said in done.err
+
+
+def test_a_model_behind_the_name_is_another_variant(prompts: Folder) -> None:
+    words = ["--agents", "claude-code:haiku,claude-code:opus", "--prompts", "prompt1.md"]
+    done = prompts.abreast("run", "coding-agents", *words, "--dry-run")
+    assert done.code == 0, done.err
+    assert "claude-code:haiku" in done.said
+    assert "claude-code:opus" in done.said
+
+
+def test_check_tells_programs_room_and_what_a_verdict_will_rest_on(prompts: Folder) -> None:
+    write(prompts, assistants=list(TWO), agent_config={**TWO, "talks": {"commandTemplate": "no-such-agent {prompt}"}})
+    done = prompts.abreast("check", "settings.json", "--verbose")
+    assert done.code == 0, done.err
+    assert "2 agents: " in done.err
+    assert "git 2." in done.err
+    assert "8 workspaces of 0.0 MB at once" in done.err
+    assert "nothing says what is right" in done.err
+    assert "there is no program no-such-agent on the path" in done.err
+    assert "tokens, cost and turns of it are not known" in done.err
+
+
+def test_a_program_that_is_not_there_is_nobodys_failure(prompts: Folder) -> None:
+    write(
+        prompts,
+        assistants=list(TWO),
+        agent_config={**TWO, "talks": {"commandTemplate": "no-such-agent {prompt}"}},
+        runs_per_prompt=1,
+    )
+    done = prompts.abreast("run", "settings.json")
+    assert done.code == 3
+    found = prompts.sql("select distinct variant, error_kind, error_blame from predictions where status = 'error'")
+    assert found == [{"variant": "talks", "error_kind": "rejected", "error_blame": "infrastructure"}]
+
+
+def test_a_preset_that_is_not_installed_is_refused_before_anything_runs(
+    prompts: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(prompts)
+    monkeypatch.setenv("PATH", os.defpath)
+    for command in ("check", "run"):
+        done = prompts.abreast(command, "settings.json")
+        assert done.code == 4
+        assert "the program claude is not found" in done.err
+        assert "npm install" in done.err
+
+
+def test_a_repository_is_pinned_at_its_branch_and_later_commits_change_nothing(prompts: Folder, project: Path) -> None:
+    write(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", branch="main", runs_per_prompt=1)
+    assert prompts.abreast("run", "settings.json").code == 0
+    seen = prompts.sql("select distinct params_workspace from predictions")
+    assert len(seen) == 1
+    assert len(json.loads(seen[0]["params_workspace"])["commit"]) == 40
+    done = refused(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", branch="mian")
+    assert 'no branch "mian"' in done.err
+
+
+@pytest.fixture
+def project(folder: Folder) -> Path:
+    """A repository with one commit."""
+    import subprocess
+
+    path = folder.path / "project"
+    folder.write("project/app.py", "print('hello')\n")
+    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-qm", "one"]):
+        subprocess.run(["git", "-C", str(path), *words], check=True)
+    return path
+
+
+JUDGED = {"target": "python:opinion:judge", "samples": 1}
+
+
+def test_metrics_that_are_opinions_ask_a_judge_who_sees_the_change(prompts: Folder) -> None:
+    prompts.write(
+        "opinion.py",
+        """
+        import json
+
+        def judge(case):
+            asked = case.input
+            good = "+task number" in asked
+            score = 10 if good else 1
+            names = [name for name in ("completeness", "clarity") if f"- {name}:" in asked]
+            return json.dumps({name: {"justification": "seen", "score": score} for name in names})
+        """,
+    )
+    write(
+        prompts,
+        assistants=list(TWO),
+        agent_config=TWO,
+        runs_per_prompt=1,
+        metrics=["response_time", "diff_metrics", "completeness", "clarity"],
+        judge=JUDGED,
+    )
+    done = prompts.abreast("run", "settings.json")
+    assert done.code == 0, done.err
+    found = prompts.sql("select distinct variant, score, score_judge_completeness as c, score_success from predictions")
+    assert {row["variant"]: (row["score"], row["c"]) for row in found} == {"writes": (1.0, 1.0), "talks": (0.0, 0.0)}
+
+
+def test_who_judges_comes_from_the_environment_if_nobody_is_named(
+    prompts: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LLM_MODEL", raising=False)
+    (judge,) = [
+        item["judge"] for item in experiment(read(prompts, metrics=["clarity"])).spec.scorers if "judge" in item
+    ]
+    assert (judge["target"], list(judge["rubric"]), judge["scale"]) == ("anthropic", ["clarity"], [1, 10])
+    for name, value in (
+        ("LLM_MODEL", "qwen3"),
+        ("LLM_PROVIDER", "openai-compatible"),
+        ("LLM_OPENAI_ENDPOINT", "http://127.0.0.1:9/v1"),
+        ("LLM_API_KEY", "secret"),
+    ):
+        monkeypatch.setenv(name, value)
+    (judge,) = [
+        item["judge"] for item in experiment(read(prompts, metrics=["clarity"])).spec.scorers if "judge" in item
+    ]
+    assert (judge["target"], judge["model"], judge["key_env"]) == ("openai", "qwen3", "LLM_API_KEY")
+    assert judge["base_url"] == "http://127.0.0.1:9/v1"
+    assert "secret" not in json.dumps(judge)
