@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import api, code_search, limits, numbers, reports, runner, tracker, workspaces
+from benchmarks import api, code_search, coding_agents, limits, numbers, reports, runner, tracker, workspaces
 
 GROUPS = {
     "runner": runner.ALL,
@@ -15,6 +15,7 @@ GROUPS = {
     "workspaces": workspaces.ALL,
     "numbers": numbers.ALL,
     "code-search": code_search.ALL,
+    "coding-agents": coding_agents.ALL,
 }
 
 
