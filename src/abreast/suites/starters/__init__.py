@@ -12,12 +12,15 @@ from abreast.errors import BadInput
 
 KINDS = ("function", "api", "claude-code", "mcp", "code-search", "agents", "demo")
 
+FIRST = {"agents": "settings.json"}
+"""What is run, where it is not experiment.yaml."""
+
 
 def next_step(kind: str, folder: Path) -> str:
     """What runs it. Most have a spec; the one of a suite is a repository to ask about."""
     if kind == "code-search":
         return f"{shlex.join(['abreast', 'run', kind, '--repo', str(folder / 'shop')])}   (without an agent: --mock)"
-    return shlex.join(["abreast", "run", str(folder / "experiment.yaml")])
+    return shlex.join(["abreast", "run", str(folder / FIRST.get(kind, "experiment.yaml"))])
 
 
 def write_starter(kind: str, folder: Path, overwrite: bool = True) -> list[str]:
@@ -37,8 +40,9 @@ def write_starter(kind: str, folder: Path, overwrite: bool = True) -> list[str]:
 
 
 def _files(place: Traversable, above: PurePosixPath) -> Iterator[tuple[str, str]]:
-    """Names and contents, the experiment first."""
-    for entry in sorted(place.iterdir(), key=lambda entry: (entry.name != "experiment.yaml", entry.name)):
+    """Names and contents, what is run first."""
+    first = ("experiment.yaml", *FIRST.values())
+    for entry in sorted(place.iterdir(), key=lambda entry: (entry.name not in first, entry.name)):
         if entry.is_dir():
             if entry.name != "__pycache__":
                 yield from _files(entry, above / entry.name)

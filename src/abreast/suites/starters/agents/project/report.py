@@ -1,5 +1,12 @@
-"""Prints a total."""
+"""Prints a total, of at most so many shapes."""
+
+from configparser import ConfigParser
+from pathlib import Path
 
 from shapes import area_of_rectangle
 
-print(area_of_rectangle(6, 7))
+settings = ConfigParser()
+settings.read(Path(__file__).with_name("settings.ini"))
+limit = settings.getint("report", "limit")
+sides = [(6, 7)] * 40
+print(sum(area_of_rectangle(width, height) for width, height in sides[:limit]))
