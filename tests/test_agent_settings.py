@@ -137,8 +137,11 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"agent_config": {"Claude Code": {"commandTemplate": "x {promt}"}}}, "nothing is known to put for {promt}"),
         ({"agent_config": {"Claude Code": {"commandTemplate": "x", "preset": "codex"}}}, "are both given"),
         ({"agent_config": []}, "agent_config must be an object such as"),
-        ({"LLM_Evaluator": {"generate_prompts": True}}, "no prompts are generated here"),
-        ({"PR_Recreate": {"generate_prompts": True}}, "tasks are written before a run"),
+        ({"prompts": None, "LLM_Evaluator": {"generate_prompts": "true"}}, "no prompts, and none are generated here"),
+        ({"metrics_config": {"agent_success": {"threshold": 7}}}, "agent_success by quality needs the metric"),
+        ({"metrics_config": {"agent_success": {"threshold": 11}}}, "threshold must be a number above 1, up to 10"),
+        ({"metrics_config": {"agent_success": {"mode": "best"}}}, "mode must be quality or completion, got 'best'"),
+        ({"metrics_config": {"output_format": {"json_schema_path": {}}}}, "must be the path of a file"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_place_and_the_way_out(
@@ -147,6 +150,31 @@ def test_what_cannot_be_meant_is_refused_with_the_place_and_the_way_out(
     done = refused(prompts, **changed)
     assert said in done.err
     assert not (prompts.path / "results.db").exists()
+
+
+def test_files_are_taken_as_they_are_found_in_the_wild(prompts: Folder) -> None:
+    """Flags as texts, a name with its ending, what counts as success, prompts that need not be generated."""
+    found = read(
+        prompts,
+        parallel_agents="false",
+        output_filename="benchmark.json",
+        stage_dir="./stage",
+        metrics=["response_time", "output_quality", "context_adherence", "output_format_success", "steps_per_task"],
+        metrics_config={
+            "agent_success": {"threshold": 7, "mode": "quality"},
+            "output_format": {"regex": "^.{1,}$"},
+        },
+        LLM_Evaluator={"generate_prompts": "true", "prompt_topics": ["Create unit tests"]},
+    )
+    assert (found.parallel_agents, found.output) == (False, "benchmark")
+    assert found.dimensions == ["output_quality", "context_adherence"]
+    assert found.passing == {"output_quality": 7}
+    assert found.form == {"regex": "^.{1,}$"}
+    completed = read(prompts, metrics_config={"agent_success": {"mode": "completion"}})
+    assert completed.passing == {}, "who ended well is told anyway"
+    tasks = {"num_prs": 3, "generate_prompts": True}
+    prs = read(prompts, num_prompts=None, prompts=None, mode="PR_Recreate", repo_path=".", PR_Recreate=tasks)
+    assert (prs.pull_requests.last, prs.pull_requests.tasks) == (3, None)
 
 
 @pytest.mark.parametrize("content", ["[]", '{"agents": 3', "{}", "\ufeffnull", '{"agents": "x", "prompts": 1}'])
@@ -366,7 +394,7 @@ def test_metrics_that_are_opinions_ask_a_judge_who_sees_the_change(prompts: Fold
             asked = case.input
             good = "+task number" in asked
             score = 10 if good else 1
-            names = [name for name in ("completeness", "clarity") if f"- {name}:" in asked]
+            names = [name for name in ("completeness", "output_quality") if f"- {name}:" in asked]
             return json.dumps({name: {"justification": "seen", "score": score} for name in names})
         """,
     )
@@ -375,13 +403,20 @@ def test_metrics_that_are_opinions_ask_a_judge_who_sees_the_change(prompts: Fold
         assistants=list(TWO),
         agent_config=TWO,
         runs_per_prompt=1,
-        metrics=["response_time", "diff_metrics", "completeness", "clarity"],
+        metrics=["response_time", "diff_metrics", "completeness", "output_quality"],
+        metrics_config={"agent_success": {"threshold": 7}},
         judge=JUDGED,
     )
     done = prompts.abreast("run", "settings.json")
     assert done.code == 0, done.err
-    found = prompts.sql("select distinct variant, score, score_judge_completeness as c, score_success from predictions")
-    assert {row["variant"]: (row["score"], row["c"]) for row in found} == {"writes": (1.0, 1.0), "talks": (0.0, 0.0)}
+    found = prompts.sql(
+        "select distinct variant, score, score_judge_completeness as c, score_judge_output_quality_passed as p "
+        "from predictions"
+    )
+    assert {row["variant"]: (row["score"], row["c"], row["p"]) for row in found} == {
+        "writes": (1.0, 1.0, 1.0),
+        "talks": (0.0, 0.0, 0.0),
+    }
 
 
 def test_who_judges_comes_from_the_environment_if_nobody_is_named(
