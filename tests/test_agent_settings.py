@@ -333,6 +333,22 @@ def test_check_tells_programs_room_and_what_a_verdict_will_rest_on(prompts: Fold
     assert "tokens, cost and turns of it are not known" in done.err
 
 
+def test_another_version_of_an_agent_in_a_template_is_another_question(
+    prompts: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"a": {"commandTemplate": 'cat "{prompt}" | claude -p'}, "b": {"commandTemplate": "my-agent {prompt}"}}
+    write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1)
+    monkeypatch.setenv("PATH", f"{prompts.path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    counts = []
+    for claude, mine in (("1.0", "one"), ("1.0", "one"), ("1.1", "one"), ("1.1", "two")):
+        for name, says in (("claude", f"echo {claude}"), ("my-agent", f"echo {mine}")):
+            prompts.write(f"bin/{name}", f"#!/bin/sh\n{says}\n").chmod(0o755)
+        assert f"claude {claude}" in prompts.abreast("check", "settings.json").err
+        assert prompts.abreast("run", "settings.json").code == 0
+        counts.append(prompts.sql("select count(*) as n from trials where reused_from is null")[0]["n"])
+    assert counts == [6, 6, 9, 12], "three prompts, and each agent is asked anew only if it changed"
+
+
 def test_a_program_that_is_not_there_is_nobodys_failure(prompts: Folder) -> None:
     write(
         prompts,
