@@ -325,8 +325,8 @@ def test_check_tells_programs_room_and_what_a_verdict_will_rest_on(prompts: Fold
     write(prompts, assistants=list(TWO), agent_config={**TWO, "talks": {"commandTemplate": "no-such-agent {prompt}"}})
     done = prompts.abreast("check", "settings.json", "--verbose")
     assert done.code == 0, done.err
-    assert "2 agents: " in done.err
-    assert "git 2." in done.err
+    assert "talks: no-such-agent (missing)" in done.err
+    assert "git (2." in done.err
     assert "8 workspaces of 0.0 MB at once" in done.err
     assert "nothing says what is right" in done.err
     assert "there is no program no-such-agent on the path" in done.err

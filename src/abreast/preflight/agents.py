@@ -32,6 +32,7 @@ def check(context: Context) -> Finding | None:
         told = ", ".join(f"{program} ({version})" for program, version in own.items())
         details.append(f"{name}: {told or 'a program that is asked for no version'}")
     programs["git"] = _git_version() if git.installed() else "missing"
+    details.append(f"git ({programs['git']})")
     details += [f"judge {name}: {target.name}" for name, target in context.judges.items()]
     message = f"{many(len(agents), 'agent')}: {listed([_shown(*each) for each in programs.items()], 8)}"
     if missing:
