@@ -15,7 +15,7 @@ def check(context: Context) -> Finding | None:
     problems: dict[str, str] = {}
     for where, target in _needed(context):
         for problem in getattr(target, "problems", list)():
-            problems.setdefault(f"{where}: {problem.message}", problem.fix)
+            problems.setdefault(f"{where}: {problem.message.removeprefix(f'{where}: ')}", problem.fix)
         notes |= dict.fromkeys(f"{where}: {note}" for note in getattr(target, "notes", list)())
     if problems:
         return _told("fail", list(problems), next(iter(problems.values())))

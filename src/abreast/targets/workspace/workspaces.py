@@ -132,7 +132,7 @@ class Workspaces:
             return notes
         size = repository.size(commit, self._setting.without)
         past = "without their history" if self._setting.without else "and their history"
-        notes.append(f"each trial gets {size.files:,} files ({_megabytes(size.bytes)}) {past}")
+        notes.append(f"each trial gets {_files(size.files)} ({_megabytes(size.bytes)}) {past}")
         if size.submodules:
             notes.append(f"{size.submodules:,} submodules of {repository.shown} stay empty folders")
         if repository.uses_lfs(commit):
@@ -252,7 +252,7 @@ _NO_GIT = "git is not installed: what trials change is not shown"
 
 
 def _notes_of_folder(folder: Path, found: Contents) -> list[str]:
-    notes = [f"each trial gets {found.files:,} files ({_megabytes(found.size)})"]
+    notes = [f"each trial gets {_files(found.files)} ({_megabytes(found.size)})"]
     if (folder / ".git").is_dir():
         notes.append(f"{folder}: trials get its .git too, with every branch; write git: instead of copy: to hide them")
     for names, what in (
@@ -270,6 +270,10 @@ def _may_read(folder: Path, name: str) -> bool:
     path = folder / name
     mode = path.lstat().st_mode
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or os.access(path, os.R_OK)
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
 
 
 def _megabytes(size: int) -> str:
