@@ -349,17 +349,34 @@ def test_another_version_of_an_agent_in_a_template_is_another_question(
     assert counts == [6, 6, 9, 12], "three prompts, and each agent is asked anew only if it changed"
 
 
-def test_a_program_that_is_not_there_is_nobodys_failure(prompts: Folder) -> None:
-    write(
-        prompts,
-        assistants=list(TWO),
-        agent_config={**TWO, "talks": {"commandTemplate": "no-such-agent {prompt}"}},
-        runs_per_prompt=1,
-    )
+def test_a_program_that_is_not_there_is_nobodys_failure_and_a_resume_goes_on_when_it_is(prompts: Folder) -> None:
+    there = prompts.path / "there"
+    late = {"commandTemplate": f"if [ -e '{there}' ]; then cat {{prompt}}; else ./no-such-agent; fi"}
+    write(prompts, assistants=list(TWO), agent_config={**TWO, "talks": late}, runs_per_prompt=1)
     done = prompts.abreast("run", "settings.json")
     assert done.code == 3
     found = prompts.sql("select distinct variant, error_kind, error_blame from predictions where status = 'error'")
     assert found == [{"variant": "talks", "error_kind": "rejected", "error_blame": "infrastructure"}]
+    there.touch()
+    done = prompts.abreast("resume", "settings.json")
+    assert done.code == 0, done.said
+    found = prompts.sql("select variant, count(*) as n from predictions where status = 'ok' group by variant")
+    assert {row["variant"]: row["n"] for row in found} == {"writes": 3, "talks": 3}
+
+
+def test_the_baseline_against_itself_and_another_judgement_go_by_the_settings_file(prompts: Folder) -> None:
+    own = {"writes": {**TWO["writes"], "timeout": 60000}, "talks": {**TWO["talks"], "timeout": 50000}}
+    write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1)
+    assert prompts.abreast("run", "settings.json").code == 0
+    done = prompts.abreast("aa", "settings.json", "--store", "other.db")
+    assert done.code == 0, done.said
+    assert "writes again" in done.out
+    form = {"output_format": {"regex": "number 2"}}
+    write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1, metrics_config=form)
+    done = prompts.abreast("rescore", "--store", "results.db")
+    assert done.code == 0, done.said
+    found = prompts.sql("select case_id, score_format as f from predictions where variant = 'talks' order by case_id")
+    assert [row["f"] for row in found] == [0.0, 1.0, 0.0]
 
 
 def test_a_preset_that_is_not_installed_is_refused_before_anything_runs(

@@ -160,15 +160,18 @@ class Experiment:
         name = self.spec.baseline_of(variants)
         one = next(variant for variant in variants if variant.name == name)
         twins = [one, replace(one, name=f"{name} again")]
+        own = self.spec.limits.variants.get(name)
+        limits = {"variants": {twin.name: own for twin in twins} if own else {}}
         changes: dict[str, Any] = {
             "name": f"{self.spec.name} (A/A)",
+            "limits": self.spec.limits.model_copy(update=limits),
             "variants": twins,
             "grid": None,
             "baseline": name,
             "params": {},
         }
         given = {**{key: getattr(self.spec, key) for key in Spec.model_fields}, **changes}
-        return Experiment.of(validated(given, "A/A"), self.base, self.origin)
+        return Experiment.of(validated(given, "A/A"), self.base, self.origin, self.notes)
 
     def prepare(self, options: Options) -> Prepared:
         """From the spec to a plan with everything found out that can be without executing."""
