@@ -1,4 +1,4 @@
-"""The suite `coding-agents` with the real Claude Code CLI and the real codex, against fake providers that make them work."""
+"""The suite `coding-agents` with the real Claude Code CLI and the real codex, whose fake providers make them work."""
 
 from __future__ import annotations
 
