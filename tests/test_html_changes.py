@@ -284,6 +284,32 @@ def test_what_is_too_much_is_left_out_and_said(folder: Folder, monkeypatch: pyte
     assert not page.faults
 
 
+def test_no_more_lines_are_read_than_are_allowed_and_no_case_loses_its_human(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "LINES", 200)
+    human = "--- a/x\n+++ b/x\n@@ -1,40 +1,41 @@\n" + " y\n" * 40 + "+z\n"
+    report = leave(folder, [f"c{n}" for n in range(5)], {"a": {"lines": 9}, "b": {"lines": 5}}, {"diff": human})
+    pages = list((report.parent / "changes").iterdir())
+    assert 0 < len(pages) < 5
+    for path in pages:
+        assert "Left is what the human did" in Page(path.read_text(encoding="utf-8")).said
+
+
+def test_a_report_that_could_not_be_finished_is_removed_with_its_run(changed: Folder) -> None:
+    place = home(changed)
+    shutil.rmtree(place)
+    place.mkdir()
+    (place / "changes").write_text("in the way")
+    done = changed.abreast("report", "--format", "html")
+    assert done.code == 2
+    assert "the report cannot be written there" in done.err
+    assert any((place / "artifacts").rglob("*.diff"))
+    (place / "changes").unlink()
+    changed.abreast("delete", "latest", "--yes")
+    assert not (changed.path / "runs").exists()
+
+
 def test_a_diff_that_was_stored_in_part_is_said(folder: Folder) -> None:
     start = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
     lost = start + "@@ -9,999 +9,1 @@\n???\n-lost\n"

@@ -15,6 +15,7 @@ ON_THE_PAGE = Limits(24_000, 80, 240, 2_000)
 ON_ITS_OWN = Limits(120_000, 400, 500, 6_000)
 READ = 1_000_000  # bytes of a diff that are looked at
 LINES = 30_000  # and lines
+_LINE = 50  # bytes that count as one
 HUMAN_READ, HUMAN_LINES = 3_000_000, 100_000  # of a human's, which has all lines of its files
 
 
@@ -52,7 +53,7 @@ FROM trials t JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ? AND t.
 
 
 class Changes:
-    """Reads changes, and of all of them together no more than so many lines."""
+    """Reads changes, and of all of them together no more than so many lines, or as many bytes as that would be."""
 
     def __init__(self, left: Left, lines: int) -> None:
         self._left = left
@@ -69,7 +70,7 @@ class Changes:
         trials = sorted(self._left.cases.get(case, ()), key=lambda trial: (trial.repeat, trial.variant))
         changed = [trial for trial in trials if trial.has_change]
         human = self._of_human(changed[0]) if changed else None
-        for trial in changed:
+        for trial in () if self.used_up else changed:
             if human is not None:
                 block = self._block(HUMAN, human, trial, limits)
             elif trial.variant == self._baseline:
@@ -89,6 +90,8 @@ class Changes:
         if not changed:
             return ()
         human = self._of_human(changed[0])
+        if self.used_up:
+            return ()
         if human is not None:
             blocks = [self._block(HUMAN, human, trial, limits) for trial in changed]
         elif len(changed) == 1:
@@ -144,7 +147,7 @@ class Changes:
     def _read(self, begin: bytes, whole: int, lines: int) -> Change | None:
         text = begin.decode(errors="replace" if len(begin) == whole else "ignore")
         there = text.count("\n") + 1
-        if not self._lines.takes(min(there, lines)):
+        if self.used_up or not self._lines.takes(min(there, lines) + len(begin) // _LINE):
             return None
         if there <= lines and len(begin) == whole:
             return Change.read(text)
