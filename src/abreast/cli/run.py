@@ -68,6 +68,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="of the report: html (default), json, ..., all; repeatable",
     )
     add("--no-pictures", action="store_true", help="a page without pictures, and no picture files")
+    add("--no-artifacts", action="store_true", help="a page alone, without files beside it of what trials left")
     add("--json", action="store_true", help="the result as a list with one object on standard output")
 
 
