@@ -68,18 +68,6 @@ def in_order(order: npt.NDArray[np.int64], before: Before) -> npt.NDArray[np.int
     return found
 
 
-def longest(before: Before | None) -> int:
-    """So many trials come one after the other, at most."""
-    if before is None or not before.size:
-        return 1
-    lengths = np.ones_like(before)
-    for index in range(before.shape[1]):
-        for variant, one in enumerate(before[:, index]):
-            if one != FIRST:
-                lengths[variant, index] = lengths[variant, one] + 1
-    return int(lengths.max())
-
-
 class Link(NamedTuple):
     """What a stored trial says of the chain it is in."""
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from abreast.digest import compose
 from abreast.model import Trial, Variant
-from abreast.plan.chains import FIRST, Before, in_order, longest
+from abreast.plan.chains import FIRST, Before, in_order
 from abreast.spec.cases import CaseTable, expand_duplicates
 from abreast.targets.base import Sees
 
@@ -84,9 +84,9 @@ class Plan:
         return self._before is not None
 
     @property
-    def in_a_row(self) -> int:
-        """So many trials wait for each other, at most; 1 if none does."""
-        return longest(self._before)
+    def beginnings(self) -> int:
+        """How many trials wait for no other: so many could be in flight at first."""
+        return len(self) if self._before is None else int((self._before == FIRST).sum()) * self.repeats
 
     def before(self, position: int) -> int | None:
         """The trial, of the same variant and repeat, that leaves what this one begins with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ def record_start(files: Path, record: Path, tracked: bool) -> Start:
         alternates = record / "objects" / "info" / "alternates"
         alternates.parent.mkdir(parents=True, exist_ok=True)
         alternates.write_bytes(os.fsencode(files / ".git" / "objects") + b"\n")
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(files / ".git" / "shallow", record / "shallow")
     commit = git.run("-C", files, "rev-parse", "HEAD").decode().strip() if tracked else ""
     known = _tracked(commit, files, record) if tracked else {}
     environment = surroundings(record, record / "index", files)
