@@ -176,6 +176,8 @@ def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator
     untested = f"; {without:,} of them without tests of their own" if without and tested else ""
     untested = "; none of them has tests of its own" if not tested else untested
     yield f"{many(len(found), 'pull request')}: {listed([case.id for case in found])}{untested}"
+    if which.get("cumulative"):
+        yield "each of them on what the agent left of the one before: one chain, which compares no agents for sure"
     asked = {key: which[key] for key in ("repo", "last", "branch", "commits") if key in which}
     left = history.left_out(**asked) if "last" in which else []
     if left:

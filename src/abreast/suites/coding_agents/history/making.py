@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from abreast.suites.coding_agents.history.finding import LeftOut, PullRequest, l
 SMALL, MEDIUM = 30, 200
 """So many changed lines at most."""
 
+ROW = "one after the other"
+"""The group of cases that are cumulative."""
+
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?|testing|src/test)/"
     r"|(?:^|/)(?:test_[^/]*|[^/]*_tests?|[^/]*[._-](?:test|spec)|[^/]*_spec|conftest|[^/]*Tests?|Test[A-Z][^/]*)\.\w+$"
@@ -32,20 +36,35 @@ def cases(
     branch: str = "HEAD",
     commits: list[str] | None = None,
     tests: list[str] | None = None,
+    cumulative: bool = False,
 ) -> Iterator[Case]:
     """A case for each of the last merged pull requests of a repository, or for each that is named, oldest first.
 
     `repo` is a folder, seen from where abreast is started. `tests` are globs of test files, instead of usual names.
+    If they are `cumulative`, each comes `after` another, and all begin at one `start`.
     """
     _check(repo, last, branch, commits, tests)
+    if not isinstance(cumulative, bool):
+        raise BadInput(f"cumulative must be true or false, got {cumulative!r}", "write cumulative: true")
     history = History(_path(repo))
     found, left = _described(history, last, branch, commits or [])
     if not found:
         why = f"{len(left)} left out, such as {_told(left[-1])}" if left else "there are none"
         raise BadInput(f"{history.repo}: no pull requests to be found: {why}", "name them: commits: [HASH, FROM..TO]")
     numbers = Counter(pull_request.number for pull_request, _ in found)
-    for pull_request, task in found:
-        yield _case(history, pull_request, task, numbers[pull_request.number] == 1, tests or [])
+    if cumulative:
+        found.sort(key=lambda each: each[0].merged_at)
+    made = (_case(history, each, task, numbers[each.number] == 1, tests or []) for each, task in found)
+    yield from _in_a_row(made) if cumulative else made
+
+
+def _in_a_row(cases: Iterable[Case]) -> Iterator[Case]:
+    """Each after the one before, all of them from the commit before the first: they are not independent."""
+    start, after = "", ""
+    for case in cases:
+        start = start or case.input["commit"]
+        yield replace(case, input={**case.input, "start": start, "after": after}, group=ROW)
+        after = case.id
 
 
 def left_out(repo: str, last: int = 10, branch: str = "HEAD", commits: list[str] | None = None) -> list[LeftOut]:
