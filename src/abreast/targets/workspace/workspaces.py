@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -157,15 +157,26 @@ class Workspaces:
 
     def make(self, case: Case, value: Any) -> Workspace:
         """A workspace for a trial of this case; `value` is what templates see. Raises NoWorkspace."""
-        try:
-            return self._made(case, value)
-        except GitFailed as error:
-            raise NoWorkspace(f"workspace: {error}") from error
-        except OSError as error:
-            raise NoWorkspace(f"workspace: {error.strerror or error}: {error.filename or place.root()}") from error
+        with _as_no_workspace():
+            return self._made(*self._beginning(case, value))
 
-    def _made(self, case: Case, value: Any) -> Workspace:
-        key, fill = self._beginning(case, value)
+    def make_at(self, revision: str) -> Workspace:
+        """A workspace that begins with another commit of the same repository. Raises NoWorkspace."""
+        with _as_no_workspace():
+            return self._made(*self._at(revision))
+
+    @contextlib.contextmanager
+    def files_at(self, revision: str) -> Iterator[Path]:
+        """A folder with the files of another commit, to be read and never written. Raises NoWorkspace."""
+        with _as_no_workspace():
+            key, fill = self._at(revision)
+            template = TEMPLATES.taken(key, self._owner, fill, tracked=True)
+            try:
+                yield template.files()
+            finally:
+                TEMPLATES.give_back(template)
+
+    def _made(self, key: Hashable, fill: Fill | None) -> Workspace:
         template = TEMPLATES.taken(key, self._owner, fill, tracked=self._repository is not None)
         folder = None
         try:
@@ -186,19 +197,34 @@ class Workspaces:
         """What the trial begins with, by a name that equal beginnings share."""
         return self._beginning(case, value)[0]
 
+    def name_of(self, revision: str) -> Hashable:
+        """The same of another commit of the repository."""
+        return self._at(revision)[0]
+
     def _beginning(self, case: Case, value: Any) -> tuple[Hashable, Fill | None]:
         """What the trial begins with: its name, and how to make it."""
-        repository, folder = self._repository, self._setting.copy
+        folder = self._setting.copy
         if folder is not None:
             return ("copy", str(folder), self.version), self._copy
-        if repository is None:
+        if self._repository is None:
             return "empty", None
-        revision = self._setting.revision(case, value)
+        return self._at(self._setting.revision(case, value))
+
+    def _at(self, revision: str) -> tuple[Hashable, Fill]:
+        """A commit of the repository: its name, and how to make it."""
+        repository = self._repository
+        if repository is None:
+            raise NoWorkspace(f'workspace: commit "{revision}": there is no repository')
         commit = repository.commit(revision)
         if commit is None:
             raise NoWorkspace(f'workspace: commit "{revision}": {repository.shown} has none such')
         without = self._setting.without
         return ("git", repository.address, commit, without), lambda to: repository.check_out(commit, to, without)
+
+    @property
+    def has_commits(self) -> bool:
+        """Whether trials begin with a commit of a repository."""
+        return self._repository is not None
 
     def _copy(self, to: Path) -> None:
         assert self._setting.copy is not None
@@ -246,6 +272,16 @@ class Workspace:
         remove_tree(self.path.parent)
         place.drop_empty(self.path.parent)
         TEMPLATES.give_back(self._template)
+
+
+@contextlib.contextmanager
+def _as_no_workspace() -> Iterator[None]:
+    try:
+        yield
+    except GitFailed as error:
+        raise NoWorkspace(f"workspace: {error}") from error
+    except OSError as error:
+        raise NoWorkspace(f"workspace: {error.strerror or error}: {error.filename or place.root()}") from error
 
 
 _NO_GIT = "git is not installed: what trials change is not shown"
