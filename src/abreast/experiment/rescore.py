@@ -19,6 +19,7 @@ from abreast.plan import Plan
 from abreast.spec import Spec, load_spec, validated
 from abreast.spec.cases import CaseTable
 from abreast.spec.scorers import build_scorers, primary_column
+from abreast.spec.syntax import parse, read_text
 from abreast.store import Store
 from abreast.store.rows import score_rows
 
@@ -107,9 +108,15 @@ async def _execution(store: Store, run: str, spec: Spec, panel: Panel, listeners
         store.give_back(held)
 
 
+def _is_spec(path: Path) -> bool:
+    """Whether it is a file of cases and scorers; settings of a suite have none, and the run has what came of them."""
+    data, _ = parse(path, read_text(path, "name another file with --spec"))
+    return not isinstance(data, Mapping) or "cases" in data
+
+
 def _scorer_spec(stored: Mapping[str, Any], path: Path | None, kinds: Sequence[str] | None) -> tuple[Spec, Path]:
     origin = stored["origin"]
-    if path is None and not kinds and origin and Path(origin).is_file():
+    if path is None and not kinds and origin and Path(origin).is_file() and _is_spec(Path(origin)):
         path = Path(origin)
     if path is not None and not kinds:
         return load_spec(path), path.resolve().parent
