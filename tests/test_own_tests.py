@@ -332,6 +332,18 @@ def test_a_command_knows_the_case_and_the_folder_of_the_spec(folder: Folder) -> 
     assert f"there is no {folder.path / 'checks.py'}" in done.said
 
 
+def test_the_checks_of_the_starter_know_right_from_wrong(folder: Folder) -> None:
+    folder.abreast("init", "agents")
+    settings = json.loads((folder.path / "settings.json").read_text())
+    right = "grep -q area_of_square {prompt} && sed -i 's/side \\* 4/side ** 2/' shapes.py"
+    own = {"right": {"commandTemplate": right}, "wrong": {"commandTemplate": "echo '#' >> shapes.py"}}
+    some = {"prompts": ["prompts/fix-area.md"], "num_prompts": 1, "runs_per_prompt": 1}
+    folder.write("settings.json", json.dumps({**settings, **some, "agents": list(own), "agent_config": own}))
+    done = folder.abreast("run", "settings.json")
+    assert done.code == 0, done.said
+    assert values(folder) == {("fix-area.md", "right"): 1.0, ("fix-area.md", "wrong"): 0.0}
+
+
 @pytest.mark.parametrize(
     ("tests", "said"),
     [
