@@ -73,11 +73,17 @@ Every scorer takes `name`, which replaces the name of its column.
 | `label` | just one of `classes` (names, or names with synonyms) is meant, and it is the expected one |
 | `set` | gives `set_f1`, `set_precision`, `set_recall` of the items |
 | `retrieval` | gives `retrieval_f1`, `_precision`, `_recall` of [files, symbols, lines](code-search.md#what-is-right) |
-| `tests` | `command` succeeds in [what an agent left](agents.md#tests); `timeout`, `fails_before`, `shell` |
+| `tests` | `command` succeeds in [what an agent left](agents.md#tests); `own`, `fails_before`, `timeout`, `shell` |
 | `change_similarity` | the change is like [a human's](agents.md#similarity-to-a-human-change); `ignore` |
-| `success` | an agent ended well, and said or changed something; `changes: true`: changed something |
 | `json` | the share of expected fields that are right; `fields`, `strict` |
+| `format` | the answer has a form: `regex` is found in it, or it fits `json_schema` |
+| `success` | an agent ended well and said something or changed a file; `changes: true`: only a change counts |
 | `judge` | another target says how good it is; see [Judging with a model](recipes.md#judging-with-a-model) |
+
+The `regex` of `format` is Python's and is looked for anywhere: `'^[0-9]+$'` means the whole answer. `json_schema` is a
+schema, or the name of a file with one. What is validated is the answer as JSON, or the object or list in it, fenced or
+not; `$ref` may lead to other parts of the schema, and nothing is ever fetched. Of more than 100,000 characters a
+pattern sees the beginning, and nothing is validated. The explanation says what is wrong, and where.
 
 A `judge` takes `target` and `rubric`, and further keys that are parameters of its target:
 
@@ -88,8 +94,8 @@ A `judge` takes `target` and `rubric`, and further keys that are parameters of i
 | `scale` | `[1, 5]` | the worst and the best score; rescaled to [0, 1] |
 | `samples` | `1` | calls for each answer, averaged |
 | `pairwise` | `false` | `true`: each variant against the baseline, in both orders |
-| `shows` | `input`, `expected`, `answer` | what the judge sees: `answer`, `change` (the diff of what an agent changed in files) or both, and of `input` and `expected` what is named |
-| `passing` | none | dimensions, and from which score on an answer is good enough: `{{truth: 4}}` gives `judge_truth_passed`, 1 or 0 |
+| `shows` | `input`, `expected`, `answer` | `answer`, `change` (the diff of an agent) or both; `input`, `expected` |
+| `passing` | none | from which score on an answer is good enough: `{{truth: 4}}` gives `judge_truth_passed`, 1 or 0 |
 
 Dimensions give a column `judge` with their mean, which drives the verdict, and `judge_DIMENSION` for each; one text
 gives `judge` alone. In pairs 1 is preferred, 0.5 a tie and 0 not preferred; the baseline's own score is 0.5.

@@ -61,6 +61,7 @@ def test_every_kind_takes_a_name_for_its_columns(kind: str) -> None:
         "label": {"classes": ["a", "b"]},
         "judge": {"target": "anthropic", "rubric": "Is it true?"},
         "tests": {"command": "make test"},
+        "format": {"regex": "a"},
     }
     settings = needed.get(kind, {})
     plain, named = build(kind, settings), build(kind, {**settings, "name": "loose"})

@@ -14,6 +14,8 @@ Status = Literal["ok", "error", "skipped", "cancelled"]
 Blame = Literal["variant", "infrastructure", "unknown"]
 CostBasis = Literal["reported", "estimated", "included", "unknown"]
 Executor = Literal["auto", "thread", "process"]
+Placeholder = Literal["case", "folder", "tests"]
+"""What differs in the command of a check: the case's id, the folder of the spec, the case's own test files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,11 @@ class Score:
 class Check:
     """A command that is run in the workspace of a trial when its agent has ended; a scorer reads how it went.
 
-    `command` are words, or with `shell` one text. With `fails_before` it is also run on what the trial began with.
+    `command` are words, or with `shell` one text. With `fails_before` it is also run on what the trial began with. With
+    `own` each case brings its tests; then there may be no command, and it is known by the kind of their files.
+
+    >>> Check("tests", ("pytest", "{tests}")).names("tests")
+    True
     """
 
     name: str
@@ -175,6 +181,21 @@ class Check:
     shell: bool = False
     timeout_s: float = 600.0
     fails_before: bool = False
+    own: bool = False
+
+    def names(self, what: Placeholder) -> bool:
+        """Whether the command has a place for it. Nothing is put into the text of a shell: there it is a variable."""
+        mark = variable_of(what) if self.shell else f"{{{what}}}"
+        return any(mark in word for word in self.command)
+
+
+def variable_of(placeholder: str) -> str:
+    """By which a shell knows it.
+
+    >>> variable_of("case")
+    'ABREAST_CASE'
+    """
+    return f"ABREAST_{placeholder.upper()}"
 
 
 @dataclass(slots=True)

@@ -181,7 +181,7 @@ class Experiment:
         baseline = variants[0].name if options.variant and spec.baseline not in options.variant else None
         baseline = baseline or spec.baseline_of(variants)
         with self._placed():
-            scorers = build_scorers(spec)
+            scorers = build_scorers(spec, self.base)
             checks = checks_of(scorers)
             shared = {
                 "base": self.base,

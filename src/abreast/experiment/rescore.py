@@ -50,7 +50,7 @@ def rescore(
     stored = json.loads(run["spec"])
     spec, base = given or _scorer_spec(stored, kinds)
     add_to_path(base)
-    scorers = build_scorers(spec)
+    scorers = build_scorers(spec, base)
     if not scorers:
         raise BadInput("there is no scorer to score with", "name one: abreast rescore --scorer exact")
     primary = run["primary_score"] if kinds and run["primary_score"] else primary_column(spec, scorers)

@@ -1,8 +1,8 @@
 """Keys: which answers may stand for which trials.
 
 A key is composed of the contender's digest (target, its version, parameters), what the target sees of the case, the
-repeat, and the occurrence. Renaming a variant or correcting an expected answer changes no key; the simulator alone is
-keyed by the whole case, because it knows the truth.
+repeat, and the occurrence. Renaming a variant or correcting an expected answer changes no key; keyed by the whole case
+are only the simulator, which knows the truth, and agents whose work is tested by what the case brings along.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import AbreastError, BadInput, suggestion
@@ -33,6 +34,7 @@ _FAMILIES = {
     "retrieval": ("retrieval", "Retrieval"),
     "tests": ("tests", "Tests"),
     "change_similarity": ("change_similarity", "ChangeSimilarity"),
+    "format": ("form", "Form"),
     "success": ("success", "Success"),
     "judge": ("judge", "Judge"),
 }
@@ -40,9 +42,12 @@ KINDS = tuple(_FAMILIES)
 """The built-in scorers. Besides these: `python:MODULE:FUNCTION`, and what other packages bring along."""
 
 
-def build(kind: str | Callable[..., Any], settings: Mapping[str, Any] | None = None) -> Scorer:
+def build(
+    kind: str | Callable[..., Any], settings: Mapping[str, Any] | None = None, base: Path | None = None
+) -> Scorer:
     """The scorer of this kind. `kind` is a built-in name, `python:MODULE:FUNCTION`, a Python function, or the name
-    of an entry point in the group `abreast.scorers`, which loads to `factory(name, settings)`.
+    of an entry point in the group `abreast.scorers`, which loads to `factory(name, settings)`. Files that settings name
+    are seen from `base`.
 
     >>> build("set", {"name": "files"}).columns
     ('files_f1', 'files_precision', 'files_recall')
@@ -56,7 +61,7 @@ def build(kind: str | Callable[..., Any], settings: Mapping[str, Any] | None = N
         return _from_function(load_function(kind), kind, given)
     if kind in _FAMILIES:
         module, name = _FAMILIES[kind]
-        return _finished(getattr(importlib.import_module(f"{__name__}.{module}"), name), Settings(kind, given))
+        return _finished(getattr(importlib.import_module(f"{__name__}.{module}"), name), Settings(kind, given, base))
     return _from_entry_point(kind, given)
 
 

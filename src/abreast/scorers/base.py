@@ -8,6 +8,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from abreast.model import Answer, Case, Score
@@ -39,11 +40,12 @@ class Scorer(Protocol):
 
 
 class Settings(Named):
-    """The settings of one scorer."""
+    """The settings of one scorer. Files that they name are seen from `base`, the folder of the spec."""
 
-    def __init__(self, kind: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, kind: str, settings: Mapping[str, Any], base: Path | None = None) -> None:
         super().__init__(f'scorer "{kind}"', settings)
         self.kind = kind
+        self.base = base or Path()
 
     def name(self, default: str) -> str:
         """The prefix of the columns: the setting `name`, which every scorer accepts, or the default."""

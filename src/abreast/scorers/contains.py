@@ -64,30 +64,41 @@ class Regex(SingleColumn):
         pattern = settings.take("pattern", None, is_text, "a regular expression")
         ignore_case = settings.take("ignore_case", False, is_flag, "true or false")
         self._flags = re.IGNORECASE if ignore_case else re.NOFLAG
-        self._pattern = None if pattern is None else self._compiled(pattern)
+        self._pattern = None if pattern is None else compiled(settings.where, pattern, self._flags)
+        self._where = settings.where
         super().__init__(settings, needs_expected=pattern is None)
 
-    def _compiled(self, pattern: str) -> re.Pattern[str]:
-        try:
-            return re.compile(pattern, self._flags)
-        except (re.error, OverflowError, RecursionError, Warning) as error:  # a warning only under -W error
-            raise BadInput(
-                f'scorer "regex": pattern {short(pattern)} is not a regular expression: {error}',
-                "In YAML, single quotes keep backslashes as they are: pattern: '\\d+'",
-            ) from error
-
     def mark(self, expected: Any, answer: Answer) -> Mark:
-        text, note = answer.text, ""
-        if len(text) > LONGEST_TEXT:
-            text, note = text[:LONGEST_TEXT], f" (only the first {LONGEST_TEXT:,} characters were read)"
         try:
             patterns = [self._pattern] if self._pattern else [self._compiled(item) for item in texts_of(expected)]
         except BadInput as error:
             return None, error.message
-        for pattern in patterns:
-            if match := pattern.search(text):
-                return 1.0, f"{short(pattern.pattern)} matches {short(match.group())}{note}"
-        return 0.0, f"{short(' | '.join(pattern.pattern for pattern in patterns))} matches nothing{note}"
+        return searched(patterns, answer.text)
+
+    def _compiled(self, pattern: str) -> re.Pattern[str]:
+        return compiled(self._where, pattern, self._flags)
+
+
+def compiled(where: str, pattern: str, flags: re.RegexFlag = re.NOFLAG, key: str = "pattern") -> re.Pattern[str]:
+    """A pattern that a user wrote as the setting `key`."""
+    try:
+        return re.compile(pattern, flags)
+    except (re.error, OverflowError, RecursionError, Warning) as error:  # a warning only under -W error
+        raise BadInput(
+            f"{where}: {key} {short(pattern)} is not a regular expression: {error}",
+            f"In YAML, single quotes keep backslashes as they are: {key}: '\\d+'",
+        ) from error
+
+
+def searched(patterns: list[re.Pattern[str]], text: str) -> Mark:
+    """Whether one of them is found in the beginning of a text."""
+    note = ""
+    if len(text) > LONGEST_TEXT:
+        text, note = text[:LONGEST_TEXT], f" (only the first {LONGEST_TEXT:,} characters were read)"
+    for pattern in patterns:
+        if match := pattern.search(text):
+            return 1.0, f"{short(pattern.pattern)} matches {short(match.group())}{note}"
+    return 0.0, f"{short(' | '.join(pattern.pattern for pattern in patterns))} matches nothing{note}"
 
 
 def _is_text_or_texts(value: Any) -> bool:

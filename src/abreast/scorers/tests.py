@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from abreast.errors import BadInput
-from abreast.model import Answer, Case, Check, Score
-from abreast.scorers.base import Settings
-from abreast.settings import is_flag, is_number, is_text, is_texts
+from abreast.model import Answer, Case, Check, Score, variable_of
+from abreast.scorers.base import Settings, short
+from abreast.settings import is_encodable, is_flag, is_number, is_text, is_texts
 
 TIMEOUT_S = 600.0
 _HOW = 'write command: "pytest -q", or a list of words; with shell: true a text for the shell'
+_BRINGS = 'write expected: {commit: HASH, tests: ["tests/test_app.py"]}'
+_PLACEHOLDER = re.compile(r"(?<!\$)\{(case|folder|tests)\}")
 
 
 class Tests:
     """1 if the command ends with 0, 0 if it does not or takes longer than `timeout` seconds (600).
 
     It is run when the agent has ended, in the folder where it worked. With `fails_before` it is also run on what trials
-    begin with, once: where it succeeds there, it says nothing about an agent, and there is no score.
+    begin with, once: where it succeeds there, it says nothing about an agent, and there is no score. With `own` cases
+    bring their tests: files of a later commit, which are put over what the agent left. They must fail on what trials
+    begin with, and pass in that commit.
     """
 
     needs_expected = False
@@ -32,8 +37,16 @@ class Tests:
         command = settings.take("command", None, lambda value: is_text(value) or is_texts(value), expects)
         timeout = settings.take("timeout", TIMEOUT_S, lambda value: is_number(value) and value > 0, "seconds above 0")
         before = settings.take("fails_before", False, is_flag, "true or false")
+        own = settings.take("own", False, is_flag, "true or false")
+        words = () if own and command is None and not shell else _words(settings.where, command, shell)
         self.columns: tuple[str, ...] = (name,)
-        self.check = Check(name, _words(settings.where, command, shell), shell, float(timeout), before)
+        self.check = Check(name, words, shell, float(timeout), before, own)
+        if self.check.names("tests") and not own:
+            raise BadInput(
+                f"{settings.where}: command: which are the tests of a case?",
+                "add own: true; its cases are pull requests, or others with expected: {commit: ..., tests: [...]}",
+            )
+        self.flaw = _flaw if own else None
         self.version = settings.version(self.revision)
 
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
@@ -42,13 +55,28 @@ class Tests:
         return (Score(self.columns[0], *_judged(told)),)
 
 
+def _flaw(expected: Any) -> tuple[str, str] | None:
+    """What is wrong with what a case brings, after its name, and how to mend it. It may bring nothing."""
+    if not isinstance(expected, Mapping):
+        return None
+    commit, tests = expected.get("commit"), expected.get("tests")
+    if tests is not None and not (isinstance(tests, list | tuple) and all(map(_is_inside, tests))):
+        return f".tests must be a list of paths in the repository, got {short(tests)}", _BRINGS
+    if (commit is not None or tests) and not is_text(commit):
+        return (".commit is missing" if commit is None else f".commit must be a text, got {short(commit)}"), _BRINGS
+    return None
+
+
+def _is_inside(path: Any) -> bool:
+    parts = path.split("/") if is_text(path) and is_encodable(path) else [""]
+    return not {"", ".", "..", ".git"} & set(parts)
+
+
 def _words(where: str, command: Any, shell: bool) -> tuple[str, ...]:
     if command is None:
         raise BadInput(f"{where}: command is missing", _HOW)
     if shell:
-        if not isinstance(command, str):
-            raise BadInput(f"{where}: with shell: true, command is one text, got {command!r}", _HOW)
-        return (command,)
+        return (_text(where, command),)
     try:
         words = shlex.split(command) if isinstance(command, str) else list(command)
     except ValueError as error:
@@ -58,6 +86,18 @@ def _words(where: str, command: Any, shell: bool) -> tuple[str, ...]:
     return tuple(words)
 
 
+def _text(where: str, command: Any) -> str:
+    if not isinstance(command, str):
+        raise BadInput(f"{where}: with shell: true, command is one text, got {command!r}", _HOW)
+    if found := _PLACEHOLDER.search(command):
+        variable = variable_of(found[1])
+        raise BadInput(
+            f"{where}: command: {found[0]} is not put into the text of a shell",
+            f"the variable {variable} is there: write ${variable}",
+        )
+    return command
+
+
 def _judged(told: Any) -> tuple[float | None, str]:
     """A score and why, from what is kept of the command."""
     if not isinstance(told, Mapping):
@@ -65,8 +105,12 @@ def _judged(told: Any) -> tuple[float | None, str]:
     said = str(told.get("told") or "")
     if told.get("problem"):
         return None, f"could not be run: {told['problem']}"
+    if told.get("untested"):
+        return None, str(told["untested"])
     if told.get("before") == "passed":
-        return None, "succeeds without any change, so it says nothing"
+        return None, f"succeeds without any change, so it says nothing: {told.get('before_told') or 'exit code 0'}"
+    if told.get("human") == "failed":
+        return None, f"fails in what people did too, so it says nothing: {told.get('human_told') or 'failed'}"
     if told.get("passed"):
         return 1.0, said
     return 0.0, said or "failed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from abreast.errors import BadInput
 from abreast.model import Variant
@@ -13,8 +14,9 @@ from abreast.targets import NAMES, build
 _BUILT_IN = ("simulated", "mock")
 
 
-def check_whole(spec: Spec) -> None:
-    """Variants, baseline, targets and scorers fit together. What Python functions are involved is seen when it runs."""
+def check_whole(spec: Spec, base: Path) -> None:
+    """Variants, baseline, targets and scorers fit together; files are seen from `base`. What Python functions are
+    involved is seen when it runs."""
     variants = spec.all_variants()
     spec.baseline_of(variants)
     for variant in variants:
@@ -27,7 +29,7 @@ def check_whole(spec: Spec) -> None:
     kinds = [kind for kind, _ in named_scorers(spec)]
     foreign = {point.name for point in entry_points(group="abreast.scorers")}
     if not any(not isinstance(kind, str) or kind.startswith("python:") or kind in foreign for kind in kinds):
-        primary_column(spec, build_scorers(spec))
+        primary_column(spec, build_scorers(spec, base))
 
 
 def _is_known_without_code(variant: Variant) -> bool:

@@ -44,7 +44,7 @@ def load_spec(path: Path) -> Spec:
         data["cases"] = _with_places(data["cases"], source, places)
     spec = validated(data, source, places)
     try:
-        check_whole(spec)
+        check_whole(spec, path.resolve().parent)
     except Misplaced as error:
         raise BadInput(f"{_place(source, places, error.at)}: {error.message}", error.fix) from None
     return spec

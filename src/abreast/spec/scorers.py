@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from abreast import scorers as scorer_room
@@ -38,13 +39,13 @@ def named_scorers(spec: Spec) -> list[tuple[Any, Mapping[str, Any]]]:
     return found
 
 
-def build_scorers(spec: Spec) -> list[Scorer]:
-    """The scorers of a spec, each column given once."""
+def build_scorers(spec: Spec, base: Path) -> list[Scorer]:
+    """The scorers of a spec, each column given once. Files that they name are seen from `base`."""
     built: list[Scorer] = []
     columns: set[str] = set()
     for index, (kind, settings) in enumerate(named_scorers(spec)):
         try:
-            scorer = scorer_room.build(kind, settings)
+            scorer = scorer_room.build(kind, settings, base)
         except BadInput as error:
             raise Misplaced(("scorers", index), error.message, error.fix) from error
         for column in scorer.columns:

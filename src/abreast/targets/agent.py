@@ -20,8 +20,8 @@ from abreast.errors import BadInput, Crashed, TrialError
 from abreast.model import Answer, Case, Request, Trial
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.targets import process
-from abreast.targets.base import Place, Problem, Sees, Workers
-from abreast.targets.checks import Checks
+from abreast.targets.base import Place, Problem, Sees, Workers, widest
+from abreast.targets.checks import Checks, Trialled
 from abreast.targets.hiding import Secrets
 from abreast.targets.mcp.references import Variables, is_secret
 from abreast.targets.request import Renderer, seen_by
@@ -68,7 +68,12 @@ class Agent(ABC):
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         place = params.get("workspace")
         seen = [place.get(key) for key in ("commit", "after")] if isinstance(place, Mapping) else []
-        self.sees: Sees = "case" if seen_by(*seen) == "case" else self._renderer.sees
+        self.sees: Sees = widest(seen_by(*seen), self._renderer.sees, self.checks.sees)
+        if self.checks.own is not None and not self._workspaces.has_commits:
+            raise BadInput(
+                f'{where}: scorer "{self.checks.own.name}" with own: true takes tests from a later commit',
+                "write workspace: {git: FOLDER_OR_URL, commit: REVISION}",
+            )
         self._take(settings)
         settings.done()
 
@@ -141,11 +146,11 @@ class Agent(ABC):
             cleaning.add_done_callback(self._cleaning.discard)
 
     async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
-        case, value = attempt.trial.case, attempt.request.input
         state = attempt.carried.state if attempt.carried is not None else None
-        start = self._workspaces.beginning(case, value, state), lambda: self._workspaces.make(case, value, state)
-        around = {**self.environment(), **attempt.workspace.environment}
-        return self._secrets().out_of(await self.checks.added_to(answer, attempt.workspace, start, around, workers))
+        case, value, workspace = attempt.trial.case, attempt.request.input, attempt.workspace
+        around = {**self.environment(), **workspace.environment}
+        trial = Trialled(case, value, state, workspace, self._workspaces, around, workers)
+        return self._secrets().out_of(await self.checks.added_to(answer, trial))
 
     async def _begun(self, trial: Trial, request: Request, workers: Workers) -> Attempt:
         """A folder for it to work in. If it is cancelled meanwhile, the folder goes as soon as it is there."""

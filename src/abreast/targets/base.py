@@ -10,6 +10,17 @@ from abreast.model import Answer, Request, Trial
 Sees = Literal["input", "case", "truth"]
 """What of a case a target sees: its input; also its id, tags and group; or even the expected answer."""
 
+
+def widest(*seen: Sees) -> Sees:
+    """All that one of them sees.
+
+    >>> widest("input", "case")
+    'case'
+    """
+    order: tuple[Sees, ...] = ("input", "case", "truth")
+    return max(seen, key=order.index)
+
+
 Place = Literal["loop", "thread", "process"]
 """Where a trial runs: what only waits costs next to nothing, a process of its own costs memory and a core."""
 

@@ -4,115 +4,208 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import astuple, replace
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from abreast.digest import digest
-from abreast.model import Answer, Check
+from abreast.model import Answer, Case, Check
 from abreast.targets import process
-from abreast.targets.base import Problem, Workers
+from abreast.targets.base import Problem, Sees, Workers
+from abreast.targets.contents import content_digest, named_file
 from abreast.targets.mcp.references import is_secret
-from abreast.targets.workspace import Workspace
+from abreast.targets.own_tests import NONE, Task, Untested, prepared, put_there, tests_of
+from abreast.targets.workspace import State, Workspace, Workspaces
 from abreast.targets.workspace.place import NoWorkspace, drop_empty, new_folder
 from abreast.targets.workspace.removal import remove_tree
 
 LAST_LINE = 300  # characters
+GONE = "the folder where it worked is gone"
+OWN_REVISION = 1
+
+Told = dict[str, Any]
+"""How a check went, as it is stored: scores are made of this alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trialled:
+    """The trial that is checked: its case, what it began with, and where it worked."""
+
+    case: Case
+    value: Any  # what the templates of its workspace see
+    state: State | None  # what it began with instead of its commit
+    workspace: Workspace
+    workspaces: Workspaces
+    environment: Mapping[str, str]
+    workers: Workers
 
 
 class Checks:
-    """The checks of a run. What one says of a start is found out once for all variants that begin with it."""
+    """The checks of a run. What one says of a start, or of what people did, is found out once for all trials."""
 
     def __init__(self, shared: dict[str, Any]) -> None:
+        self._shared = shared
         self._checks: Sequence[Check] = shared.get("checks", ())
-        self._before: dict[Hashable, asyncio.Future[Mapping[str, Any]]] = shared.setdefault("checks-before", {})
+        self._base = Path(shared.get("base", ".")).absolute()
+        self._known: dict[Hashable, asyncio.Future[tuple[Told, str]]] = shared.setdefault("checks-known", {})
 
     def __bool__(self) -> bool:
         return bool(self._checks)
 
     @property
+    def own(self) -> Check | None:
+        """One for which cases bring their tests."""
+        return next((check for check in self._checks if check.own), None)
+
+    @property
+    def sees(self) -> Sees:
+        """What of a case their outcome depends on."""
+        if self.own is not None:
+            return "truth"
+        return "case" if any(check.names("case") for check in self._checks) else "input"
+
+    @property
     def version(self) -> tuple[str, ...]:
         """What an answer depends on, for its key; nothing if there are none."""
-        return tuple(digest(list(astuple(check))) for check in self._checks)
+        return tuple(digest(self._identity(check)) for check in self._checks)
 
-    def problems(self) -> list[Problem]:
-        """Programs that are nowhere; one named by its path may be in a workspace."""
+    def _identity(self, check: Check) -> list[Any]:
+        files = [content_digest(file, self._shared) for file in self._files(check)]
         return [
-            Problem(
-                f'scorer "{check.name}": the program {check.command[0]} is not found', "install it, or mend command"
-            )
-            for check in self._checks
-            if not check.shell and "/" not in check.command[0] and shutil.which(check.command[0]) is None
+            *(check.name, check.command, check.shell, check.timeout_s, check.fails_before),
+            *(["own", OWN_REVISION] if check.own else []),
+            *([files] if files else []),
         ]
 
-    async def added_to(
-        self,
-        answer: Answer,
-        workspace: Workspace,
-        start: tuple[Hashable, Callable[[], Workspace]],
-        environment: Mapping[str, str],
-        workers: Workers,
-    ) -> Answer:
+    def _files(self, check: Check) -> list[Path]:
+        """Those that the words name by their whole path; with `{case}` in it those of all cases."""
+        found: list[Path] = []
+        for word in () if check.shell else check.command:
+            whole = word.replace("{folder}", str(self._base))
+            before, placeholder, behind = whole.partition("{case}")
+            if not placeholder:
+                file = named_file(whole)
+                found += [] if file is None else [file]
+            elif before.startswith("/") and "{" not in behind and "/" not in behind:
+                folder, _, start = before.rpartition("/")
+                listed = sorted(Path(folder).iterdir()) if Path(folder).is_dir() else []
+                found += [path for path in listed if path.name.startswith(start) and path.name.endswith(behind)]
+        return [path for path in found if path.is_file()]
+
+    def problems(self) -> list[Problem]:
+        """Programs and files that are nowhere; a program named by its path may be in a workspace."""
+        found = []
+        for check in self._checks:
+            for at, word in enumerate(() if check.shell else check.command):
+                path = word.replace("{folder}", str(self._base))
+                if at == 0 and "/" not in path and shutil.which(path) is None:
+                    told = f"the program {path} is not found"
+                    found.append(Problem(f'scorer "{check.name}": {told}', "install it, or mend command"))
+                if word.startswith("{folder}/") and "{" not in path and not Path(path).exists():
+                    told = f"there is no {path}"
+                    found.append(Problem(f'scorer "{check.name}": {told}', "write it, or mend command"))
+        return found
+
+    async def added_to(self, answer: Answer, trial: Trialled) -> Answer:
         """The answer with how each of them went; what they print is kept as an artifact."""
-        key, make = start
         results, artifacts = {}, dict(answer.artifacts)
         for check in self._checks:
-            before = await self._of_start(check, key, make, environment, workers) if check.fails_before else {}
-            told, output = await _run(check, workspace.path, environment, workers)
-            results[check.name] = {**told, **before}
-            artifacts[check.name] = output
+            results[check.name], artifacts[check.name] = await self._outcome(check, trial)
         kept = {name: text for name, text in artifacts.items() if text}
         return replace(answer, data={**answer.data, "checks": results}, artifacts=kept)
 
-    async def _of_start(
-        self,
-        check: Check,
-        key: Hashable,
-        make: Callable[[], Workspace],
-        environment: Mapping[str, str],
-        workers: Workers,
-    ) -> Mapping[str, Any]:
+    async def _outcome(self, check: Check, trial: Trialled) -> tuple[Told, str]:
+        """Where it says nothing of an agent, it is not run in what this one left."""
+        own = tests_of(trial.case) if check.own else NONE
+        try:
+            task = await trial.workers.in_thread(
+                *(prepared, check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH"))
+            )
+            facts, output = await self._facts(task, trial)
+        except Untested as reason:
+            return {"untested": str(reason)}, ""
+        except NoWorkspace as error:
+            return {"problem": str(error)}, ""
+        if "problem" in facts or facts.get("before") == "passed" or facts.get("human") == "failed":
+            return facts, output
+        folder = trial.workspace.path
+        if folder.is_symlink() or not folder.is_dir():
+            return {**facts, "passed": False, "told": GONE}, ""
+        told, output = await _tried(task, folder, trial)
+        return {**facts, **told}, output
+
+    async def _facts(self, task: Task, trial: Trialled) -> tuple[Told, str]:
+        """What it says without an agent: it must fail on what trials begin with, and pass in what people did."""
+        facts: Told = {}
+        output = ""
+        begins, workspaces = (trial.case, trial.value, trial.state), trial.workspaces
+        if task.own.tests or task.check.fails_before:
+            start = workspaces.beginning(*begins)
+            told, output = await self._once(
+                ("before", task, start), lambda: _elsewhere(task, trial, lambda: workspaces.make(*begins))
+            )
+            facts |= _under("before", told)
+        commit = task.own.commit
+        if commit is not None and facts.get("before") != "passed" and "problem" not in facts:
+            told, output = await self._once(
+                ("human", task, workspaces.name_of(commit)),
+                lambda: _elsewhere(task, trial, lambda: workspaces.make_at(commit), is_theirs=True),
+            )
+            facts |= _under("human", told)
+        return facts, output
+
+    async def _once(self, key: Hashable, run: Callable[[], Awaitable[tuple[Told, str]]]) -> tuple[Told, str]:
         """Whoever comes first runs it; it goes on if that trial is ended."""
-        whole = (check, key)
-        if whole not in self._before:
-            running = asyncio.ensure_future(_on_start(check, make, environment, workers))
-            self._before[whole] = running
-        return await asyncio.shield(self._before[whole])
+        if key not in self._known:
+            self._known[key] = asyncio.ensure_future(run())
+        return await asyncio.shield(self._known[key])
 
 
-async def _on_start(
-    check: Check, make: Callable[[], Workspace], environment: Mapping[str, str], workers: Workers
-) -> Mapping[str, Any]:
-    try:
-        workspace: Workspace = await workers.in_thread(make)
-    except NoWorkspace as error:
-        return {"problem": str(error)}
-    try:
-        told, _ = await _run(check, workspace.path, environment, workers)
-    finally:
-        await workers.in_thread(workspace.remove)
+def _under(name: str, told: Told) -> Told:
     if "problem" in told:
         return {"problem": told["problem"]}
-    return {"before": "passed" if told["passed"] else "failed"}
+    return {name: "passed" if told["passed"] else "failed", f"{name}_told": told["told"]}
 
 
-async def _run(
-    check: Check, folder: Path, environment: Mapping[str, str], workers: Workers
-) -> tuple[dict[str, Any], str]:
+async def _elsewhere(
+    task: Task, trial: Trialled, make: Callable[[], Workspace], is_theirs: bool = False
+) -> tuple[Told, str]:
+    """In a workspace that is made for this; in what people did, their tests are already."""
+    try:
+        workspace: Workspace = await trial.workers.in_thread(make)
+    except NoWorkspace as error:
+        return {"problem": str(error)}, ""
+    try:
+        if is_theirs:
+            return await _run(task, workspace.path, trial.environment, trial.workers)
+        return await _tried(task, workspace.path, trial)
+    finally:
+        await trial.workers.in_thread(workspace.remove)
+
+
+async def _tried(task: Task, folder: Path, trial: Trialled) -> tuple[Told, str]:
+    """In a folder over which the tests of the case are put."""
+    try:
+        await trial.workers.in_thread(put_there, task, folder, trial.workspaces)
+    except NoWorkspace as error:
+        return {"problem": str(error)}, ""
+    return await _run(task, folder, trial.environment, trial.workers)
+
+
+async def _run(task: Task, folder: Path, environment: Mapping[str, str], workers: Workers) -> tuple[Told, str]:
     """How it went, and what it printed. Code of a model is run: it finds no keys."""
     scratch = new_folder("scratch")
-    around = {name: value for name, value in environment.items() if not is_secret(name)}
-    words = ["/bin/sh", "-c", *check.command] if check.shell else list(check.command)
+    around = {name: value for name, value in environment.items() if not is_secret(name)} | dict(task.variables)
+    words, patience_s = task.words, task.check.timeout_s
     try:
         (scratch / "tmp").mkdir(0o700)
         around["TMPDIR"] = str(scratch / "tmp")
         running = process.run(words, scratch, folder, around, b"", process.new_mark(), workers)
         try:
-            ended = await asyncio.wait_for(running, check.timeout_s)
+            ended = await asyncio.wait_for(running, patience_s)
         except TimeoutError:
-            output = _printed(scratch)
-            return {"passed": False, "told": f"took longer than {check.timeout_s:g} s"}, output
+            return {"passed": False, "told": f"took longer than {patience_s:g} s"}, _printed(scratch)
         except OSError as error:
             return {"problem": f"{words[0]}: {error.strerror or error}"}, ""
         output = _printed(scratch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import shlex
@@ -23,6 +22,7 @@ from abreast.targets import process
 from abreast.targets.agent import Agent, Attempt, version_of
 from abreast.targets.base import Problem, Workers
 from abreast.targets.claude_code import KEYS
+from abreast.targets.contents import content_digest, named_file
 from abreast.targets.http import is_fake
 from abreast.targets.presets import PRESETS, Paths, Preset, Reader, Said, own
 from abreast.targets.presets.said import EMPTY, last_line, trouble
@@ -33,7 +33,6 @@ from abreast.targets.told import count, dollars
 PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model", "folder")
 OF_PROMPT = ("prompt", "prompt_file")
 LONGEST_WORD = 131_071  # bytes of one argument that Linux takes
-LARGEST_PROGRAM = 64_000_000  # bytes of a file whose content is looked at
 ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 MEMORY_KILLS = Path("/proc/vmstat")
 SYSTEM = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
@@ -150,11 +149,7 @@ class Command(Agent):
             return Path(self._file) if self._file else None
         if set(_placeholders(self._where, word)) - {"folder"}:
             return None
-        path = Path(self._filled(word, {"folder": str(self._base)}).rpartition("=")[2][:4_096])  # --config=/a/file
-        try:
-            return path if path.is_absolute() and path.is_file() else None
-        except (OSError, ValueError):
-            return None
+        return named_file(self._filled(word, {"folder": str(self._base)}))
 
     def _versions(self) -> dict[str, str]:
         """What the program says of its version. One's own programs are not asked: they might just begin to work."""
@@ -384,20 +379,6 @@ def is_out_of_memory(code: int, before: int | None, after: int | None) -> bool:
     """
     killed = code in (-signal.SIGKILL, 128 + signal.SIGKILL)
     return killed and before is not None and after is not None and after > before
-
-
-def content_digest(path: Path, shared: dict[str, Any]) -> str:
-    """A digest of a file, looked at once a run; of a very large one its size."""
-    known: dict[str, str] = shared.setdefault("program-contents", {})
-    if str(path) not in known:
-        try:
-            size = path.stat().st_size
-            with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest() if size <= LARGEST_PROGRAM else f"{size:012}"
-        except OSError:
-            found = "unreadable"
-        known[str(path)] = found
-    return known[str(path)]
 
 
 def _of_list(where: str, given: Any) -> Sequence[str]:

@@ -50,6 +50,11 @@ class Template:
         if self._fill is not None:
             copy_tree(prepared / "files", folder)
 
+    def files(self) -> Path:
+        """The prepared files themselves, to be read and never written."""
+        with self._lock:
+            return self._prepared() / "files"
+
     def start(self) -> Start:
         """The record to compare with; made when first asked for."""
         with self._lock:

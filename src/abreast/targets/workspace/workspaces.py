@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -174,15 +174,26 @@ class Workspaces:
     def make(self, case: Case, value: Any, state: State | None = None) -> Workspace:
         """A workspace for a trial of this case; `value` is what templates see, `state` what it begins with instead of
         the commit. Raises NoWorkspace."""
-        try:
-            return self._made(case, value, state)
-        except GitFailed as error:
-            raise NoWorkspace(f"workspace: {error}") from error
-        except OSError as error:
-            raise NoWorkspace(f"workspace: {error.strerror or error}: {error.filename or place.root()}") from error
+        with _as_no_workspace():
+            return self._made(*self._beginning(case, value, state), self._since(case, value))
 
-    def _made(self, case: Case, value: Any, state: State | None) -> Workspace:
-        key, fill = self._beginning(case, value, state)
+    def make_at(self, revision: str) -> Workspace:
+        """A workspace that begins with another commit of the same repository. Raises NoWorkspace."""
+        with _as_no_workspace():
+            return self._made(*self._at(revision))
+
+    @contextlib.contextmanager
+    def files_at(self, revision: str) -> Iterator[Path]:
+        """A folder with the files of another commit, to be read and never written. Raises NoWorkspace."""
+        with _as_no_workspace():
+            key, fill = self._at(revision)
+            template = TEMPLATES.taken(key, self._owner, fill, tracked=True)
+            try:
+                yield template.files()
+            finally:
+                TEMPLATES.give_back(template)
+
+    def _made(self, key: Hashable, fill: Fill | None, since: str | None = None) -> Workspace:
         template = TEMPLATES.taken(key, self._owner, fill, tracked=self._repository is not None)
         folder = None
         try:
@@ -191,7 +202,7 @@ class Workspaces:
             work.mkdir(0o700)
             template.copy_to(work)
             os.utime(work)  # by the clock of the file system it is now: what changes later was changed by the trial
-            return Workspace(work, template, work.lstat().st_ctime_ns, self._since(case, value))
+            return Workspace(work, template, work.lstat().st_ctime_ns, since)
         except BaseException:
             if folder is not None:
                 remove_tree(folder)
@@ -203,6 +214,10 @@ class Workspaces:
         """What the trial begins with, by a name that equal beginnings share."""
         return self._beginning(case, value, state)[0]
 
+    def name_of(self, revision: str) -> Hashable:
+        """The same of another commit of the repository."""
+        return self._at(revision)[0]
+
     def _since(self, case: Case, value: Any) -> str | None:
         """Of what is carried on: the commit that the first trial began with."""
         if not self.carries or self._repository is None:
@@ -211,18 +226,29 @@ class Workspaces:
 
     def _beginning(self, case: Case, value: Any, state: State | None) -> tuple[Hashable, Fill | None]:
         """What the trial begins with: its name, and how to make it."""
-        repository, folder = self._repository, self._setting.copy
+        folder = self._setting.copy
         if folder is not None:
             return ("copy", str(folder), self.version), self._copy
-        if repository is None:
+        if self._repository is None:
             return "empty", None
-        revision = self._setting.revision(case, value)
+        return self._at(self._setting.revision(case, value), state)
+
+    def _at(self, revision: str, state: State | None = None) -> tuple[Hashable, Fill]:
+        """A commit of the repository, or what was left of it: its name, and how to make it."""
+        repository = self._repository
+        if repository is None:
+            raise NoWorkspace(f'workspace: commit "{revision}": there is no repository')
         commit = repository.commit(revision)
         if commit is None:
             raise NoWorkspace(f'workspace: commit "{revision}": {repository.shown} has none such')
         without, last = self._setting.without, commit if state is None else state.commit
         key = ("git", repository.address, commit, without, last)
         return key, lambda to: repository.check_out(commit, to, without, state)
+
+    @property
+    def has_commits(self) -> bool:
+        """Whether trials begin with a commit of a repository."""
+        return self._repository is not None
 
     def _copy(self, to: Path) -> None:
         assert self._setting.copy is not None
@@ -285,6 +311,16 @@ class Workspace:
         remove_tree(self.path.parent)
         place.drop_empty(self.path.parent)
         TEMPLATES.give_back(self._template)
+
+
+@contextlib.contextmanager
+def _as_no_workspace() -> Iterator[None]:
+    try:
+        yield
+    except GitFailed as error:
+        raise NoWorkspace(f"workspace: {error}") from error
+    except OSError as error:
+        raise NoWorkspace(f"workspace: {error.strerror or error}: {error.filename or place.root()}") from error
 
 
 _NO_GIT = "git is not installed: what trials change is not shown"

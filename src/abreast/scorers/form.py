@@ -1,0 +1,177 @@
+"""`format`: whether an answer has the form that was asked for, by a regular expression or a JSON Schema."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from abreast.errors import BadInput
+from abreast.model import Answer
+from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, given_value
+from abreast.scorers.contains import compiled, searched
+from abreast.scorers.jsontext import MISSING, find_list, find_object, parsed
+from abreast.settings import is_text
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+LARGEST_SCHEMA = 1_000_000  # characters
+MOST_FLAWS = 3
+LONGEST_FLAW = 160  # characters
+_HOW = "write regex: '^[0-9]+$', or json_schema: schema.json (or the schema itself)"
+
+Judge = Callable[[Answer], Mark]
+
+
+class Form(SingleColumn):
+    """Right if `regex` is found in the answer (`^` and `$` make it the whole), or if the answer fits `json_schema`: a
+    schema, or a file with one, seen from the folder of the spec.
+
+    >>> from abreast.scorers import build
+    >>> from abreast.model import Answer, Case
+    >>> scorer = build("format", {"json_schema": {"type": "object", "required": ["name"]}})
+    >>> scorer.score(Case("c", "?"), Answer('Here it is: {"age": 4}'))[0].explanation
+    "$: 'name' is a required property"
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        regex = settings.take("regex", None, is_text, "a regular expression")
+        schema = settings.take("json_schema", None, _is_schema, "a schema, or the name of a file with one")
+        if (regex is None) == (schema is None):
+            raise BadInput(f"{settings.where}: regex or json_schema is needed, and only one", _HOW)
+        super().__init__(settings, needs_expected=False)
+        if regex is not None:
+            pattern = compiled(settings.where, regex, key="regex")
+            self._judge: Judge = lambda answer: searched([pattern], answer.text)
+            return
+        where, content = _read(settings.where, schema, settings.base)
+        self.version = settings.version(self.revision, json.dumps(content, sort_keys=True, default=str))
+        self._judge = _Fits(where, content)
+
+    def mark(self, expected: Any, answer: Answer) -> Mark:
+        return self._judge(answer)
+
+
+class _Fits:
+    """Whether the JSON of an answer fits a schema."""
+
+    def __init__(self, where: str, schema: Mapping[str, Any]) -> None:
+        self._validator = _validator(where, schema)
+        self._is_list = schema.get("type") == "array"
+
+    def __call__(self, answer: Answer) -> Mark:
+        value = given_value(answer)
+        if value is None:
+            if len(answer.text) > LONGEST_TEXT:
+                return None, f"not validated: longer than {LONGEST_TEXT:,} characters"
+            value = self._json(answer.text)
+        if value is MISSING:
+            return 0.0, "there is no JSON in the answer"
+        try:
+            flaws = list(itertools.islice(self._validator.iter_errors(value), MOST_FLAWS + 1))
+        except RecursionError:
+            return 0.0, "the JSON is nested too deeply to validate"
+        if not flaws:
+            return 1.0, "fits the schema"
+        told = [_shortened(f"{flaw.json_path}: {flaw.message}") for flaw in flaws[:MOST_FLAWS]]
+        return 0.0, "; ".join([*told, "…"] if len(flaws) > MOST_FLAWS else told)
+
+    def _json(self, text: str) -> Any:
+        """The whole answer, or the object or list in it."""
+        finds = (find_list, find_object) if self._is_list else (find_object, find_list)
+        return next((value for find in (parsed, *finds) if (value := find(text)) is not MISSING), MISSING)
+
+
+def _is_schema(value: Any) -> bool:
+    return is_text(value) or isinstance(value, Mapping)
+
+
+def _read(where: str, given: Any, base: Path) -> tuple[str, Mapping[str, Any]]:
+    """A schema with the place that messages about it begin with."""
+    if isinstance(given, Mapping):
+        return f"{where}: json_schema", given
+    where, path = f"{where}: json_schema {given}", base / Path(given).expanduser()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{where}: {error.strerror or error}", "name a file, seen from the folder of the spec") from None
+    except ValueError:  # no text, or a name that no file can have
+        raise BadInput(f"{where}: is no text", "name a file with a JSON Schema") from None
+    if len(text) > LARGEST_SCHEMA:
+        raise BadInput(f"{where}: is longer than {LARGEST_SCHEMA:,} characters", "name a file with a JSON Schema")
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{where}:{error.lineno}: no JSON: {error.msg}", "mend it") from None
+    except (ValueError, RecursionError):
+        raise BadInput(f"{where}: no JSON that can be read", "mend it") from None
+    if not isinstance(found, Mapping):
+        raise BadInput(f"{where}: a schema is an object, got {_shortened(repr(found))}", "mend it")
+    return where, found
+
+
+def _validator(where: str, schema: Mapping[str, Any]) -> Validator:
+    """Nothing is ever fetched: what a schema refers to must be in it."""
+    import jsonschema  # late: most runs need none
+    from referencing import Registry
+
+    family = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        family.check_schema(schema)
+        missing = next(_missing(family, schema), None)
+    except jsonschema.SchemaError as error:
+        raise BadInput(f"{where}: no schema: {_shortened(f'{error.json_path}: {error.message}')}", "mend it") from None
+    except RecursionError:
+        raise BadInput(f"{where}: is nested too deeply", "mend it") from None
+    if missing is not None:
+        told = f"{where}: $ref {_shortened(missing)} leads to nothing in it, and nothing is fetched"
+        raise BadInput(told, 'put what it refers to under "$defs"')
+    quicker = jsonschema.validators.extend(family, {"uniqueItems": _unique})
+    found: Validator = quicker(schema, registry=Registry(), format_checker=family.FORMAT_CHECKER)
+    return found
+
+
+def _missing(family: Any, schema: Mapping[str, Any]) -> Iterator[str]:
+    """References that lead nowhere."""
+    from jsonschema_specifications import REGISTRY
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import specification_with
+
+    whole = specification_with(family.META_SCHEMA["$schema"]).create_resource(schema)
+    waiting = [(whole, REGISTRY.with_resource("", whole).resolver_with_root(whole))]
+    while waiting:
+        part, resolver = waiting.pop()
+        if isinstance(part.contents, Mapping):
+            for key in ("$ref", "$dynamicRef"):
+                try:
+                    resolver.lookup(part.contents.get(key, "#"))
+                except Unresolvable:
+                    yield str(part.contents[key])
+        waiting += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
+
+
+def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    """As the package does it, but not by comparing each with each: a list may be long."""
+    from jsonschema import ValidationError
+
+    if wanted and validator.is_type(instance, "array"):
+        seen = {json.dumps(_levelled(item), sort_keys=True) for item in instance}
+        if len(seen) != len(instance):
+            yield ValidationError(f"{instance!r:.100} has items twice")
+
+
+def _levelled(value: Any) -> Any:
+    """1.0 is 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): _levelled(item) for key, item in value.items()}
+    return [_levelled(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_FLAW else f"{line[: LONGEST_FLAW - 1]}…"
