@@ -69,6 +69,9 @@ def test_an_agent_is_right_if_the_tests_pass_in_what_it_left(project: Folder) ->
     found = scores(project)
     assert {name: value for name, (value, _) in found.items()} == {"idle": 0, "wrong": 0, "right": 1}
     assert found["wrong"][1].startswith("exit code 3")
+    shown = project.abreast("show", "latest", "one").out
+    assert "score_tests: 0 exit code 3: " in shown, "and why"
+    assert "expected" not in shown, "nothing was"
     (output,) = project.sql("select content from artifacts where name = 'tests' and content like '%value is right%'")
     assert "value is right" in output["content"]
     assert project.sql("select files_changed n from predictions where variant = 'right'")[0]["n"] == 1

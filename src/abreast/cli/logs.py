@@ -101,5 +101,4 @@ def _print(row: dict[str, Any]) -> None:
     for line in (row["error_detail"] or "").splitlines():
         print(f"    {tables.printable(line)}")
     for score in row["scores"]:
-        shown = "no score" if score["value"] is None else f"{score['value']:.6g}"
-        print(f"  score_{score['name']}: {shown} {tables.printable(score['explanation'])}".rstrip())
+        print(f"  {tables.score_line(score)}")

@@ -66,12 +66,15 @@ def _show_events(store: Store, run: dict[str, Any], as_json: bool) -> None:
     tables.show(rows, as_json, "nothing worth telling happened")
 
 
-_ARTIFACTS = (
-    "SELECT c.id AS case_id, v.name AS variant, t.repeat, a.name, a.content FROM artifacts a "
-    "JOIN trials t ON t.run_id = a.run_id AND t.position = a.position JOIN cases c ON c.digest = t.case_digest "
+_OF_TRIALS = (
+    "JOIN trials t ON t.run_id = o.run_id AND t.position = o.position JOIN cases c ON c.digest = t.case_digest "
     "JOIN variants v ON v.run_id = t.run_id AND v.variant = t.variant "
-    "WHERE a.run_id = ?1 AND (?2 IS NULL OR c.id = ?2) ORDER BY a.position, a.name"
+    "WHERE o.run_id = ?1 AND (?2 IS NULL OR c.id = ?2) ORDER BY o.position, o.name"
 )
+_ARTIFACTS = f"SELECT c.id AS case_id, v.name AS variant, t.repeat, o.name, o.content FROM artifacts o {_OF_TRIALS}"
+_SCORES = f"SELECT v.name AS variant, t.repeat, o.name, o.value, o.explanation FROM scores o {_OF_TRIALS}"
+LONGEST_EXPECTED = 2_000  # characters
+STATE = "state"  # what another trial began with: for programs
 
 
 def _show_artifacts(store: Store, run: dict[str, Any], case: str | None, name: str, as_json: bool) -> None:
@@ -106,15 +109,29 @@ def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> N
         tables.show(rows, True, "")
         return
     artifacts: dict[tuple[str, int], list[str]] = {}
+    scores: dict[tuple[str, int], list[str]] = {}
     for one in store.dicts(_ARTIFACTS, (run["run_id"], case)):
-        artifacts.setdefault((one["variant"], one["repeat"]), []).append(one["name"])
+        if one["name"] != STATE:
+            artifacts.setdefault((one["variant"], one["repeat"]), []).append(one["name"])
+    for one in store.dicts(_SCORES, (run["run_id"], case)):
+        scores.setdefault((one["variant"], one["repeat"]), []).append(tables.score_line(one))
     if run["simulated"]:
         print(SIMULATED)
-    print(f"case {case}\nprompt: {tables.printable(rows[0]['prompt'] or '')}\nexpected: {rows[0]['expected']}")
+    print(f"case {case}\nprompt: {tables.printable(rows[0]['prompt'] or '')}")
+    if rows[0]["expected"] is not None:
+        print(f"expected: {_cut(tables.printable(str(rows[0]['expected'])))}")
     for row in rows:
         score = "no score" if row["score"] is None else f"score {row['score']:.4g}"
         print(f"\n--- {row['variant']}, repeat {row['repeat']}: {row['status']}, {score}")
         print(tables.printable(row["answer"] if row["status"] == "ok" else failure(row)))
+        for line in scores.get((row["variant"], row["repeat"]), ()):
+            print(line)
         left = artifacts.get((row["variant"], row["repeat"]))
         if left:
             print(f"left: {', '.join(left)} (show it: --artifact {left[0]})")
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_EXPECTED:
+        return text
+    return f"{text[:LONGEST_EXPECTED]} … ({len(text):,} characters in all, with --json)"

@@ -167,3 +167,10 @@ def line(value: Any) -> str:
 def printable(text: str) -> str:
     """Text of a model without what a terminal would obey."""
     return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)
+
+
+def score_line(score: Mapping[str, Any]) -> str:
+    """`score_tests: 0 exit code 1: 2 failed`."""
+    value = "no score" if score["value"] is None else f"{score['value']:.6g}"
+    told = " ".join(printable(score["explanation"] or "").split())
+    return f"score_{score['name']}: {value} {told}".rstrip()
