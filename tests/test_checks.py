@@ -22,7 +22,7 @@ import os, pathlib, sys
 with open(os.environ["COUNTED"], "a") as file:
     file.write(os.getcwd() + "\\n")
 told = pathlib.Path("value.txt").read_text().strip()
-print("value is", told)
+print("value is", told, "in", os.path.abspath("value.txt"))
 print("keys:", sorted(name for name in os.environ if "KEY" in name))
 sys.exit(0 if told == "right" else 3)
 """
@@ -71,6 +71,8 @@ def test_an_agent_is_right_if_the_tests_pass_in_what_it_left(project: Folder) ->
     assert found["wrong"][1].startswith("exit code 3")
     shown = project.abreast("show", "latest", "one").out
     assert "score_tests: 0 exit code 3: " in shown, "and why"
+    (printed,) = project.sql("select distinct content from artifacts where content like 'value is wrong%'")
+    assert printed["content"].startswith("value is wrong in value.txt\n"), "the folder is gone tomorrow"
     assert "expected" not in shown, "nothing was"
     (output,) = project.sql("select content from artifacts where name = 'tests' and content like '%value is right%'")
     assert "value is right" in output["content"]

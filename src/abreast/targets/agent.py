@@ -26,7 +26,7 @@ from abreast.targets.hiding import Secrets
 from abreast.targets.mcp.references import Variables, is_secret
 from abreast.targets.request import Renderer, seen_by
 from abreast.targets.workspace import Carried, Diff, NotCarried, Workspace, Workspaces
-from abreast.targets.workspace.place import drop_empty, new_folder
+from abreast.targets.workspace.place import drop_empty, new_folder, seen_from
 from abreast.targets.workspace.removal import remove_tree
 
 CLEANING_S = 60.0  # for what is left to be removed at the end of a run
@@ -209,7 +209,7 @@ class Agent(ABC):
             data |= _carried_on(attempt, diff)
         if self._keeps:
             data["workspace"] = str(attempt.workspace.path)
-        text = _seen_from(attempt.workspace.path, answer.text)
+        text = seen_from(attempt.workspace.path, answer.text)
         return self._secrets().out_of(replace(answer, text=text, artifacts=artifacts, data=data))
 
     def _secrets(self) -> Secrets:
@@ -247,13 +247,6 @@ def _carried_on(attempt: Attempt, diff: Diff) -> dict[str, str]:
     source = {"carried_from": attempt.carried.case} if attempt.carried.case is not None else {}
     after = {"not_carried": diff.not_carried} if diff.state is None else {"state_after": diff.state.commit}
     return {**source, **before, **after}
-
-
-def _seen_from(folder: Path, text: str) -> str:
-    """The same with paths of the workspace as they are seen from it: the folder is the trial's, and gone tomorrow."""
-    for path in sorted({str(folder), str(folder.resolve())}, key=len, reverse=True):  # one may end like the other
-        text = text.replace(f"{path}{os.sep}", "")
-    return text
 
 
 def _declared(settings: Settings) -> dict[str, str]:

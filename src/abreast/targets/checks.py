@@ -17,7 +17,7 @@ from abreast.targets.contents import content_digest, named_file
 from abreast.targets.mcp.references import is_secret
 from abreast.targets.own_tests import NONE, Task, Untested, prepared, put_there, tests_of
 from abreast.targets.workspace import State, Workspace, Workspaces
-from abreast.targets.workspace.place import NoWorkspace, drop_empty, new_folder
+from abreast.targets.workspace.place import NoWorkspace, drop_empty, new_folder, seen_from
 from abreast.targets.workspace.removal import remove_tree
 
 LAST_LINE = 300  # characters
@@ -205,10 +205,10 @@ async def _run(task: Task, folder: Path, environment: Mapping[str, str], workers
         try:
             ended = await asyncio.wait_for(running, patience_s)
         except TimeoutError:
-            return {"passed": False, "told": f"took longer than {patience_s:g} s"}, _printed(scratch)
+            return {"passed": False, "told": f"took longer than {patience_s:g} s"}, _printed(scratch, folder)
         except OSError as error:
             return {"problem": f"{words[0]}: {error.strerror or error}"}, ""
-        output = _printed(scratch)
+        output = _printed(scratch, folder)
         last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")[:LAST_LINE]
         told = ended.told + (f": {last}" if last else "")
         return {"passed": ended.code == 0, "told": told, "seconds": round(ended.seconds, 3)}, output
@@ -217,6 +217,7 @@ async def _run(task: Task, folder: Path, environment: Mapping[str, str], workers
         drop_empty(scratch)
 
 
-def _printed(scratch: Path) -> str:
+def _printed(scratch: Path, folder: Path) -> str:
+    """What it said, with paths of the folder as they are seen from it."""
     parts = (process.tail(scratch / "stdout", 20_000), process.tail(scratch / "stderr", 20_000))
-    return "\n".join(part for part in parts if part)
+    return seen_from(folder, "\n".join(part for part in parts if part))

@@ -95,3 +95,10 @@ def _has_no_driver(name: str) -> bool:
 def repository_above(folder: Path) -> Path | None:
     """The repository that git would find from there by walking up."""
     return next((above for above in (folder, *folder.parents) if (above / ".git").exists()), None)
+
+
+def seen_from(folder: Path, text: str) -> str:
+    """The same with paths of the workspace as they are seen from it: the folder is the trial's, and gone tomorrow."""
+    for path in sorted({str(folder), str(folder.resolve())}, key=len, reverse=True):  # one may end like the other
+        text = text.replace(f"{path}{os.sep}", "")
+    return text
