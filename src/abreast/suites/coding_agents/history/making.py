@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
+from abreast.globs import matcher
 from abreast.model import Case
-from abreast.suites.code_search.server.globs import matcher
 from abreast.suites.coding_agents.history.change import File, diff_between, files_between, readable
 from abreast.suites.coding_agents.history.commits import History
 from abreast.suites.coding_agents.history.describing import SHORTEST, task_of
