@@ -241,27 +241,21 @@ Reply with one JSON object and nothing else. Write each justification, in a sent
 {{form}}
 """
 
-_RATE = (
-    """\
+_RATE = """\
 You judge an answer to a task. Judge it by each of these dimensions, from {low} (worst) to {high} (best):
 
 {rubric}
 
-{data}"""
-    + _REPLY.format(what="score")
-)
+{data}""" + _REPLY.format(what="score")
 
-_COMPARE = (
-    """\
+_COMPARE = """\
 You compare two answers to the same task. Say for each of these dimensions which of the two is better:
 
 {rubric}
 
 Which of them stands first means nothing. If neither is better, it is a tie.
 
-{data}"""
-    + _REPLY.format(what="preference")
-)
+{data}""" + _REPLY.format(what="preference")
 
 
 def _text(value: Any) -> str:
