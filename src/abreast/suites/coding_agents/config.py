@@ -45,7 +45,7 @@ class Config:
     pull_requests: PullRequests = PullRequests()
     repo: str | None = None  # a folder or an address; without one agents begin with an empty folder
     branch: str | None = None
-    stage: str = "stage"  # where a repository by address is cloned to
+    stage: str = staging.STAGE  # where a repository by address is cloned to
     runs: int = 1
     parallel_runs: int = 1  # of one agent
     parallel_agents: bool = True
@@ -176,7 +176,7 @@ def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator
     untested = "; none of them has tests of its own" if not tested else untested
     yield f"{many(len(found), 'pull request')}: {listed([case.id for case in found])}{untested}"
     asked = {key: which[key] for key in ("repo", "last", "branch", "commits") if key in which}
-    left = history.left_out(**asked) if "last" in which else []
+    left = history.left_out(**asked) if "last" in which and "tasks" not in which else []
     if left:
         yield f"left out among them: {listed([f'{one.commit[:12]} ({one.reason})' for one in left])}"
 
