@@ -69,7 +69,7 @@ def main(args: argparse.Namespace) -> int:
     before = f" ({draft.before:,} of them were there before)" if draft.before else ""
     print(f"{many(len(entries), 'task')}{before}: {stores.shown(draft.path)}")
     words = ["--repo", args.repo or ".", "--tasks", str(args.output or FILE)]
-    _say(f"read them, then: abreast run coding-agents --agents A,B {shlex.join(words)}")
+    _say(f"read them, then: abreast run coding-agents --agents claude-code,codex {shlex.join(words)}")
     return 0
 
 

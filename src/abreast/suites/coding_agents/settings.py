@@ -20,7 +20,7 @@ from abreast.spec.syntax import Places, parse, read_text
 from abreast.spec.values import At, bad_name, shown, shown_path
 from abreast.suites.coding_agents import judging, prompts, staging
 from abreast.suites.coding_agents.agents import Agent, from_template, known_agent
-from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
+from abreast.suites.coding_agents.config import LAST, MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
 
 _OLDER_MODES: Mapping[str, Mode] = {"standard": "LLM_Evaluator", "pr_recreate": "PR_Recreate"}
 MEASURED = ("response_time", "diff_metrics", "steps_per_task")
@@ -252,8 +252,8 @@ class _File:
         if part.take("generate_prompts", False, is_flag, "true or false") and tasks is None:
             raise BadInput(
                 f"{part.place('generate_prompts')}: tasks are written before a run, so that you can read them",
-                "abreast cases new coding-agents --repo PATH --model MODEL writes tasks.jsonl; then "
-                'write "tasks": "tasks.jsonl"',
+                f"abreast cases new coding-agents --repo PATH --last {number or LAST} --model MODEL writes tasks.jsonl;"
+                ' then write "tasks": "tasks.jsonl"',
             )
         commits = part.take("commits", [], is_texts, 'a list such as ["1a2b3c4", "v1..v2"]')
         cumulative = part.take("cumulative", False, is_flag, "true or false")

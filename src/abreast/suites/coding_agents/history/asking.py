@@ -13,7 +13,7 @@ from abreast.execute.local import LocalEngine
 from abreast.execute.retry import Retry
 from abreast.model import Case, Outcome, Trial, Variant
 from abreast.report.figures import dollars
-from abreast.report.sentence import SIMULATED
+from abreast.report.sentence import SIMULATED, many
 from abreast.suites.coding_agents.models import target_of
 from abreast.targets import build
 
@@ -51,12 +51,11 @@ class Model:
 
     def told(self) -> str:
         """What was spent, in a line."""
-        if self._target.simulated:
-            return SIMULATED
-        many = f"{self.spent.requests:,} request{'s' if self.spent.requests != 1 else ''}"
-        of_some = f", without {self.spent.unknown:,} of unknown cost" if self.spent.unknown else ""
-        cost = "cost unknown" if self.spent.requests == self.spent.unknown else dollars(self.spent.cost_usd)
-        return f"{self.name}: {many}, {cost}{of_some if cost != 'cost unknown' else ''}"
+        spent = self.spent
+        cost = dollars(spent.cost_usd) if spent.requests > spent.unknown else ""
+        unknown = f"the cost of {spent.unknown:,} is not known" if spent.unknown else ""
+        parts = filter(None, (many(spent.requests, "request"), cost, unknown))
+        return f"{self.name}: {', '.join(parts)}{f' ({SIMULATED})' if self._target.simulated else ''}"
 
     async def __aenter__(self) -> Model:
         self._engine = LocalEngine([self._target], [lambda _length: TIMEOUT_S])

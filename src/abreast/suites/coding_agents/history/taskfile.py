@@ -172,10 +172,9 @@ class Kept:
             raise BadInput(error.message, f"{error.fix or 'mend it'}; or name another file: --output FILE") from None
         others = [one for one in found if not _is_same(one, wanted.get(one.commit))]
         if others and not self._may_replace:
-            what = "a task" if len(others) == 1 else f"{len(others):,} tasks"
-            whose = "of another pull request or in other words"
-            told = f"{shown_path(self.path)}:{others[0].line}: has {what} {whose}, which would be lost"
-            raise BadInput(told, "name another file: --output FILE; or replace what is there: --yes")
+            told = f"{shown_path(self.path)}:{others[0].line}: is of another pull request or in words of another"
+            more = f", and so are {len(others) - 1:,} more" if len(others) > 1 else ""
+            raise BadInput(f"{told}{more}", "name another file: --output FILE; or replace what is there: --yes")
         lines = self.path.read_bytes().decode("utf-8-sig").split("\n")
         ends = [*(one.line for one in found[:-1]), len(lines)]
         texts = ["\n".join(lines[start:end]).strip() for start, end in zip([0, *ends], ends, strict=False)]
