@@ -194,6 +194,8 @@ def test_a_model_sees_the_change_and_is_asked_once_for_each(
         assert [greet.index(part) for part in shown_in_order] == sorted(map(greet.index, shown_in_order))
         again = new(folder, shop, "--model", MODEL)
         assert "6 of them were there before" in again.out
+        monkeypatch.delenv("ANTHROPIC_API_KEY")  # nobody is asked, so no key is needed
+        new(folder, shop, "--model", MODEL)
         assert len(asked(asks)) == len(prompts)
         assert "in words of another" in new(folder, shop, "--model", "gpt-5", code=2).err
         assert "in words of another" in new(folder, shop, code=2).err
@@ -237,6 +239,11 @@ def test_an_error_in_the_middle_loses_nothing(folder: Folder, shop: Shop, monkey
     assert f"{len(kept)} of 6 tasks are in tasks.jsonl" in done.err
     assert "error: rejected: anthropic: 400" in done.err
     assert f"{MODEL}: {len(first)} requests" in done.err
+    with provider(monkeypatch, **{title.split()[0]: [wrong] for title in TITLES}):
+        new(folder, shop, "--model", "claude-opus-5", "--yes", code=3)
+        new(folder, shop, "--model", MODEL, "--output", "other.jsonl", code=3)
+    assert [line["title"] for line in lines(folder)] == kept  # what was to be replaced is not lost for nothing
+    assert not (folder.path / "other.jsonl").exists()
     with provider(monkeypatch) as asks:
         new(folder, shop, "--model", MODEL)
         assert sorted(titles(asked(asks))) == sorted(set(TITLES) - set(kept))
@@ -312,6 +319,7 @@ diff --git a/shop.py b/shop.py
         ("Everything else: unchanged = everything_else(here, and_there) stays.", ""),
         ("People wrote: return self.known_from_the_message() somewhere.", ""),
         ("Then return total*(1-rate) if rate<1\n  else 0.0, of course.", "a line of the change"),
+        ("Then re\u200bturn total*(1-rate)\u00a0if rate<1 else 0.0", "a line of the change"),
         ("Then `return total * (1 - rate)` `if rate < 1 else 0.0`.", "a line of the change"),
         ("Write `limit = 5` and then\n`rest = 0.25`: limit = 5\nrest = 0.25", ""),  # 17 signs are a chance
         ("It is def discount_of(total: float, rate: float) -> float:", "a line of the change"),

@@ -36,7 +36,7 @@ class Spent:
 
 
 class Model:
-    """A model by its name; a problem that is known beforehand is refused at once."""
+    """A model by its name."""
 
     def __init__(self, where: str, name: str) -> None:
         params = target_of(where, name)
@@ -46,6 +46,9 @@ class Model:
             self._target = build(self._variant, 0, {})
         except BadInput as error:
             raise BadInput(error.message.replace(f'variant "{name}"', where, 1), error.fix) from None
+
+    def check(self) -> None:
+        """Refuse what is known to be wrong before anything is asked, such as a missing key."""
         for problem in getattr(self._target, "problems", list)():
             raise BadInput(problem.message, problem.fix.removesuffix(", or name a key_command:"))
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from abreast.errors import Incomplete
+from abreast.errors import BadInput, Incomplete
 from abreast.model import Failure, Outcome
 from abreast.spec.values import shown_path
 from abreast.suites.coding_agents.history import choosing
@@ -61,13 +61,22 @@ class Draft:
         if self.model is None:
             self._file.add([self._entry(one, "message", one.task) for one in left])
             return
-        asyncio.run(self._ask(self.model, left, tell))
-        self._file.add([])
+        if left:
+            self.model.check()
+            asyncio.run(self._ask(self.model, left, tell))
         if self._failure is not None:
-            kept = f"{len(self.entries()):,} of {len(self.chosen):,} tasks are in {shown_path(self.path)}"
-            told = " ".join(self._failure.message.split())
-            fix = f"{self._failure.fix}; then the same command goes on" if self._failure.fix else "try it again"
-            raise Incomplete(f"{self._failure.kind}: {told}; {kept}", fix)
+            raise self._stopped(self._failure)
+        if not self.entries():
+            raise BadInput(
+                f"{self.model.name} wrote no task, and no message says one", "name others: --last, --commits"
+            )
+        self._file.add([])  # and what may be replaced is gone
+
+    def _stopped(self, failure: Failure) -> Incomplete:
+        kept = f"{len(self.entries()):,} of {len(self.chosen):,} tasks are in {shown_path(self.path)}"
+        told = " ".join(failure.message.split())
+        fix = "; ".join(filter(None, (failure.fix, "the same command goes on with the others")))
+        return Incomplete(f"{failure.kind}: {told}; {kept}", fix)
 
     def _entry(self, one: Chosen, by: By, task: str) -> Entry:
         found = one.pull_request

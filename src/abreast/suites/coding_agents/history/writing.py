@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from abreast.scorers.base import clipped
 from abreast.scorers.quoting import quoted
 from abreast.suites.coding_agents.history.change import excerpt, files_between
 from abreast.suites.coding_agents.history.choosing import Chosen
@@ -17,7 +19,10 @@ from abreast.suites.coding_agents.history.making import tests_in
 SHORTEST_QUOTE = 20
 """So many characters of an added line, without white space, are no chance."""
 
-_UNSEEN = re.compile(r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+LONGEST_MESSAGE = 20_000
+"""Characters of a message that are shown."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LONE_TEXT = re.compile(r"""[a-zA-Z]{0,2}(["'])(?:(?!\1).)*\1[,;)\]]*""")
 
 _ASK = """\
@@ -51,7 +56,8 @@ class Shown:
 
     def prompt(self) -> str:
         found = self.chosen.pull_request
-        parts = [("title", found.title), ("message", found.body or "(there is none)")]
+        message = clipped(found.body, LONGEST_MESSAGE)[0]
+        parts = [("title", found.title), ("message", message or "(there is none)")]
         parts += [("change of tests", self.tests)] if self.tests else []
         return _ASK.format(data=quoted([*parts, ("change", self.change or "(only tests were changed)")]))
 
@@ -61,7 +67,7 @@ class Shown:
 
     def read(self, said: str) -> tuple[str, str]:
         """The task in an answer, and what is wrong with it; one of them is empty."""
-        said = _UNSEEN.sub("", said.replace("\r\n", "\n")).strip()
+        said = _CONTROL.sub("", said.replace("\r\n", "\n")).strip()
         if code := has_code(said):
             return "", f"it has a block of code or a diff in it ({code[:60]})"
         if line := self._revealed(said):
@@ -96,8 +102,9 @@ def shown(history: History, chosen: Chosen) -> Shown:
 
 
 def _bare(text: str) -> str:
-    """The signs of a text, however they are laid out."""
-    return re.sub(r"[\s`]+", "", text).casefold()
+    """The signs of a text, however they are laid out: without white space and what cannot be seen."""
+    seen = (char for char in re.sub(r"[\s`]+", "", text) if char.isascii() or unicodedata.category(char) != "Cf")
+    return "".join(seen).casefold()
 
 
 def _added(diff: str) -> Iterator[list[str]]:
