@@ -109,6 +109,8 @@ def test_a_file_of_messages_gives_the_same_cases_and_says_what_is_left_out(
     assert "6 of them were there before" in new(folder, shop).out
     assert (folder.path / "tasks.jsonl").stat().st_mtime_ns == before
     assert new(folder, shop, "--json").json == lines(folder)
+    cloned = folder.abreast("cases", "new", "coding-agents", "--repo", f"file://{shop.path}", "--json", "--last", "6")
+    assert (cloned.code, cloned.json) == (0, lines(folder))
 
 
 def test_commits_and_ranges_that_are_named_come_back_as_they_were(folder: Folder, shop: Shop) -> None:

@@ -42,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", metavar="SPEC", nargs="?", default=NAME, help=f"a spec or a suite ({NAME})")
     parser.add_argument("--cases", metavar="PATH", help="of list: a folder of case files, or one")
     parser.add_argument("--category", metavar="A,B", action="append", help="of list: only these; repeatable")
-    parser.add_argument("--repo", metavar="PATH", help="the repository (this folder); of coding-agents, or its address")
+    parser.add_argument("--repo", metavar="PATH", help="the repository (this folder); new coding-agents: or an address")
     parser.add_argument(
         "--output",
         metavar="FILE",
