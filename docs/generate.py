@@ -75,6 +75,7 @@ Every scorer takes `name`, which replaces the name of its column.
 | `retrieval` | gives `retrieval_f1`, `_precision`, `_recall` of [files, symbols, lines](code-search.md#what-is-right) |
 | `tests` | `command` succeeds in [what an agent left](agents.md#tests); `timeout`, `fails_before`, `shell` |
 | `change_similarity` | the change is like [a human's](agents.md#similarity-to-a-human-change); `ignore` |
+| `success` | an agent ended well, and said or changed something; `changes: true`: changed something |
 | `json` | the share of expected fields that are right; `fields`, `strict` |
 | `judge` | another target says how good it is; see [Judging with a model](recipes.md#judging-with-a-model) |
 
@@ -88,6 +89,7 @@ A `judge` takes `target` and `rubric`, and further keys that are parameters of i
 | `samples` | `1` | calls for each answer, averaged |
 | `pairwise` | `false` | `true`: each variant against the baseline, in both orders |
 | `shows` | `input`, `expected`, `answer` | what the judge sees: `answer`, `change` (the diff of what an agent changed in files) or both, and of `input` and `expected` what is named |
+| `passing` | none | dimensions, and from which score on an answer is good enough: `{{truth: 4}}` gives `judge_truth_passed`, 1 or 0 |
 
 Dimensions give a column `judge` with their mean, which drives the verdict, and `judge_DIMENSION` for each; one text
 gives `judge` alone. In pairs 1 is preferred, 0.5 a tie and 0 not preferred; the baseline's own score is 0.5.

@@ -137,8 +137,11 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"agent_config": {"Claude Code": {"commandTemplate": "x {promt}"}}}, "nothing is known to put for {promt}"),
         ({"agent_config": {"Claude Code": {"commandTemplate": "x", "preset": "codex"}}}, "are both given"),
         ({"agent_config": []}, "agent_config must be an object such as"),
-        ({"LLM_Evaluator": {"generate_prompts": True}}, "no prompts are generated here"),
-        ({"PR_Recreate": {"generate_prompts": True}}, "tasks are written before a run"),
+        ({"prompts": None, "LLM_Evaluator": {"generate_prompts": "true"}}, "no prompts, and none are generated here"),
+        ({"metrics_config": {"agent_success": {"threshold": 7}}}, "agent_success by quality needs the metric"),
+        ({"metrics_config": {"agent_success": {"threshold": 11}}}, "threshold must be a number above 1, up to 10"),
+        ({"metrics_config": {"agent_success": {"mode": "best"}}}, "mode must be quality or completion, got 'best'"),
+        ({"metrics_config": {"output_format": {"json_schema_path": {}}}}, "must be the path of a file"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_place_and_the_way_out(
@@ -147,6 +150,31 @@ def test_what_cannot_be_meant_is_refused_with_the_place_and_the_way_out(
     done = refused(prompts, **changed)
     assert said in done.err
     assert not (prompts.path / "results.db").exists()
+
+
+def test_files_are_taken_as_they_are_found_in_the_wild(prompts: Folder) -> None:
+    """Flags as texts, a name with its ending, what counts as success, prompts that need not be generated."""
+    found = read(
+        prompts,
+        parallel_agents="false",
+        output_filename="benchmark.json",
+        stage_dir="./stage",
+        metrics=["response_time", "output_quality", "context_adherence", "output_format_success", "steps_per_task"],
+        metrics_config={
+            "agent_success": {"threshold": 7, "mode": "quality"},
+            "output_format": {"regex": "^.{1,}$"},
+        },
+        LLM_Evaluator={"generate_prompts": "true", "prompt_topics": ["Create unit tests"]},
+    )
+    assert (found.parallel_agents, found.output) == (False, "benchmark")
+    assert found.dimensions == ["output_quality", "context_adherence"]
+    assert found.passing == {"output_quality": 7}
+    assert found.form == {"regex": "^.{1,}$"}
+    completed = read(prompts, metrics_config={"agent_success": {"mode": "completion"}})
+    assert completed.passing == {}, "who ended well is told anyway"
+    tasks = {"num_prs": 3, "generate_prompts": True}
+    prs = read(prompts, num_prompts=None, prompts=None, mode="PR_Recreate", repo_path=".", PR_Recreate=tasks)
+    assert (prs.pull_requests.last, prs.pull_requests.tasks) == (3, None)
 
 
 @pytest.mark.parametrize("content", ["[]", '{"agents": 3', "{}", "\ufeffnull", '{"agents": "x", "prompts": 1}'])
@@ -297,25 +325,58 @@ def test_check_tells_programs_room_and_what_a_verdict_will_rest_on(prompts: Fold
     write(prompts, assistants=list(TWO), agent_config={**TWO, "talks": {"commandTemplate": "no-such-agent {prompt}"}})
     done = prompts.abreast("check", "settings.json", "--verbose")
     assert done.code == 0, done.err
-    assert "2 agents: " in done.err
-    assert "git 2." in done.err
+    assert "talks: no-such-agent (missing)" in done.err
+    assert "git (2." in done.err
     assert "8 workspaces of 0.0 MB at once" in done.err
     assert "nothing says what is right" in done.err
     assert "there is no program no-such-agent on the path" in done.err
     assert "tokens, cost and turns of it are not known" in done.err
 
 
-def test_a_program_that_is_not_there_is_nobodys_failure(prompts: Folder) -> None:
-    write(
-        prompts,
-        assistants=list(TWO),
-        agent_config={**TWO, "talks": {"commandTemplate": "no-such-agent {prompt}"}},
-        runs_per_prompt=1,
-    )
+def test_another_version_of_an_agent_in_a_template_is_another_question(
+    prompts: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"a": {"commandTemplate": 'cat "{prompt}" | claude -p'}, "b": {"commandTemplate": "my-agent {prompt}"}}
+    write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1)
+    monkeypatch.setenv("PATH", f"{prompts.path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    counts = []
+    for claude, mine in (("1.0", "one"), ("1.0", "one"), ("1.1", "one"), ("1.1", "two")):
+        for name, says in (("claude", f"echo {claude}"), ("my-agent", f"echo {mine}")):
+            prompts.write(f"bin/{name}", f"#!/bin/sh\n{says}\n").chmod(0o755)
+        assert f"claude {claude}" in prompts.abreast("check", "settings.json").err
+        assert prompts.abreast("run", "settings.json").code == 0
+        counts.append(prompts.sql("select count(*) as n from trials where reused_from is null")[0]["n"])
+    assert counts == [6, 6, 9, 12], "three prompts, and each agent is asked anew only if it changed"
+
+
+def test_a_program_that_is_not_there_is_nobodys_failure_and_a_resume_goes_on_when_it_is(prompts: Folder) -> None:
+    there = prompts.path / "there"
+    late = {"commandTemplate": f"if [ -e '{there}' ]; then cat {{prompt}}; else ./no-such-agent; fi"}
+    write(prompts, assistants=list(TWO), agent_config={**TWO, "talks": late}, runs_per_prompt=1)
     done = prompts.abreast("run", "settings.json")
     assert done.code == 3
     found = prompts.sql("select distinct variant, error_kind, error_blame from predictions where status = 'error'")
     assert found == [{"variant": "talks", "error_kind": "rejected", "error_blame": "infrastructure"}]
+    there.touch()
+    done = prompts.abreast("resume", "settings.json")
+    assert done.code == 0, done.said
+    found = prompts.sql("select variant, count(*) as n from predictions where status = 'ok' group by variant")
+    assert {row["variant"]: row["n"] for row in found} == {"writes": 3, "talks": 3}
+
+
+def test_the_baseline_against_itself_and_another_judgement_go_by_the_settings_file(prompts: Folder) -> None:
+    own = {"writes": {**TWO["writes"], "timeout": 60000}, "talks": {**TWO["talks"], "timeout": 50000}}
+    write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1)
+    assert prompts.abreast("run", "settings.json").code == 0
+    done = prompts.abreast("aa", "settings.json", "--store", "other.db")
+    assert done.code == 0, done.said
+    assert "writes again" in done.out
+    form = {"output_format": {"regex": "number 2"}}
+    write(prompts, assistants=list(own), agent_config=own, runs_per_prompt=1, metrics_config=form)
+    done = prompts.abreast("rescore", "--store", "results.db")
+    assert done.code == 0, done.said
+    found = prompts.sql("select case_id, score_format as f from predictions where variant = 'talks' order by case_id")
+    assert [row["f"] for row in found] == [0.0, 1.0, 0.0]
 
 
 def test_a_preset_that_is_not_installed_is_refused_before_anything_runs(
@@ -366,7 +427,7 @@ def test_metrics_that_are_opinions_ask_a_judge_who_sees_the_change(prompts: Fold
             asked = case.input
             good = "+task number" in asked
             score = 10 if good else 1
-            names = [name for name in ("completeness", "clarity") if f"- {name}:" in asked]
+            names = [name for name in ("completeness", "output_quality") if f"- {name}:" in asked]
             return json.dumps({name: {"justification": "seen", "score": score} for name in names})
         """,
     )
@@ -375,13 +436,20 @@ def test_metrics_that_are_opinions_ask_a_judge_who_sees_the_change(prompts: Fold
         assistants=list(TWO),
         agent_config=TWO,
         runs_per_prompt=1,
-        metrics=["response_time", "diff_metrics", "completeness", "clarity"],
+        metrics=["response_time", "diff_metrics", "completeness", "output_quality"],
+        metrics_config={"agent_success": {"threshold": 7}},
         judge=JUDGED,
     )
     done = prompts.abreast("run", "settings.json")
     assert done.code == 0, done.err
-    found = prompts.sql("select distinct variant, score, score_judge_completeness as c, score_success from predictions")
-    assert {row["variant"]: (row["score"], row["c"]) for row in found} == {"writes": (1.0, 1.0), "talks": (0.0, 0.0)}
+    found = prompts.sql(
+        "select distinct variant, score, score_judge_completeness as c, score_judge_output_quality_passed as p "
+        "from predictions"
+    )
+    assert {row["variant"]: (row["score"], row["c"], row["p"]) for row in found} == {
+        "writes": (1.0, 1.0, 1.0),
+        "talks": (0.0, 0.0, 0.0),
+    }
 
 
 def test_who_judges_comes_from_the_environment_if_nobody_is_named(

@@ -180,6 +180,12 @@ def test_quiet_says_only_the_verdict(simulated: Folder) -> None:
     assert "better against plain" in done.out
 
 
+def test_verbose_tells_what_the_scheduler_did_and_why(simulated: Folder) -> None:
+    done = simulated.abreast("run", "experiment.yaml", "--verbose", "--parallel", "3")
+    assert re.search(r"^event  run_started: run \S+, planned \d+, to_execute \d+$", done.err, re.M)
+    assert re.search(r"^event  in_flight: asked 3, mean [\d.]+, most \d$", done.err, re.M)
+
+
 def test_verbose_says_which_trial_starts_and_ends_one_whole_line_each(simulated: Folder) -> None:
     done = simulated.command("run", "experiment.yaml", "--verbose", "--parallel", "16", "--repeats", "2")
     lines = [line for line in done.err.splitlines() if line.startswith(("start", "end"))]

@@ -324,6 +324,18 @@ def test_a_reply_is_read_strictly_in_value(reply: str, why: str) -> None:
     assert why in score.explanation
 
 
+def test_a_mark_makes_a_column_of_who_reaches_it() -> None:
+    judge = judge_of(rubric={"truth": "?", "tone": "?"}, passing={"truth": 4})
+    assert judge.columns == ("judge", "judge_truth", "judge_tone", "judge_truth_passed")
+    for truth, passed in ((3.9, 0.0), (4, 1.0), (5, 1.0)):
+        reply = json.dumps({"truth": {"score": truth}, "tone": {"score": 1}})
+        *_, score = judge.scores({"0": judge.read("0", reply)})
+        assert (score.name, score.value) == ("judge_truth_passed", passed)
+        assert score.explanation == f"{truth:g}, good enough from 4 on"
+    assert judge.scores({"0": judge.read("0", "hm")})[-1].value is None
+    assert judge.version != judge_of(rubric={"truth": "?", "tone": "?"}, passing={"truth": 3}).version
+
+
 def test_a_sample_that_cannot_be_used_is_counted_and_left_out() -> None:
     judge = judge_of(samples=2)
     readings = {"0": judge.read("0", '{"overall": 5}'), "1": judge.read("1", "hm")}
@@ -656,6 +668,12 @@ def test_a_run_is_decided_by_what_a_judge_says(folder: Folder, limits: str, pair
         (["target: python:mine:by_word", RUBRIC, "scale: [5, 1]"], "scale must be two numbers"),
         (["target: python:mine:by_word", RUBRIC, "samples: 0"], "samples must be a whole number"),
         (["target: python:mine:by_word", RUBRIC, "shows: [input]"], "shows must be a list with answer or change"),
+        (["target: python:mine:by_word", RUBRIC, "passing: {tone: 3}"], "passing must be a mapping such as"),
+        (["target: python:mine:by_word", RUBRIC, "passing: {overall: 6}"], "passing must be a mapping such as"),
+        (
+            ["target: python:mine:by_word", RUBRIC, "passing: {overall: 3}", "pairwise: true"],
+            "passing is not for pairs",
+        ),
         (["target: python:mine:by_word", RUBRIC, "prompt: Hello"], "prompt is not for a judge"),
         (["target: python:mine:by_word", RUBRIC, "sampels: 3"], 'scorer "judge": python:mine:by_word(case)'),
         (["target: nobody", RUBRIC], 'scorer "judge": unknown target "nobody"'),
@@ -687,6 +705,7 @@ KEYS = (
     "samples",
     "pairwise",
     "shows",
+    "passing",
     "executor",
     "version",
     "name",

@@ -121,6 +121,8 @@ def test_commits_and_ranges_that_are_named_come_back_as_they_were(folder: Folder
     read = list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl")))
     assert read == list(cases(str(shop.path), commits=[lone, whole, one]))
     assert [case.tags["style"] for case in read] == ["commit", "rebase", "rebase"]
+    in_a_row = list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl"), cumulative=True))
+    assert in_a_row == list(cases(str(shop.path), commits=[lone, whole, one], cumulative=True))
     assert [case.id for case in cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl"), last=2)] == [
         case.id for case in read[1:]
     ]
@@ -497,16 +499,3 @@ def test_agents_are_asked_in_the_words_of_the_file_and_anew_only_where_they_chan
     assert "4 trials · 2 done before" in again.said
     assert [row["answer"] for row in folder.sql(answers)].count(f"{two['task']}, please") == 1
     assert len(folder.sql(answers)) == 3
-
-
-def test_settings_that_want_generated_prompts_name_the_command(folder: Folder, shop: Shop) -> None:
-    told = {"agents": ["a"], "agent_config": {"a": {"commandTemplate": "true"}}, "repo_path": str(shop.path)}
-    part = {"num_prs": 3, "generate_prompts": True}
-    folder.write("settings.json", json.dumps({**told, "mode": "PR_Recreate", "PR_Recreate": part}))
-    done = folder.abreast("run", "settings.json")
-    named = re.search(
-        r"abreast (cases new coding-agents --repo PATH --last 3) --model MODEL writes tasks.jsonl", done.err
-    )
-    assert named, done.err
-    assert folder.abreast(*named[1].replace("PATH", str(shop.path)).split()).code == 0
-    assert len(lines(folder)) == 3

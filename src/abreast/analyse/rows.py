@@ -234,6 +234,12 @@ class Rows:
         return self._any_case("case_group IS NOT NULL") and any(case.group is not None for case in self.cases.values())
 
     @cached_property
+    def chained(self) -> bool:
+        """Whether trials began with what others left."""
+        where = "run_id = ? AND json_extract(params, '$.workspace.after') IS NOT NULL"
+        return bool(self.store.rows(f"SELECT 1 FROM variants WHERE {where} LIMIT 1", (self.run_id,)))
+
+    @cached_property
     def tagged(self) -> bool:
         return self._any_case("tags <> '{}'") and any(case.tags for case in self.cases.values())
 

@@ -23,6 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--all-pairs", action="store_true", help="compare each variant with each, not only with the baseline")
     add("--no-trials", action="store_true", help="leave single trials out of json and junit")
     add("--no-pictures", action="store_true", help="a page without pictures, and no picture files")
+    add("--no-artifacts", action="store_true", help="a page alone, without files beside it of what trials left")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
     stores.argument(parser)
     tables.argument(parser)
@@ -38,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
     with stores.find_store(args.store) as store:
         analysis = analyse(store, args.run, args.all_pairs)
         unmet = gates.failures(required, analysis)
-        asked = formats.Asked(analysis, not args.no_trials, unmet, not args.no_pictures)
+        asked = formats.Asked(analysis, not args.no_trials, unmet, not args.no_pictures, not args.no_artifacts)
         if args.json:
             tables.show([objects.report(analysis, trials=False)], True, "")
         elif forms in ([], ["terminal"]) and not args.output:

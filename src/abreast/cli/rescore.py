@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from abreast.errors import Incomplete
 
 if TYPE_CHECKING:
     from abreast.experiment.rescore import Rescored
+    from abreast.spec import Spec
+    from abreast.store import Store
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +37,7 @@ def main(args: argparse.Namespace) -> int:
 
     with stores.find_store(args.store) as store:
         listeners = () if args.json else (JudgingProgress(sys.stderr),)
-        ended = rescore(store, args.run, Path(args.spec) if args.spec else None, args.scorer, listeners)
+        ended = rescore(store, args.run, _scorers_of(store, args), args.scorer, listeners)
         run, count = ended.run, ended.answers
         analysis = analyse(store, run)
         page = write_reports(analysis)
@@ -56,6 +59,17 @@ def main(args: argparse.Namespace) -> int:
             first = f"{ended.fix}, then: " if ended.fix else ""
             say(f"       {first}abreast rescore {run}{where}")
     return _code(ended)
+
+
+def _scorers_of(store: Store, args: argparse.Namespace) -> tuple[Spec, Path] | None:
+    """The spec with the scorers, and its folder; None if there is no file of it any more, or only kinds are meant."""
+    from abreast.cli.spec_or_suite import experiment_in
+
+    origin = args.spec or json.loads(store.run(args.run)["spec"])["origin"]
+    if args.scorer or origin is None or not (args.spec or Path(origin).is_file()):
+        return None
+    found = experiment_in(Path(origin))
+    return found.spec, found.base
 
 
 def _code(ended: Rescored) -> int:

@@ -24,6 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from abreast.cli.running import run_experiment
+    from abreast.cli.spec_or_suite import experiment_in
     from abreast.experiment import Experiment
     from abreast.experiment.stored import edited_since
 
@@ -31,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
         if getattr(args, name):
             raise BadInput(f"--{name}: a run goes on as it was started", "abreast run SPEC starts one that differs")
     of_spec = args.run is not None and Path(args.run).is_file()
-    place = str(Experiment.load(args.run).store_path) if of_spec and args.store is None else args.store
+    place = str(experiment_in(Path(args.run)).store_path) if of_spec and args.store is None else args.store
     with stores.find_store(place) as store:
         experiment, started = Experiment.reopen(store, args.run)
         edited = edited_since(store.run(started.resume or "latest"))

@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="go on although a check failed")
     add("--keep-workspaces", action="store_true", help="leave the folders of failed trials where they are")
     add("--quiet", action="store_true", help="no progress and no checks, only the result")
-    add("--verbose", action="store_true", help="a line for each start and end of a trial; of check: all it saw")
+    add("--verbose", action="store_true", help="a line for each start, end and event; of check: all it saw")
     add("--events", metavar="FILE", help="everything that happens, as JSON lines")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
     add("--output", metavar="DIR", help="where the report goes, instead of runs/RUN beside the store")
@@ -68,6 +68,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="of the report: html (default), json, ..., all; repeatable",
     )
     add("--no-pictures", action="store_true", help="a page without pictures, and no picture files")
+    add("--no-artifacts", action="store_true", help="a page alone, without files beside it of what trials left")
     add("--json", action="store_true", help="the result as a list with one object on standard output")
 
 

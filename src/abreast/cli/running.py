@@ -206,7 +206,9 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
     from abreast.report.terminal import render
 
     unmet = gates.failures([gates.read(text) for text in args.fail_if], result.analysis)
-    report = write_reports(result.analysis, args.format, args.output, unmet, not args.no_pictures)
+    report = write_reports(
+        result.analysis, args.format, args.output, unmet, not args.no_pictures, not args.no_artifacts
+    )
     if args.json:
         tables.show([summary_of(result, report)], True, "")
     else:
@@ -225,13 +227,14 @@ def write_reports(
     output: str | None = None,
     unmet: Sequence[str] = (),
     pictures: bool = True,
+    artifacts: bool = True,
 ) -> Path | None:
     """The page, or what --format asks for; where the first of them is."""
     from abreast.report import folder, formats
 
     place = Path(output) if output else folder.home(analysis.rows.store, analysis.run["run"])
     try:
-        asked = formats.Asked(analysis, unmet=unmet, pictures=pictures)
+        asked = formats.Asked(analysis, unmet=unmet, pictures=pictures, artifacts=artifacts)
         return formats.write(asked, formats.named(words, pictures) or ["html"], place)[0]
     except OSError as error:
         say(f"warning: the report could not be written ({error})")

@@ -77,6 +77,18 @@ def experiment_of(args: argparse.Namespace) -> Experiment:
         raise
 
 
+def experiment_in(path: Path) -> Experiment:
+    """The experiment that a file describes by itself: a spec, or what a suite takes instead of its flags."""
+    from abreast.cli import parser_of
+    from abreast.experiment import Experiment
+
+    suite = suites.reader_of(path)
+    if suite is None:
+        return Experiment.load(path)
+    parsed = parser_of("run", suite).parse_args([str(path)])
+    return suites.experiment_of(suite, parsed)
+
+
 def misspelt(words: Sequence[str]) -> BadInput | None:
     """Whose flags are not known, if the first word is nearly the name of a suite: it has them."""
     word = next((word for word in words if not word.startswith("-")), "")

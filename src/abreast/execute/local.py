@@ -111,9 +111,11 @@ class LocalEngine:
         """What it takes to start a process, to prepare a folder or to clean up is no time of the trial."""
         task = asyncio.current_task()
         flight = None if task is None else self._begun.get(task)
+        now = self._loop.time()
+        if flight is not None and flight.ending is not None and moment == "over":
+            flight.deadline = now + STARTUP_S  # it has ended as it was told, and keeps what is left
         if flight is None or flight.ending is not None:
             return
-        now = self._loop.time()
         flight.preparing = moment == "preparing"
         if moment != "ready":
             flight.deadline = now + max(STARTUP_S, flight.seconds)

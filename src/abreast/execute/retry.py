@@ -9,7 +9,7 @@ from abreast.model import Failure
 
 FIRST_S = 0.5
 LONGEST_S = 60.0
-SAME_AGAIN = ("auth", "rejected", "tool_denied")  # a wrong key is wrong next time too
+SAME_AGAIN = ("auth", "rejected", "tool_denied", "not_carried")  # a wrong key is wrong next time too
 
 
 @dataclass(slots=True)

@@ -3,7 +3,8 @@
 Jobs wait in one lane per variant, in dispatch order, refilled from a cursor over the plan; those in back-off sit in a
 heap and hold nothing. Only the heads of lanes are looked at, so one stalled target never delays another. Behind them
 there is a lane for each judge: its questions are jobs like any other, under the same limits, and start before further
-trials do, for an answer without its score decides nothing. The clock is injected: tests run in virtual time.
+trials do, for an answer without its score decides nothing. Trials that begin with what another left wait for it outside
+of the lanes. The clock is injected: tests run in virtual time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
+from abreast.execute.chains import Chains
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
 from abreast.execute.listener import Listener
@@ -112,6 +114,7 @@ class Scheduler:
         self._listener = listener
         self._clock = clock
         self._judges = judges
+        self._chains = Chains(plan) if plan.is_chained else None
         self._lanes: list[deque[Job]] = [deque() for _ in plan.variants]
         self._judge_lanes: list[deque[Job]] = [deque() for _ in range(0 if judges is None else judges.lanes)]
         self._backoff: list[tuple[float, int, Job]] = []
@@ -254,6 +257,8 @@ class Scheduler:
                     limit.conclude(job, outcome, now)
                 if job.asks is None:
                     self._listener.finished(job, outcome)
+                    if self._chains is not None:
+                        self._chains.concluded(job, outcome)
                 self._unacknowledged += 1
                 if outcome.service_s < HOLD_S * job.timing.in_flight:
                     job.holds = False
@@ -269,11 +274,35 @@ class Scheduler:
                     self._unsafe -= 1
                 if job.asks is None:
                     self._close(job.block)
+                    if self._chains is not None:
+                        self._follow(self._chains, job, now)
             self._unacknowledged -= len(jobs)
             trials = jobs if self._judges is None else [job for job in jobs if job.asks is None]
             if trials:
                 self._unstored -= len(trials)
                 self._listener.stored(trials)
+
+    def _follow(self, chains: Chains, job: Job, now: float) -> None:
+        """Those that waited for this trial go to their lanes, or never start."""
+        over = [job] if self.stopped is None else []
+        while over:
+            for follower in chains.over(over.pop()):
+                if chains.fate(follower) == "starts":
+                    follower.ready_at = now
+                    lane = self._lanes[follower.variant]
+                    lane.insert(sum(other.order < follower.order for other in lane), follower)
+                else:
+                    self._leave_out(follower)
+                    over.append(follower)
+
+    def _leave_out(self, job: Job) -> None:
+        """What it would begin with is not there: a resume makes it good."""
+        for limit in self._limits:
+            limit.leave_out(job)
+        trial = job.trial
+        self._listener.event("left_out", case=trial.case.id, variant=trial.variant.name, repeat=trial.repeat)
+        self._unstored -= 1
+        self._close(job.block)
 
     def _release_place(self, job: Job, now: float) -> None:
         for limit in self._releasing:
@@ -322,13 +351,26 @@ class Scheduler:
             self._cursor += 1
             positions = plan.dispatch(block)
             case = plan.parts(positions[0])[0]
-            left = 0
+            left, added = 0, list[Job]()
             for slot, position in enumerate(positions):
                 if not done[position]:
                     left += 1
                     variant = position % len(plan.variants)
-                    self._lanes[variant].append(Job(plan.trial(position), variant, block, slot, case, now))
+                    job = Job(plan.trial(position), variant, block, slot, case, now)
+                    (added if self._chains is not None else self._lanes[variant]).append(job)
             self._open[block] = left
+            for job in added:
+                self._add(job, now)
+
+    def _add(self, job: Job, now: float) -> None:
+        """A job of a chain: to its lane, unless it has to wait."""
+        assert self._chains is not None
+        fate = self._chains.fate(job)
+        if fate == "starts":
+            self._lanes[job.variant].append(job)
+        elif fate == "never starts":
+            self._leave_out(job)
+            self._follow(self._chains, job, now)
 
     def _start(self, now: float) -> float:
         """Start all that may; how long until one more might."""

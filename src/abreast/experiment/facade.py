@@ -20,7 +20,7 @@ from abreast.experiment.options import Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import reopened
 from abreast.model import Check, Executor, Variant
-from abreast.plan import Plan, variant_digest
+from abreast.plan import Carrying, Plan, chains_of, variant_digest
 from abreast.preflight import Finding
 from abreast.spec import Limits, Selection, Spec, load_cases, load_spec, validated
 from abreast.spec.schema import LEAST_CASES
@@ -160,25 +160,23 @@ class Experiment:
         name = self.spec.baseline_of(variants)
         one = next(variant for variant in variants if variant.name == name)
         twins = [one, replace(one, name=f"{name} again")]
+        own = self.spec.limits.variants.get(name)
+        limits = {"variants": {twin.name: own for twin in twins} if own else {}}
         changes: dict[str, Any] = {
             "name": f"{self.spec.name} (A/A)",
+            "limits": self.spec.limits.model_copy(update=limits),
             "variants": twins,
             "grid": None,
             "baseline": name,
             "params": {},
         }
         given = {**{key: getattr(self.spec, key) for key in Spec.model_fields}, **changes}
-        return Experiment.of(validated(given, "A/A"), self.base, self.origin)
+        return Experiment.of(validated(given, "A/A"), self.base, self.origin, self.notes)
 
     def prepare(self, options: Options) -> Prepared:
         """From the spec to a plan with everything found out that can be without executing."""
         add_to_path(self.base)
         spec = _overridden(self.spec, options)
-        if spec.until_decided and spec.limits.turns:
-            raise BadInput(
-                "until_decided and limits.turns: a decision on the way needs variants that keep together",
-                "leave one of them out",
-            )
         variants = _selected(spec.all_variants(), options.variant)
         baseline = variants[0].name if options.variant and spec.baseline not in options.variant else None
         baseline = baseline or spec.baseline_of(variants)
@@ -190,6 +188,7 @@ class Experiment:
                 "prices": spec.prices,
                 "keep_workspaces": options.keep_workspaces,
                 "checks": checks,
+                "carrying": (carrying := Carrying()),
             }
             targets = [build(variant, spec.seed, shared) for variant in variants]
         _refuse_checks(checks, variants, targets)
@@ -198,7 +197,9 @@ class Experiment:
         try:
             check_expected(cases, scorers)
             digests = [variant_digest(variant, target) for variant, target in zip(variants, targets, strict=True)]
-            plan = Plan(cases, variants, digests, spec.repeats, spec.seed, [target.sees for target in targets])
+            sees, before = [target.sees for target in targets], chains_of(cases, targets)
+            _refuse_early_stop(spec, before is not None)
+            plan = Plan(cases, variants, digests, spec.repeats, spec.seed, sees, before)
             store = open_store(self._store_path(options.store))
             names = [variant.name for variant in variants]
             with self._placed():
@@ -207,6 +208,7 @@ class Experiment:
             return Prepared(
                 *(spec, self.base, self.origin, options, plan, targets, scorers, primary, baseline, store, panel),
                 notes=self.notes,
+                carrying=carrying,
             )
         except BaseException:
             cases.close()
@@ -256,6 +258,20 @@ def _in_thread(prepared: Prepared) -> Result:
         raise outcome[0]
     result: Result = outcome[0]
     return result
+
+
+def _refuse_early_stop(spec: Spec, chained: bool) -> None:
+    """A decision on the way needs cases that say something on their own, of variants that keep together."""
+    if spec.until_decided and spec.limits.turns:
+        raise BadInput(
+            "until_decided and limits.turns: a decision on the way needs variants that keep together",
+            "leave one of them out",
+        )
+    if spec.until_decided and chained:
+        raise BadInput(
+            "until_decided: cases that begin with what others left are one chain, of which no part decides",
+            "leave it out",
+        )
 
 
 def _refuse_checks(checks: Sequence[Check], variants: Sequence[Variant], targets: Sequence[Target]) -> None:

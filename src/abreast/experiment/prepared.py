@@ -20,7 +20,7 @@ from abreast.experiment.deciding import until_decided
 from abreast.experiment.judges import calls_of
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
-from abreast.plan import Plan, find_reusable, git, mark_done
+from abreast.plan import Carrying, Plan, final_positions, find_reusable, git, mark_done
 from abreast.plan.names import new_name
 from abreast.plan.provenance import provenance
 from abreast.preflight import (
@@ -67,11 +67,12 @@ class Prepared:
         store: Store,
         panel: Panel | None = None,
         notes: Sequence[str] = (),
+        carrying: Carrying | None = None,
     ) -> None:
         self.spec, self.base, self.origin, self.options = spec, base, origin, options
         self.plan, self.targets, self.scorers = plan, targets, scorers
         self.primary, self.baseline, self.store, self.panel = primary, baseline, store, panel
-        self.notes = notes
+        self.notes, self._carrying = notes, carrying or Carrying()
         repository = git.state(base)
         case_files = files_of(spec.cases, base)
         self.surroundings = surroundings(base, repository, plan.variants, targets, case_files, origin)
@@ -149,6 +150,7 @@ class Prepared:
         self.interrupt = how
 
     async def _execute(self, held: Lease) -> Result:
+        self._carrying.begin(self.plan, self.store, held.run_id)
         listener = Listeners(self.options.listeners)
         listener.event("run_started", run=held.run, planned=len(self.plan), to_execute=self.plan.missing())
         try:
@@ -364,15 +366,22 @@ class Prepared:
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:
         self.store.close()
-        final = len(self.store.final_positions(held.run_id))
+        final = len(final_positions(self.plan, self.store, held.run_id))
         why = "the store could not be written for a while" if stopped == "store" else told
         if final < len(self.plan) and stopped == "decided" and not self._unscored(held):
             return "stopped_early", told
         if final < len(self.plan):
-            return "incomplete", why or f"{len(self.plan) - final} trials failed by infrastructure"
+            return "incomplete", why or self._failed(held, len(self.plan) - final)
         if self._unscored(held):
             return "incomplete", why or "answers are left that could not be scored"
         return "complete", None
+
+    def _failed(self, held: Lease, left: int) -> str:
+        """`2 trials failed by infrastructure, 3 that begin with what those leave are not run`."""
+        ((rows,),) = self.store.rows("SELECT COUNT(*) FROM trials WHERE run_id = ?", (held.run_id,))
+        after = len(self.plan) - rows
+        told = f"{left - after} trials failed by infrastructure"
+        return f"{told}, {after} that begin with what those leave are not run" if after else told
 
     def _unscored(self, held: Lease) -> bool:
         return any(True for _ in unscored(self.store, held.run_id, self.scorers))

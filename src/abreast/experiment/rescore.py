@@ -16,7 +16,7 @@ from abreast.execute.judging import Panel, without_judges
 from abreast.execute.scoring import scored, unscored
 from abreast.experiment.judges import seat
 from abreast.plan import Plan
-from abreast.spec import Spec, load_spec, validated
+from abreast.spec import Spec, validated
 from abreast.spec.cases import CaseTable
 from abreast.spec.scorers import build_scorers, primary_column
 from abreast.store import Store
@@ -38,16 +38,17 @@ class Rescored:
 def rescore(
     store: Store,
     name: str,
-    spec_path: Path | None,
+    given: tuple[Spec, Path] | None,
     kinds: Sequence[str] | None,
     listeners: Sequence[Listener] = (),
 ) -> Rescored:
-    """Score a run with the scorers of a spec (its own file if none is named), or with these kinds in addition."""
+    """Score a run with the scorers of a spec in a folder (its own as they were, if there is none), or with these kinds
+    in addition."""
     run = store.run(name)
     if run["status"] == "running":
         raise BadInput(f"{run['run']} is still running: its answers are scored as they come", "wait for it")
     stored = json.loads(run["spec"])
-    spec, base = _scorer_spec(stored, spec_path, kinds)
+    spec, base = given or _scorer_spec(stored, kinds)
     add_to_path(base)
     scorers = build_scorers(spec)
     if not scorers:
@@ -107,12 +108,7 @@ async def _execution(store: Store, run: str, spec: Spec, panel: Panel, listeners
         store.give_back(held)
 
 
-def _scorer_spec(stored: Mapping[str, Any], path: Path | None, kinds: Sequence[str] | None) -> tuple[Spec, Path]:
-    origin = stored["origin"]
-    if path is None and not kinds and origin and Path(origin).is_file():
-        path = Path(origin)
-    if path is not None and not kinds:
-        return load_spec(path), path.resolve().parent
+def _scorer_spec(stored: Mapping[str, Any], kinds: Sequence[str] | None) -> tuple[Spec, Path]:
     scorers = list(kinds) if kinds else stored["scorers"]
     primary = None if kinds else stored["primary"]
     given = {"cases": [], "scorers": scorers, "primary": primary}

@@ -17,6 +17,7 @@ import numpy as np
 from abreast.code.digest import source_digest
 from abreast.digest import compose
 from abreast.model import Variant
+from abreast.plan.chains import reuses_in_chains, unbroken
 from abreast.plan.plan import Plan
 from abreast.store import Reuse, Store, StoredOutcome
 from abreast.targets import Target
@@ -46,8 +47,16 @@ def _code_in(params: Any) -> Iterator[str]:
 
 def mark_done(plan: Plan, store: Store, run_id: int, failures_too: bool = True) -> None:
     """What this run has already: its final outcomes, the variants' own failures included unless told otherwise."""
-    positions = np.array(store.final_positions(run_id, failures_too), dtype=np.int64)
-    plan.done[positions[positions < len(plan)]] = True
+    positions = np.array(final_positions(plan, store, run_id, failures_too), dtype=np.int64)
+    plan.done[positions] = True
+
+
+def final_positions(plan: Plan, store: Store, run_id: int, failures_too: bool = True) -> list[int]:
+    """Trials of a run whose outcome stands; in a chain only as long as that stands which they began with."""
+    found = [position for position in store.final_positions(run_id, failures_too) if position < len(plan)]
+    if not plan.is_chained:
+        return found
+    return sorted(unbroken(plan, store, {position: (run_id, position) for position in found}))
 
 
 def find_reusable(plan: Plan, targets: Sequence[Target], store: Store, failures_too: bool = True) -> list[Reuse]:
@@ -67,7 +76,7 @@ def find_reusable(plan: Plan, targets: Sequence[Target], store: Store, failures_
         if known:
             for variant in variants:
                 found.extend(_matches(plan, variant, sees, known))
-    return found
+    return reuses_in_chains(plan, store, found) if plan.is_chained else found
 
 
 def _seen(sees: Sees, stored: StoredOutcome) -> Hashable:

@@ -2,7 +2,8 @@
 
 A trial's position is arithmetic: case, then repeat, then variant, in the order they were written; reports use it.
 Trials start in another order, the dispatch order: groups shuffled, cases shuffled within a group, all repeats of a
-case together, the variants of a block next to each other in random order. A million trials are a few arrays.
+case together, the variants of a block next to each other in random order; cases of a chain as they are written. A
+million trials are a few arrays.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from abreast.digest import compose
 from abreast.model import Trial, Variant
+from abreast.plan.chains import FIRST, Before, in_order
 from abreast.spec.cases import CaseTable, expand_duplicates
 from abreast.targets.base import Sees
 
@@ -33,6 +35,7 @@ class Plan:
         repeats: int,
         seed: int,
         sees: Sequence[Sees] | None = None,
+        before: Before | None = None,
     ) -> None:
         self.cases = cases
         self.variants = tuple(variants)
@@ -40,7 +43,10 @@ class Plan:
         self.repeats = repeats
         self.seed = seed
         self.done: npt.NDArray[np.bool_] = np.zeros(len(self), dtype=np.bool_)
+        self._before = before
         self._order = dispatch_order(cases.groups, seed)
+        if before is not None:
+            self._order = in_order(self._order, before)
         self._case_occurrence = expand_duplicates(cases)
         self.variant_occurrence = tuple(self.digests[:i].count(digest) for i, digest in enumerate(self.digests))
         self.sees = tuple(sees or ["input"] * len(self.variants))
@@ -71,6 +77,24 @@ class Plan:
         """Tells apart trials that would otherwise have one key: identical variants, and cases that look the same."""
         alike = self._case_occurrence(case) if self.sees[variant] == "input" else 0  # ids tell the others apart
         return alike * self._same[variant] + self.variant_occurrence[variant]
+
+    @property
+    def is_chained(self) -> bool:
+        """Whether trials begin with what others left."""
+        return self._before is not None
+
+    @property
+    def beginnings(self) -> int:
+        """How many trials wait for no other: so many could be in flight at first."""
+        return len(self) if self._before is None else int((self._before == FIRST).sum()) * self.repeats
+
+    def before(self, position: int) -> int | None:
+        """The trial, of the same variant and repeat, that leaves what this one begins with."""
+        if self._before is None or position < 0:
+            return None
+        case, repeat, variant = self.parts(position)
+        found = int(self._before[variant, case])
+        return None if found == FIRST else self.position(found, repeat, variant)
 
     def dispatch(self, block: int) -> list[int]:
         """The positions of the block that is the so-manieth to start, in the order its variants start."""

@@ -17,22 +17,32 @@ ENOUGH = 0.5  # of what is free on the disk
 
 
 def check(context: Context) -> Finding | None:
-    """Programs with their versions; whoever is not there is told by the check of targets."""
+    """Programs with their versions. The check of targets refuses who is not there; what only the text of a shell names
+    is warned of, for what becomes of it nobody knows for sure."""
     agents = _agents(context)
     if not agents:
         return None
-    versions: dict[str, None] = {}
+    programs: dict[str, str] = {}
     details: list[str] = []
+    missing: list[str] = []
     for name, agent in agents:
-        told = [f"{program} {version}" for program, version in getattr(agent, "cli_versions", {}).items()]
-        versions |= dict.fromkeys(told)
-        details.append(f"{name}: {', '.join(told) or 'a program that is asked for no version'}")
-    versions[f"git {_git_version()}" if git.installed() else "git missing"] = None
-    judges = [f"{name}: {target.name}" for name, target in context.judges.items()]
-    if judges:
-        details += [f"judge {told}" for told in judges]
-    message = f"{many(len(agents), 'agent')}: {listed(list(versions), 8)}"
+        own: dict[str, str] = getattr(agent, "cli_versions", {})
+        programs |= own
+        missing += [f"{name}: there is no program {one} on the path" for one in own if own[one] == "missing"]
+        told = ", ".join(f"{program} ({version})" for program, version in own.items())
+        details.append(f"{name}: {told or 'a program that is asked for no version'}")
+    programs["git"] = _git_version() if git.installed() else "missing"
+    details.append(f"git ({programs['git']})")
+    details += [f"judge {name}: {target.name}" for name, target in context.judges.items()]
+    message = f"{many(len(agents), 'agent')}: {listed([_shown(*each) for each in programs.items()], 8)}"
+    if missing:
+        return Finding("agents", "warn", listed(missing), "install it, or mend its command", tuple(details))
     return Finding("agents", "pass", message, "", tuple(details), aside=True)
+
+
+def _shown(program: str, version: str) -> str:
+    """`claude 2.1.325`; of a program that is not asked for its version, its name."""
+    return program if version.startswith(("content ", "of the system")) else f"{program} {version}"
 
 
 def check_room(context: Context) -> Finding | None:

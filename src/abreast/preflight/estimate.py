@@ -112,7 +112,7 @@ def estimate(
         for index, guess in guesses.items()
     ]
     trials = int(left.sum())
-    at_once = min(likely_in_flight(limits, targets), max(1, trials))
+    at_once = min(likely_in_flight(limits, targets), max(1, trials), max(1, plan.beginnings))
     return Estimate(
         trials,
         len(plan) - trials,

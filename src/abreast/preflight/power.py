@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding
+from abreast.preflight.finding import Finding, many
 from abreast.stats import smallest_detectable
+from abreast.stats.final import GROUPS
 
 TYPICAL_SD = 0.5  # of differences between two contenders that mostly agree
 SMALL = 0.15
@@ -20,8 +21,18 @@ def check(context: Context) -> Finding:
     cases, independent = len(context.plan.cases), _independent(context.plan.cases.groups)
     if cases < 2:
         return Finding("power", "warn", "one case can show nothing about a difference", "add cases")
+    if context.plan.is_chained and independent < GROUPS:
+        told = (
+            f"{cases:,} cases in {many(independent, 'chain')}: each begins with what the one before left, so they say"
+        )
+        return Finding(
+            "power",
+            "warn",
+            f"{told} no more than {many(independent, 'case')} would",
+            "ask for cases that are independent",
+        )
     effect = smallest_detectable(TYPICAL_SD, independent)
-    what = f"{cases:,} cases" if independent == cases else f"{cases:,} cases in {independent:,} groups"
+    what = f"{cases:,} cases" if independent == cases else f"{cases:,} cases in {many(independent, 'group')}"
     message = f"{what} can typically show effects above {min(1.0, effect) * 100:.0f} points"
     if effect > SMALL:
         return Finding("power", "warn", message, "add cases to see smaller ones")

@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding
+from abreast.preflight.finding import Finding, Level
 from abreast.targets import Target
 
 
 def check(context: Context) -> Finding | None:
     """What a target says of itself, if something is left for it to do."""
     notes: dict[str, None] = {}
+    problems: dict[str, str] = {}
     for where, target in _needed(context):
         for problem in getattr(target, "problems", list)():
-            return Finding("targets", "fail", f"{where}: {problem.message}", problem.fix)
+            problems.setdefault(f"{where}: {problem.message.removeprefix(f'{where}: ')}", problem.fix)
         notes |= dict.fromkeys(f"{where}: {note}" for note in getattr(target, "notes", list)())
-    if not notes:
-        return None
-    first, *others = notes
+    if problems:
+        return _told("fail", list(problems), next(iter(problems.values())))
+    return _told("note", list(notes)) if notes else None
+
+
+def _told(level: Level, sentences: list[str], fix: str = "") -> Finding:
+    """The first of them, and how many there are besides."""
+    first, *others = sentences
     more = f" (and {len(others):,} more)" if others else ""
-    return Finding("targets", "note", f"{first}{more}", "", tuple(notes) if others else ())
+    return Finding("targets", level, f"{first}{more}", fix, tuple(sentences) if others else ())
 
 
 def _needed(context: Context) -> Iterator[tuple[str, Target]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from abreast.store import Store
 
 LEDGER = ".abreast.json"  # which files of the folder are reports, and what they held
+_NEXT = f"{LEDGER}.next"
 
 
 def home(store: Store, run: str) -> Path:
@@ -46,7 +47,8 @@ def remember(folder: Path, paths: list[Path]) -> None:
     """Note which files are reports, so that `remove` knows them from a user's own."""
     known = _known(folder)
     known |= {str(path.relative_to(folder)): _digest(path) for path in paths}
-    (folder / LEDGER).write_text(json.dumps(known, indent=0), encoding="utf-8")
+    (folder / _NEXT).write_text(json.dumps(known, indent=0), encoding="utf-8")
+    (folder / _NEXT).replace(folder / LEDGER)  # at once, or who is killed meanwhile forgets all of them
 
 
 def _known(folder: Path) -> dict[str, str]:
@@ -70,13 +72,14 @@ def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
     if Path(run).name != run or folder.is_symlink() or not folder.is_dir():
         return None
     known = _known(folder)
-    inside = sorted(path for path in folder.rglob("*") if path.name != LEDGER or path.parent != folder)
+    ledgers = {folder / LEDGER, folder / _NEXT}
+    inside = sorted(path for path in folder.rglob("*") if path not in ledgers)
     files = [path for path in inside if path.is_symlink() or not path.is_dir()]
     foreign = [str(path.relative_to(folder)) for path in files if not _is_ours(path, folder, known)]
     if not foreign:
-        for path in (*files, folder / LEDGER):
+        for path in (*files, *ledgers):
             path.unlink(missing_ok=True)
-        for path in sorted((path for path in inside if path not in files), reverse=True):
+        for path in sorted(set(inside).difference(files), reverse=True):
             path.rmdir()
         folder.rmdir()
         with contextlib.suppress(OSError):  # other runs have reports

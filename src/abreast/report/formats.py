@@ -22,6 +22,7 @@ class Asked:
     trials: bool = True  # in the formats json and junit
     unmet: Sequence[str] = ()  # requirements that are not met
     pictures: bool = True  # on the page and as files
+    artifacts: bool = True  # beside the page
 
 
 TEXTS: dict[str, tuple[str, Callable[[Asked], str]]] = {
@@ -88,14 +89,28 @@ def write(asked: Asked, forms: Sequence[str], place: Path) -> list[Path]:
     from abreast.report.charts import drawn, png
 
     written: list[Path] = []
+    beside: list[Path] = []
     analysis = asked.analysis
-    for form in forms:
-        if form in PICTURES:
-            for chart in drawn(analysis):
-                content = chart.svg.encode() if form == "svg" else png(chart.svg)
-                written.append(folder.keep(place / "charts", f"{chart.name}.{form}", content))
-        else:
-            written.append(folder.keep(place, TEXTS[form][0], text(asked, form).encode()))
-    if place == folder.home(analysis.rows.store, analysis.run["run"]):
-        folder.remember(place, written)
+    try:
+        for form in forms:
+            if form in PICTURES:
+                for chart in drawn(analysis):
+                    content = chart.svg.encode() if form == "svg" else png(chart.svg)
+                    written.append(folder.keep(place / "charts", f"{chart.name}.{form}", content))
+            else:
+                told = _linked(asked, place, beside) if form == "html" and asked.artifacts else text(asked, form)
+                written.append(folder.keep(place, TEXTS[form][0], told.encode()))
+    finally:
+        if place == folder.home(analysis.rows.store, analysis.run["run"]) and (written or beside):
+            folder.remember(place, [*written, *beside])
     return written
+
+
+def _linked(asked: Asked, place: Path, beside: list[Path]) -> str:
+    """The page with what trials left beside it; those files are told, and not part of the report's own list."""
+    from abreast.report.page import beside as files
+    from abreast.report.page import html, listing
+
+    left = listing.left_by(asked.analysis)
+    links = files.write(asked.analysis, left, place, beside.append)
+    return html.page(asked.analysis, asked.pictures, left, links)

@@ -9,6 +9,7 @@ from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment
 from abreast.stats import Interval, Verdict
+from abreast.stats.final import GROUPS
 from abreast.stats.values import ROUNDING
 
 ALL_FAILED = "N/A (all failed)"  # where a score would stand
@@ -63,11 +64,27 @@ def verdict_lines(analysis: Analysis) -> list[str]:
         lines.append(
             "variants took turns (limits.turns): they were not interleaved, so what changed in time counts too"
         )
+    lines.extend(_of_chains(analysis))
     if analysis.retried_failures:
         lines.append(
             "failures of the variants were executed again on purpose (--retry-failed): that flatters flaky ones"
         )
     return lines
+
+
+def _of_chains(analysis: Analysis) -> list[str]:
+    """What cases that begin with what others left can say."""
+    if not analysis.rows.chained:
+        return []
+    told = "each case begins with what the variant itself left of the one before"
+    chains = len({case.group for case in analysis.rows.cases.values()})
+    if chains >= GROUPS:
+        return [f"{told}: the cases of a chain are not independent, and count as one"]
+    what = "one chain" if chains == 1 else f"{chains:,} chains"
+    alone = "without --cumulative" if analysis.rows.spec.get("suite") else "with cases that begin each on its own"
+    return [
+        f"{told}: they are {what}, not independent, and no interval can be trusted; to know who is better run {alone}"
+    ]
 
 
 def preface(analysis: Analysis) -> list[str]:

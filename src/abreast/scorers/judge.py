@@ -74,6 +74,7 @@ class Judge:
         self.executor = settings.take("executor", "auto", ("auto", "thread", "process").__contains__, expects)
         self.target_version = str(settings.take("version", "", _is_version, "text"))
         rubric = _rubric(settings)
+        self._is_one = isinstance(rubric, str)
         self._rubric: Mapping[str, str] = {OVERALL: rubric} if isinstance(rubric, str) else rubric
         scale = settings.take("scale", (1, 5), _is_scale, "two numbers that are not infinite, the lower first")
         self._low, self._high = float(scale[0]), float(scale[1])
@@ -85,12 +86,31 @@ class Judge:
         self.needs_expected = shows is not None and "expected" in shows
         self._shows = frozenset(shows or SHOWN)
         self.sees_change = "change" in self._shows
+        self._passing = self._marks(settings)
         self.params = _params(settings)
         further = () if isinstance(rubric, str) else tuple(f"{self.name}_{dimension}" for dimension in rubric)
-        self.columns: tuple[str, ...] = (self.name, *further)
+        passed = tuple(f"{self.name}_{dimension}_passed" for dimension in self._passing)
+        self.columns: tuple[str, ...] = (self.name, *further, *passed)
         self._own = digest([REVISION, rubric, self._low, self._high, self.samples, self.pairwise, sorted(self._shows)])
+        if self._passing:
+            self._own = digest([self._own, sorted(self._passing.items())])
         self._target_digest = ""
         self.version = compose("judge", self._own)[:16]
+
+    def _marks(self, settings: Settings) -> dict[str, float]:
+        """Dimensions, and from which value of the scale on an answer is good enough."""
+        expects = f"a mapping such as {{{next(iter(self._rubric))}: {self._high:g}}}, each within the scale"
+        found = settings.take("passing", {}, self._are_marks, expects)
+        if found and self.pairwise:
+            raise BadInput(f"{settings.where}: passing is not for pairs, which have no scale", "leave one of them out")
+        return {dimension: float(mark) for dimension, mark in found.items()}
+
+    def _are_marks(self, value: Any) -> bool:
+        if not isinstance(value, Mapping):
+            return False
+        return all(
+            key in self._rubric and is_number(mark) and self._low <= mark <= self._high for key, mark in value.items()
+        )
 
     def seat(self, target_digest: str, baseline_digest: str) -> None:
         """Who judges, and against whom if in pairs, are part of the version: then stored scores do not stand."""
@@ -205,11 +225,24 @@ class Judge:
         if not usable:
             return self.without_a_call(None, lost[0] if self.samples == 1 else few)
         found = [self._dimension(dimension, usable, few) for dimension in self._rubric]
-        if len(self.columns) == 1:
-            return (found[0],)
+        if self._is_one:
+            return (found[0], *self._passed(found))
         mean = math.fsum(score.value or 0.0 for score in found) / len(found)
         told = "; ".join(f"{dimension}: {one.explanation}" for dimension, one in zip(self._rubric, found, strict=True))
-        return (Score(self.name, mean, told), *found)
+        return (Score(self.name, mean, told), *found, *self._passed(found))
+
+    def _passed(self, found: Sequence[Score]) -> list[Score]:
+        """1 from the mark on, 0 below it."""
+        values = {dimension: score.value or 0.0 for dimension, score in zip(self._rubric, found, strict=True)}
+        written = {dimension: self._low + value * (self._high - self._low) for dimension, value in values.items()}
+        return [
+            Score(
+                f"{self.name}_{dimension}_passed",
+                float(written[dimension] >= mark - 1e-9),
+                f"{written[dimension]:g}, good enough from {mark:g} on",
+            )
+            for dimension, mark in self._passing.items()
+        ]
 
     def _samples(self) -> list[tuple[str, ...]]:
         """The items of each sample: what is compared in both orders is one."""
@@ -228,7 +261,7 @@ class Judge:
             for sample in remarks
             for remark in sample
         ]
-        name = self.name if len(self.columns) == 1 else f"{self.name}_{dimension}"
+        name = self.name if self._is_one else f"{self.name}_{dimension}"
         return Score(name, value, " | ".join([*told, *notes]))
 
     def without_a_call(self, value: float | None, why: str) -> tuple[Score, ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, Crashed, TrialError
-from abreast.model import Answer, Request, Trial
+from abreast.model import Answer, Case, Request, Trial
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.targets import process
 from abreast.targets.base import Place, Problem, Sees, Workers
@@ -25,7 +25,7 @@ from abreast.targets.checks import Checks
 from abreast.targets.hiding import Secrets
 from abreast.targets.mcp.references import Variables, is_secret
 from abreast.targets.request import Renderer, seen_by
-from abreast.targets.workspace import Workspace, Workspaces
+from abreast.targets.workspace import Carried, Diff, NotCarried, Workspace, Workspaces
 from abreast.targets.workspace.place import drop_empty, new_folder
 from abreast.targets.workspace.removal import remove_tree
 
@@ -38,8 +38,11 @@ NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUD
 class Attempt:
     """One attempt: where it works, where its output goes, and the mark by which its processes are known."""
 
-    def __init__(self, trial: Trial, request: Request, workspace: Workspace, scratch: Path) -> None:
+    def __init__(
+        self, trial: Trial, request: Request, workspace: Workspace, scratch: Path, carried: Carried | None = None
+    ) -> None:
         self.trial, self.request, self.workspace, self.scratch = trial, request, workspace, scratch
+        self.carried = carried  # what it begins with, where trials go on with what others left
         self.mark = process.new_mark()
 
 
@@ -64,8 +67,8 @@ class Agent(ABC):
         self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         place = params.get("workspace")
-        commit = place.get("commit") if isinstance(place, Mapping) else None
-        self.sees: Sees = "case" if seen_by(commit) == "case" else self._renderer.sees
+        seen = [place.get(key) for key in ("commit", "after")] if isinstance(place, Mapping) else []
+        self.sees: Sees = "case" if seen_by(*seen) == "case" else self._renderer.sees
         self._take(settings)
         settings.done()
 
@@ -97,6 +100,11 @@ class Agent(ABC):
     def notes(self) -> list[str]:
         return self._workspaces.notes()
 
+    def after(self, case: Case) -> str | None:
+        """The case whose trial, of the same variant and repeat, leaves what one of this case begins with; empty if it
+        is the first, None if nothing is carried on at all."""
+        return self._workspaces.after(case) if self._workspaces.carries else None
+
     def workspace_bytes(self, trial: Trial) -> int:
         """How large what this trial begins with is on the disk; 0 if nobody knows."""
         try:
@@ -123,6 +131,8 @@ class Agent(ABC):
             error.args = tuple(self._secrets().hidden_end(str(part)) for part in error.args)
             raise
         except asyncio.CancelledError:  # its time is over: what it did is kept all the same
+            if one.carried is not None:
+                workers.clock("over")  # others begin with it: it takes the time it takes
             left = await asyncio.shield(workers.in_thread(self._cut_off, one))
             raise Crashed("cut off", answer=left) from None
         finally:  # nobody waits for this but the end of the run
@@ -132,7 +142,8 @@ class Agent(ABC):
 
     async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
         case, value = attempt.trial.case, attempt.request.input
-        start = self._workspaces.beginning(case, value), lambda: self._workspaces.make(case, value)
+        state = attempt.carried.state if attempt.carried is not None else None
+        start = self._workspaces.beginning(case, value, state), lambda: self._workspaces.make(case, value, state)
         around = {**self.environment(), **attempt.workspace.environment}
         return self._secrets().out_of(await self.checks.added_to(answer, attempt.workspace, start, around, workers))
 
@@ -148,8 +159,20 @@ class Agent(ABC):
         return made
 
     def _make(self, trial: Trial, request: Request) -> Attempt:
-        workspace = self._workspaces.make(trial.case, request.input)
-        return Attempt(trial, request, workspace, new_folder("scratch"))
+        carried = self._carried(trial)
+        workspace = self._workspaces.make(trial.case, request.input, None if carried is None else carried.state)
+        return Attempt(trial, request, workspace, new_folder("scratch"), carried)
+
+    def _carried(self, trial: Trial) -> Carried | None:
+        """What it begins with; who executes the run knows what the trial before left."""
+        if not self._workspaces.carries:
+            return None
+        if not self._workspaces.after(trial.case):
+            return Carried()
+        if "carrying" not in self._shared:
+            raise NotCarried("what the trial before left is known only in a run")
+        found: Carried = self._shared["carrying"](trial)
+        return found
 
     def _unmake(self, making: asyncio.Future[Attempt]) -> None:
         self._cleaning.discard(making)
@@ -171,11 +194,14 @@ class Agent(ABC):
         errors = process.tail(attempt.scratch / "stderr")
         if errors:
             artifacts["stderr"] = errors
-        if self.changes_files:
-            diff = attempt.workspace.diff()
+        if self.changes_files or attempt.carried is not None:
+            diff = attempt.workspace.left(attempt.trial.case.id, self._secrets().found_in)
             if diff.text:
                 artifacts["diff"] = diff.text
             data |= {"files_changed": len(diff.files), "lines_added": diff.added, "lines_deleted": diff.deleted}
+            if diff.state is not None:
+                artifacts["state"] = diff.state.as_text()
+            data |= _carried_on(attempt, diff)
         if self._keeps:
             data["workspace"] = str(attempt.workspace.path)
         text = _seen_from(attempt.workspace.path, answer.text)
@@ -206,6 +232,16 @@ class Agent(ABC):
         found = {name: value for name, value in os.environ.items() if name not in NESTED}
         variables, place = Variables(os.environ), f"{self._where}: env"
         return found | {name: variables.fill(place, value) for name, value in self._environment.items()}
+
+
+def _carried_on(attempt: Attempt, diff: Diff) -> dict[str, str]:
+    """Of trials that go on with what others left: where it came from, and what it was before and after."""
+    if attempt.carried is None:
+        return {}
+    before = {} if diff.problem else {"state_before": attempt.workspace.commit}
+    source = {"carried_from": attempt.carried.case} if attempt.carried.case is not None else {}
+    after = {"not_carried": diff.not_carried} if diff.state is None else {"state_after": diff.state.commit}
+    return {**source, **before, **after}
 
 
 def _seen_from(folder: Path, text: str) -> str:

@@ -36,6 +36,7 @@ LONGEST_WORD = 131_071  # bytes of one argument that Linux takes
 LARGEST_PROGRAM = 64_000_000  # bytes of a file whose content is looked at
 ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 MEMORY_KILLS = Path("/proc/vmstat")
+SYSTEM = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
 NOT_STARTED = (126, 127)  # exit codes of a shell that cannot start a program
 REVISION = 1
 _NOT_THERE = re.compile(r"not found|no such file|permission denied|cannot execute", re.I)
@@ -157,11 +158,26 @@ class Command(Agent):
 
     def _versions(self) -> dict[str, str]:
         """What the program says of its version. One's own programs are not asked: they might just begin to work."""
+        if self._shell:
+            return {name: self._version_in_shell(name) for name in programs_of(self._words[2])}
         if self._file is None:
             return {self._preset.program: "missing"} if self._preset else {}
         if self._preset is not None:
             return {self._preset.program: version_of(self._file, self._shared, self._preset.version)}
-        return {Path(self._file).name: f"content {content_digest(Path(self._file), self._shared)[:12]}"}
+        return {Path(self._file).name: self._content_of(self._file)}
+
+    def _version_in_shell(self, name: str) -> str:
+        """Of a program that the text of a shell names plainly; those of the system are what they are."""
+        found = shutil.which(name, path=self.environment().get("PATH"))
+        if found is None:
+            return "missing"
+        preset = next((preset for preset in PRESETS.values() if preset.program == name), None)
+        if preset is not None:
+            return version_of(found, self._shared, preset.version)
+        return "of the system" if str(Path(found).parent) in SYSTEM else self._content_of(found)
+
+    def _content_of(self, path: str) -> str:
+        return f"content {content_digest(Path(path), self._shared)[:12]}"
 
     def problems(self) -> list[Problem]:
         missing = self._missing()
@@ -180,9 +196,7 @@ class Command(Agent):
     def notes(self) -> list[str]:
         found = super().notes()
         if self._shell:
-            path = self.environment().get("PATH")
-            missing = [name for name in programs_of(self._words[2]) if shutil.which(name, path=path) is None]
-            return found + [f"command: there is no program {name} on the path" for name in missing]
+            return found
         for word in self._words[1:]:
             if _is_plain_name(word) and (self._base / word).is_file():
                 found.append(

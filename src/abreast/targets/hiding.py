@@ -44,6 +44,10 @@ class Secrets:
                     return f"{text[:-length]}[{name}]"
         return text
 
+    def found_in(self, content: bytes) -> str | None:
+        """The name of a key that is in it."""
+        return next((name for value, name in self._names.items() if value.encode(errors="replace") in content), None)
+
     def out_of(self, answer: Answer) -> Answer:
         return replace(
             answer,

@@ -215,7 +215,7 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
 
 
 class Verbose(Listener):
-    """One whole line for each start and end."""
+    """One whole line for each start and end, and for whatever the scheduler did and why."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -230,6 +230,10 @@ class Verbose(Listener):
     def finished(self, job: Job, outcome: Outcome) -> None:
         why = f": {outcome.failure.kind}: {' '.join(outcome.failure.message.split())}" if outcome.failure else ""
         self._say(f"end    {_name(job)}: {outcome.status}{why} ({outcome.service_s:.2f} s)")
+
+    def event(self, kind: str, **detail: Any) -> None:
+        told = ", ".join(f"{key} {value}" for key, value in detail.items() if value is not None)
+        self._say(notice(kind, detail) or f"event  {kind}: {' '.join(told.split())}")
 
     def _say(self, line: str) -> None:
         self._stream.write(line + "\n")  # one write: lines never mix

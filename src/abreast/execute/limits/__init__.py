@@ -31,6 +31,9 @@ class Limit:
     def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
         """The trial has its final outcome: no attempt follows."""
 
+    def leave_out(self, job: Job) -> None:
+        """The trial does not start in this run: what it would begin with is not there."""
+
     def exhausted(self, job: Job, now: float) -> tuple[str, str, str] | None:
         """Why this job can never start in this run now that nothing is in flight: kind, message and fix."""
         return None

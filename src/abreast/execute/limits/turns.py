@@ -18,8 +18,7 @@ class Turns(Limit):
         cases, variants = len(plan.cases), len(plan.variants)
         self._missing = (~plan.done).reshape(cases, plan.repeats, variants).sum(axis=1)
         self._case = -1  # the so-manieth to start
-        self._order: list[int] = []  # variants that have something left to do in it, the present one first
-        self._left = 0  # of their trials
+        self._order: list[int] = []  # variants that may have something left to do in it, the present one first
         self._advance()
 
     def wait(self, job: Job, now: float) -> float:
@@ -30,18 +29,19 @@ class Turns(Limit):
 
     def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
         if job.asks is None:
-            self._left -= 1
-            if not self._left:
-                del self._order[0]
-                self._advance()
+            self.leave_out(job)
+
+    def leave_out(self, job: Job) -> None:
+        self._missing[job.case, job.variant] -= 1
+        self._advance()
 
     def _advance(self) -> None:
-        """The next variant of this case, or the first of the next case that has something left to do."""
+        """To the next variant of this case, or the first of the next case, that has something left to do."""
         plan = self._plan
-        while not self._order and self._case + 1 < len(plan.cases):
+        while True:
+            while self._order and not self._missing[plan.case(self._case * plan.repeats), self._order[0]]:
+                del self._order[0]
+            if self._order or self._case + 1 == len(plan.cases):
+                return
             self._case += 1
-            first = self._case * plan.repeats
-            missing = self._missing[plan.case(first)]
-            self._order = [one for one in block_order(plan.seed, first, len(plan.variants)) if missing[one]]
-        if self._order:
-            self._left = int(self._missing[plan.case(self._case * plan.repeats)][self._order[0]])
+            self._order = block_order(plan.seed, self._case * plan.repeats, len(plan.variants))

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from markupsafe import escape
 
 from abreast.analyse import Rows
+from abreast.report.page.artifacts import Link, Links
+from abreast.report.page.changes import ON_THE_PAGE, Block, Changes
+from abreast.report.page.left import Left, Trial
+from abreast.report.page.room import cut, size
 from abreast.report.sentence import failure
-from abreast.report.visible import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Caps:
 
 
 LARGE, SMALL = Caps(4_000, 2_000, 1_000), Caps(1_200, 600, 400)
+LINES = 400_000  # of diffs that are read for the page
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Answered:
     ok: bool
     score: float | None
     prompt: str
+    links: tuple[Link, ...] = ()  # to what it left
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +53,19 @@ class Shown:
     prompt: str | None  # None if each side has its own
     repeat: str
     diff: tuple[tuple[str, str], ...] = ()  # (sign, words): " " both, "-" only the first, "+" only the second
+    blocks: tuple[Block, ...] = ()  # changes side by side
+    changes: str = ""  # where all changes of the case are
 
     def size(self) -> int:
         told = [self.expected, self.prompt or "", *(words for _, words in self.diff)]
         told += [text for one in self.sides for text in (one.name, one.text, one.prompt if self.prompt is None else "")]
-        return sum(map(size, told)) + 500 + 25 * len(self.diff)
+        links = sum(len("".join(link)) + 60 for one in self.sides for link in one.links)
+        return sum(map(size, told)) + 500 + 25 * len(self.diff) + links + sum(block.size() for block in self.blocks)
 
 
-def size(text: str) -> int:
-    """How many bytes a text takes on the page."""
-    return len(str(escape(visible(text))).encode())
-
-
-def cut(text: str, most: int) -> str:
-    """A text, or its beginning and how long it is.
-
-    >>> cut("short", 10), cut("x" * 2000, 3)
-    ('short', 'xxx … (2,000 characters in all)')
-    """
-    return text if len(text) <= most else f"{text[:most]} … ({len(text):,} characters in all)"
-
-
-# Lengths in bytes, for the text functions of SQLite end at a NUL.
-_FIELDS = "SELECT t.position, t.status, t.error_kind, t.error_blame, " + ", ".join(
-    f"SUBSTR(CAST({source} AS BLOB), 1, ?), LENGTH(CAST({source} AS BLOB))"
-    for source in (
-        "t.error",
-        "p.prompt",
-        "p.answer",
-        "CASE WHEN json_type(c.expected) = 'text' THEN json_extract(c.expected, '$') ELSE c.expected END",
-    )
-)
+_EXPECTED = "CASE WHEN json_type(c.expected) = 'text' THEN json_extract(c.expected, '$') ELSE {} END"
+# A human's change is shown beside those of agents.
+_BUT_ITS_DIFF = "CASE json_type(c.expected) WHEN 'object' THEN json_remove(c.expected, '$.diff') ELSE c.expected END"
 _SOURCE = (  # CROSS says in which order SQLite goes, else it reads all trials
     " FROM json_each(?) j CROSS JOIN trials t ON t.run_id = ? AND t.position = j.value "
     "CROSS JOIN cases c ON c.digest = t.case_digest "
@@ -87,11 +73,21 @@ _SOURCE = (  # CROSS says in which order SQLite goes, else it reads all trials
 )
 
 
+def _fields(but_its_diff: bool) -> str:
+    """Lengths in bytes, for the text functions of SQLite end at a NUL."""
+    expected = _EXPECTED.format(_BUT_ITS_DIFF if but_its_diff else "c.expected")
+    return "SELECT t.position, t.status, t.error_kind, t.error_blame, " + ", ".join(
+        f"SUBSTR(CAST({source} AS BLOB), 1, ?), LENGTH(CAST({source} AS BLOB))"
+        for source in ("t.error", "p.prompt", "p.answer", expected)
+    )
+
+
 class Reader:
     """Reads what was asked and answered, and never more of it than is shown."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+    def __init__(self, rows: Rows, left: Left, links: Links) -> None:
+        self._rows, self._left, self._links = rows, left, links
+        self._changes = Changes(left, LINES)
         keys = self._key(rows.case, rows.variant, rows.repeat)
         self._order = np.argsort(keys)
         self._keys = keys[self._order]
@@ -112,8 +108,8 @@ class Reader:
         ]
         texts = self._texts([row for found in places for row in found if row is not None], caps)
         return [
-            self._shown(variants, repeat, found, texts, caps, with_diff)
-            for repeat, found in zip(chosen, places, strict=True)
+            self._shown(case, variants, repeat, found, texts, caps, with_diff)
+            for case, repeat, found in zip(cases, chosen, places, strict=True)
         ]
 
     def _repeat(self, case: int, variants: Sequence[int]) -> int:
@@ -134,12 +130,13 @@ class Reader:
         position = self._rows.position
         ends = (caps.answer * 4, caps.prompt * 4, caps.answer * 4, caps.expected * 4)
         wanted = json.dumps([int(position[row]) for row in rows])
-        found = self._rows.store.rows(_FIELDS + _SOURCE, (*ends, wanted, self._rows.run_id))
+        found = self._rows.store.rows(_fields(bool(self._left)) + _SOURCE, (*ends, wanted, self._rows.run_id))
         at = {int(position[row]): row for row in rows}
         return {at[one[0]]: _as_texts(one, caps) for one in found}
 
     def _shown(
         self,
+        case: int,
         variants: Sequence[int],
         repeat: int,
         places: Sequence[int | None],
@@ -156,7 +153,10 @@ class Reader:
                 continue
             ok, score = told["status"] == "ok", float(rows.score[row])
             text = told["answer"] if ok else cut(failure(told), caps.answer)
-            sides.append(Answered(rows.variants[index], text, ok, None if np.isnan(score) else score, told["prompt"]))
+            links = self._links.of(self._trial(row))
+            sides.append(
+                Answered(rows.variants[index], text, ok, None if np.isnan(score) else score, told["prompt"], links)
+            )
             expected = told["expected"]
         prompts = {one.prompt for one in sides if one.prompt}
         return Shown(
@@ -165,7 +165,12 @@ class Reader:
             next(iter(prompts), "") if len(prompts) < 2 else None,
             f"repeat {repeat + 1} of {rows.repeats}" if rows.repeats > 1 else "",
             _diff(*sides) if with_diff and len(sides) == 2 else (),
+            self._changes.of_two(map(self._trial, places), ON_THE_PAGE) if with_diff and len(places) == 2 else (),
+            self._links.changes.get(case, ""),
         )
+
+    def _trial(self, row: int | None) -> Trial | None:
+        return None if row is None else self._left.trials.get(int(self._rows.position[row]))
 
 
 def _as_texts(row: Sequence[Any], caps: Caps) -> dict[str, Any]:
@@ -183,7 +188,7 @@ def _as_texts(row: Sequence[Any], caps: Caps) -> dict[str, Any]:
         "error": error,
         "prompt": prompt,
         "answer": answer,
-        "expected": "" if expected == "null" else expected,
+        "expected": "" if expected in ("null", "{}") else expected,
     }
 
 

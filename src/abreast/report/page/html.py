@@ -8,13 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from abreast.analyse import Analysis, Comparison
 from abreast.analyse.variants import failure_modes
 from abreast.report import charts, objects
-from abreast.report.charts.colours import DARK, LIGHT, rules, variables
 from abreast.report.charts.drawing import Picture, slug
 from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
 from abreast.report.figures import (
@@ -28,8 +26,10 @@ from abreast.report.figures import (
     score_in_words,
     seconds,
 )
-from abreast.report.page import listing
-from abreast.report.page.answers import cut
+from abreast.report.page import listing, rendering
+from abreast.report.page.artifacts import Links, listed
+from abreast.report.page.left import Left
+from abreast.report.page.room import cut
 from abreast.report.sections import Section, sections_of
 from abreast.report.sentence import (
     BLAMES,
@@ -45,7 +45,6 @@ from abreast.report.sentence import (
     trusted,
     verdict_lines,
 )
-from abreast.report.visible import visible
 
 CONFIG = 60_000  # characters of the experiment as it was executed
 EVENTS = 200
@@ -53,69 +52,52 @@ SEGMENTS = 300  # rows
 FEW = 3  # variants that fit side by side
 
 
-def page(analysis: Analysis, draw: bool = True) -> str:
-    """All of it, or all but pictures; the same rows give the same bytes."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("abreast.report.page"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_harmless,
-    )
-    environment.filters.update(points=points, many=many, score=_score)
+def page(analysis: Analysis, draw: bool = True, left: Left | None = None, links: Links | None = None) -> str:
+    """All of it, or all but pictures; the same rows give the same bytes. `links` lead to what trials left."""
+    left = listing.left_by(analysis) if left is None else left
+    links = Links() if links is None else links
     mark = charts.mark(analysis)
     found = charts.pictures(analysis)
     pictures = {kind: [_figure(picture, mark) for picture in found[kind] if draw] for kind in found}
-    listings, events = listing.listings(analysis), _told(analysis)
-    return environment.get_template("page.html.j2").render(
-        run=analysis.run,
-        banner=SIMULATED if analysis.simulated else "",
-        style=Markup(_style()),
-        verdicts=[_verdict(item) for item in analysis.comparisons],
-        preface=preface(analysis),
-        headline=[line for line in verdict_lines(analysis) if line != SIMULATED],
-        retried=analysis.retried_failures,
-        not_run=not_run_line(analysis),
-        pictures=pictures,
-        variants=_variants(analysis),
-        repeats=_repeats(analysis),
-        ranking=_ranking(analysis),
-        further=_further(analysis),
-        segments=_segments(analysis, draw),
-        sections=[_section(section, mark, draw) for section in sections_of(analysis)],
-        listings=listings,
-        missing={one.title: listing.closed_in_words(one) for one in listings},
-        unlisted=max(0, len(analysis.comparisons) - listing.LISTED),
-        errors=_errors(analysis),
-        modes=failure_modes(analysis.rows),
-        waits=_waits(analysis),
-        facts=_facts(analysis, events),
-        events=_events(events),
-        config=_config(analysis),
-        store=analysis.rows.store.path.name,
-        score_name=analysis.score_name,
+    artifacts = listed(left, links)
+    listings, events = listing.listings(analysis, left, links, artifacts.size), _told(analysis)
+    return (
+        rendering.environment()
+        .get_template("page.html.j2")
+        .render(
+            run=analysis.run,
+            banner=SIMULATED if analysis.simulated else "",
+            style=rendering.style(),
+            verdicts=[_verdict(item) for item in analysis.comparisons],
+            preface=preface(analysis),
+            headline=[line for line in verdict_lines(analysis) if line != SIMULATED],
+            retried=analysis.retried_failures,
+            not_run=not_run_line(analysis),
+            pictures=pictures,
+            variants=_variants(analysis),
+            repeats=_repeats(analysis),
+            ranking=_ranking(analysis),
+            further=_further(analysis),
+            segments=_segments(analysis, draw),
+            sections=[_section(section, mark, draw) for section in sections_of(analysis)],
+            listings=listings,
+            missing={one.title: listing.closed_in_words(one) for one in listings},
+            unlisted=max(0, len(analysis.comparisons) - listing.LISTED),
+            artifacts=artifacts,
+            errors=_errors(analysis),
+            modes=failure_modes(analysis.rows),
+            waits=_waits(analysis),
+            facts=_facts(analysis, events),
+            events=_events(events),
+            config=_config(analysis),
+            store=analysis.rows.store.path.name,
+            score_name=analysis.score_name,
+        )
     )
-
-
-def _harmless(value: Any) -> Any:
-    """Whatever is put into the page: text of anybody is made visible, and escaped after that."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _style() -> str:
-    light, dark = variables(LIGHT), variables(DARK)
-    themes = f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
-    return themes + rules(None, "svg.chart ")
 
 
 def _figure(picture: Picture, mark: str) -> dict[str, Any]:
     return {"it": picture, "drawn": Markup(picture.inline(mark))}
-
-
-def _score(value: float | None) -> str:
-    """`0.5`, `1`, `0.07`; to the point where readers compare."""
-    return NOTHING if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def _verdict(item: Comparison) -> dict[str, Any]:

@@ -10,7 +10,11 @@ import numpy as np
 
 from abreast.analyse import Analysis, Comparison, Rows
 from abreast.analyse.paired import Side, side_of
-from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown, cut, size
+from abreast.analyse.run import largest_cases
+from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown
+from abreast.report.page.artifacts import Links
+from abreast.report.page.left import Left
+from abreast.report.page.room import Room, cut, size
 from abreast.report.sentence import many
 from abreast.stats.values import ROUNDING
 
@@ -78,9 +82,15 @@ class Listing:
         return sum(1 for group in self.groups for entry in group.entries if not entry.shown and not entry.above)
 
 
-def listings(analysis: Analysis) -> list[Listing]:
-    """The cases of each comparison; every one has its share of the page."""
-    reader = Reader(analysis.rows)
+def left_by(analysis: Analysis) -> Left:
+    """What the trials of a run left; the cases that differ most come first."""
+    pairs = [item.pairs for item in analysis.comparisons[:LISTED]]
+    return Left(analysis.rows, list(dict.fromkeys(case for found in pairs for case in largest_cases(found))))
+
+
+def listings(analysis: Analysis, left: Left, links: Links, taken: int) -> list[Listing]:
+    """The cases of each comparison; every one has its share of the page, of which so many bytes are taken."""
+    reader = Reader(analysis.rows, left, links)
     compared = analysis.comparisons[:LISTED]
     if not compared:
         found = [_alone(analysis)]
@@ -88,7 +98,7 @@ def listings(analysis: Analysis) -> list[Listing]:
         found = [_of_comparison(analysis, item) for item in compared]
     for listing in found:
         variants = [analysis.rows.variants.index(name) for name in listing.names]
-        room = _Room(ANSWERS // len(found))
+        room = Room((ANSWERS - taken) // len(found))
         _fill(reader, listing.most, variants, LARGE, room, with_diff=True)
         _shorten(analysis.rows, listing, LINES // len(found))
         for group in listing.groups:
@@ -184,23 +194,8 @@ def _shorten(rows: Rows, listing: Listing, room: int) -> None:
         group.entries, left = kept, left - 1
 
 
-class _Room:
-    """Bytes that are left."""
-
-    def __init__(self, left: int) -> None:
-        self._left = left
-        self.used_up = False
-
-    def takes(self, needed: int) -> bool:
-        if needed > self._left:
-            self.used_up = True
-            return False
-        self._left -= needed
-        return True
-
-
 def _fill(
-    reader: Reader, entries: Sequence[Entry], variants: Sequence[int], caps: Caps, room: _Room, with_diff: bool = False
+    reader: Reader, entries: Sequence[Entry], variants: Sequence[int], caps: Caps, room: Room, with_diff: bool = False
 ) -> None:
     """Add the answers to these cases, until there is no room."""
     for begin in range(0, len(entries), _BATCH):

@@ -53,6 +53,7 @@ class Config:
     check: str | None = None
     dimensions: list[str] = field(default_factory=list)
     judge: str | Mapping[str, Any] | None = None
+    passing: Mapping[str, float] = field(default_factory=dict)  # dimensions, and from which mark on they are good
     form: Mapping[str, Any] | None = None  # of answers: {regex: ...} or {json_schema: ...}
     output: str | None = None  # the base name of the results file
     base: Path = field(default_factory=Path.cwd)
@@ -175,6 +176,8 @@ def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator
     untested = f"; {without:,} of them without tests of their own" if without and tested else ""
     untested = "; none of them has tests of its own" if not tested else untested
     yield f"{many(len(found), 'pull request')}: {listed([case.id for case in found])}{untested}"
+    if which.get("cumulative"):
+        yield "each of them on what the agent left of the one before: one chain, which compares no agents for sure"
     asked = {key: which[key] for key in ("repo", "last", "branch", "commits") if key in which}
     left = history.left_out(**asked) if "last" in which and "tasks" not in which else []
     if left:
@@ -184,6 +187,8 @@ def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator
 def _notes(config: Config, tasks: Tasks) -> Iterator[str]:
     """What is good to know before agents are paid."""
     yield from tasks.notes
+    if config.mode == PULL_REQUESTS and config.pull_requests.tasks is None:
+        yield "tasks are the words of the messages: abreast cases new coding-agents writes them to a file, to be edited"
     if config.check is None and not tasks.tested and not config.dimensions and config.mode == PROMPTS:
         left = "changed a file" if config.repo is not None else "left words or files"
         yield f"nothing says what is right: the verdict is on who ended well and {left}; --check or --judge say more"
@@ -201,7 +206,7 @@ def _scorers(config: Config, tasks: Tasks) -> list[Any]:
     if config.mode == PULL_REQUESTS:
         found.append("change_similarity")
     if config.dimensions:
-        found.append({"judge": judging.judge_of(config.judge, config.dimensions)})
+        found.append({"judge": judging.judge_of(config.judge, config.dimensions, config.passing)})
     if config.form is not None:
         found.append({"format": dict(config.form)})
     return [*found, {"success": {"changes": config.repo is not None}}]

@@ -43,13 +43,16 @@ def dimension(where: str, name: str) -> str:
     return found
 
 
-def judge_of(given: str | Mapping[str, Any] | None, dimensions: Sequence[str]) -> dict[str, Any]:
+def judge_of(
+    given: str | Mapping[str, Any] | None, dimensions: Sequence[str], passing: Mapping[str, float]
+) -> dict[str, Any]:
     """The settings of the scorer: by a model's name, by settings of its own, or by the environment."""
     named = target_of("judge", given) if isinstance(given, str) else dict(given or {})
     chosen = _by_environment() if given is None else named
     shows = ["input", "answer", "change"]
     rubric = {name: DIMENSIONS[name] for name in dimensions}
-    return {"rubric": rubric, "scale": list(SCALE), "shows": shows, **chosen}
+    marks = {"passing": dict(passing)} if passing else {}
+    return {"rubric": rubric, "scale": list(SCALE), "shows": shows, **marks, **chosen}
 
 
 def _by_environment() -> dict[str, Any]:

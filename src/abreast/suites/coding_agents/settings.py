@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, suggestion
-from abreast.settings import Settings, is_count, is_flag, is_mapping_of_texts, is_text, is_texts
+from abreast.settings import Settings, is_count, is_flag, is_mapping_of_texts, is_number, is_text, is_texts
 from abreast.spec.schema import seconds_in
 from abreast.spec.syntax import Places, parse, read_text
 from abreast.spec.values import At, bad_name, shown, shown_path
 from abreast.suites.coding_agents import judging, prompts, staging
 from abreast.suites.coding_agents.agents import Agent, from_template, known_agent
-from abreast.suites.coding_agents.config import LAST, MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
+from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
 
 _OLDER_MODES: Mapping[str, Mode] = {"standard": "LLM_Evaluator", "pr_recreate": "PR_Recreate"}
 MEASURED = ("response_time", "diff_metrics", "steps_per_task")
@@ -30,6 +30,8 @@ SIMILARITY, FORM = "ast_similarity", "output_format_success"
 METRICS = (*MEASURED, SIMILARITY, FORM, *judging.DIMENSIONS, *judging.SAME)
 SHORTEST_MS = 1000
 _MANY = "a whole number of at least 1"
+_TEXT_FLAGS = {"true": True, "false": False}  # as some files write them
+QUALITY = "output_quality"
 
 
 def is_one(data: Any) -> bool:
@@ -73,6 +75,11 @@ class _Part(Settings):
     def take(self, key: str, default: Any, check: Callable[[Any], bool], expects: str) -> Any:
         self.where = self.place(key)
         return super().take(key, default, check, expects)
+
+    def flag(self, key: str, default: bool) -> bool:
+        """True or false, also as a text."""
+        found = self.take(key, default, lambda value: is_flag(value) or value in ("true", "false"), "true or false")
+        return found if isinstance(found, bool) else _TEXT_FLAGS[found]
 
     def one_of(self, keys: tuple[str, ...], check: Callable[[Any], bool], expects: str) -> tuple[str, Any]:
         """What is known by several names, and by which it is given."""
@@ -121,7 +128,7 @@ class _File:
             stage=take("stage_dir", staging.STAGE, is_text, "a folder"),
             runs=take("runs_per_prompt", 1, is_count, _MANY),
             parallel_runs=take("parallel_runs", 1, is_count, _MANY),
-            parallel_agents=take("parallel_agents", True, is_flag, "true or false"),
+            parallel_agents=self._all.flag("parallel_agents", True),
             check=take("check", None, is_text, 'a command such as "pytest -q"'),
             judge=take(
                 "judge", None, lambda value: is_text(value) or isinstance(value, Mapping), "a model, or settings"
@@ -206,7 +213,7 @@ class _File:
         number = self._all.take("num_prompts", None, is_count, _MANY)
         names = self._all.take("prompts", None, is_texts, 'a list of files such as ["prompt1.md"]')
         where = self._all.place("prompts")
-        self._refuse_generating(self._all.part(PROMPTS, "{}"))
+        generates = self._generates(self._all.part(PROMPTS, "{}"))
         if mode == PULL_REQUESTS:
             for key, value in (("num_prompts", number), ("prompts", names)):
                 if value is not None:
@@ -214,9 +221,8 @@ class _File:
                     raise BadInput(f"{self._all.place(key)}: {told}", "leave it out")
             return []
         if names is None and not (self._base / prompts.FOLDER).is_dir():
-            raise BadInput(
-                f"{self._source}: no prompts", f'write "prompts": ["prompt1.md"], or a folder {prompts.FOLDER}'
-            )
+            told = "no prompts, and none are generated here" if generates else "no prompts"
+            raise BadInput(f"{self._source}: {told}", f'write "prompts": ["prompt1.md"], or a folder {prompts.FOLDER}')
         found = prompts.prompt_files(where, names or [prompts.FOLDER], self._base)
         if number is not None and number != len(found):
             there = (
@@ -229,14 +235,15 @@ class _File:
             )
         return found
 
-    def _refuse_generating(self, part: _Part | None) -> None:
-        """Prompts are written by people: what a model made up says little about one's own work."""
+    def _generates(self, part: _Part | None) -> bool:
+        """Whether a model shall make up prompts where there are none. People write them here: what a model made up says
+        little about one's own work."""
         if part is None:
-            return
-        if part.take("generate_prompts", False, is_flag, "true or false"):
-            raise BadInput(f"{part.place('generate_prompts')}: no prompts are generated here", "write them into files")
+            return False
+        generates = part.flag("generate_prompts", False)
         part.take("prompt_topics", None, lambda value: isinstance(value, list), "a list")
         part.done()
+        return generates
 
     def _pull_requests(self, mode: Mode) -> PullRequests:
         older = self._all.take("num_prs", None, is_count, _MANY)
@@ -249,14 +256,9 @@ class _File:
             return PullRequests(last=older)
         number = part.take("num_prs", older, is_count, _MANY)
         tasks = part.take("tasks", None, is_text, "a file of tasks")
-        if part.take("generate_prompts", False, is_flag, "true or false") and tasks is None:
-            raise BadInput(
-                f"{part.place('generate_prompts')}: tasks are written before a run, so that you can read them",
-                f"abreast cases new coding-agents --repo PATH --last {number or LAST} --model MODEL writes tasks.jsonl;"
-                ' then write "tasks": "tasks.jsonl"',
-            )
+        part.flag("generate_prompts", True)  # tasks are always made of the messages; a file of tasks wins
         commits = part.take("commits", [], is_texts, 'a list such as ["1a2b3c4", "v1..v2"]')
-        cumulative = part.take("cumulative", False, is_flag, "true or false")
+        cumulative = part.flag("cumulative", False)
         part.done()
         return PullRequests(number, list(commits), tasks, cumulative)
 
@@ -268,12 +270,35 @@ class _File:
         form = None if forms is None else forms.part("output_format", '{"regex": "..."}')
         if form is not None:
             config.form = self._form(form)
+        passing = None if forms is None else forms.part("agent_success", '{"threshold": 7, "mode": "quality"}')
         if forms is not None:
             forms.done()
         for at, name in enumerate(names):
             self._metric(self._place(("metrics", at)), name, config)
         if config.judge is not None and not config.dimensions:
             config.dimensions = list(judging.RUBRIC)
+        if passing is not None:
+            self._passing(passing, config)
+
+    def _passing(self, part: _Part, config: Config) -> None:
+        """What counts as success: a judged quality from a mark on, or to have ended well, which is always told."""
+        mode = part.take("mode", "quality", ("quality", "completion").__contains__, "quality or completion")
+        low, high = judging.SCALE
+        mark = part.take(
+            "threshold",
+            7,
+            lambda value: is_number(value) and low < value <= high,
+            f"a number above {low}, up to {high}",
+        )
+        where = part.place("mode")
+        part.done()
+        if mode == "completion":
+            return
+        if QUALITY not in config.dimensions:
+            raise BadInput(
+                f"{where}: agent_success by quality needs the metric {QUALITY}", 'add it, or write "mode": "completion"'
+            )
+        config.passing = {QUALITY: float(mark)}
 
     def _metric(self, where: str, name: str, config: Config) -> None:
         if name not in METRICS:
@@ -290,8 +315,12 @@ class _File:
 
     def _form(self, part: _Part) -> Mapping[str, Any]:
         regex = part.take("regex", None, is_text, "a regular expression")
-        schema = part.take("json_schema", None, lambda value: is_text(value) or isinstance(value, Mapping), "a schema")
+        key, schema = part.one_of(
+            ("json_schema", "json_schema_path"), lambda value: is_text(value) or isinstance(value, Mapping), "a schema"
+        )
         part.done()
+        if key == "json_schema_path" and not is_text(schema):
+            raise BadInput(f"{part.place(key)}: json_schema_path must be the path of a file, got {shown(schema)}")
         if (regex is None) == (schema is None):
             raise BadInput(f"{part.where}: output_format needs regex or json_schema, and only one")
         return {"regex": regex} if regex is not None else {"json_schema": schema}

@@ -1,13 +1,13 @@
 """Workspaces: each trial of an agent works in a folder of its own, made for it and removed after it.
 
 `workspace:` of a variant says what a trial begins with: `empty` (or nothing), `{copy: FOLDER}`, or `{git:
-FOLDER_OR_URL, commit: REVISION}`. What trials begin with is prepared once a run and copied for each of them; on file
-systems that share blocks between copies (btrfs, XFS, APFS) the copy costs next to no disk. A checkout has the commit
-and its ancestors and nothing else: no other branch or tag, no remote, no reflog, no later object, so the solution
-cannot be found in it. It has one branch `main`, and the agent can commit. `commit:` may be a template over the input
-of the case (`"{{ commit }}"`), so every case can have its own start. Submodules stay empty folders and files of Git
-LFS stay pointers. Of a copied folder a store of abreast, sockets, and a `.git` that is only a pointer to a repository
-elsewhere are left out.
+FOLDER_OR_URL, commit: REVISION}`; with `after: CASE` what the trial of that case left. What trials begin with is
+prepared once a run and copied for each of them; on file systems that share blocks between copies (btrfs, XFS, APFS) the
+copy costs next to no disk. A checkout has the commit and its ancestors and nothing else: no other branch or tag, no
+remote, no reflog, no later object, so the solution cannot be found in it. It has one branch `main`, and the agent can
+commit. `commit:` may be a template over the input of the case (`"{{ commit }}"`), so every case can have its own start.
+Submodules stay empty folders and files of Git LFS stay pointers. Of a copied folder a store of abreast, sockets, and a
+`.git` that is only a pointer to a repository elsewhere are left out.
 
 What the agent changed is measured from outside with a record that the agent does not have, so it may commit, reset,
 rewrite history or delete `.git`: the difference against the start is the same. It is a unified diff that `git apply`
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from abreast.targets.workspace.diff import Diff
 from abreast.targets.workspace.place import NoWorkspace, remove_abandoned
+from abreast.targets.workspace.state import Carried, NotCarried, State
 from abreast.targets.workspace.workspaces import Workspace, Workspaces
 
-__all__ = ["Diff", "NoWorkspace", "Workspace", "Workspaces", "remove_abandoned"]
+__all__ = ["Carried", "Diff", "NoWorkspace", "NotCarried", "State", "Workspace", "Workspaces", "remove_abandoned"]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from abreast.targets.workspace import git, place
 from abreast.targets.workspace.git import GitFailed
-from abreast.targets.workspace.looking import SETTINGS, look_at
+from abreast.targets.workspace.looking import SETTINGS, Looked, look_at
 from abreast.targets.workspace.removal import remove_tree
 from abreast.targets.workspace.start import Start, surroundings
+from abreast.targets.workspace.state import Keeping, NotCarried, State, state_of
 
 _COMPARE = ("diff-index", "--cached", "--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
@@ -28,10 +30,12 @@ class Diff:
     deleted: int = 0
     truncated: bool = False
     problem: str = ""
+    state: State | None = None  # for another trial to begin with, if that was asked for
+    not_carried: str = ""  # why there is none
 
 
-def difference(start: Start, folder: Path, since: int, most: int) -> Diff:
-    """Compare a folder with its start. Nothing is written into the folder."""
+def difference(start: Start, folder: Path, since: int, most: int, keeping: Keeping | None = None) -> Diff:
+    """Compare a folder with its start. Nothing is written into the folder. With `keeping` its state is kept too."""
     scratch = place.new_folder("measures")
     try:
         index = scratch / "index"
@@ -49,16 +53,23 @@ def difference(start: Start, folder: Path, since: int, most: int) -> Diff:
         looked = look_at(folder, environment, start.files, since)
         looked.enter(environment, scratch)
         files, added, deleted = _counted(start, environment)
-        if not files:
-            return Diff(truncated=looked.incomplete)
-        text, cut = _text(start, environment, most)
+        text, cut = _text(start, environment, most) if files else ("", False)
         named = {_readable(name) for name, _, _ in looked.named}
-        return Diff(text, files, added, deleted, cut or looked.incomplete or not named.isdisjoint(files))
+        cut = cut or looked.incomplete or not named.isdisjoint(files)
+        found = Diff(text, files, added, deleted, cut)
+        return found if keeping is None else replace(found, **_kept(start, looked, environment, scratch, keeping))
     except (GitFailed, OSError) as error:
         return Diff(problem=f"no diff: {error}")
     finally:
         remove_tree(scratch)
         place.drop_empty(scratch)
+
+
+def _kept(start: Start, looked: Looked, environment: dict[str, str], scratch: Path, keeping: Keeping) -> dict[str, Any]:
+    try:
+        return {"state": state_of(start, looked, environment, scratch, keeping)}
+    except (NotCarried, GitFailed) as error:
+        return {"not_carried": str(error)}
 
 
 def _counted(start: Start, environment: dict[str, str]) -> tuple[tuple[str, ...], int, int]:

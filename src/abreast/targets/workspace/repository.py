@@ -14,6 +14,7 @@ from pathlib import Path
 from abreast.targets.workspace import git, place
 from abreast.targets.workspace.git import GitFailed
 from abreast.targets.workspace.removal import remove_tree
+from abreast.targets.workspace.state import State
 
 _URL = re.compile(r"(https?|ssh|git|file)://.+|[\w.+-]+@[\w.-]+:.+", re.IGNORECASE)
 _SECRET = re.compile(r"(?<=://)[^/@]+@")
@@ -132,9 +133,9 @@ class Repository:
                 self._folder = made
         return self._folder
 
-    def check_out(self, commit: str, to: Path, without: Sequence[str] = ()) -> None:
+    def check_out(self, commit: str, to: Path, without: Sequence[str] = (), state: State | None = None) -> None:
         """A repository of its own in an empty folder: this commit, its ancestors and nothing else. If paths are left
-        out, it has no past either, for they would be found there."""
+        out, it has no past either, for they would be found there. With a `state`, that comes after it."""
         with self._lock:
             source = self._source()
         objects = git.run_as_user("--git-dir", source, "rev-parse", "--show-object-format").decode().strip()
@@ -147,6 +148,9 @@ class Repository:
             self._fetch(self.address, commit, to)  # some servers hand out what no branch leads to
         with (to / ".git" / "config").open("a", encoding="utf-8") as config:
             config.write(CONFIG)
+        if state is not None and state.commit != commit:
+            git.run("-C", to, "index-pack", "--fix-thin", "--stdin", stdin=state.objects)
+            git.run("-C", to, "update-ref", "refs/heads/main", state.commit)
         git.run("-C", to, "read-tree", "--reset", "-u", "HEAD")
         _date(to, commit)
         if without:

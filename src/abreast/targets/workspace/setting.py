@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import jinja2
 
 WITHOUT = "write without: [FILE, FOLDER], paths from its root, beside copy: or git:"
+AFTER = "beside git: and commit:, the start of them all, write after: with the id of a case, or a template of it"
 FIX = "write workspace: empty, workspace: {copy: FOLDER}, or workspace: {git: FOLDER_OR_URL, commit: REVISION}"
 
 
@@ -29,6 +30,17 @@ class Setting:
     commit: str = "HEAD"
     template: jinja2.Template | None = None
     without: tuple[str, ...] = ()  # paths that trials do not get
+    after: str | None = None  # the case whose trial leaves what one begins with: a template over the input
+    after_template: jinja2.Template | None = None
+
+    def before(self, case: Case) -> str:
+        """The case before one; empty if there is none."""
+        if self.after_template is None:
+            return ""
+        try:
+            return self.after_template.render(names_of(case, case.input)).strip()
+        except Exception as error:
+            raise BadInput(f"case {case.id}: workspace: after {self.after!r}: {error}", AFTER) from error
 
     def revision(self, case: Case, value: Any) -> str:
         """The revision for one case."""
@@ -50,7 +62,7 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
         raise BadInput(f'{where}: "{setting}" is none{near if "did you mean" in near else ""}', FIX)
     if not isinstance(setting, Mapping):
         raise BadInput(f"{where}: {setting!r} is none", FIX)
-    known = ("copy", "git", "commit", "without")
+    known = ("copy", "git", "commit", "without", "after")
     for key in setting:
         if key not in known:
             raise BadInput(f'{where}: unknown key "{key}"{suggestion(str(key), known)}', FIX)
@@ -66,6 +78,8 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
     if "copy" in setting:
         if "commit" in setting:
             raise BadInput(f"{where}: commit is for git, not for copy", "write git: instead of copy:, or remove commit")
+        if "after" in setting:
+            raise BadInput(f"{where}: after is for git, not for copy", AFTER)
         return Setting(copy=(base / Path(setting["copy"]).expanduser()).absolute(), without=without)
     commit = setting.get("commit", "HEAD").strip()
     if commit.startswith("-"):
@@ -75,7 +89,11 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
             f'{where}: git "{setting["git"]}" names a program', "write a folder, https://…, ssh://… or file://…"
         )
     template = compile_template(f"{where}: commit", commit) if "{{" in commit or "{%" in commit else None
-    return Setting(git=setting["git"].strip(), commit=commit, template=template, without=without)
+    after = setting.get("after")
+    if after is not None and without:
+        raise BadInput(f"{where}: after and without do not go together", "leave one of them out")
+    before = None if after is None else compile_template(f"{where}: after", after)
+    return Setting(None, setting["git"].strip(), commit, template, without, after, before)
 
 
 def _left_out(where: str, value: Any) -> tuple[str, ...]:

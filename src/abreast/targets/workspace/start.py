@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ class Start:
     record: Path
     tree: str
     files: Mapping[bytes, Seen]
+    commit: str = ""  # of a checkout
 
     @property
     def index(self) -> Path:
@@ -38,14 +40,17 @@ def record_start(files: Path, record: Path, tracked: bool) -> Start:
         alternates = record / "objects" / "info" / "alternates"
         alternates.parent.mkdir(parents=True, exist_ok=True)
         alternates.write_bytes(os.fsencode(files / ".git" / "objects") + b"\n")
-    known = _tracked(files, record) if tracked else {}
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(files / ".git" / "shallow", record / "shallow")
+    commit = git.run("-C", files, "rev-parse", "HEAD").decode().strip() if tracked else ""
+    known = _tracked(commit, files, record) if tracked else {}
     environment = surroundings(record, record / "index", files)
     looked = look_at(files, environment, known, None, everything=not tracked)
     looked.enter(environment, record)
     tree = git.run("write-tree", environment=environment).decode().strip()
     seen = _seen(files, environment)
     (record / "info" / "exclude").write_bytes(b"".join(_ignored(files, name) for name in seen if _is_ignore_file(name)))
-    return Start(record, tree, seen)
+    return Start(record, tree, seen, commit)
 
 
 def surroundings(record: Path, index: Path, files: Path) -> dict[str, str]:
@@ -53,9 +58,8 @@ def surroundings(record: Path, index: Path, files: Path) -> dict[str, str]:
     return {"GIT_DIR": str(record), "GIT_WORK_TREE": str(files), "GIT_INDEX_FILE": str(index)}
 
 
-def _tracked(files: Path, record: Path) -> dict[bytes, Seen]:
+def _tracked(commit: str, files: Path, record: Path) -> dict[bytes, Seen]:
     """Put the commit into the index, submodules excepted. Large files are looked at again, so they count as touched."""
-    commit = git.run("-C", files, "rev-parse", "HEAD").decode().strip()
     environment = surroundings(record, record / "index", files)
     git.run("read-tree", commit, environment=environment)
     told = git.run("ls-files", "-s", "-z", environment=environment)

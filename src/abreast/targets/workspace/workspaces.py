@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from abreast.targets.workspace.place import NoWorkspace
 from abreast.targets.workspace.removal import remove_tree
 from abreast.targets.workspace.repository import Repository
 from abreast.targets.workspace.setting import read_setting
+from abreast.targets.workspace.state import Keeping, State
 from abreast.targets.workspace.template import TEMPLATES, Template
 
 Fill = Callable[[Path], None]
+MOST_TEXT = 2_000_000  # bytes of a diff
 
 
 class Workspaces:
@@ -42,6 +45,10 @@ class Workspaces:
     def version(self) -> str:
         """A digest of what trials start from: the content of the folder, the hash of the commit, or the template of it.
         Where that cannot be said, `problems` says why, and this is a digest of the setting."""
+        found, after = self._version(), self._setting.after
+        return found if after is None else compose(found, "after", after)
+
+    def _version(self) -> str:
         setting = self._setting
         if setting.copy is not None:
             with contextlib.suppress(OSError):
@@ -132,7 +139,7 @@ class Workspaces:
             return notes
         size = repository.size(commit, self._setting.without)
         past = "without their history" if self._setting.without else "and their history"
-        notes.append(f"each trial gets {size.files:,} files ({_megabytes(size.bytes)}) {past}")
+        notes.append(f"each trial gets {_files(size.files)} ({_megabytes(size.bytes)}) {past}")
         if size.submodules:
             notes.append(f"{size.submodules:,} submodules of {repository.shown} stay empty folders")
         if repository.uses_lfs(commit):
@@ -155,17 +162,27 @@ class Workspaces:
         except GitFailed:
             return 0
 
-    def make(self, case: Case, value: Any) -> Workspace:
-        """A workspace for a trial of this case; `value` is what templates see. Raises NoWorkspace."""
+    @property
+    def carries(self) -> bool:
+        """Whether a trial may begin with what another one left."""
+        return self._setting.after is not None
+
+    def after(self, case: Case) -> str:
+        """The case whose trial leaves what one of this case begins with; empty if it begins with the commit."""
+        return self._setting.before(case)
+
+    def make(self, case: Case, value: Any, state: State | None = None) -> Workspace:
+        """A workspace for a trial of this case; `value` is what templates see, `state` what it begins with instead of
+        the commit. Raises NoWorkspace."""
         try:
-            return self._made(case, value)
+            return self._made(case, value, state)
         except GitFailed as error:
             raise NoWorkspace(f"workspace: {error}") from error
         except OSError as error:
             raise NoWorkspace(f"workspace: {error.strerror or error}: {error.filename or place.root()}") from error
 
-    def _made(self, case: Case, value: Any) -> Workspace:
-        key, fill = self._beginning(case, value)
+    def _made(self, case: Case, value: Any, state: State | None) -> Workspace:
+        key, fill = self._beginning(case, value, state)
         template = TEMPLATES.taken(key, self._owner, fill, tracked=self._repository is not None)
         folder = None
         try:
@@ -174,7 +191,7 @@ class Workspaces:
             work.mkdir(0o700)
             template.copy_to(work)
             os.utime(work)  # by the clock of the file system it is now: what changes later was changed by the trial
-            return Workspace(work, template, work.lstat().st_ctime_ns)
+            return Workspace(work, template, work.lstat().st_ctime_ns, self._since(case, value))
         except BaseException:
             if folder is not None:
                 remove_tree(folder)
@@ -182,11 +199,17 @@ class Workspaces:
             TEMPLATES.give_back(template)
             raise
 
-    def beginning(self, case: Case, value: Any) -> Hashable:
+    def beginning(self, case: Case, value: Any, state: State | None = None) -> Hashable:
         """What the trial begins with, by a name that equal beginnings share."""
-        return self._beginning(case, value)[0]
+        return self._beginning(case, value, state)[0]
 
-    def _beginning(self, case: Case, value: Any) -> tuple[Hashable, Fill | None]:
+    def _since(self, case: Case, value: Any) -> str | None:
+        """Of what is carried on: the commit that the first trial began with."""
+        if not self.carries or self._repository is None:
+            return None
+        return self._repository.commit(self._setting.revision(case, value))
+
+    def _beginning(self, case: Case, value: Any, state: State | None) -> tuple[Hashable, Fill | None]:
         """What the trial begins with: its name, and how to make it."""
         repository, folder = self._repository, self._setting.copy
         if folder is not None:
@@ -197,8 +220,9 @@ class Workspaces:
         commit = repository.commit(revision)
         if commit is None:
             raise NoWorkspace(f'workspace: commit "{revision}": {repository.shown} has none such')
-        without = self._setting.without
-        return ("git", repository.address, commit, without), lambda to: repository.check_out(commit, to, without)
+        without, last = self._setting.without, commit if state is None else state.commit
+        key = ("git", repository.address, commit, without, last)
+        return key, lambda to: repository.check_out(commit, to, without, state)
 
     def _copy(self, to: Path) -> None:
         assert self._setting.copy is not None
@@ -216,10 +240,11 @@ class Workspaces:
 class Workspace:
     """The folder of one trial. `path` is where the agent works; the folder above has nothing else in it."""
 
-    def __init__(self, path: Path, template: Template, since: int) -> None:
+    def __init__(self, path: Path, template: Template, since: int, start: str | None = None) -> None:
         self.path = path
         self._template = template
         self._since = since
+        self._start = start  # a commit, where what is left is carried on
         self._lock = threading.Lock()
         self._removed = False
 
@@ -228,14 +253,28 @@ class Workspace:
         """What an agent's environment should have: git does not look for a repository above the workspace."""
         return {"GIT_CEILING_DIRECTORIES": str(self.path.parent)}
 
-    def diff(self, most: int = 2_000_000) -> Diff:
+    def diff(self, most: int = MOST_TEXT) -> Diff:
         """The change against the start, of so many bytes at most. Never raises; `problem` says why there is none."""
+        return self._difference(most, None)
+
+    def left(self, words: str, secret_in: Callable[[bytes], str | None]) -> Diff:
+        """The same with the state for another trial to begin with, where that is asked for; `words` are what its
+        commit says. `not_carried` says why there is none."""
+        found = self._difference(MOST_TEXT, None if self._start is None else Keeping(self._start, words, secret_in))
+        return replace(found, not_carried=found.problem) if found.problem else found
+
+    def _difference(self, most: int, keeping: Keeping | None) -> Diff:
         if not git.installed():
             return Diff(problem="no diff: git is not installed")
         try:
-            return difference(self._template.start(), self.path, self._since, most)
+            return difference(self._template.start(), self.path, self._since, most, keeping)
         except (GitFailed, NoWorkspace, OSError) as error:
             return Diff(problem=f"no diff: {error}")
+
+    @property
+    def commit(self) -> str:
+        """What it began with, of a checkout."""
+        return self._template.start().commit
 
     def remove(self) -> None:
         """Remove the folder, whatever the agent left in it. Never raises."""
@@ -252,7 +291,7 @@ _NO_GIT = "git is not installed: what trials change is not shown"
 
 
 def _notes_of_folder(folder: Path, found: Contents) -> list[str]:
-    notes = [f"each trial gets {found.files:,} files ({_megabytes(found.size)})"]
+    notes = [f"each trial gets {_files(found.files)} ({_megabytes(found.size)})"]
     if (folder / ".git").is_dir():
         notes.append(f"{folder}: trials get its .git too, with every branch; write git: instead of copy: to hide them")
     for names, what in (
@@ -270,6 +309,10 @@ def _may_read(folder: Path, name: str) -> bool:
     path = folder / name
     mode = path.lstat().st_mode
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or os.access(path, os.R_OK)
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
 
 
 def _megabytes(size: int) -> str:

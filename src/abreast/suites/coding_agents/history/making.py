@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from abreast.suites.coding_agents.history.finding import LeftOut
 SMALL, MEDIUM = 30, 200
 """So many changed lines at most."""
 
+ROW = "one after the other"
+"""The group of cases that are cumulative."""
+
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?|testing|src/test)/"
     r"|(?:^|/)(?:test_[^/]*|[^/]*_tests?|[^/]*[._-](?:test|spec)|[^/]*_spec|conftest|[^/]*Tests?|Test[A-Z][^/]*)\.\w+$"
@@ -33,22 +37,37 @@ def cases(
     commits: list[str] | None = None,
     tests: list[str] | None = None,
     tasks: str | None = None,
+    cumulative: bool = False,
 ) -> Iterator[Case]:
     """A case for each of the last merged pull requests of a repository, or for each that is named, oldest first.
 
     `repo` is a folder, seen from where abreast is started. `tests` are globs of test files, instead of usual names.
     `tasks` is a file that says which pull requests and in which words (`abreast cases new coding-agents`), seen from
-    the same place; with `last` the last ones of it.
+    the same place; with `last` the last ones of it. If they are `cumulative`, each comes `after` another, and all begin
+    at one `start`.
     """
     _check(repo, last, branch, commits, tests, tasks)
+    if not isinstance(cumulative, bool):
+        raise BadInput(f"cumulative must be true or false, got {cumulative!r}", "write cumulative: true")
     history = History(_path(repo))
     if tasks is not None:
         found = choosing.in_file(history, _path(tasks), last)
     else:
         found, left = choosing.in_history(history, last, branch, commits or [])
         choosing.check(history, found, left)
-    for one in found:
-        yield _case(history, one, tests or [])
+    if cumulative:
+        found.sort(key=lambda each: each.pull_request.merged_at)
+    made = (_case(history, each, tests or []) for each in found)
+    yield from _in_a_row(made) if cumulative else made
+
+
+def _in_a_row(cases: Iterable[Case]) -> Iterator[Case]:
+    """Each after the one before, all of them from the commit before the first: they are not independent."""
+    start, after = "", ""
+    for case in cases:
+        start = start or case.input["commit"]
+        yield replace(case, input={**case.input, "start": start, "after": after}, group=ROW)
+        after = case.id
 
 
 def left_out(
