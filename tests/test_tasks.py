@@ -141,7 +141,7 @@ def test_what_people_edit_stays_and_what_is_not_ours_is_not_touched(folder: Fold
     assert text.endswith("// and the end\n")
     assert [case.id for case in cases(str(shop.path), tasks=str(path))][1] == "readme"
     done = new(folder, shop, "--last", "1", code=2)
-    assert "tasks.jsonl:1: is of another pull request or in words of another, and so are 1 more" in done.err
+    assert "tasks.jsonl:1: has a task of another pull request, or by another model (and 1 more)" in done.err
     assert "--output FILE" in done.err
     assert path.read_text(encoding="utf-8") == text
     new(folder, shop, "--last", "1", "--yes")
@@ -201,8 +201,8 @@ def test_a_model_sees_the_change_and_is_asked_once_for_each(
         monkeypatch.delenv("ANTHROPIC_API_KEY")  # nobody is asked, so no key is needed
         new(folder, shop, "--model", MODEL)
         assert len(asked(asks)) == len(prompts)
-        assert "in words of another" in new(folder, shop, "--model", "gpt-5", code=2).err
-        assert "in words of another" in new(folder, shop, code=2).err
+        assert "or by another model" in new(folder, shop, "--model", "gpt-5", code=2).err
+        assert "or by another model" in new(folder, shop, code=2).err
     read = list(cases(str(shop.path), tasks=str(folder.path / "tasks.jsonl")))
     assert [(case.id, case.expected) for case in read] == [(case.id, case.expected) for case in usual.values()]
 

@@ -172,8 +172,8 @@ class Kept:
             raise BadInput(error.message, f"{error.fix or 'mend it'}; or name another file: --output FILE") from None
         others = [one for one in found if not _is_same(one, wanted.get(one.commit))]
         if others and not self._may_replace:
-            told = f"{shown_path(self.path)}:{others[0].line}: is of another pull request or in words of another"
-            more = f", and so are {len(others) - 1:,} more" if len(others) > 1 else ""
+            told = f"{shown_path(self.path)}:{others[0].line}: has a task of another pull request, or by another model"
+            more = f" (and {len(others) - 1:,} more)" if len(others) > 1 else ""
             raise BadInput(f"{told}{more}", "name another file: --output FILE; or replace what is there: --yes")
         lines = self.path.read_bytes().decode("utf-8-sig").split("\n")
         ends = [*(one.line for one in found[:-1]), len(lines)]
