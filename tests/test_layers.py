@@ -10,7 +10,7 @@ import abreast
 SOURCE = Path(abreast.__file__).parent
 
 LAYERS = [
-    ["model", "errors", "headers", "digest", "settings"],
+    ["model", "errors", "headers", "digest", "settings", "globs"],
     ["code"],
     ["languages"],
     ["stats"],

@@ -45,7 +45,7 @@ COMMANDS = {
     "rename": "another name for a parameter or returned field of stored rows",
     "cache": "what can be reused; clear it",
     "suites": "experiments that packages bring along, run by their name",
-    "cases": "the cases of an experiment: list them, propose new ones for code search",
+    "cases": "the cases of an experiment: list them; new ones for code-search and coding-agents",
     "init": "write a small experiment to start from",
     "demo": "a simulated experiment, from cases to verdict",
     "spec-schema": "the JSON Schema of spec files",

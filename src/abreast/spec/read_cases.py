@@ -151,7 +151,8 @@ def _crash(error: Exception) -> str:
     return f"raised {type(error).__name__}: {error}{at if 'abreast/spec' not in at else ''}"
 
 
-def _jsonl(path: Path) -> Iterator[Record]:
+def json_lines(path: Path) -> Iterator[Record]:
+    """A value a line, each with its place; empty lines and comments (`//`) are passed over."""
     where = shown_path(path)
     source = f"{where}:"
     decode = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refuse).decode
@@ -304,8 +305,8 @@ def _document(path: Path) -> Iterator[Record]:
 
 
 _READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
-    ".jsonl": _jsonl,
-    ".ndjson": _jsonl,
+    ".jsonl": json_lines,
+    ".ndjson": json_lines,
     ".csv": lambda path: _table(path, ","),
     ".tsv": lambda path: _table(path, "\t"),
     ".parquet": _parquet,

@@ -45,7 +45,7 @@ class Config:
     pull_requests: PullRequests = PullRequests()
     repo: str | None = None  # a folder or an address; without one agents begin with an empty folder
     branch: str | None = None
-    stage: str = "stage"  # where a repository by address is cloned to
+    stage: str = staging.STAGE  # where a repository by address is cloned to
     runs: int = 1
     parallel_runs: int = 1  # of one agent
     parallel_agents: bool = True
@@ -179,7 +179,7 @@ def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator
     if which.get("cumulative"):
         yield "each of them on what the agent left of the one before: one chain, which compares no agents for sure"
     asked = {key: which[key] for key in ("repo", "last", "branch", "commits") if key in which}
-    left = history.left_out(**asked) if "last" in which else []
+    left = history.left_out(**asked) if "last" in which and "tasks" not in which else []
     if left:
         yield f"left out among them: {listed([f'{one.commit[:12]} ({one.reason})' for one in left])}"
 

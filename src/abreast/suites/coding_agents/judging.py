@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from abreast.errors import BadInput, suggestion
+from abreast.suites.coding_agents.models import target_of
 
 MODEL = "claude-sonnet-5-5"
 """Who judges if nobody is named."""
@@ -46,23 +47,12 @@ def judge_of(
     given: str | Mapping[str, Any] | None, dimensions: Sequence[str], passing: Mapping[str, float]
 ) -> dict[str, Any]:
     """The settings of the scorer: by a model's name, by settings of its own, or by the environment."""
-    chosen = _by_environment() if given is None else _by_model(given) if isinstance(given, str) else dict(given)
+    named = target_of("judge", given) if isinstance(given, str) else dict(given or {})
+    chosen = _by_environment() if given is None else named
     shows = ["input", "answer", "change"]
     rubric = {name: DIMENSIONS[name] for name in dimensions}
     marks = {"passing": dict(passing)} if passing else {}
     return {"rubric": rubric, "scale": list(SCALE), "shows": shows, **marks, **chosen}
-
-
-def _by_model(model: str) -> dict[str, Any]:
-    """`claude-...` is asked at Anthropic's API, `gpt-...` at OpenAI's; others say whose they are: `openai:qwen3`."""
-    target, colon, name = model.partition(":")
-    if colon and target in ("anthropic", "openai"):
-        return {"target": target, "model": name}
-    if model.startswith("claude"):
-        return {"target": "anthropic", "model": model}
-    if model.startswith(("gpt", "o1", "o3", "o4", "chatgpt")):
-        return {"target": "openai", "model": model}
-    raise BadInput(f'judge "{model}": whose model is it?', f"write anthropic:{model} or openai:{model}")
 
 
 def _by_environment() -> dict[str, Any]:
@@ -74,7 +64,7 @@ def _by_environment() -> dict[str, Any]:
     if provider not in ("", "anthropic", "openai", "openai-compatible"):
         raise BadInput(f"LLM_PROVIDER={provider}: must be anthropic or openai-compatible")
     if not provider and not around.get("LLM_OPENAI_ENDPOINT"):
-        found = _by_model(model)
+        found = target_of("judge", model)
     else:
         found = {"target": "anthropic" if provider == "anthropic" else "openai", "model": model}
     keys = [f"LLM_{found['target'].upper()}_API_KEY", "LLM_API_KEY"]

@@ -18,7 +18,7 @@ from abreast.settings import Settings, is_count, is_flag, is_mapping_of_texts, i
 from abreast.spec.schema import seconds_in
 from abreast.spec.syntax import Places, parse, read_text
 from abreast.spec.values import At, bad_name, shown, shown_path
-from abreast.suites.coding_agents import judging, prompts
+from abreast.suites.coding_agents import judging, prompts, staging
 from abreast.suites.coding_agents.agents import Agent, from_template, known_agent
 from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
 
@@ -125,7 +125,7 @@ class _File:
             pull_requests=self._pull_requests(mode),
             repo=repo,
             branch=take("branch", None, is_text, "the name of a branch"),
-            stage=take("stage_dir", "stage", is_text, "a folder"),
+            stage=take("stage_dir", staging.STAGE, is_text, "a folder"),
             runs=take("runs_per_prompt", 1, is_count, _MANY),
             parallel_runs=take("parallel_runs", 1, is_count, _MANY),
             parallel_agents=self._all.flag("parallel_agents", True),

@@ -13,7 +13,10 @@ from abreast.targets.workspace.git import GitFailed
 from abreast.targets.workspace.removal import remove_tree
 from abreast.targets.workspace.repository import Repository, is_address, without_secret
 
-__all__ = ["commit_of", "folder", "is_address", "is_repository", "local"]
+STAGE = "stage"
+"""Where a repository by address is cloned to, if nothing else is said."""
+
+__all__ = ["STAGE", "commit_of", "folder", "is_address", "is_repository", "local"]
 
 
 def folder(written: str, base: Path) -> Path:

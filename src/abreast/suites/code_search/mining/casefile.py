@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
 from abreast.suites.code_search.finding import SUFFIX
 from abreast.suites.code_search.mining.proposal import Known
+from abreast.suites.filing import alone, replace
 
 MINED = f"mined{SUFFIX}"
 REJECTED = "// rejected: "
@@ -56,28 +52,16 @@ def append(path: Path, lines: list[str]) -> None:
         raise BadInput(f"{path}: is no file that cases can be kept in", "name another file: --output FILE")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(target.parent):
+        with alone(target.parent):
             before = _content(target) if target.exists() else b""
             _check(path, before)
             there = {_case(line).get("id") for line in before.decode("utf-8-sig", "replace").split("\n")}
             if before and not before.endswith(b"\n"):
                 before += b"\n"
             added = [line for line in lines if _case(line).get("id", "") not in there]
-            _replace(target, before + "".join(f"{line}\n" for line in added).encode())
+            replace(target, before + "".join(f"{line}\n" for line in added).encode())
     except OSError as error:
         raise BadInput(f"{path}: cannot be written: {error.strerror}", "name another file: --output FILE") from None
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """No other `cases new` writes in this folder meanwhile."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(number, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(number)
 
 
 def _check(path: Path, content: bytes) -> None:
@@ -92,23 +76,3 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}", "name another file: --output FILE") from None
-
-
-def _replace(target: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_mask())
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _mask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

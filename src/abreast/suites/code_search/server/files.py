@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from abreast.globs import is_glob, matcher
 from abreast.suites.code_search.server.arguments import Refused, shown
-from abreast.suites.code_search.server.globs import is_glob, matcher
 from abreast.suites.code_search.server.lines import plain as plainly
 
 LARGEST = 2_000_000  # bytes of a file that is read

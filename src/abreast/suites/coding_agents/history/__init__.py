@@ -18,7 +18,8 @@ With `commits` they are named, each a commit or a range A..B, and nothing is gue
 
 from __future__ import annotations
 
+from abreast.suites.coding_agents.history.drafting import Draft
 from abreast.suites.coding_agents.history.finding import LeftOut, PullRequest, pull_requests
 from abreast.suites.coding_agents.history.making import cases, left_out
 
-__all__ = ["LeftOut", "PullRequest", "cases", "left_out", "pull_requests"]
+__all__ = ["Draft", "LeftOut", "PullRequest", "cases", "left_out", "pull_requests"]

@@ -15,7 +15,12 @@ _COMPARE = (
     *("diff-tree", "-r", "--find-renames", "-l1000", "--no-ext-diff", "--no-textconv", "--no-color"),
     *("--diff-algorithm=myers", "--indent-heuristic", "--submodule=short", "--ignore-submodules=none"),
 )
+_SHORT = ("--patch", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/")
 _WHOLE = ("--patch", "--full-index", "--unified=1000000", "--src-prefix=a/", "--dst-prefix=b/")
+MOST_SHOWN, MOST_OF_A_FILE = 60_000, 15_000
+"""Characters of an excerpt, and of one file in it."""
+MOST_PARTS, MOST_LINES = 200, 3_000
+"""Files of an excerpt, and changed lines of a file that is in it."""
 _AT_ONCE = 200  # paths that git is asked about together
 
 
@@ -53,6 +58,23 @@ def changed_lines(history: History, base: str, head: str, paths: list[str]) -> l
     """The lines that were removed and added in some files."""
     told = readable(history.ask(*_COMPARE, "--patch", "--unified=0", base, head, "--", *paths))
     return [line[1:] for line in told.split("\n") if re.match(r"[+-](?!\+\+ |-- )", line)]
+
+
+def excerpt(history: History, base: str, head: str, files: list[File]) -> str:
+    """The change of some files with a few lines around it, as much of it as a reader can take in; what is cut is said.
+    What comes first is kept first."""
+    shown, left, room = list[str](), list[File](), MOST_SHOWN
+    for file in files:
+        if file.lines > MOST_LINES or len(shown) == MOST_PARTS or room <= 0:
+            left.append(file)
+            continue
+        paths = {path for path in (file.before, file.after) if path}
+        part = readable(history.ask(*_COMPARE, *_SHORT, base, head, "--", *paths))
+        cut = len(part) - min(room, MOST_OF_A_FILE)
+        shown.append(part if cut <= 0 else f"{part[:-cut]}\n[{cut:,} more characters of this file are left out here]\n")
+        room -= len(part) - max(cut, 0)
+    names = [readable(os.fsencode(f"{file.path} ({file.lines:,} lines)")) for file in left[:MOST_PARTS]]
+    return "".join([*shown, *([f"[changed too, and left out here: {', '.join(names)}]\n"] if names else [])])
 
 
 def diff_between(history: History, base: str, head: str, files: list[File]) -> str:

@@ -51,10 +51,21 @@ _EMPTY = re.compile(r"\(\s*[,;]?\s*\)|\[\s*\]|``(?!`)|<>")
 
 def task_of(pull_request: PullRequest) -> str:
     """What an agent is asked for; it may be empty."""
-    title = _line(pull_request.title, pull_request.number)
-    body = "\n".join(_line(line, pull_request.number) for line in _prose(pull_request.body))
+    return cleaned(pull_request.title, pull_request.body, pull_request.number)
+
+
+def cleaned(title: str, body: str, number: int | None) -> str:
+    """The words of a pull request of this number, without what would reveal the change."""
+    title = _line(title, number)
+    body = "\n".join(_line(line, number) for line in _prose(body))
     body = re.sub(r"\n{3,}", "\n\n", body).strip()
     return f"{title}\n\n{body}".strip()
+
+
+def has_code(text: str) -> str:
+    """The first block of code in a text, fenced or as a diff, by its first line; empty if there is none."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return next((line.strip() for line in lines if _FENCE.match(line) or _DIFF.match(line)), "")
 
 
 def _prose(body: str) -> Iterator[str]:

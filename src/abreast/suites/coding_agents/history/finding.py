@@ -225,6 +225,34 @@ def _range(history: History, text: str) -> PullRequest:
     return _made(history, base, history.read(head), "rebase", marks.words_of_series(series))
 
 
+def pinned(history: History, where: str, commit: str, base: str | None) -> PullRequest:
+    """The pull request that ends in a commit and begins at another, both by their hashes; without one as if its end
+    was named in `commits`."""
+    head = _by_hash(history, f"{where}: commit", commit)
+    last = history.read(head)
+    start = next(iter(last.parents), None) if base is None else _by_hash(history, f"{where}: base", base)
+    if start is None:
+        raise BadInput(f"{where}: commit {commit} is the first one, nothing is before it", "remove the line")
+    if start in last.parents[:1]:
+        found = _pull_request(history, [last], _words(history, [last]))
+    elif start != head and history.common_start(start, head) == start:
+        words = marks.words_of_series(history.between(start, head))
+        found = _made(history, start, last, "rebase", words)
+    else:
+        raise BadInput(f"{where}: base {base} is not before commit {commit}", "leave base out for the first parent")
+    if not found.files:
+        raise BadInput(f"{where}: commit {commit} changes nothing", "remove the line")
+    return found
+
+
+def _by_hash(history: History, where: str, text: str) -> str:
+    found = history.resolve(text)
+    if found is None or not found.startswith(text):
+        fix = f"see that {history.repo} is the repository of the file, and that git fetched all of it"
+        raise BadInput(f"{where} {text} is not in {history.repo}", fix)
+    return found
+
+
 def _known(history: History, revision: str, text: str) -> str:
     found = history.resolve(revision)
     if found is None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
+from abreast.globs import matcher
 from abreast.model import Case
-from abreast.suites.code_search.server.globs import matcher
+from abreast.suites.coding_agents.history import choosing
 from abreast.suites.coding_agents.history.change import File, diff_between, files_between, readable
+from abreast.suites.coding_agents.history.choosing import Chosen
 from abreast.suites.coding_agents.history.commits import History
-from abreast.suites.coding_agents.history.describing import SHORTEST, task_of
-from abreast.suites.coding_agents.history.finding import LeftOut, PullRequest, looked_at
+from abreast.suites.coding_agents.history.finding import LeftOut
 
 SMALL, MEDIUM = 30, 200
 """So many changed lines at most."""
@@ -32,29 +32,32 @@ _TEST = re.compile(
 
 def cases(
     repo: str,
-    last: int = 10,
+    last: int | None = None,
     branch: str = "HEAD",
     commits: list[str] | None = None,
     tests: list[str] | None = None,
+    tasks: str | None = None,
     cumulative: bool = False,
 ) -> Iterator[Case]:
     """A case for each of the last merged pull requests of a repository, or for each that is named, oldest first.
 
     `repo` is a folder, seen from where abreast is started. `tests` are globs of test files, instead of usual names.
-    If they are `cumulative`, each comes `after` another, and all begin at one `start`.
+    `tasks` is a file that says which pull requests and in which words (`abreast cases new coding-agents`), seen from
+    the same place; with `last` the last ones of it. If they are `cumulative`, each comes `after` another, and all begin
+    at one `start`.
     """
-    _check(repo, last, branch, commits, tests)
+    _check(repo, last, branch, commits, tests, tasks)
     if not isinstance(cumulative, bool):
         raise BadInput(f"cumulative must be true or false, got {cumulative!r}", "write cumulative: true")
     history = History(_path(repo))
-    found, left = _described(history, last, branch, commits or [])
-    if not found:
-        why = f"{len(left)} left out, such as {_told(left[-1])}" if left else "there are none"
-        raise BadInput(f"{history.repo}: no pull requests to be found: {why}", "name them: commits: [HASH, FROM..TO]")
-    numbers = Counter(pull_request.number for pull_request, _ in found)
+    if tasks is not None:
+        found = choosing.in_file(history, _path(tasks), last)
+    else:
+        found, left = choosing.in_history(history, last, branch, commits or [])
+        choosing.check(history, found, left)
     if cumulative:
-        found.sort(key=lambda each: each[0].merged_at)
-    made = (_case(history, each, task, numbers[each.number] == 1, tests or []) for each, task in found)
+        found.sort(key=lambda each: each.pull_request.merged_at)
+    made = (_case(history, each, tests or []) for each in found)
     yield from _in_a_row(made) if cumulative else made
 
 
@@ -67,52 +70,31 @@ def _in_a_row(cases: Iterable[Case]) -> Iterator[Case]:
         after = case.id
 
 
-def left_out(repo: str, last: int = 10, branch: str = "HEAD", commits: list[str] | None = None) -> list[LeftOut]:
+def left_out(
+    repo: str, last: int | None = None, branch: str = "HEAD", commits: list[str] | None = None
+) -> list[LeftOut]:
     """What `cases` leaves out up to the oldest case, and why; oldest first."""
-    _check(repo, last, branch, commits, None)
-    return _described(History(_path(repo)), last, branch, commits or [])[1]
+    _check(repo, last, branch, commits, None, None)
+    return choosing.in_history(History(_path(repo)), last, branch, commits or [])[1]
 
 
-def _described(
-    history: History, last: int, branch: str, commits: list[str]
-) -> tuple[list[tuple[PullRequest, str]], list[LeftOut]]:
-    """Pull requests with their tasks, and what has none besides what is no pull request."""
-    found, left = looked_at(history, last, branch, commits)
-    told = [(pull_request, task_of(pull_request)) for pull_request in found]
-    mute = [
-        LeftOut(
-            one.head,
-            one.title,
-            f"its message says no task: {len(task)} characters are left of it, {SHORTEST} are needed",
-        )
-        for one, task in told
-        if len(task) < SHORTEST
-    ]
-    return [(one, task) for one, task in told if len(task) >= SHORTEST], [*left, *mute]
-
-
-def _told(left: LeftOut) -> str:
-    return f'{left.commit[:12]} "{left.title}", which {left.reason}'.replace("which its", "where its")
-
-
-def _case(history: History, found: PullRequest, task: str, is_only: bool, tests: list[str]) -> Case:
-    short = found.head[:12]
-    name = short if found.number is None else f"pr-{found.number}" if is_only else f"pr-{found.number}-{short}"
+def _case(history: History, chosen: Chosen, tests: list[str]) -> Case:
+    found = chosen.pull_request
     files = files_between(history, found.base, found.head)
     return Case(
-        name,
-        input={"commit": found.base, "task": task},
+        chosen.id,
+        input={"commit": found.base, "task": chosen.task},
         expected={
             "commit": found.head,
             "base": found.base,
             "diff": diff_between(history, found.base, found.head, files),
-            "tests": _tests(files, tests),
+            "tests": tests_in(files, tests),
         },
         tags={"style": found.style, "size": _size(files)},
     )
 
 
-def _tests(files: list[File], globs: list[str]) -> list[str]:
+def tests_in(files: list[File], globs: list[str]) -> list[str]:
     """Test files as they are after the change, with what lies beside them."""
     fits = [matcher(glob) for glob in globs]
     paths = [readable(os.fsencode(file.after)) for file in files if file.after]
@@ -128,15 +110,18 @@ def _path(repo: str) -> Path:
     return Path(repo).expanduser()
 
 
-def _check(repo: Any, last: Any, branch: Any, commits: Any, tests: Any) -> None:
+def _check(repo: Any, last: Any, branch: Any, commits: Any, tests: Any, tasks: Any) -> None:
     """Arguments of a spec may be anything."""
-    for name, value in (("repo", repo), ("branch", branch)):
-        if not isinstance(value, str) or not value.strip() or not value.isprintable():
-            raise BadInput(f"{name} must be text, got {value!r}", f"write {name}: {'.' if name == 'repo' else 'main'}")
-    if not isinstance(last, int) or isinstance(last, bool) or last < 1:
+    for name, value, example in (("repo", repo, "."), ("branch", branch, "main"), ("tasks", tasks, "tasks.jsonl")):
+        absent = name == "tasks" and value is None
+        if not absent and (not isinstance(value, str) or not value.strip() or not value.isprintable()):
+            raise BadInput(f"{name} must be text, got {value!r}", f"write {name}: {example}")
+    if last is not None and (not isinstance(last, int) or isinstance(last, bool) or last < 1):
         raise BadInput(f"last must be a whole number from 1, got {last!r}", "write last: 10")
     for name, value in (("commits", commits), ("tests", tests)):
         given = [] if value is None else value
         example = '["1a2b3c4", "main~3..main"]' if name == "commits" else '["tests/**", "*_check.py"]'
         if not isinstance(given, list) or not all(isinstance(each, str) and each.strip() for each in given):
             raise BadInput(f"{name} must be a list of texts, got {value!r}", f"write {name}: {example}")
+    if tasks is not None and commits:
+        raise BadInput("commits and tasks are both given: a file of tasks names its commits", "keep one of them")

@@ -1,0 +1,140 @@
+"""`abreast cases new code-search`: proposals from a repository, which a person accepts or rejects."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from abreast.cli import stores, tables
+from abreast.errors import BadInput
+
+if TYPE_CHECKING:
+    from abreast.suites.code_search.mining import Proposal
+
+
+def arguments(group: argparse._ArgumentGroup) -> None:
+    from abreast.languages import LANGUAGES
+    from abreast.suites.code_search.mining import KINDS, LIMIT
+
+    add = group.add_argument
+    add("--limit", metavar="N", type=int, help=f"so many at most ({LIMIT})")
+    add("--seed", metavar="N", type=int, help="another choice of cases (0)")
+    add("--kind", choices=KINDS, action="append", help="only these questions (all; may be repeated)")
+    add("--language", choices=LANGUAGES, action="append", help="only code in these languages (all; may be repeated)")
+
+
+def main(args: argparse.Namespace) -> int:
+    from abreast.report.sentence import many
+    from abreast.suites.code_search import finding, mining
+    from abreast.suites.code_search.mining import casefile
+
+    repo = Path(args.repo or ".").expanduser().absolute()
+    output = (args.output or finding.folder_of(repo) / casefile.MINED).expanduser().absolute()
+    if output.exists() and not output.is_file():
+        what = "is a folder" if output.is_dir() else "is no file that cases can be kept in"
+        raise BadInput(f"--output {args.output}: {what}", "name a file that ends in .jsonl")
+    found = mining.propose(
+        repo,
+        limit=mining.LIMIT if args.limit is None else args.limit,
+        seed=args.seed or 0,
+        kinds=args.kind or mining.KINDS,
+        languages=args.language or (),
+        known=casefile.known(output),
+    )
+    _warn_of_changes(repo, found)
+    if not found and not args.json:
+        print(_nothing(args), file=sys.stderr)
+        return 0
+    if args.yes and found:
+        casefile.append(output, [casefile.as_line(one.case) for one in found])
+    if args.json:
+        rows = [{**one.case, "why": one.why, "evidence": list(map(str, one.evidence))} for one in found]
+        tables.show(rows, True, "")
+    elif args.yes:
+        print(f"accepted {many(len(found), 'case')}: {stores.shown(output)}")
+    elif sys.stdin is not None and sys.stdin.isatty():
+        return _ask(found, output)
+    else:
+        for one in found:
+            print(casefile.as_line(one.case))
+        command = shlex.join(["abreast", "cases", "new", "--repo", args.repo or ".", "--yes"])
+        again = f"{command} writes them to {stores.shown(output)}; on a terminal each is asked about"
+        print(f"{many(len(found), 'case')} proposed, none written: {again}", file=sys.stderr)
+    return 0
+
+
+def _nothing(args: argparse.Namespace) -> str:
+    narrowed = " of these kinds and languages" if args.kind or args.language else ""
+    return (
+        f"nothing to propose{narrowed}: no name that is defined once, called in few places or set in one file, and not "
+        "known or rejected already"
+    )
+
+
+def _warn_of_changes(repo: Path, found: list[Proposal]) -> None:
+    """A trial works on the commit: what a case says of a changed file may not be so there."""
+    from abreast.plan import git
+
+    state = git.state(repo) if found else None
+    named = {(repo / path).resolve() for one in found for path in one.case["ground_truth"]["files"]}
+    changed = sorted(path for path in (state.changed or () if state else ()) if path.resolve() in named)
+    if changed:
+        shown = ", ".join(path.name for path in changed[:3]) + (" and more" if len(changed) > 3 else "")
+        print(
+            tables.printable(f"warning: {shown} changed since the commit, which is what agents will see: commit first"),
+            file=sys.stderr,
+        )
+
+
+# -- a person decides ------------------------------------------------------------------------------------------------
+
+
+def _ask(found: list[Proposal], output: Path) -> int:
+    """Show one after another. Each answer is on disk before the next question."""
+    from abreast.report.sentence import many
+    from abreast.suites.code_search.mining import casefile
+
+    accepted = rejected = 0
+    code = 0
+    try:
+        for number, one in enumerate(found, 1):
+            _show(one, f"{number}/{len(found)}")
+            answer = _answer()
+            if answer == "q":
+                break
+            line = casefile.as_line(one.case) if answer == "y" else f"{casefile.REJECTED}{one.id}"
+            casefile.append(output, [line])
+            accepted, rejected = accepted + (answer == "y"), rejected + (answer == "n")
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        code = 130
+    where = f": {stores.shown(output)}" if accepted or rejected else ""
+    print(f"accepted {many(accepted, 'case')}, rejected {rejected:,}{where}")
+    return code
+
+
+def _show(one: Proposal, position: str) -> None:
+    truth = one.case["ground_truth"]
+    head = f"{position}  {one.id}  ({one.case['category']}, {one.case['difficulty']})"
+    lines = [head, f"  question  {one.case['prompt']}", f"  files     {', '.join(truth['files'])}"]
+    lines += [f"  symbols   {', '.join(truth['symbols'])}"] if truth.get("symbols") else []
+    lines += [f"  because   {one.why}", *(f"    {evidence}" for evidence in one.evidence)]
+    for line in lines:
+        print(tables.printable(line).replace("\n", " "), file=sys.stderr)
+
+
+def _answer() -> str:
+    """y, n or q; the end of the input is q."""
+    while True:
+        print("accept? [y/n/q] ", end="", file=sys.stderr, flush=True)
+        try:
+            said = sys.stdin.readline()
+        except UnicodeDecodeError:
+            continue
+        word = {"yes": "y", "no": "n", "quit": "q"}.get(said.strip().lower(), said.strip().lower())
+        if not said or word in ("y", "n", "q"):
+            return word if said else "q"
+        print("y accepts, n rejects, q stops", file=sys.stderr)

@@ -1,0 +1,185 @@
+"""A file of tasks: which pull requests are asked for, and in which words. An object a line, which people may edit."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from abreast.errors import BadInput
+from abreast.settings import Settings, is_text
+from abreast.spec.read_cases import json_lines
+from abreast.spec.syntax import near_files
+from abreast.spec.values import bad_name, flaw, shown, shown_path
+from abreast.suites.coding_agents.history.describing import SHORTEST
+from abreast.suites.coding_agents.history.finding import Style
+from abreast.suites.filing import alone, replace
+
+By = Literal["message", "model"]
+_KEYS = ("id", "commit", "base", "title", "style", "by", "model", "task")
+_HASH = re.compile(r"[0-9a-f]{7,64}")
+_EXAMPLE = '{"commit": "1a2b3c4...", "task": "Greet people by their name"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One pull request. `commit` is the state after it, `base` the one before; `by` is whose words the task is in, and
+    `model` who was asked for them. What is None was left out."""
+
+    commit: str
+    task: str
+    id: str | None = None
+    base: str | None = None
+    title: str | None = None
+    style: Style | None = None
+    by: By | None = None
+    model: str | None = None
+    line: int = 0  # where it stands
+
+    def told(self) -> dict[str, str]:
+        """What a file says of it."""
+        told = {key: getattr(self, key) for key in _KEYS}
+        return {key: value for key, value in told.items() if value is not None}
+
+    def text(self) -> str:
+        """The line that it is in a file."""
+        return json.dumps(self.told(), ensure_ascii=False) + "\n"
+
+
+def read(path: Path) -> list[Entry]:
+    """All of them, in their order."""
+    found = entries(path)
+    if not found:
+        raise BadInput(
+            f"{shown_path(path)}: has no task in it", "abreast cases new coding-agents --repo PATH writes some"
+        )
+    return found
+
+
+def entries(path: Path) -> list[Entry]:
+    """The same of a file that may be empty."""
+    where = shown_path(path)
+    if not path.is_file():
+        what = "is not a file" if path.exists() else f"no such file{near_files(path)}"
+        raise BadInput(f"{where}: {what}", "abreast cases new coding-agents --repo PATH writes one")
+    try:
+        found = [_entry(str(place), place.number, item) for place, item in json_lines(path)]
+    except OSError as error:
+        raise BadInput(f"{where}: cannot be read ({error.strerror or error})") from None
+    for key in ("commit", "id"):
+        seen = dict[str, int]()
+        for one in found:
+            value = getattr(one, key)
+            if value is not None and value in seen:
+                told = f'{where}:{one.line}: the {key} "{value}" is there twice: it is on line {seen[value]} too'
+                raise BadInput(told, "keep one of the lines" if key == "commit" else "give each an id of its own")
+            seen[value] = one.line
+    return found
+
+
+def _entry(where: str, line: int, given: Any) -> Entry:
+    if not isinstance(given, Mapping):
+        raise BadInput(f"{where}: a task must be an object, got {shown(given)}", f"such as {_EXAMPLE}")
+    settings = Settings(where, given)
+    settings.what = "key"
+    commit, task = _needed(settings, "commit"), _needed(settings, "task")
+    base = settings.take("base", None, is_text, "the hash of the commit before")
+    for key, value in (("commit", commit), ("base", base)):
+        if value is not None and not _HASH.fullmatch(value):
+            fix = "write the hash that git log shows: a branch moves on, a hash does not"
+            raise BadInput(f"{where}: {key} {shown(value)} is no hash", fix)
+    if len(task.strip()) < SHORTEST:
+        told = f"the task has {len(task.strip())} characters, {SHORTEST} are needed"
+        raise BadInput(f"{where}: {told}", "say what shall be different afterwards, or remove the line")
+    found = Entry(
+        commit,
+        task,
+        id=settings.take("id", None, _is_name, "a short plain text"),
+        base=base,
+        title=settings.take("title", None, _is_any_text, "text"),
+        style=settings.take("style", None, _one_of(get_args(Style)), f"one of {', '.join(get_args(Style))}"),
+        by=settings.take("by", None, _one_of(get_args(By)), f"one of {', '.join(get_args(By))}"),
+        model=settings.take("model", None, is_text, "the name of a model"),
+        line=line,
+    )
+    settings.done()
+    if wrong := flaw(dict(given)):
+        raise BadInput(f"{where}: {'.'.join(map(str, wrong[0]))} {wrong[1]}")
+    return found
+
+
+def _needed(settings: Settings, key: str) -> str:
+    found: str | None = settings.take(key, None, is_text, "text")
+    if found is None:
+        raise BadInput(f'{settings.where}: "{key}" is missing', f"a task is such as {_EXAMPLE}")
+    return found
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and not bad_name(value)
+
+
+def _is_any_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _one_of(known: tuple[str, ...]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value in known
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+class Kept:
+    """A file that gets the tasks of some pull requests, in their order, and keeps what it has of them already: lines of
+    the same pull request that the same model was asked for, whatever people made of their words."""
+
+    def __init__(self, path: Path, wanted: Sequence[Entry], may_replace: bool) -> None:
+        """`wanted` are the pull requests, still without words."""
+        self.path, self._wanted, self._may_replace = path, wanted, may_replace
+
+    def found(self) -> list[Entry]:
+        """What is there already. Tasks that would be lost are refused, unless they may be replaced."""
+        there = self._there()
+        return [there[one.commit][0] for one in self._wanted if one.commit in there]
+
+    def add(self, new: Sequence[Entry]) -> None:
+        """What is there and these: the file is there as it was, or with all of them, whenever somebody looks."""
+        target = self.path.resolve()
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with alone(target.parent):
+                lines = {one.commit: one.text() for one in new}
+                lines |= {commit: text for commit, (_, text) in self._there().items()}
+                content = "".join(lines[one.commit] for one in self._wanted if one.commit in lines).encode()
+                if not target.exists() or target.read_bytes() != content:
+                    replace(target, content)
+        except OSError as error:
+            told = f"{shown_path(self.path)}: cannot be written ({error.strerror or error})"
+            raise BadInput(told, "name another file: --output FILE") from None
+
+    def _there(self) -> dict[str, tuple[Entry, str]]:
+        """By commit, with their lines as they stand there and the comments above."""
+        if not self.path.exists():
+            return {}
+        wanted = {one.commit: one for one in self._wanted}
+        try:
+            found = entries(self.path)
+        except BadInput as error:
+            raise BadInput(error.message, f"{error.fix or 'mend it'}; or name another file: --output FILE") from None
+        others = [one for one in found if not _is_same(one, wanted.get(one.commit))]
+        if others and not self._may_replace:
+            told = f"{shown_path(self.path)}:{others[0].line}: has a task of another pull request, or by another model"
+            more = f" (and {len(others) - 1:,} more)" if len(others) > 1 else ""
+            raise BadInput(f"{told}{more}", "name another file: --output FILE; or replace what is there: --yes")
+        lines = self.path.read_bytes().decode("utf-8-sig").split("\n")
+        ends = [*(one.line for one in found[:-1]), len(lines)]
+        texts = ["\n".join(lines[start:end]).strip() for start, end in zip([0, *ends], ends, strict=False)]
+        return {one.commit: (one, f"{text}\n") for one, text in zip(found, texts, strict=True) if one not in others}
+
+
+def _is_same(one: Entry, wanted: Entry | None) -> bool:
+    return wanted is not None and one.model == wanted.model and one.base in (None, wanted.base)
