@@ -156,7 +156,7 @@ def test_pull_requests_of_all_styles_are_recreated_and_their_own_tests_say_how_w
     assert solved == {"Claude Code": 6, "Codex CLI": 3}
     for row in rows:
         is_right = row["score_tests"] == 1.0
-        assert (row["similar"] > 0.3) == is_right, "doing nothing is like nothing"
+        assert 0.2 < row["similar"] < 0.9 if is_right else row["similar"] == 0, "doing nothing is like nothing"
         assert row["files_changed"] == row["score_success"] == float(is_right)
         assert (row["exit_code"], row["input_tokens"] > 0, row["cpu_s"] > 0) == (0, True, True)
     results = json.loads((folder.path / "benchmark_results.json").read_text())
