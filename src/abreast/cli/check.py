@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from abreast.cli import spec_or_suite, tables
 from abreast.cli.run import add_options, options_of
@@ -13,12 +13,18 @@ from abreast.cli.run import add_options, options_of
 def arguments(parser: argparse.ArgumentParser) -> None:
     spec_or_suite.argument(parser)
     add_options(parser)
+    parser.add_argument(
+        "--try-tests",
+        action="store_true",
+        help="run the tests of the cases on what agents begin with, and in what people did: do they say anything?",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.cli.running import refuse_if_failed, review
 
-    with closing(spec_or_suite.experiment_of(args).prepare(options_of(args))) as prepared:
+    experiment = spec_or_suite.experiment_of(args)
+    with closing(experiment.prepare(replace(options_of(args), try_tests=args.try_tests))) as prepared:
         if args.json:
             numbers = asdict(prepared.estimate)
             rows = [asdict(finding) for finding in prepared.findings]

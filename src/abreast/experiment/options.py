@@ -40,6 +40,7 @@ class Options:
     strict: bool = False
     force: bool = False
     keep_workspaces: bool = False
+    try_tests: bool = False  # in the check, where no agent is needed for it
     resume: str | None = None
     listeners: tuple[Listener, ...] = ()
 

@@ -362,6 +362,7 @@ class Prepared:
             dict(zip([judge.name for judge in self.panel.judges], self.panel.targets, strict=True))
             if self.panel
             else {},
+            options.try_tests,
         )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:

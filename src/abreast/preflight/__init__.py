@@ -22,6 +22,7 @@ from abreast.preflight import (
     stopping,
     subscription,
     targets,
+    tests,
 )
 from abreast.preflight.context import Context
 from abreast.preflight.cost import question
@@ -57,6 +58,7 @@ _CHECKS = (
     targets.check,
     agents.check,
     agents.check_room,
+    tests.check,
     noted.check,
     limits.check,
     subscription.check,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, listed, many
+from abreast.preflight.waiting import waited_for
 from abreast.targets.mcp import Found, Server, look_at_all
 from abreast.targets.mcp.text import line
 
@@ -56,16 +55,7 @@ def _folders(users: Sequence[User]) -> list[Path]:
 def _look(users: Sequence[User], folder: Path) -> list[tuple[User, Found]]:
     mine = [user for user in users if user[1] == folder]
     servers = [server for server, _, _ in mine]
-    return list(zip(mine, _run(servers, folder), strict=True))
-
-
-def _run(servers: Sequence[Server], folder: Path) -> list[Found]:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(look_at_all(servers, folder))
-    with ThreadPoolExecutor(1) as thread:  # in a notebook this thread has a loop, which cannot wait for another
-        return thread.submit(asyncio.run, look_at_all(servers, folder)).result()
+    return list(zip(mine, waited_for(lambda: look_at_all(servers, folder)), strict=True))
 
 
 def _sentence(one: Found) -> str:

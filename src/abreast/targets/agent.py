@@ -21,11 +21,11 @@ from abreast.model import Answer, Case, Request, Trial
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.targets import process
 from abreast.targets.base import Place, Problem, Sees, Workers, widest
-from abreast.targets.checks import Checks, Trialled
+from abreast.targets.checks import Checks, Told, Trialled
 from abreast.targets.hiding import Secrets
 from abreast.targets.mcp.references import Variables, is_secret
 from abreast.targets.request import Renderer, seen_by
-from abreast.targets.workspace import Carried, Diff, NotCarried, Workspace, Workspaces
+from abreast.targets.workspace import Carried, Diff, NotCarried, State, Workspace, Workspaces
 from abreast.targets.workspace.place import drop_empty, new_folder, seen_from
 from abreast.targets.workspace.removal import remove_tree
 
@@ -147,10 +147,18 @@ class Agent(ABC):
 
     async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
         state = attempt.carried.state if attempt.carried is not None else None
-        case, value, workspace = attempt.trial.case, attempt.request.input, attempt.workspace
-        around = {**self.environment(), **workspace.environment}
-        trial = Trialled(case, value, state, workspace, self._workspaces, around, workers)
-        return self._secrets().out_of(await self.checks.added_to(answer, trial))
+        trial = self._trialled(attempt.trial, attempt.request, state, attempt.workspace.environment, workers)
+        return self._secrets().out_of(await self.checks.added_to(answer, attempt.workspace, trial))
+
+    async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, Told]:
+        """What the checks of a trial say before anybody works on it."""
+        return await self.checks.without_agent(self._trialled(trial, self.request(trial), None, {}, workers))
+
+    def _trialled(
+        self, trial: Trial, request: Request, state: State | None, environment: Mapping[str, str], workers: Workers
+    ) -> Trialled:
+        around = {**self.environment(), **environment}
+        return Trialled(trial.case, request.input, state, self._workspaces, around, workers)
 
     async def _begun(self, trial: Trial, request: Request, workers: Workers) -> Attempt:
         """A folder for it to work in. If it is cancelled meanwhile, the folder goes as soon as it is there."""

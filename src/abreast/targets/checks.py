@@ -30,12 +30,11 @@ Told = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Trialled:
-    """The trial that is checked: its case, what it began with, and where it worked."""
+    """What is checked: the case of a trial, and what it begins with."""
 
     case: Case
     value: Any  # what the templates of its workspace see
-    state: State | None  # what it began with instead of its commit
-    workspace: Workspace
+    state: State | None  # what it begins with instead of its commit
     workspaces: Workspaces
     environment: Mapping[str, str]
     workers: Workers
@@ -107,33 +106,40 @@ class Checks:
                     found.append(Problem(f'scorer "{check.name}": {told}', "write it, or mend command"))
         return found
 
-    async def added_to(self, answer: Answer, trial: Trialled) -> Answer:
+    async def added_to(self, answer: Answer, workspace: Workspace, trial: Trialled) -> Answer:
         """The answer with how each of them went; what they print is kept as an artifact."""
         results, artifacts = {}, dict(answer.artifacts)
         for check in self._checks:
-            results[check.name], artifacts[check.name] = await self._outcome(check, trial)
+            results[check.name], artifacts[check.name] = await self._outcome(check, workspace.path, trial)
         kept = {name: text for name, text in artifacts.items() if text}
         return replace(answer, data={**answer.data, "checks": results}, artifacts=kept)
 
-    async def _outcome(self, check: Check, trial: Trialled) -> tuple[Told, str]:
+    async def without_agent(self, trial: Trialled) -> dict[str, Told]:
+        """What each says of what trials begin with and of what people did; nobody is paid to find that out."""
+        return {check.name: (await self._begun(check, trial))[1] for check in self._checks}
+
+    async def _outcome(self, check: Check, folder: Path, trial: Trialled) -> tuple[Told, str]:
         """Where it says nothing of an agent, it is not run in what this one left."""
+        task, facts, output = await self._begun(check, trial)
+        if task is None or says_nothing(facts):
+            return facts, output
+        if folder.is_symlink() or not folder.is_dir():
+            return {**facts, "passed": False, "told": GONE}, ""
+        told, output = await _tried(task, folder, trial)
+        return {**facts, **told}, output
+
+    async def _begun(self, check: Check, trial: Trialled) -> tuple[Task | None, Told, str]:
+        """What is to be run, if there is something, and what is known of it without an agent."""
         own = tests_of(trial.case) if check.own else NONE
         try:
             task = await trial.workers.in_thread(
                 *(prepared, check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH"))
             )
-            facts, output = await self._facts(task, trial)
+            return task, *await self._facts(task, trial)
         except Untested as reason:
-            return {"untested": str(reason)}, ""
+            return None, {"untested": str(reason)}, ""
         except NoWorkspace as error:
-            return {"problem": str(error)}, ""
-        if "problem" in facts or facts.get("before") == "passed" or facts.get("human") == "failed":
-            return facts, output
-        folder = trial.workspace.path
-        if folder.is_symlink() or not folder.is_dir():
-            return {**facts, "passed": False, "told": GONE}, ""
-        told, output = await _tried(task, folder, trial)
-        return {**facts, **told}, output
+            return None, {"problem": str(error)}, ""
 
     async def _facts(self, task: Task, trial: Trialled) -> tuple[Told, str]:
         """What it says without an agent: it must fail on what trials begin with, and pass in what people did."""
@@ -160,6 +166,15 @@ class Checks:
         if key not in self._known:
             self._known[key] = asyncio.ensure_future(run())
         return await asyncio.shield(self._known[key])
+
+
+def says_nothing(told: Told) -> str:
+    """Why it says nothing of any agent; empty if it does."""
+    if told.get("problem") or told.get("untested"):
+        return str(told.get("problem") or told["untested"])
+    if told.get("before") == "passed":
+        return "succeeds without any change"
+    return f"fails in what people did too: {told['human_told']}" if told.get("human") == "failed" else ""
 
 
 def _under(name: str, told: Told) -> Told:
