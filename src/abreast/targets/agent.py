@@ -175,7 +175,10 @@ class Agent(ABC):
             diff = attempt.workspace.diff()
             if diff.text:
                 artifacts["diff"] = diff.text
-            data |= {"files_changed": len(diff.files), "lines_added": diff.added, "lines_deleted": diff.deleted}
+            if diff.problem:
+                data["diff_problem"] = diff.problem
+            else:
+                data |= {name: count for name, count in diff.counts.columns().items() if count is not None}
         if self._keeps:
             data["workspace"] = str(attempt.workspace.path)
         text = _seen_from(attempt.workspace.path, answer.text)
