@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from abreast.analyse import Analysis, Comparison
-from abreast.analyse.rows import Bools, Floats, Ints, Rows, by_case, mean_of_known, median_of_known
+from abreast.analyse.rows import Bools, Floats, Ints, by_case, mean_of_known, median_of_known
 from abreast.analyse.run import compared
 from abreast.analyse.told import number, numbers, told_by
-from abreast.analyse.variants import mean_score
+from abreast.analyse.variants import failures_by_case, mean_score
 from abreast.report.sentence import trusted
 from abreast.stats import Interval, latency_ratio, paired_t
 from abreast.stats.values import ROUNDING
@@ -356,7 +356,7 @@ def _cases(table: _Table, comparisons: Sequence[Comparison]) -> Iterator[CaseRow
     scores = [by_case(rows, table.of(index), rows.score).tolist() for index in every]
     tokens = [table.by_case(index, table.tokens).tolist() for index in every]
     seconds = [table.by_case(index, table.timed).tolist() for index in every]
-    failures = _failures(rows)
+    failures = failures_by_case(rows)
     for case, facts in sorted(rows.cases.items()):
         yield CaseRow(
             facts.id,
@@ -375,15 +375,6 @@ def _winners(item: Comparison) -> dict[int, str]:
     names = {1: item.variant, -1: item.baseline, 0: "tie"}
     signs = np.sign(item.pairs.differences).astype(int).tolist()
     return {case: names[sign] for case, sign in zip(item.pairs.cases.tolist(), signs, strict=True)}
-
-
-def _failures(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str]]]:
-    """The failures of each case and variant by kind and blame."""
-    found: dict[tuple[int, int], Counter[tuple[str, str]]] = {}
-    for at in np.flatnonzero(rows.error).tolist():
-        kind = str(rows.kind[at]), str(rows.blame[at])
-        found.setdefault((int(rows.case[at]), int(rows.variant[at])), Counter())[kind] += 1
-    return found
 
 
 def _at(columns: Sequence[Sequence[float]], case: int) -> tuple[float | None, ...]:

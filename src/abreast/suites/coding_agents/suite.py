@@ -70,7 +70,9 @@ class CodingAgents:
         return settings.is_one(data)
 
     def sections(self, analysis: Analysis) -> list[Section]:
-        return []
+        from abreast.suites.coding_agents.report import sections  # late: `--help` needs the flags, and nothing else
+
+        return sections(analysis)
 
 
 def _changed(config: Config, args: argparse.Namespace) -> Config:
