@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import secrets
 from pathlib import Path
 
 from abreast.store import Store
 
 LEDGER = ".abreast.json"  # which files of the folder are reports, and what they held
+BESIDE = "../../"  # from the folder of a run to where its store is
 
 
 def home(store: Store, run: str) -> Path:
@@ -42,11 +44,45 @@ def _write_new(path: Path, content: bytes) -> None:
             raise
 
 
+def publish(store: Store, run: str, name: str, content: bytes) -> Path:
+    """Put a file beside the store, at once and whole, and say where: in the place of what another run put there, and
+    under a name with a number if somebody else did, or has changed it since."""
+    top, home_of_run = store.path.parent, home(store, run)
+    first, number = top / name, 1
+    path = first
+    while path.is_symlink() or (path.exists() and not _was_published(store, path)):
+        number += 1
+        path = first.with_name(f"{first.stem}-{number}{first.suffix}")
+    if path.exists() and path.read_bytes() == content:
+        _note(home_of_run, {BESIDE + path.name: _digest_of(content)})
+        return path
+    temporary = top / f".{name}.{secrets.token_hex(4)}.tmp"
+    try:
+        _write_new(temporary, content)
+        _note(home_of_run, {BESIDE + path.name: _digest_of(content)})  # first: what is there is known as ours
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _was_published(store: Store, path: Path) -> bool:
+    """Whether a run of this store put it there, and nobody changed it since."""
+    if not path.is_file():
+        return False
+    digest = _digest(path)
+    ledgers = (store.path.parent / "runs").glob(f"*/{LEDGER}")
+    return any(_known(ledger.parent).get(BESIDE + path.name) == digest for ledger in ledgers)
+
+
 def remember(folder: Path, paths: list[Path]) -> None:
     """Note which files are reports, so that `remove` knows them from a user's own."""
-    known = _known(folder)
-    known |= {str(path.relative_to(folder)): _digest(path) for path in paths}
-    (folder / LEDGER).write_text(json.dumps(known, indent=0), encoding="utf-8")
+    _note(folder, {str(path.relative_to(folder)): _digest(path) for path in paths})
+
+
+def _note(folder: Path, digests: dict[str, str]) -> None:
+    (folder / LEDGER).write_text(json.dumps(_known(folder) | digests, indent=0), encoding="utf-8")
 
 
 def _known(folder: Path) -> dict[str, str]:
@@ -58,11 +94,16 @@ def _known(folder: Path) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return _digest_of(path.read_bytes())
+
+
+def _digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
-    """Remove the folder of a run's reports, and say which; if something else lies in it, leave it, and say what.
+    """Remove the folder of a run's reports, and say which; if something else lies in it, leave it, and say what. Files
+    of results that the run put beside the store go with it, unless they were changed.
 
     None if there is no such folder.
     """
@@ -74,6 +115,7 @@ def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
     files = [path for path in inside if path.is_symlink() or not path.is_dir()]
     foreign = [str(path.relative_to(folder)) for path in files if not _is_ours(path, folder, known)]
     if not foreign:
+        files += [path for path, digest in _beside(store, known) if path.is_file() and _digest(path) == digest]
         for path in (*files, folder / LEDGER):
             path.unlink(missing_ok=True)
         for path in sorted((path for path in inside if path not in files), reverse=True):
@@ -82,6 +124,12 @@ def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
         with contextlib.suppress(OSError):  # other runs have reports
             folder.parent.rmdir()
     return folder, foreign
+
+
+def _beside(store: Store, known: dict[str, str]) -> list[tuple[Path, str]]:
+    """What was put beside the store, and what it held."""
+    named = [(name.removeprefix(BESIDE), digest) for name, digest in known.items() if name.startswith(BESIDE)]
+    return [(store.path.parent / name, digest) for name, digest in named if Path(name).name == name]
 
 
 def _is_ours(path: Path, folder: Path, known: dict[str, str]) -> bool:

@@ -16,6 +16,7 @@ from abreast.suites.coding_agents.config import LAST, NAME, QUESTION, Config, Pu
 if TYPE_CHECKING:
     from abreast.analyse import Analysis
     from abreast.experiment import Experiment
+    from abreast.report.results import ResultFile
     from abreast.report.sections import Section
 
 
@@ -74,6 +75,11 @@ class CodingAgents:
 
         return sections(analysis)
 
+    def files(self, analysis: Analysis, pictures: bool) -> list[ResultFile]:
+        from abreast.suites.coding_agents.report.results import files
+
+        return files(analysis, pictures)
+
 
 def _changed(config: Config, args: argparse.Namespace) -> Config:
     """With the flags that are given, instead of what the file says."""
@@ -89,7 +95,7 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         "judge": args.judge,
         "dimensions": [judging.dimension("--dimensions", name) for name in _split(args.dimensions)],
         "form": _form(args.answer_format),
-        "output": args.results,
+        "output": None if args.results is None else args.results.removesuffix(".json"),
     }
     pull_requests = _pull_requests(config.pull_requests, args)
     if pull_requests != config.pull_requests:

@@ -151,7 +151,7 @@ def summaries(work: Work) -> list[Picture]:
     if amounts:
         groups = [Group(each.metric.title, _parts(each)) for each in amounts]
         below = "as a part of the most that any agent takes"
-        pictures.append(_summary(work, "summary-amounts", "What it took", below, amounts, groups))
+        pictures.append(_summary(work, "summary_amounts", "What it took", below, amounts, groups))
     return pictures
 
 

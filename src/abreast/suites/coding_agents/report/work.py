@@ -15,7 +15,7 @@ from abreast.analyse.told import numbers, told_by
 
 TESTS, SIMILARITY, FORM, SUCCESS = "tests", "change_similarity", "format", "success"
 SUCCESS_RATE, ERROR_RATE, NO_CHANGE_RATE = "success_rate", "error_rate", "no_change_rate"
-RESPONSE_TIME = "response_time_s"
+RESPONSE_TIME = "response_time"
 LINES = "lines_changed"
 _TITLES = {
     TESTS: "tests passed",
