@@ -95,7 +95,7 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         "judge": args.judge,
         "dimensions": [judging.dimension("--dimensions", name) for name in _split(args.dimensions)],
         "form": _form(args.answer_format),
-        "output": None if args.results is None else args.results.removesuffix(".json"),
+        "output": None if args.results is None else settings.results_name("--results", args.results),
     }
     pull_requests = _pull_requests(config.pull_requests, args)
     if pull_requests != config.pull_requests:
