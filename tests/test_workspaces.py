@@ -24,6 +24,8 @@ import abreast
 from abreast import Experiment
 from abreast.errors import BadInput
 from abreast.model import Case
+from abreast.report import folder
+from abreast.store import open_store
 from abreast.targets.workspace import Diff, NoWorkspace, Workspace, Workspaces, copying, remove_abandoned
 from abreast.targets.workspace.diff import Counts, replaced
 from abreast.targets.workspace.looking import LARGE
@@ -214,6 +216,23 @@ def test_a_store_in_a_copied_folder_is_not_shown_to_trials(tmp_path: Path) -> No
     found = names(workspaces.make(CASE, "x").path)
     assert {name for name in found if "db" in name} == {"fixture.db"}
     assert any("stores are left out" in note for note in workspaces.notes())
+
+
+def test_reports_and_results_in_a_copied_folder_are_not_shown_to_trials_and_are_no_change(tmp_path: Path) -> None:
+    """What a user put among them is."""
+    source = tmp_path / "source"
+    write(source, a_txt="a")
+    before = made(copy=str(source)).version
+    store = open_store(source / "results.db")
+    home = folder.home(store, "brave-otter-1")
+    folder.remember(home, [folder.keep(home, "report.html", b"what others answered")])
+    folder.publish(store, "brave-otter-1", "bench.json", b"{}")
+    workspaces = made(copy=str(source))
+    assert names(workspaces.make(CASE, "x").path) == {"a.txt"}
+    assert workspaces.version == before
+    write(source, runs__mine__notes_txt="mine", own_json="{}")
+    seen = names(made(copy=str(source)).make(CASE, "x").path)
+    assert seen == {"a.txt", "own.json", "runs", "runs/mine", "runs/mine/notes.txt"}
 
 
 def test_a_git_folder_is_copied_only_if_the_repository_is_inside(tmp_path: Path, project: Project) -> None:

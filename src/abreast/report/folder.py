@@ -9,14 +9,12 @@ import secrets
 from pathlib import Path
 
 from abreast.store import Store
-
-LEDGER = ".abreast.json"  # which files of the folder are reports, and what they held
-BESIDE = "../../"  # from the folder of a run to where its store is
+from abreast.store.beside import BESIDE, LEDGER, RUNS, known, put_beside, reports
 
 
 def home(store: Store, run: str) -> Path:
     """Where the reports of a run go: `runs/RUN` beside the store."""
-    return store.path.parent / "runs" / run
+    return store.path.parent / RUNS / run
 
 
 def keep(folder: Path, name: str, content: bytes) -> Path:
@@ -72,8 +70,7 @@ def _was_published(store: Store, path: Path) -> bool:
     if not path.is_file():
         return False
     digest = _digest(path)
-    ledgers = (store.path.parent / "runs").glob(f"*/{LEDGER}")
-    return any(_known(ledger.parent).get(BESIDE + path.name) == digest for ledger in ledgers)
+    return any(known(folder).get(BESIDE + path.name) == digest for folder in reports(store.path.parent))
 
 
 def remember(folder: Path, paths: list[Path]) -> None:
@@ -82,15 +79,7 @@ def remember(folder: Path, paths: list[Path]) -> None:
 
 
 def _note(folder: Path, digests: dict[str, str]) -> None:
-    (folder / LEDGER).write_text(json.dumps(_known(folder) | digests, indent=0), encoding="utf-8")
-
-
-def _known(folder: Path) -> dict[str, str]:
-    try:
-        found = json.loads((folder / LEDGER).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    (folder / LEDGER).write_text(json.dumps(known(folder) | digests, indent=0), encoding="utf-8")
 
 
 def _digest(path: Path) -> str:
@@ -110,12 +99,13 @@ def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
     folder = home(store, run)
     if Path(run).name != run or folder.is_symlink() or not folder.is_dir():
         return None
-    known = _known(folder)
+    ledger = known(folder)
     inside = sorted(path for path in folder.rglob("*") if path.name != LEDGER or path.parent != folder)
     files = [path for path in inside if path.is_symlink() or not path.is_dir()]
-    foreign = [str(path.relative_to(folder)) for path in files if not _is_ours(path, folder, known)]
+    foreign = [str(path.relative_to(folder)) for path in files if not _is_ours(path, folder, ledger)]
     if not foreign:
-        files += [path for path, digest in _beside(store, known) if path.is_file() and _digest(path) == digest]
+        beside = [(store.path.parent / name, digest) for name, digest in put_beside(ledger)]
+        files += [path for path, digest in beside if path.is_file() and _digest(path) == digest]
         for path in (*files, folder / LEDGER):
             path.unlink(missing_ok=True)
         for path in sorted((path for path in inside if path not in files), reverse=True):
@@ -126,13 +116,7 @@ def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
     return folder, foreign
 
 
-def _beside(store: Store, known: dict[str, str]) -> list[tuple[Path, str]]:
-    """What was put beside the store, and what it held."""
-    named = [(name.removeprefix(BESIDE), digest) for name, digest in known.items() if name.startswith(BESIDE)]
-    return [(store.path.parent / name, digest) for name, digest in named if Path(name).name == name]
-
-
-def _is_ours(path: Path, folder: Path, known: dict[str, str]) -> bool:
+def _is_ours(path: Path, folder: Path, ledger: dict[str, str]) -> bool:
     if path.is_symlink() or not path.is_file():
         return False
-    return known.get(str(path.relative_to(folder))) == _digest(path)
+    return ledger.get(str(path.relative_to(folder))) == _digest(path)
