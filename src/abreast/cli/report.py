@@ -51,10 +51,9 @@ def main(args: argparse.Namespace) -> int:
         else:
             place = Path(args.output) if args.output else folder.home(store, analysis.run["run"])
             try:
-                for path in formats.write(asked, forms or ["html"], place):
-                    print(stores.shown(path))
-                for path in write_results(analysis, args.output, not args.no_pictures):
-                    print(stores.shown(path))
+                written = formats.write(asked, forms or ["html"], place)
             except OSError as error:
                 raise BadInput(f"{place}: the report cannot be written there ({error.strerror})") from None
+            for path in (*written, *write_results(analysis, args.output, not args.no_pictures)):
+                print(stores.shown(path))
     return tell_unmet(unmet)
