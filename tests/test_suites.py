@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from abreast import Experiment
 from abreast.cli import main
 from conftest import Done, Folder
 
@@ -502,3 +503,81 @@ def test_the_suite_of_the_documentation_works(folder: Folder) -> None:
     assert refused.code == 4
     assert "without a model: abreast run politeness --mock" in refused.err
     assert "example: abreast run politeness" in abreast("run", "politeness", "--help").out
+
+
+# Files of results
+
+FILES = """
+from abreast.report.results import ResultFile
+
+class Writing(Tiny):
+    def experiment(self, args):
+        made = super().experiment(args)
+        made.spec = made.spec.model_copy(update={"output": None if args.kind == "hard" else "found"})
+        return made
+
+    def files(self, analysis, pictures):
+        return MADE(analysis, pictures)
+
+
+def MADE(analysis, pictures):
+    name = analysis.rows.spec["output"]
+    drawn = [ResultFile(f"{name}_x.svg", b"<svg/>")] if pictures else []
+    return [ResultFile(f"{name}.txt", analysis.run["run"].encode()), *drawn]
+
+
+SUITE = Writing()
+"""
+
+
+def with_files(folder: Folder, source: str = "") -> None:
+    folder.write("site/tiny_suite.py", f"{TINY}{FILES}{source}")
+    sys.modules.pop("tiny_suite", None)
+
+
+def test_a_suite_writes_files_of_results_if_the_run_has_a_name_for_them(suite: Folder) -> None:
+    with_files(suite)
+    first = suite.abreast("run", "tiny", "--size", "3", "--quiet")
+    assert "  results  found.txt and 1 picture" in first.out
+    assert (suite.path / "found_x.svg").read_bytes() == b"<svg/>"
+    run = (suite.path / "found.txt").read_text()
+    assert (suite.path / "runs" / run / "found.txt").read_text() == run
+    second = suite.abreast("run", "tiny", "--size", "4", "--quiet", "--no-pictures", "--json")
+    assert [Path(path).name for path in second.json[0]["results"]] == ["found.txt"]
+    assert (suite.path / "found.txt").read_text() == second.json[0]["run"] != run
+    other = suite.abreast("run", "tiny", "--size", "4", "--kind", "hard", "--quiet", "--json")
+    assert other.json[0]["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("return 1 / 0", "could not make its files of results: ZeroDivisionError"),
+        ("return [ResultFile('../x.txt', b'')]", "is no plain name"),
+        ("return ['x.txt']", "must be a ResultFile, got str"),
+    ],
+)
+def test_files_that_cannot_be_made_are_a_warning_and_no_lost_verdict(suite: Folder, made: str, told: str) -> None:
+    with_files(suite, f"\n\ndef MADE(analysis, pictures):\n    {made}\n")
+    done = suite.abreast("run", "tiny", "--size", "3", "--quiet")
+    assert done.code == 0, done.said
+    assert "warning: the suite tiny could not make its files of results" in done.err
+    assert told in done.err
+    assert "other against plain" in done.out
+
+
+def test_files_of_results_come_from_python_too(suite: Folder) -> None:
+    with_files(suite)
+    experiment = Experiment(
+        cases=[{"id": "c", "input": "?", "expected": "yes"}],
+        variants={"plain": {"target": "simulated"}},
+        scorers=["exact"],
+        suite="tiny",
+        output="found",
+        base=suite.path,
+    )
+    result = experiment.run()
+    assert (suite.path / "found.txt").read_text() == result.run
+    assert result.write_files(suite.path / "there") == [
+        suite.path / "there" / name for name in ("found.txt", "found_x.svg")
+    ]

@@ -24,7 +24,10 @@ import abreast
 from abreast import Experiment
 from abreast.errors import BadInput
 from abreast.model import Case
+from abreast.report import folder
+from abreast.store import open_store
 from abreast.targets.workspace import Diff, NoWorkspace, Workspace, Workspaces, copying, remove_abandoned
+from abreast.targets.workspace.diff import Counts, replaced
 from abreast.targets.workspace.looking import LARGE
 from abreast.targets.workspace.removal import remove_tree
 
@@ -213,6 +216,23 @@ def test_a_store_in_a_copied_folder_is_not_shown_to_trials(tmp_path: Path) -> No
     found = names(workspaces.make(CASE, "x").path)
     assert {name for name in found if "db" in name} == {"fixture.db"}
     assert any("stores are left out" in note for note in workspaces.notes())
+
+
+def test_reports_and_results_in_a_copied_folder_are_not_shown_to_trials_and_are_no_change(tmp_path: Path) -> None:
+    """What a user put among them is."""
+    source = tmp_path / "source"
+    write(source, a_txt="a")
+    before = made(copy=str(source)).version
+    store = open_store(source / "results.db")
+    home = folder.home(store, "brave-otter-1")
+    folder.remember(home, [folder.keep(home, "report.html", b"what others answered")])
+    folder.publish(store, "brave-otter-1", "bench.json", b"{}")
+    workspaces = made(copy=str(source))
+    assert names(workspaces.make(CASE, "x").path) == {"a.txt"}
+    assert workspaces.version == before
+    write(source, runs__mine__notes_txt="mine", own_json="{}")
+    seen = names(made(copy=str(source)).make(CASE, "x").path)
+    assert seen == {"a.txt", "own.json", "runs", "runs/mine", "runs/mine/notes.txt"}
 
 
 def test_a_git_folder_is_copied_only_if_the_repository_is_inside(tmp_path: Path, project: Project) -> None:
@@ -443,7 +463,7 @@ def test_forty_at_once_from_threads_are_whole_and_prepared_once(project: Project
     assert len({path for path, _ in done}) == 40
     for number, (_, found) in enumerate(done):
         assert f"+print(10 + {number})\n" in found.text
-        assert (found.files, found.added, found.deleted) == (("app.py",), 1, 1)
+        assert (found.files, found.counts.lines_added, found.counts.lines_deleted) == (("app.py",), 1, 1)
     workspaces.close()
     twin.close()
     assert list(root.iterdir()) == []
@@ -502,7 +522,7 @@ def test_of_many_commits_only_the_last_used_stay_prepared(tmp_path: Path, root: 
     again = workspaces.make(CASE, {"n": 0})
     workspaces.close()
     write(again.path, n_txt="mine\n")
-    assert again.diff().added == 1, "what a trial needs stays until it is removed"
+    assert again.diff().counts.lines_added == 1, "what a trial needs stays until it is removed"
     again.remove()
     assert list(root.iterdir()) == []
 
@@ -518,12 +538,51 @@ def test_a_diff_shows_new_changed_deleted_renamed_and_binary_files(at_start: Wor
     (path / "picture.png").write_bytes(b"\x89PNG\0\1\2" * 50)
     found = at_start.diff()
     assert set(found.files) == {"app.py", "new.txt", "picture.png", "run.sh", "src/y.txt"}
-    assert (found.added, found.deleted, found.truncated, found.problem) == (2, 1, False, "")
+    assert (found.truncated, found.problem) == (False, "")
+    assert found.counts.columns() == {
+        "files_changed": 5,
+        "files_added": 2,
+        "files_modified": 1,
+        "files_deleted": 1,
+        "files_renamed": 1,
+        "files_binary": 1,
+        "lines_added": 2,
+        "lines_deleted": 1,
+        "lines_modified": 0,
+    }
     for line in (
         *("+print(3)", "deleted file mode 100755", "rename from src/deep/x.txt", "rename to src/y.txt"),
         *("GIT binary patch", "new file mode 100644"),
     ):
         assert f"\n{line}\n" in found.text
+
+
+def test_every_changed_file_is_of_one_kind_and_replaced_lines_are_counted(at_start: Workspace) -> None:
+    """A file that may be executed now and nothing else is modified, and so is a link that became a file."""
+    path = at_start.path
+    (path / "app.py").chmod(0o755)
+    (path / "link").unlink()
+    (path / "link").write_text("a file\n")
+    (path / "src" / "deep" / "x.txt").write_bytes(b"\0\1\2")
+    (path / "first.txt").write_text("".join(f"{n}\n" for n in range(20)))
+    commit(path)  # that it did is of no account
+    found = at_start.diff().counts
+    assert (found.files_added, found.files_modified, found.files_changed) == (1, 3, 4)
+    assert (found.files_binary, found.files_deleted, found.files_renamed) == (1, 0, 0)
+    assert (found.lines_added, found.lines_deleted, found.lines_modified) == (21, 1, 0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.sampled_from("+- "), max_size=40))
+def test_lines_are_replaced_as_often_as_both_signs_stand_together(signs: list[str]) -> None:
+    stretches = "".join(signs).split(" ")
+    assert replaced(signs) == sum(min(one.count("+"), one.count("-")) for one in stretches)
+
+
+def test_a_diff_that_is_cut_does_not_say_how_many_lines_were_replaced(at_start: Workspace) -> None:
+    write(at_start.path, app_py="".join(f"line {n}\n" for n in range(1000)))
+    assert at_start.diff(most=500).counts.lines_modified is None
+    assert at_start.diff().counts.lines_modified == 1
 
 
 def as_left(path: Path, how: str, project: Project) -> None:
@@ -577,7 +636,9 @@ HOWS = [
 def test_the_diff_is_the_same_whatever_the_agent_does_to_git(at_start: Workspace, project: Project, how: str) -> None:
     as_left(at_start.path, how, project)
     found = at_start.diff()
-    assert (found.files, found.added, found.deleted, found.problem) == (("app.py", "new.txt"), 2, 1, "")
+    assert (found.files, found.problem) == (("app.py", "new.txt"), "")
+    counts = Counts(files_added=1, files_modified=1, lines_added=2, lines_deleted=1, lines_modified=1)
+    assert found.counts == counts
     assert not (project.path / "evil").exists()
 
 
@@ -648,7 +709,7 @@ def test_a_deleted_workspace_is_a_diff_in_which_everything_is_deleted(project: P
             elif how == "link":
                 workspace.path.symlink_to(project.path)
         assert of_git.diff().files == (".gitignore", "app.py", "link", "run.sh", "src/deep/x.txt")
-        assert (of_git.diff().added, of_git.diff().problem) == (0, "")
+        assert (of_git.diff().counts.lines_added, of_git.diff().problem) == (0, "")
         assert of_nothing.diff() == Diff()
         of_git.remove()
         of_nothing.remove()
@@ -701,7 +762,7 @@ def test_a_diff_that_is_too_long_ends_at_a_line_and_says_so(at_start: Workspace)
     assert found.truncated
     assert 4_000 < len(found.text) <= 5_000
     assert found.text.endswith("\n")
-    assert (found.added, found.files) == (10_000, ("many.txt",))
+    assert (found.counts.lines_added, found.files) == (10_000, ("many.txt",))
     whole = at_start.diff()
     assert not whole.truncated
     assert at_start.diff(most=len(whole.text.encode())) == whole

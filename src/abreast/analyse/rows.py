@@ -263,6 +263,15 @@ def columns(chunks: Iterable[list[tuple[Any, ...]]], kinds: Sequence[type]) -> l
     return [np.concatenate(part) for part in parts]
 
 
+def by_case(rows: Rows, which: Bools, values: Floats) -> Floats:
+    """The mean of each planned case over these of its trials; nan where there is none."""
+    usable = np.flatnonzero(which & ~np.isnan(values))
+    cases, size = rows.case[usable], rows.planned_cases
+    count = np.bincount(cases, minlength=size)
+    sums = np.bincount(cases, weights=values[usable], minlength=size)
+    return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
+
+
 def mean_of_known(values: Floats) -> float | None:
     """Of those that are numbers; None if none is."""
     known = values[~np.isnan(values)]

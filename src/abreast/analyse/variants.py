@@ -177,6 +177,15 @@ def _repeats(own: Side) -> Repeats | None:
     return Repeats({k: mean("any", k) for k in ks}, {k: mean("all", k) for k in ks}, consistent)
 
 
+def failures_by_case(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str]]]:
+    """The failed trials of each case and variant, by kind and blame."""
+    found: dict[tuple[int, int], Counter[tuple[str, str]]] = {}
+    for at in np.flatnonzero(rows.error).tolist():
+        kind = str(rows.kind[at]), str(rows.blame[at])
+        found.setdefault((int(rows.case[at]), int(rows.variant[at])), Counter())[kind] += 1
+    return found
+
+
 _PARTICULAR = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[.*\]|\{.*\}|[-+]?\d[\d.,e+-]*""", re.DOTALL)
 
 

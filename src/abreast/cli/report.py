@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from abreast.analyse import analyse, gates
-    from abreast.cli.running import tell_unmet
+    from abreast.cli.running import results_line, tell_unmet, write_results
     from abreast.report import folder, formats, objects
     from abreast.report.terminal import render
 
@@ -44,14 +44,17 @@ def main(args: argparse.Namespace) -> int:
             tables.show([objects.report(analysis, trials=False)], True, "")
         elif forms in ([], ["terminal"]) and not args.output:
             tables.console().print(render(analysis, stores.option(store)), crop=False)
+            for line in results_line(write_results(analysis, None, not args.no_pictures)):
+                print(line)
             print(f"  run      {analysis.run['run']} ({analysis.run['experiment']}, {analysis.run['status']})")
         elif len(forms) == 1 and forms[0] in formats.TEXTS and forms[0] != "html" and not args.output:
             sys.stdout.write(formats.text(asked, forms[0]))
         else:
             place = Path(args.output) if args.output else folder.home(store, analysis.run["run"])
             try:
-                for path in formats.write(asked, forms or ["html"], place):
-                    print(stores.shown(path))
+                written = formats.write(asked, forms or ["html"], place)
             except OSError as error:
                 raise BadInput(f"{place}: the report cannot be written there ({error.strerror})") from None
+            for path in (*written, *write_results(analysis, args.output, not args.no_pictures)):
+                print(stores.shown(path))
     return tell_unmet(unmet)

@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from abreast.analyse import analyse
-    from abreast.cli.running import write_reports
+    from abreast.cli.running import results_line, write_reports, write_results
     from abreast.experiment.rescore import rescore
     from abreast.report import objects
     from abreast.report.sentence import many
@@ -40,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
         ended = rescore(store, args.run, _scorers_of(store, args), args.scorer, listeners)
         run, count = ended.run, ended.answers
         analysis = analyse(store, run)
-        page = write_reports(analysis)
+        page, results = write_reports(analysis), write_results(analysis)
         if args.json:
             found = {**objects.report(analysis, trials=False), "scored": count, "waiting": ended.waiting}
             tables.show([found], True, "")
@@ -52,6 +52,8 @@ def main(args: argparse.Namespace) -> int:
         tables.console().print(render(analysis, stores.option(store)), crop=False)
         if page:
             print(f"  report   {stores.shown(page)}")
+        for line in results_line(results):
+            print(line)
         if ended.waiting:
             where = stores.option(store)
             say(f"stopped: {ended.why or 'a judge failed: abreast show RUN CASE says why'}")

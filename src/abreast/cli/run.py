@@ -59,7 +59,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--verbose", action="store_true", help="a line for each start, end and event; of check: all it saw")
     add("--events", metavar="FILE", help="everything that happens, as JSON lines")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
-    add("--output", metavar="DIR", help="where the report goes, instead of runs/RUN beside the store")
+    add(
+        "--output",
+        metavar="DIR",
+        help="where the report and files of results go, instead of beside the store",
+    )
     add(
         "--format",
         metavar="F",

@@ -209,14 +209,15 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
     report = write_reports(
         result.analysis, args.format, args.output, unmet, not args.no_pictures, not args.no_artifacts
     )
+    results = write_results(result.analysis, args.output, not args.no_pictures)
     if args.json:
-        tables.show([summary_of(result, report)], True, "")
+        tables.show([summary_of(result, report, results)], True, "")
     else:
         console = tables.console()
         console.print()
         console.print(render(result.analysis, _where(result)), crop=False)
         lines = [f"  report   {stores.shown(report)}"] if report else []
-        for line in (*lines, f"  rows     {_sql_hint(result)}"):
+        for line in (*lines, *results_line(results), f"  rows     {_sql_hint(result)}"):
             console.print(Text(line), soft_wrap=True)  # not cut, so that it can be copied
     return ending(result) or tell_unmet(unmet)
 
@@ -239,6 +240,26 @@ def write_reports(
     except OSError as error:
         say(f"warning: the report could not be written ({error})")
         return None
+
+
+def write_results(analysis: Analysis, output: str | None = None, pictures: bool = True) -> list[Path]:
+    """The files of results that the suite of the run writes, if it was given a name for them."""
+    from abreast.report import results
+
+    written = results.write(analysis, output, pictures)
+    for told in written.warnings:
+        say(f"warning: {tables.printable(told)}")
+    return written.paths
+
+
+def results_line(paths: Sequence[Path]) -> list[str]:
+    """`results  bench.json, bench.csv, bench.md and 6 pictures`: where they are, in a line or none."""
+    if not paths:
+        return []
+    pictures = [path for path in paths if path.suffix in (".svg", ".png")]
+    named = [stores.shown(path) for path in paths if path not in pictures]
+    more = f" and {_many(len(pictures), 'picture')}" if pictures else ""
+    return [f"  results  {', '.join(named or map(stores.shown, pictures[:1]))}{more}"]
 
 
 def tell_unmet(sentences: list[str]) -> int:
@@ -302,7 +323,7 @@ def _more(result: Result) -> str:
     return " --budget USD" if result.stopped == "budget" and "--budget" in result.fix else ""
 
 
-def summary_of(result: Result, report: Path | None) -> dict[str, Any]:
+def summary_of(result: Result, report: Path | None, results: Sequence[Path] = ()) -> dict[str, Any]:
     """What the report says, and how this execution came to it."""
     return {
         **objects.report(result.analysis, trials=False),
@@ -315,6 +336,7 @@ def summary_of(result: Result, report: Path | None) -> dict[str, Any]:
         "in_flight": asdict(result.in_flight),
         "store": str(result.store),
         "report": str(report) if report else None,
+        "results": [str(path) for path in results],
     }
 
 

@@ -143,6 +143,8 @@ class Experiment:
                 result = asyncio.run(prepared.execute())
             else:
                 result = _in_thread(prepared)
+        if self.spec.output is not None:
+            result.write_files()
         if result.stopped == "interrupted":  # what is done is stored; the script that called is interrupted too
             raise KeyboardInterrupt
         return result
@@ -169,6 +171,7 @@ class Experiment:
             "grid": None,
             "baseline": name,
             "params": {},
+            "output": None,
         }
         given = {**{key: getattr(self.spec, key) for key in Spec.model_fields}, **changes}
         return Experiment.of(validated(given, "A/A"), self.base, self.origin, self.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -76,6 +77,16 @@ class Result:
         from abreast.report import formats
 
         return formats.text(formats.Asked(self.analysis), format)
+
+    def write_files(self, output: str | Path | None = None, pictures: bool = True) -> list[Path]:
+        """Write the files of results that the suite of the run makes under the name `output` of the experiment: beside
+        the store, or into a folder. `run` does it at its end. What goes wrong is a warning."""
+        from abreast.report import results
+
+        written = results.write(self.analysis, output, pictures)
+        for told in written.warnings:
+            warnings.warn(told, stacklevel=2)
+        return written.paths
 
     def rows(self) -> list[dict[str, Any]]:
         """Every trial of this run, in plan order, with the columns of `predictions`."""

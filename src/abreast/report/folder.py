@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import secrets
 from pathlib import Path
 
 from abreast.store import Store
+from abreast.store.beside import BESIDE, LEDGER, RUNS, known, put_beside, reports
 
-LEDGER = ".abreast.json"  # which files of the folder are reports, and what they held
 _NEXT = f"{LEDGER}.next"
 
 
 def home(store: Store, run: str) -> Path:
     """Where the reports of a run go: `runs/RUN` beside the store."""
-    return store.path.parent / "runs" / run
+    return store.path.parent / RUNS / run
 
 
 def keep(folder: Path, name: str, content: bytes) -> Path:
@@ -43,40 +44,72 @@ def _write_new(path: Path, content: bytes) -> None:
             raise
 
 
+def publish(store: Store, run: str, name: str, content: bytes) -> Path:
+    """Put a file beside the store, at once and whole, and say where: in the place of what another run put there, and
+    under a name with a number if somebody else did, or has changed it since."""
+    top, home_of_run = store.path.parent, home(store, run)
+    first, number = top / name, 1
+    path = first
+    while path.is_symlink() or (path.exists() and not _was_published(store, path)):
+        number += 1
+        path = first.with_name(f"{first.stem}-{number}{first.suffix}")
+    if path.exists() and path.read_bytes() == content:
+        _note(home_of_run, {BESIDE + path.name: _digest_of(content)})
+        return path
+    temporary = top / f".{name}.{secrets.token_hex(4)}.tmp"
+    try:
+        _write_new(temporary, content)
+        _note(home_of_run, {BESIDE + path.name: _digest_of(content)})  # first: what is there is known as ours
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _was_published(store: Store, path: Path) -> bool:
+    """Whether a run of this store put it there, and nobody changed it since."""
+    if not path.is_file():
+        return False
+    digest = _digest(path)
+    return any(known(folder).get(BESIDE + path.name) == digest for folder in reports(store.path.parent))
+
+
 def remember(folder: Path, paths: list[Path]) -> None:
     """Note which files are reports, so that `remove` knows them from a user's own."""
-    known = _known(folder)
-    known |= {str(path.relative_to(folder)): _digest(path) for path in paths}
-    (folder / _NEXT).write_text(json.dumps(known, indent=0), encoding="utf-8")
+    _note(folder, {str(path.relative_to(folder)): _digest(path) for path in paths})
+
+
+def _note(folder: Path, digests: dict[str, str]) -> None:
+    (folder / _NEXT).write_text(json.dumps(known(folder) | digests, indent=0), encoding="utf-8")
     (folder / _NEXT).replace(folder / LEDGER)  # at once, or who is killed meanwhile forgets all of them
 
 
-def _known(folder: Path) -> dict[str, str]:
-    try:
-        found = json.loads((folder / LEDGER).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return _digest_of(path.read_bytes())
+
+
+def _digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
-    """Remove the folder of a run's reports, and say which; if something else lies in it, leave it, and say what.
+    """Remove the folder of a run's reports, and say which; if something else lies in it, leave it, and say what. Files
+    of results that the run put beside the store go with it, unless they were changed.
 
     None if there is no such folder.
     """
     folder = home(store, run)
     if Path(run).name != run or folder.is_symlink() or not folder.is_dir():
         return None
-    known = _known(folder)
+    ledger = known(folder)
     ledgers = {folder / LEDGER, folder / _NEXT}
     inside = sorted(path for path in folder.rglob("*") if path not in ledgers)
     files = [path for path in inside if path.is_symlink() or not path.is_dir()]
-    foreign = [str(path.relative_to(folder)) for path in files if not _is_ours(path, folder, known)]
+    foreign = [str(path.relative_to(folder)) for path in files if not _is_ours(path, folder, ledger)]
     if not foreign:
+        beside = [(store.path.parent / name, digest) for name, digest in put_beside(ledger)]
+        files += [path for path, digest in beside if path.is_file() and _digest(path) == digest]
         for path in (*files, *ledgers):
             path.unlink(missing_ok=True)
         for path in sorted(set(inside).difference(files), reverse=True):
@@ -87,7 +120,7 @@ def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
     return folder, foreign
 
 
-def _is_ours(path: Path, folder: Path, known: dict[str, str]) -> bool:
+def _is_ours(path: Path, folder: Path, ledger: dict[str, str]) -> bool:
     if path.is_symlink() or not path.is_file():
         return False
-    return known.get(str(path.relative_to(folder))) == _digest(path)
+    return ledger.get(str(path.relative_to(folder))) == _digest(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from abreast.analyse import Analysis
@@ -64,7 +63,9 @@ def _everything() -> list[str]:
 
 
 def _draws_pixels() -> bool:
-    return find_spec("vl_convert") is not None
+    from abreast.report.charts import draws_pixels  # late: most reports have no pictures
+
+    return draws_pixels()
 
 
 def _page(analysis: Analysis, pictures: bool) -> str:

@@ -107,7 +107,7 @@ def _sound(section: Section) -> Section:
         tuple(map(_line, section.sentences)),
         tuple(map(_sound_table, section.tables)),
         tuple(map(_drawn, section.pictures)),
-        json.loads(json.dumps(_plain(section.data), allow_nan=False)),
+        json.loads(json.dumps(plain(section.data), allow_nan=False)),
     )
 
 
@@ -153,17 +153,17 @@ def _line(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """What JSON can say; what is not a number is nothing, and half a character is none."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {_plain(str(key)): _plain(item) for key, item in value.items()}
+        return {plain(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return _plain(value.tolist()) if hasattr(value, "tolist") else value  # numbers of numpy's
+        return [plain(item) for item in value]
+    return plain(value.tolist()) if hasattr(value, "tolist") else value  # numbers of numpy's
 
 
 def entry_points_of_suites() -> list[EntryPoint]:

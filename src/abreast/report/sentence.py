@@ -60,16 +60,24 @@ def verdict_lines(analysis: Analysis) -> list[str]:
     for comparison in analysis.comparisons:
         lines.append(sentence(comparison))
         lines.extend(advice(comparison))
-    if (analysis.rows.spec.get("limits") or {}).get("turns") and len(analysis.variants) > 1:
-        lines.append(
-            "variants took turns (limits.turns): they were not interleaved, so what changed in time counts too"
-        )
-    lines.extend(_of_chains(analysis))
+    lines += circumstances(analysis)
     if analysis.retried_failures:
         lines.append(
             "failures of the variants were executed again on purpose (--retry-failed): that flatters flaky ones"
         )
     return lines
+
+
+def circumstances(analysis: Analysis) -> list[str]:
+    """What a reader must know of how it was run: variants did not meet the same, or cases hang together."""
+    return [*_in_turns(analysis), *_of_chains(analysis)]
+
+
+def _in_turns(analysis: Analysis) -> list[str]:
+    """That variants did not meet the same circumstances, if so."""
+    if not (analysis.rows.spec.get("limits") or {}).get("turns") or len(analysis.variants) < 2:
+        return []
+    return ["variants took turns (limits.turns): they were not interleaved, so what changed in time counts too"]
 
 
 def _of_chains(analysis: Analysis) -> list[str]:

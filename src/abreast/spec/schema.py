@@ -378,6 +378,13 @@ class Spec(Strict):
         default=None, description="The base name of files of results that the suite writes beside the store"
     )
 
+    @field_validator("output")
+    @classmethod
+    def _plain_name(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"\w[\w. -]*", value):
+            raise ValueError(f"must be a plain name such as bench_results, without a folder, got {shown(value)}")
+        return value
+
     @field_validator("variants")
     @classmethod
     def _named(cls, value: Any) -> Any:

@@ -4,6 +4,8 @@ A package brings one by an entry point of the group `abreast.suites`, and so do 
 object or a module with a name, a summary, `arguments` and `experiment`. It may have besides:
 
 - `sections(analysis) -> list[Section]`: what its reports have besides (`abreast.report.sections`);
+- `files(analysis, pictures) -> list[ResultFile]`: files that are written at the end of a run whose spec has an
+  `output`, their base name; without `pictures`, none of those (`abreast.report.results`);
 - `when_refused(args) -> str`: a sentence for whoever cannot use a target, such as how to try it without one;
 - `reads(data) -> bool`: whether it takes a JSON file with this content as SPEC, instead of flags (then in `args.spec`);
 - `epilog`: what stands below its flags in `--help`.

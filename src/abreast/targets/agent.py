@@ -211,7 +211,10 @@ class Agent(ABC):
             diff = attempt.workspace.left(attempt.trial.case.id, self._secrets().found_in)
             if diff.text:
                 artifacts["diff"] = diff.text
-            data |= {"files_changed": len(diff.files), "lines_added": diff.added, "lines_deleted": diff.deleted}
+            if diff.problem:
+                data["diff_problem"] = diff.problem
+            else:
+                data |= {name: count for name, count in diff.counts.columns().items() if count is not None}
             if diff.state is not None:
                 artifacts["state"] = diff.state.as_text()
             data |= _carried_on(attempt, diff)

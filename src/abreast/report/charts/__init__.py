@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from abreast.analyse import Analysis
 from abreast.errors import BadInput
@@ -44,12 +45,22 @@ def pictures(analysis: Analysis) -> dict[str, list[Picture]]:
 
 def drawn(analysis: Analysis) -> list[Chart]:
     """The same and those of the run's suite, each as a file."""
-    whose = f"{analysis.run['experiment']} · {analysis.run['run']}"
     return [
-        Chart(one.name, one.title, one.alternative, one.file(mark(analysis), whose))
+        as_file(analysis, one)
         for found in (*pictures(analysis).values(), *(section.pictures for section in sections_of(analysis)))
         for one in found
     ]
+
+
+def as_file(analysis: Analysis, picture: Picture) -> Chart:
+    """A picture of this run, complete on its own."""
+    whose = f"{analysis.run['experiment']} · {analysis.run['run']}"
+    return Chart(picture.name, picture.title, picture.alternative, picture.file(mark(analysis), whose))
+
+
+def draws_pixels() -> bool:
+    """Whether there is what `png` needs."""
+    return find_spec("vl_convert") is not None
 
 
 def png(svg: str) -> bytes:

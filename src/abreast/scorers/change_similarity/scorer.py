@@ -52,6 +52,8 @@ class ChangeSimilarity:
         if problem is not None:
             return self._all(None, f"expected{problem[0]}")
         diff = answer.artifacts.get("diff") or ""
+        if not diff and answer.data.get("diff_problem"):
+            return self._all(None, f"what it changed is not known: {answer.data['diff_problem']}")
         if not diff and answer.data.get("files_changed"):
             return self._all(None, "files were changed, but the diff is not at hand")
         human = self._counting(as_mapping(case.expected)["diff"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,9 +11,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from abreast.analyse import Analysis, Comparison
-from abreast.analyse.rows import Bools, Floats, Ints, Rows, mean_of_known, median_of_known
+from abreast.analyse.rows import Bools, Floats, Ints, by_case, mean_of_known, median_of_known
 from abreast.analyse.run import compared
-from abreast.analyse.variants import mean_score
+from abreast.analyse.told import number, numbers, told_by
+from abreast.analyse.variants import failures_by_case, mean_score
 from abreast.report.sentence import trusted
 from abreast.stats import Interval, latency_ratio, paired_t
 from abreast.stats.values import ROUNDING
@@ -144,7 +144,7 @@ class _Table:
         self.rows, self.names = rows, rows.variants
         self.baseline: str = analysis.run["baseline"]
         self.base = self.names.index(self.baseline)
-        self.told = _told(rows)
+        self.told = told_by(rows)
         cached = [rows.tokens[name] for name in ("cache_read", "cache_write")]
         self.tells_cache = any(bool((rows.ok & ~np.isnan(known)).any()) for known in cached)
         self.prompt: Floats = rows.tokens["input"] + np.nansum(cached, axis=0)  # who tells no cache has none
@@ -170,12 +170,11 @@ class _Table:
 
     def number(self, name: str) -> Floats:
         """A number that answers come with, nan where one does not tell it."""
-        found = [_number(told.get(name)) for told in self.told]
-        return np.array(found, dtype=float)
+        return numbers(self.told, name)
 
     def by_case(self, variant: int, values: Floats) -> Floats:
         """The mean of each planned case over the repeats that gave an answer; nan where there is none."""
-        return _by_case(self.rows, self.of(variant) & self.rows.ok, values)
+        return by_case(self.rows, self.of(variant) & self.rows.ok, values)
 
     def shared(self, values: Floats) -> tuple[list[Floats], Bools | None]:
         """The cases of each variant, and which of them the values are of: those that no variant left out or failed, and
@@ -194,32 +193,6 @@ class _Table:
         each, cases = self.shared(np.where(unknown, np.nan, read))
         whole = np.where(unknown, np.nan, self.prompt)
         return tuple(_part(own, self.by_case(index, whole), cases) for index, own in enumerate(each))
-
-
-def _told(rows: Rows) -> list[Mapping[str, Any]]:
-    """What each trial's answer has in `data`, in the order of the rows."""
-    found: list[Mapping[str, Any]] = [{}] * len(rows.position)
-    place = {position: at for at, position in enumerate(rows.position.tolist())}
-    asked = "SELECT position, data FROM payloads WHERE run_id = ? AND data IS NOT NULL"
-    for position, data in rows.store.each(asked, (rows.run_id,)):
-        told = json.loads(data)
-        if position in place and isinstance(told, Mapping):
-            found[place[position]] = told
-    return found
-
-
-def _number(value: Any) -> float:
-    """A count that was told; nan if it is none."""
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
-    return float(value) if usable else math.nan
-
-
-def _by_case(rows: Rows, which: Bools, values: Floats) -> Floats:
-    usable = np.flatnonzero(which & ~np.isnan(values))
-    cases, size = rows.case[usable], rows.planned_cases
-    count = np.bincount(cases, minlength=size)
-    sums = np.bincount(cases, weights=values[usable], minlength=size)
-    return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
 
 
 def _part(one: Floats, whole: Floats, cases: Bools | None) -> float | None:
@@ -380,10 +353,10 @@ def _cases(table: _Table, comparisons: Sequence[Comparison]) -> Iterator[CaseRow
     """Each case that has a row, in plan order."""
     rows, every = table.rows, range(len(table.names))
     winners = [_winners(item) for item in comparisons]
-    scores = [_by_case(rows, table.of(index), rows.score).tolist() for index in every]
+    scores = [by_case(rows, table.of(index), rows.score).tolist() for index in every]
     tokens = [table.by_case(index, table.tokens).tolist() for index in every]
     seconds = [table.by_case(index, table.timed).tolist() for index in every]
-    failures = _failures(rows)
+    failures = failures_by_case(rows)
     for case, facts in sorted(rows.cases.items()):
         yield CaseRow(
             facts.id,
@@ -402,15 +375,6 @@ def _winners(item: Comparison) -> dict[int, str]:
     names = {1: item.variant, -1: item.baseline, 0: "tie"}
     signs = np.sign(item.pairs.differences).astype(int).tolist()
     return {case: names[sign] for case, sign in zip(item.pairs.cases.tolist(), signs, strict=True)}
-
-
-def _failures(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str]]]:
-    """The failures of each case and variant by kind and blame."""
-    found: dict[tuple[int, int], Counter[tuple[str, str]]] = {}
-    for at in np.flatnonzero(rows.error).tolist():
-        kind = str(rows.kind[at]), str(rows.blame[at])
-        found.setdefault((int(rows.case[at]), int(rows.variant[at])), Counter())[kind] += 1
-    return found
 
 
 def _at(columns: Sequence[Sequence[float]], case: int) -> tuple[float | None, ...]:
@@ -476,9 +440,9 @@ def _used(told: Mapping[str, Any]) -> dict[str, int] | None:
 def _calls(told: Any) -> dict[str, int]:
     """Calls by tool: a mapping, a list of names, or a number of unnamed ones."""
     if isinstance(told, Mapping):
-        counts = {str(tool): _number(count) for tool, count in told.items()}
+        counts = {str(tool): number(count) for tool, count in told.items()}
         return {tool: int(count) for tool, count in counts.items() if count > 0}
     if isinstance(told, list):
         return dict(Counter(map(str, told)))
-    number = _number(told)
-    return {"(not named)": int(number)} if number > 0 else {}
+    unnamed = number(told)
+    return {"(not named)": int(unnamed)} if unnamed > 0 else {}

@@ -56,6 +56,13 @@ def read(path: Path) -> Config:
     return _File(path, data, places).config()
 
 
+def results_name(where: str, name: str) -> str:
+    """The base name of the files of results."""
+    if not re.fullmatch(r"\w[\w. -]*", name):
+        raise BadInput(f"{where}: {shown(name)} is no plain name", "write bench_results")
+    return name.removesuffix(".json")
+
+
 class _Part(Settings):
     """One object of the file; each message names the line of its key."""
 
@@ -327,10 +334,4 @@ class _File:
 
     def _output(self) -> str | None:
         name = self._all.take("output_filename", None, is_text, "a name such as bench_results")
-        if name is None:
-            return None
-        if not re.fullmatch(r"[\w.-][\w. -]*", name) or name.startswith("."):
-            raise BadInput(
-                f"{self._all.place('output_filename')}: {shown(name)} is no plain name", "write bench_results"
-            )
-        return str(name).removesuffix(".json")
+        return None if name is None else results_name(self._all.place("output_filename"), name)

@@ -16,6 +16,7 @@ from abreast.suites.coding_agents.config import LAST, NAME, QUESTION, Config, Pu
 if TYPE_CHECKING:
     from abreast.analyse import Analysis
     from abreast.experiment import Experiment
+    from abreast.report.results import ResultFile
     from abreast.report.sections import Section
 
 
@@ -70,7 +71,14 @@ class CodingAgents:
         return settings.is_one(data)
 
     def sections(self, analysis: Analysis) -> list[Section]:
-        return []
+        from abreast.suites.coding_agents.report import sections  # late: `--help` needs the flags, and nothing else
+
+        return sections(analysis)
+
+    def files(self, analysis: Analysis, pictures: bool) -> list[ResultFile]:
+        from abreast.suites.coding_agents.report.results import files
+
+        return files(analysis, pictures)
 
 
 def _changed(config: Config, args: argparse.Namespace) -> Config:
@@ -87,7 +95,7 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         "judge": args.judge,
         "dimensions": [judging.dimension("--dimensions", name) for name in _split(args.dimensions)],
         "form": _form(args.answer_format),
-        "output": args.results,
+        "output": None if args.results is None else settings.results_name("--results", args.results),
     }
     pull_requests = _pull_requests(config.pull_requests, args)
     if pull_requests != config.pull_requests:

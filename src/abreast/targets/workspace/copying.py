@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from abreast.digest import compose
+from abreast.store.beside import RUNS, known, put_beside, reports
 from abreast.store.sqlite import APPLICATION
 from abreast.targets.workspace import place
 
@@ -72,7 +73,7 @@ def contents(folder: Path, without: Collection[str] = ()) -> Contents:
         here = waiting.pop()
         with os.scandir(folder / here) as entries:
             listed = sorted(entries, key=lambda entry: entry.name)
-        stores = _stores_among(folder / here, {entry.name for entry in listed})
+        stores = _stores_among(folder / here, {entry.name for entry in listed}) | _reports_among(folder / here)
         for entry in listed:
             name = os.path.join(here, entry.name) if here else entry.name  # noqa: PTH118 - names of any bytes
             if name in without:
@@ -118,6 +119,16 @@ def _stores_among(folder: Path, names: set[str]) -> set[str]:
             if name.endswith(".journal"):
                 found.add(name.removesuffix(".journal"))
     return found & names
+
+
+def _reports_among(folder: Path) -> set[str]:
+    """What runs of a store put beside it, and the folders of their reports: they tell what others answered, too, and
+    are no change of the folder."""
+    found = list(reports(folder))
+    named = {name for report in found for name, _ in put_beside(known(report))}
+    if found and len(found) == sum(1 for _ in (folder / RUNS).iterdir()):
+        named.add(RUNS)
+    return named | ({report.name for report in reports(folder.parent)} if folder.name == RUNS else set())
 
 
 def _is_store(path: Path) -> bool:

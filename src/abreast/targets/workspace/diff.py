@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,35 @@ from abreast.targets.workspace.state import Keeping, NotCarried, State, state_of
 _COMPARE = ("diff-index", "--cached", "--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
+_KINDS = {"A": "added", "D": "deleted", "R": "renamed"}  # any other letter of git's: modified
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+
+
+@dataclass(slots=True)
+class Counts:
+    """How much a change is. Each file is of one kind; binary ones are among them. Files that git did not know count as
+    any other. `lines_modified` are those of the added lines that stand in the place of deleted ones; None if the
+    diff is too long to be looked through."""
+
+    files_added: int = 0
+    files_modified: int = 0
+    files_deleted: int = 0
+    files_renamed: int = 0  # whether or not they were edited besides
+    files_binary: int = 0
+    lines_added: int = 0
+    lines_deleted: int = 0
+    lines_modified: int | None = 0
+
+    @property
+    def files_changed(self) -> int:
+        return self.files_added + self.files_modified + self.files_deleted + self.files_renamed
+
+    def columns(self) -> dict[str, int | None]:
+        """By the names of their columns."""
+        own = {name: getattr(self, name) for name in self.__slots__}
+        return {"files_changed": self.files_changed, **own}
+
+
 @dataclass(frozen=True, slots=True)
 class Diff:
     """The change of a workspace against its start. `text` is a unified diff that `git apply` takes, but where it is
@@ -26,8 +57,7 @@ class Diff:
 
     text: str = ""
     files: tuple[str, ...] = ()
-    added: int = 0
-    deleted: int = 0
+    counts: Counts = field(default_factory=Counts)
     truncated: bool = False
     problem: str = ""
     state: State | None = None  # for another trial to begin with, if that was asked for
@@ -52,17 +82,23 @@ def difference(start: Start, folder: Path, since: int, most: int, keeping: Keepi
         }
         looked = look_at(folder, environment, start.files, since)
         looked.enter(environment, scratch)
-        files, added, deleted = _counted(start, environment)
-        text, cut = _text(start, environment, most) if files else ("", False)
-        named = {_readable(name) for name, _, _ in looked.named}
-        cut = cut or looked.incomplete or not named.isdisjoint(files)
-        found = Diff(text, files, added, deleted, cut)
+        found = _compared(start, environment, looked, most)
         return found if keeping is None else replace(found, **_kept(start, looked, environment, scratch, keeping))
     except (GitFailed, OSError) as error:
         return Diff(problem=f"no diff: {error}")
     finally:
         remove_tree(scratch)
         place.drop_empty(scratch)
+
+
+def _compared(start: Start, environment: dict[str, str], looked: Looked, most: int) -> Diff:
+    files, counts = _counted(start, environment)
+    if not files:
+        return Diff(truncated=looked.incomplete)
+    text, cut = _text(start, environment, most)
+    counts.lines_modified = None if cut else sum(map(replaced, _signs(text)))
+    named = {_readable(name) for name, _, _ in looked.named}
+    return Diff(text, files, counts, cut or looked.incomplete or not named.isdisjoint(files))
 
 
 def _kept(start: Start, looked: Looked, environment: dict[str, str], scratch: Path, keeping: Keeping) -> dict[str, Any]:
@@ -72,21 +108,62 @@ def _kept(start: Start, looked: Looked, environment: dict[str, str], scratch: Pa
         return {"not_carried": str(error)}
 
 
-def _counted(start: Start, environment: dict[str, str]) -> tuple[tuple[str, ...], int, int]:
-    told = git.run(*_COMPARE, "--numstat", "-z", start.tree, settings=SETTINGS, environment=environment)
+def _counted(start: Start, environment: dict[str, str]) -> tuple[tuple[str, ...], Counts]:
+    told = git.run(*_COMPARE, "--raw", "--numstat", "-z", start.tree, settings=SETTINGS, environment=environment)
     parts = iter(told.split(b"\0"))
-    files, added, deleted = [], 0, 0
+    files, counts = [], Counts()
     for part in parts:
-        if not part:
-            continue
-        plus, minus, name = part.split(b"\t", 2)
-        if not name:  # renamed: the old name and the new one follow
+        if part.startswith(b":"):  # modes, digests and the kind; one name follows, of a renamed file two
+            kind = _KINDS.get(chr(part.rpartition(b" ")[2][0]), "modified")
+            setattr(counts, f"files_{kind}", getattr(counts, f"files_{kind}") + 1)
             next(parts)
-            name = next(parts)
-        files.append(_readable(name))
-        added += int(plus) if plus.isdigit() else 0
-        deleted += int(minus) if minus.isdigit() else 0
-    return tuple(files), added, deleted
+            if kind == "renamed":
+                next(parts)
+        elif part:
+            plus, minus, name = part.split(b"\t", 2)
+            if not name:  # renamed: the old name and the new one follow
+                next(parts)
+                name = next(parts)
+            files.append(_readable(name))
+            counts.files_binary += not plus.isdigit()
+            counts.lines_added += int(plus) if plus.isdigit() else 0
+            counts.lines_deleted += int(minus) if minus.isdigit() else 0
+    return tuple(files), counts
+
+
+def _signs(diff: str) -> Iterator[list[str]]:
+    """The signs of the lines of each hunk, of a diff as git writes it."""
+    old = new = 0
+    signs: list[str] = []
+    for line in diff.split("\n"):
+        if old > 0 or new > 0:
+            sign = line[:1]
+            if sign != "\\":  # that a file has no line feed at its end
+                signs.append(sign)
+                old, new = old - (sign != "+"), new - (sign != "-")
+        elif found := _HUNK.match(line):
+            if signs:
+                yield signs
+            signs = []
+            old, new = (1 if part is None else int(part) for part in found.groups())
+    if signs:
+        yield signs
+
+
+def replaced(signs: Iterable[str]) -> int:
+    """How many lines of a hunk were put in the place of others: of each stretch without a line that stayed, as many as
+    were both deleted and added.
+
+    >>> replaced("--++++ - +")
+    2
+    """
+    total = plus = minus = 0
+    for sign in (*signs, " "):
+        if sign in ("+", "-"):
+            plus, minus = plus + (sign == "+"), minus + (sign == "-")
+        else:
+            total, plus, minus = total + min(plus, minus), 0, 0
+    return total
 
 
 def _text(start: Start, environment: dict[str, str], most: int) -> tuple[str, bool]:

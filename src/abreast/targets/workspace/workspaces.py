@@ -332,7 +332,7 @@ def _notes_of_folder(folder: Path, found: Contents) -> list[str]:
         notes.append(f"{folder}: trials get its .git too, with every branch; write git: instead of copy: to hide them")
     for names, what in (
         (found.special, "sockets, pipes or devices are left out"),
-        (found.stores, "files of stores are left out, so that no trial reads what another answered"),
+        (found.stores, "files of stores are left out, and their reports, so that no trial reads what another answered"),
         (found.pointers, ".git that only point to a repository elsewhere are left out"),
         (found.leading_out, "links lead out of the folder: what is written through them is written there"),
     ):

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from abreast.report.charts.drawing import Drawing, Picture, Scale, wide
+from abreast.report.charts.lanes import MOST, of_most
 from abreast.report.charts.sizes import joined, legend, percentages
-from abreast.suites.numbers.charts.lanes import MOST, of_most
 from abreast.suites.numbers.charts.words import percent, with_ends
 from abreast.suites.numbers.figures import Figures, VariantFigures
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abreast.report.charts.drawing import Picture
-from abreast.suites.numbers.charts.lanes import MOST, Group, Lane, lanes, of_most
+from abreast.report.charts.lanes import MOST, Group, Lane, lanes, of_most
 from abreast.suites.numbers.charts.words import percent, with_ends
 from abreast.suites.numbers.figures import Figures
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from abreast.report.charts.colours import SERIES
 from abreast.report.charts.drawing import Drawing, Picture, fitted
-from abreast.suites.numbers.charts.lanes import MOST, of_most
+from abreast.report.charts.lanes import MOST, of_most
 from abreast.suites.numbers.charts.matrix import Cell, Matrix, draw
 from abreast.suites.numbers.figures import Confusion, Figures
 

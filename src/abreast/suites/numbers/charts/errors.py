@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abreast.report.charts.drawing import Picture
+from abreast.report.charts.lanes import MOST, Group, Lane, lanes, of_most
 from abreast.report.figures import NOTHING
-from abreast.suites.numbers.charts.lanes import MOST, Group, Lane, lanes, of_most
 from abreast.suites.numbers.figures import ERRORS, Figures, VariantFigures
 
 

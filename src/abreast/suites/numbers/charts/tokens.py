@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abreast.report.charts.drawing import Picture
+from abreast.report.charts.lanes import MOST, Group, Lane, lanes, of_most
 from abreast.report.figures import count
-from abreast.suites.numbers.charts.lanes import MOST, Group, Lane, lanes, of_most
 from abreast.suites.numbers.charts.words import plain
 from abreast.suites.numbers.figures import Figures
 

@@ -1,4 +1,4 @@
-"""Groups of lanes below each other, a lane for each variant: bars from zero, or dots with their intervals."""
+"""Groups of lanes below each other, a lane for each variant: bars from zero, dots with their intervals, or both."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ _LANE, _BETWEEN = 20.0, 14.0
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One figure of one variant; with ends it is a dot on its interval, without a bar."""
+    """One figure of one variant; with ends it is a dot on its interval, without a bar. A `bar` with ends has its
+    interval across."""
 
     number: int  # of the variant
     value: float
     said: str
     ends: tuple[float, float] | None = None
+    bar: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,16 @@ def _group(drawing: Drawing, group: Group, paper: _Paper, x: Scale, top: float) 
 
 def _lane(drawing: Drawing, lane: Lane, paper: _Paper, x: Scale, y: float) -> None:
     look = f"k{lane.number % SERIES}"
-    if lane.ends is None:
+    if lane.bar or lane.ends is None:
         drawing.dot(lane.number, paper.left - 9, y, look, 4)
-        drawing.box(x(0), y - 6, x(lane.value) - x(0), 12, look, fill="currentColor")
-    else:
+        pale: dict[str, float | str] = {"fill_opacity": "0.6"} if lane.ends else {}
+        drawing.box(x(0), y - 6, x(lane.value) - x(0), 12, look, fill="currentColor", **pale)
+    if lane.ends is not None and lane.bar:
+        low, high = map(x, lane.ends)
+        drawing.line(low, y, high, y, "zero")
+        for end in (low, high):
+            drawing.line(end, y - 4, end, y + 4, "zero")
+    elif lane.ends is not None:
         drawing.stroke(x(lane.ends[0]), y, x(lane.ends[1]), y, look, 2.5)
         drawing.dot(lane.number, x(lane.value), y, look, 5)
     drawing.text(drawing.width, y + 4, lane.said, "note", "end")

@@ -1,0 +1,187 @@
+"""Prompt by prompt, or pull request by pull request: what each agent made of it, and who won."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from abreast.analyse.paired import side_of
+from abreast.analyse.rows import Floats
+from abreast.analyse.variants import failures_by_case
+from abreast.report.figures import NOTHING, seconds
+from abreast.report.objects import number
+from abreast.report.sections import NamedTable, Section
+from abreast.report.sentence import many
+from abreast.stats.values import ROUNDING
+from abreast.suites.coding_agents.report import pictures
+from abreast.suites.coding_agents.report.words import failed_in_words, mean_change, written
+from abreast.suites.coding_agents.report.work import RESPONSE_TIME, Work
+
+TIE = "tie"
+
+
+class Task(NamedTuple):
+    """One case: for each agent means over its runs, and how many of those that count passed."""
+
+    id: str
+    winners: tuple[str, ...]  # all of those that are compared, if none is better; empty if nothing can be compared
+    compared: int  # agents that have a score on the same runs
+    scores: tuple[float | None, ...]
+    passed: tuple[tuple[int, int] | None, ...]
+    seconds: tuple[float | None, ...]
+    files: tuple[float | None, ...]
+    added: tuple[float | None, ...]
+    deleted: tuple[float | None, ...]
+    failed: tuple[Mapping[tuple[str, str], int], ...]
+
+    @property
+    def winner(self) -> str | None:
+        """One name, several, `tie` or None."""
+        if not self.winners:
+            return None
+        return TIE if len(self.winners) == self.compared else ", ".join(self.winners)
+
+
+def section(work: Work) -> Section:
+    tasks = list(tasks_of(work))
+    late = work.rows.planned_cases - len(work.rows.cases)
+    title = work.noun.capitalize()
+    return Section(
+        "prompts",
+        f"{title} by {work.noun}",
+        tuple(filter(None, [_won(work, tasks), f"{many(late, work.noun)} not begun" if late else ""])),
+        (_scores(work, tasks), _amounts(work, tasks), *_failures(work, tasks)) if tasks else (),
+        pictures.of_metrics(work, work.primary, work.metric(RESPONSE_TIME), work.metric("cost_usd")),
+        {"cases": [_task(work, one) for one in tasks], "not_begun": late},
+    )
+
+
+def tasks_of(work: Work) -> Iterator[Task]:
+    """Each case that has a row, in plan order."""
+    rows, times = work.rows, work.metric(RESPONSE_TIME)
+    nothing = np.full(len(rows.position), np.nan)
+    columns = {
+        "scores": rows.score,
+        "seconds": nothing if times is None else times.values,
+        "files": np.where(rows.ok, work.files_changed, np.nan),
+        "added": work.amount("lines_added"),
+        "deleted": work.amount("lines_deleted"),
+    }
+    means = {name: [work.of_cases(one, values) for one in work.agents] for name, values in columns.items()}
+    failures, sides = failures_by_case(rows), [side_of(rows, one, rows.score).score for one in work.agents]
+    for case, facts in sorted(rows.cases.items()):
+        winners, compared = _winners(work, [side[case] for side in sides])
+        yield Task(
+            facts.id,
+            winners,
+            compared,
+            passed=tuple(_passed(work, case, one) for one in work.agents),
+            failed=tuple(failures.get((case, one), {}) for one in work.agents),
+            **{name: tuple(_known(of_one[case]) for of_one in each) for name, each in means.items()},
+        )
+
+
+def _winners(work: Work, scores: list[Floats]) -> tuple[tuple[str, ...], int]:
+    """Those with the best mean, on the runs that all have who have any; and how many these are."""
+    there = [one for one, own in enumerate(scores) if not np.isnan(own).all()]
+    if len(there) < 2:
+        return (), len(there)
+    shared = np.logical_and.reduce([~np.isnan(scores[one]) for one in there])
+    if not shared.any():
+        return (), len(there)
+    means = {one: float(scores[one][shared].mean()) for one in there}
+    best = max(means.values())
+    return tuple(work.names[one] for one, mean in means.items() if mean >= best - ROUNDING), len(there)
+
+
+def _passed(work: Work, case: int, agent: int) -> tuple[int, int] | None:
+    mine = work.passed[work.of(agent) & (work.rows.case == case)]
+    known = mine[~np.isnan(mine)]
+    return (int((known == 1).sum()), len(known)) if len(known) else None
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
+def _won(work: Work, tasks: list[Task]) -> str:
+    """`alone the best: careful 12, hasty 3; tie 5`."""
+    if len(work.names) < 2 or not any(one.winners for one in tasks):
+        return ""
+    alone = {name: sum(one.winners == (name,) for one in tasks) for name in work.names}
+    told = ", ".join(f"{name} {count:,}" for name, count in alone.items())
+    return f"alone the best: {told}, of {many(sum(bool(one.winners) for one in tasks), work.noun)}"
+
+
+def _scores(work: Work, tasks: list[Task]) -> NamedTable:
+    rows = tuple(
+        (
+            one.id,
+            one.winner or NOTHING,
+            *(_score(work, score, passed) for score, passed in zip(one.scores, one.passed, strict=True)),
+        )
+        for one in tasks
+    )
+    by = "the tests" if work.rows.scores.get("tests") is not None else "success"
+    what = work.primary.title if work.primary is not None else "score"
+    note = f"{what}, mean over the runs, a failure of the agent counts 0; in brackets: runs that passed, by {by}"
+    winner = "; winner: by that mean, on the runs that all have" if len(work.names) > 1 else ""
+    return NamedTable("prompts", "", (work.noun, "winner", *work.names), rows, note + winner)
+
+
+def _score(work: Work, score: float | None, passed: tuple[int, int] | None) -> str:
+    """`67 % (2/3)`."""
+    if score is None or work.primary is None:
+        return NOTHING
+    told = f"{score * 100:.0f} %" if work.primary.kind == "share" else written(work.primary, score)
+    return told if passed is None else f"{told} ({passed[0]:,}/{passed[1]:,})"
+
+
+def _amounts(work: Work, tasks: list[Task]) -> NamedTable:
+    rows = tuple((one.id, *(_amount(one, at) for at in work.agents)) for one in tasks)
+    note = "of the runs that ended well: mean time, lines added and deleted, files changed in brackets"
+    return NamedTable("prompts-amounts", "", (work.noun, *work.names), rows, note)
+
+
+def _failures(work: Work, tasks: list[Task]) -> list[NamedTable]:
+    """Nothing if no run failed."""
+    rows = tuple(
+        (one.id, name, failed_in_words(kinds))
+        for one in tasks
+        for name, kinds in work.by_agent(one.failed).items()
+        if kinds
+    )
+    note = "by kind; (its): by its own fault, which counts 0; others count for nobody"
+    return [NamedTable("prompts-failures", "Failed runs", (work.noun, "agent", "failed"), rows, note)] if rows else []
+
+
+def _amount(one: Task, at: int) -> str:
+    """`12.3 s, +31 −4 (2)`."""
+    told = [seconds(one.seconds[at]), mean_change(one.files[at], one.added[at], one.deleted[at])]
+    return ", ".join(part for part in told if part != NOTHING) or NOTHING
+
+
+def _task(work: Work, one: Task) -> dict[str, Any]:
+    scale = work.primary
+    scores = [None if score is None or scale is None else number(scale.on_scale(score)) for score in one.scores]
+    return {
+        "id": one.id,
+        "winner": one.winner if len(one.winners) == 1 or one.winner in (TIE, None) else list(one.winners),
+        "scores": work.by_agent(scores),
+        "passed": work.by_agent(None if each is None else each[0] for each in one.passed),
+        "runs": work.by_agent(0 if each is None else each[1] for each in one.passed),
+        "seconds": work.by_agent(one.seconds),
+        "files_changed": work.by_agent(one.files),
+        "lines_added": work.by_agent(one.added),
+        "lines_deleted": work.by_agent(one.deleted),
+        "failed": work.by_agent(
+            [{"kind": kind, "blame": blame, "runs": count} for (kind, blame), count in sorted(kinds.items())]
+            for kinds in one.failed
+        ),
+    }

@@ -1,0 +1,190 @@
+"""A run of the suite as columns: what each run of each agent came to, from stored rows and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from abreast.analyse import Analysis
+from abreast.analyse.rows import Bools, Floats, by_case
+from abreast.analyse.told import numbers, told_by
+
+TESTS, SIMILARITY, FORM, SUCCESS = "tests", "change_similarity", "format", "success"
+SUCCESS_RATE, ERROR_RATE, NO_CHANGE_RATE = "success_rate", "error_rate", "no_change_rate"
+RESPONSE_TIME = "response_time"
+LINES = "lines_changed"
+_TITLES = {
+    TESTS: "tests passed",
+    SIMILARITY: "like the human change",
+    "change_files": "files as humans (F1)",
+    FORM: "form of the answer",
+    SUCCESS: "success",
+}
+_JUDGED_ON = (1.0, 5.0)  # the scale of a judge that is not told another
+
+Kind = Literal["share", "rating", "seconds", "count", "tokens", "dollars", "megabytes"]
+
+
+class Metric(NamedTuple):
+    """One figure of every run; nan where it is not known, or does not count. Shares and ratings lie in [0, 1], and a
+    rating is shown on its scale. Amounts are of runs that ended well."""
+
+    name: str
+    title: str
+    kind: Kind
+    values: Floats
+    scale: tuple[float, float] | None = None
+
+    @property
+    def is_share(self) -> bool:
+        return self.kind in ("share", "rating")
+
+    def on_scale(self, value: float) -> float:
+        """As it is shown.
+
+        >>> Metric("clarity", "clarity", "rating", np.array([]), (1.0, 10.0)).on_scale(0.5)
+        5.5
+        """
+        return value if self.scale is None else self.scale[0] + value * (self.scale[1] - self.scale[0])
+
+
+class Work:
+    """The runs of all agents, in plan order. A failure of the agent's own counts 0 in scores; what infrastructure
+    spoiled or was skipped counts for nobody."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis, self.rows = analysis, analysis.rows
+        self.names = tuple(self.rows.variants)
+        self.agents = range(len(self.names))
+        self.told = told_by(self.rows)
+        self.judged: Bools = self.rows.ok | self.rows.own_failure
+        self.files_changed: Floats = numbers(self.told, "files_changed")
+
+    def of(self, agent: int) -> Bools:
+        found: Bools = self.rows.variant == agent
+        return found
+
+    def amount(self, name: str) -> Floats:
+        """A number that runs tell, of those that ended well."""
+        return self._well(numbers(self.told, name))
+
+    def _well(self, values: Floats) -> Floats:
+        return np.where(self.rows.ok, values, np.nan)
+
+    def of_cases(self, agent: int, values: Floats) -> Floats:
+        """The mean of each planned case over the runs of an agent."""
+        return by_case(self.rows, self.of(agent), values)
+
+    # -- what is asked ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def noun(self) -> str:
+        """What a case is called."""
+        cases = self.rows.spec.get("cases")
+        source = str(cases.get("from")) if isinstance(cases, Mapping) else ""
+        return {"history": "pull request", "prompts": "prompt"}.get(
+            source.rpartition(":")[0].rpartition(".")[2], "task"
+        )
+
+    @cached_property
+    def in_repository(self) -> bool:
+        """Whether agents begin with files, so that leaving them as they are is no work."""
+        found = self.rows.store.rows("SELECT params FROM variants WHERE run_id = ?", (self.rows.run_id,))
+        return any(isinstance(json.loads(params).get("workspace"), Mapping) for (params,) in found)
+
+    @cached_property
+    def common(self) -> Bools:
+        """The cases at which all agents ended well at least once, but for agents that never did: what amounts are
+        compared on."""
+        size = self.rows.planned_cases
+        well = [np.bincount(self.rows.case[self.of(one) & self.rows.ok], minlength=size) > 0 for one in self.agents]
+        found: Bools = np.logical_and.reduce([each for each in well if each.any()] or [np.zeros(size, dtype=bool)])
+        return found
+
+    # -- what it came to -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def metrics(self) -> list[Metric]:
+        """All that any run has a figure of: rates, scores with the primary one first, then amounts."""
+        found = [*self._rates(), *self._scores(), *self._amounts()]
+        return [metric for metric in found if not np.isnan(metric.values).all()]
+
+    def metric(self, name: str) -> Metric | None:
+        return next((metric for metric in self.metrics if metric.name == name), None)
+
+    @cached_property
+    def primary(self) -> Metric | None:
+        """What the verdict is on."""
+        name = self.rows.primary or ""
+        return self.metric(SUCCESS_RATE if name == SUCCESS else name)
+
+    @cached_property
+    def passed(self) -> Floats:
+        """1 for each run that passed the tests, 0 for one that did not; without tests, by success."""
+        return self.rows.scores.get(TESTS, self._success)
+
+    @cached_property
+    def _success(self) -> Floats:
+        """Ended well and, in a repository, changed something."""
+        if SUCCESS in self.rows.scores:
+            return self.rows.scores[SUCCESS]
+        changed = np.where(np.isnan(self.files_changed), np.nan, (self.files_changed > 0).astype(float))
+        well = changed if self.in_repository else np.ones(len(changed))
+        return np.where(self.rows.ok, well, np.where(self.rows.own_failure, 0.0, np.nan))
+
+    def _rates(self) -> Iterator[Metric]:
+        rows, nothing = self.rows, np.full(len(self.rows.position), np.nan)
+        yield Metric(SUCCESS_RATE, "success rate", "share", self._success)
+        failed = np.where(self.judged, rows.own_failure.astype(float), nothing)
+        yield Metric(ERROR_RATE, "error rate", "share", failed)
+        unchanged = np.where(np.isnan(self.files_changed), np.nan, (self.files_changed == 0).astype(float))
+        unchanged = np.where(rows.ok, unchanged, np.where(rows.own_failure, 0.0, nothing))
+        yield Metric(NO_CHANGE_RATE, "no-change rate", "share", unchanged)
+
+    def _scores(self) -> Iterator[Metric]:
+        for name, values in self.rows.scores.items():
+            if name == SUCCESS:  # it is the success rate
+                continue
+            scale = self.scales.get(name)
+            title = _TITLES.get(name, name.removeprefix("judge_").replace("_", " ") if scale else name)
+            title = "judge, mean" if name == "judge" and scale else title
+            yield Metric(name, title, "rating" if scale else "share", values, scale)
+
+    def _amounts(self) -> Iterator[Metric]:
+        rows, tokens = self.rows, self.rows.tokens
+        timed = ~rows.reused & (rows.service_s > 0)
+        yield Metric(RESPONSE_TIME, "response time", "seconds", self._well(np.where(timed, rows.service_s, np.nan)))
+        yield Metric("files_changed", "files changed", "count", self._well(self.files_changed))
+        added, deleted = self.amount("lines_added"), self.amount("lines_deleted")
+        yield Metric("lines_added", "lines added", "count", added)
+        yield Metric("lines_deleted", "lines deleted", "count", deleted)
+        yield Metric(LINES, "lines added and deleted", "count", added + deleted)
+        cached = np.nansum([tokens["cache_read"], tokens["cache_write"]], axis=0)  # who tells no cache has none
+        yield Metric("tokens_in", "tokens in", "tokens", self._well(tokens["input"] + cached))
+        yield Metric("tokens_out", "tokens out", "tokens", self._well(tokens["output"]))
+        yield Metric("cost_usd", "cost", "dollars", self._well(np.where(rows.reused, np.nan, rows.cost_usd)))
+        yield Metric("turns", "turns", "count", self.amount("turns"))
+        yield Metric("cpu_s", "CPU time", "seconds", self.amount("cpu_s"))
+        yield Metric("peak_memory_mb", "peak memory", "megabytes", self.amount("peak_memory_mb"))
+
+    @cached_property
+    def scales(self) -> dict[str, tuple[float, float]]:
+        """On which scale each column of a judge was judged; who compares in pairs has none."""
+        found: dict[str, tuple[float, float]] = {}
+        for scorer in self.rows.spec.get("scorers") or ():
+            settings = scorer.get("judge") if isinstance(scorer, Mapping) else None
+            if not isinstance(settings, Mapping) or settings.get("pairwise"):
+                continue
+            low, high = settings.get("scale") or _JUDGED_ON
+            name, rubric = str(settings.get("name") or "judge"), settings.get("rubric")
+            columns = [name, *(f"{name}_{one}" for one in rubric)] if isinstance(rubric, Mapping) else [name]
+            found |= dict.fromkeys(columns, (float(low), float(high)))
+        return found
+
+    def by_agent(self, values: Any) -> dict[str, Any]:
+        """A value for each agent, by its name."""
+        return dict(zip(self.names, values, strict=True))

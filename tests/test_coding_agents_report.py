@@ -1,0 +1,580 @@
+"""What a run of the suite `coding-agents` says at the end: figures that one can check by hand, and files of results."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from abreast.analyse import analyse
+from abreast.experiment import Experiment
+from abreast.report.sections import Section
+from abreast.report.terminal import as_text
+from abreast.stats import holm, paired_t, wilson
+from abreast.store import open_store
+from abreast.suites.coding_agents.report import sections
+from conftest import Folder
+
+AGENT = """\
+import collections, os
+from abreast import Answer, Usage
+from abreast.errors import Crashed, Skipped, Transient
+
+ERRORS = {"crash": Crashed, "network": Transient, "skip": Skipped}
+
+
+def work(case, who):
+    '''What the case has for this agent and run.'''
+    asked = vars(collections).setdefault("_asked_of_coders", collections.Counter())
+    key = os.getcwd(), case.id, who
+    said = case.input[who][asked[key] % len(case.input[who])]
+    asked[key] += 1
+    cost = said.get("cost")
+    answer = Answer(
+        str(said.get("score", 1)),
+        data={name: said[name] for name in said if name not in ("score", "cost", "usage", "error", "diff")},
+        usage=Usage(*said.get("usage", (None, None))),
+        cost_usd=cost,
+        cost_basis="unknown" if cost is None else "reported",
+        artifacts={"diff": said["diff"]} if "diff" in said else {},
+    )
+    if "error" in said:
+        error = ERRORS[said["error"]](said["error"])
+        error.answer = answer
+        raise error
+    return answer
+
+
+def judge(case, answer):
+    return float(answer.text)
+"""
+TESTS = {"python:agent:judge": {"name": "tests"}}
+
+
+def said(score: float = 1.0, files: int | None = 1, **more: Any) -> dict[str, Any]:
+    """One run; whatever else it tells are its data."""
+    counts = {} if files is None else {"files_changed": files, "lines_added": 3 * files, "lines_deleted": files}
+    return {"score": score, **counts, **more}
+
+
+Run = Callable[..., dict[str, Section]]
+
+
+@pytest.fixture
+def run(folder: Folder) -> Run:
+    """Runs these tasks for real, and gives the sections of the report by their names."""
+    folder.write("agent.py", AGENT)
+
+    def report(tasks: list[dict[str, Any]], expected: Any = None, **more: Any) -> dict[str, Section]:
+        """A task has for each agent a run, or one for each repeat."""
+        each = [{name: own if isinstance(own, list) else [own] for name, own in task.items()} for task in tasks]
+        right = expected or [None] * len(each)
+        cases = [{"id": f"t{n}", "input": task, "expected": right[n]} for n, task in enumerate(each)]
+        names = list(each[0])
+        given = {"scorers": [TESTS, "success"], "limits": {"retries": 0, "breaker": 1000}, **more}
+        Experiment(
+            name="tried",
+            suite="coding-agents",
+            cases=cases,
+            variants={name: {"target": "python:agent:work", "who": name} for name in names},
+            repeats=max(len(own) for own in each[0].values()),
+            base=folder.path,
+            **given,
+        ).run()
+        return told(folder)
+
+    return report
+
+
+def told(folder: Folder) -> dict[str, Section]:
+    """The sections of the last run: whole tables, and plain JSON."""
+    analysis = analyse(open_store(folder.path / "results.db"), "latest")
+    as_text(analysis)  # which draws every picture
+    found = sections(analysis)
+    for section in found:
+        json.dumps(section.data, allow_nan=False)
+        for table in section.tables:
+            assert all(len(row) == len(table.head) for row in table.rows), table
+    return {section.name: section for section in found}
+
+
+def measure(section: Section, name: str) -> dict[str, Any]:
+    (found,) = [each for each in section.data["measures"] if each["name"] == name]
+    return dict(found)
+
+
+def rows(section: Section, at: int = 0) -> dict[str, dict[str, str]]:
+    table = section.tables[at]
+    return {row[0]: dict(zip(table.head[1:], row[1:], strict=True)) for row in table.rows}
+
+
+# The agents side by side
+
+
+def test_a_failure_of_the_agent_counts_and_one_of_infrastructure_counts_for_nobody(run: Run) -> None:
+    crash, network = said(error="crash", files=5, cost=9.0), said(error="network")
+    found = run(
+        [
+            {"a": [said(1, cost=0.1), said(1, cost=0.3)], "b": [said(1, cost=0.2), crash]},
+            {"a": [said(0, cost=0.2), network], "b": [said(1, files=0, cost=0.4), said(1, cost=0.4)]},
+        ],
+        limits={"retries": 0, "breaker": 1000},
+    )
+    agents = found["agents"]
+    assert measure(agents, "error_rate")["values"] == {"a": 0.0, "b": 0.25}
+    assert measure(agents, "success_rate")["values"] == {"a": 1.0, "b": 0.75}
+    assert measure(agents, "no_change_rate")["values"] == {"a": 0.0, "b": 0.25}
+    assert measure(agents, "tests")["values"] == {"a": 0.5, "b": 0.75}
+    assert measure(agents, "cost_usd")["values"] == {"a": pytest.approx(0.2), "b": pytest.approx(0.3)}
+    assert measure(agents, "files_changed")["values"] == {"a": 1.0, "b": 0.75}, "what failed is not averaged in"
+    assert agents.data["runs"]["a"] == {
+        "planned": 4,
+        "ok": 3,
+        "failed": 0,
+        "infrastructure": 1,
+        "skipped": 0,
+        "not_run": 0,
+    }
+    assert agents.data["runs"]["b"]["failed"] == 1
+    assert "count for nobody and against nobody: 1 run of a failed by infrastructure" in agents.sentences
+    assert rows(agents)["runs"] == {"a (baseline)": "4 (1 failed)", "b": "4 (1 failed)"}
+    assert "a failure of the agent counts 0 in scores" in agents.tables[0].note
+    assert "pairs" not in found, "of two agents the verdict says it"
+
+
+def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
+    """Who gives up at hard tasks does not look cheap for it."""
+    hard, easy = said(turns=90, cost=9.0), said(turns=10, cost=1.0)
+    found = run([{"brave": easy, "weak": easy}, {"brave": hard, "weak": said(error="crash", turns=1, cost=0.1)}])
+    agents = found["agents"]
+    for name, value in (("turns", 10.0), ("cost_usd", 1.0)):
+        assert measure(agents, name)["values"] == {"brave": value, "weak": value}
+        assert measure(agents, name)["cases"] == 1
+    assert "amounts are compared on 1 of 2 tasks, at which both agents ended well" in agents.sentences
+    assert measure(agents, "cost_per_solved_usd")["values"] == {"brave": 5.0, "weak": pytest.approx(1.1)}
+
+
+def test_an_agent_that_always_fails_has_no_scores_and_others_are_compared(run: Run) -> None:
+    crash = said(error="crash")
+    found = run([{"a": said(1), "b": said(0), "broken": crash}, {"a": said(1), "b": said(1), "broken": crash}])
+    table = rows(found["agents"])
+    assert table["tests passed"]["broken"] == "N/A (all failed)"
+    assert table["error rate"]["broken"].startswith("100.0 %")
+    assert measure(found["agents"], "files_changed")["values"] == {"a": 1.0, "b": 1.0, "broken": None}
+    assert found["agents"].data["common_cases"] == 2
+
+
+def recomputed(rows: list[dict[str, Any]], names: list[str]) -> dict[str, dict[str, float | None]]:
+    """The figures from rows of `predictions`, with nothing but plain Python."""
+    judged = [row for row in rows if row["status"] == "ok" or row["error_blame"] == "variant"]
+    well = [row for row in rows if row["status"] == "ok"]
+    ids = {row["case_id"] for row in rows}
+    active = [name for name in names if any(row["variant"] == name for row in well)]
+    common = {
+        one for one in ids if all(any(r["variant"] == n and r["case_id"] == one for r in well) for n in active)
+    } or ids
+
+    def over(chosen: list[dict[str, Any]], figure: Callable[[dict[str, Any]], float | None]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name in names:
+            by_case: dict[str, list[float]] = {}
+            for row in chosen:
+                value = figure(row) if row["variant"] == name else None
+                if value is not None:
+                    by_case.setdefault(row["case_id"], []).append(value)
+            found[name] = mean(map(mean, by_case.values())) if by_case else None
+        return found
+
+    amounts = [row for row in well if row["case_id"] in common]
+    return {
+        "success_rate": over(judged, lambda row: row["score_success"] if row["status"] == "ok" else 0.0),
+        "error_rate": over(judged, lambda row: float(row["status"] == "error")),
+        "no_change_rate": over(judged, lambda row: float(row["status"] == "ok" and row["files_changed"] == 0)),
+        "tests": over(judged, lambda row: row["score"]),
+        "files_changed": over(amounts, lambda row: row["files_changed"]),
+        "lines_added": over(amounts, lambda row: row["lines_added"]),
+        "tokens_in": over(amounts, lambda row: row["input_tokens"]),
+        "tokens_out": over(amounts, lambda row: row["output_tokens"]),
+        "cost_usd": over(amounts, lambda row: row["cost_usd"]),
+        "turns": over(amounts, lambda row: row["turns"]),
+        "response_time_p95_s": {name: ranked(amounts, name, 0.95) for name in names},
+        "response_time_median_s": {name: ranked(amounts, name, 0.5) for name in names},
+    }
+
+
+def ranked(rows: list[dict[str, Any]], name: str, share: float) -> float | None:
+    """The nearest rank."""
+    times = sorted(row["service_s"] for row in rows if row["variant"] == name)
+    return times[max(0, math.ceil(share * len(times)) - 1)] if times else None
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_figure_can_be_computed_from_the_rows_by_hand(run: Run, folder: Folder, seed: int) -> None:
+    chance = random.Random(seed)
+
+    def any_run() -> dict[str, Any]:
+        told = said(
+            chance.choice([0.0, 1.0, 1.0]),
+            chance.randrange(3),
+            usage=(chance.randrange(1000), chance.randrange(100)),
+            turns=chance.randrange(9),
+            cost=chance.random(),
+        )
+        kind = chance.choice(["", "", "", "", "crash", "network"])
+        return {**told, "error": kind} if kind else told
+
+    names = ["a", "b", "c"]
+    found = run([{name: [any_run() for _ in range(3)] for name in names} for _ in range(6)])
+    stored = folder.sql("select * from predictions")
+    assert len(stored) == 54
+    agents = found["agents"]
+    for name, expected in recomputed(stored, names).items():
+        assert measure(agents, name)["values"] == pytest.approx(expected), name
+    for case in found["prompts"].data["cases"]:
+        for agent in names:
+            mine = [row for row in stored if row["case_id"] == case["id"] and row["variant"] == agent]
+            scores = [row["score"] for row in mine if row["score"] is not None]
+            times = [row["service_s"] for row in mine if row["status"] == "ok"]
+            assert case["scores"][agent] == (pytest.approx(mean(scores)) if scores else None)
+            assert (case["passed"][agent] or 0, case["runs"][agent]) == (scores.count(1.0), len(scores))
+            assert case["seconds"][agent] == (pytest.approx(mean(times)) if times else None)
+            failed = sum(one["runs"] for one in case["failed"][agent])
+            assert failed == sum(row["status"] == "error" for row in mine)
+    quiet = [row for row in stored if row["status"] == "ok" and row["files_changed"] == 0]
+    assert sum(one["runs"] for one in found["changes"].data["unchanged"]) == len(quiet)
+
+
+def test_intervals_are_there_where_they_can_be_trusted(run: Run) -> None:
+    costs = [0.1, 0.2, 0.2, 0.4, 0.5, 0.1]
+    agents = run([{"a": said(cost=cost), "b": said(0)} for cost in costs])["agents"]
+    expected = paired_t(costs)
+    assert measure(agents, "cost_usd")["intervals"]["a"] == [pytest.approx(expected.low), pytest.approx(expected.high)]
+    assert measure(agents, "files_changed")["intervals"]["a"] is None, "all alike is not certainty"
+    passed = wilson(6, 6)
+    assert measure(agents, "tests")["intervals"]["a"] == [pytest.approx(passed.low), pytest.approx(passed.high)]
+    few = run([{"a": said(cost=cost + 1), "b": said(0)} for cost in costs[:4]])["agents"]
+    assert measure(few, "cost_usd")["intervals"]["a"] is None
+
+
+# Every agent against every other
+
+
+def test_pairs_say_who_is_better_than_whom_and_who_cannot_be_told_apart(run: Run) -> None:
+    """Two solve 14 of 16 tasks, the third none."""
+    good = [said(float(n % 8 > 0)) for n in range(16)]
+    pairs = run([{"a": good[n], "b": said(0), "c": good[n]} for n in range(16)])["pairs"]
+    by = {(one["variant"], one["baseline"]): one for one in pairs.data["pairs"]}
+    assert {pair: one["verdict"] for pair, one in by.items()} == {
+        ("b", "a"): "worse",
+        ("c", "a"): "inconclusive",
+        ("c", "b"): "better",
+    }
+    assert by["b", "a"]["effect"] == pytest.approx(-14 / 16)
+    assert (by["c", "b"]["wins"], by["c", "b"]["ties"]) == (14, 2)
+    assert [one["p_adjusted"] for one in by.values()] == pytest.approx(holm([one["p"] for one in by.values()]))
+    assert "a is better than b" in pairs.sentences
+    assert "c is better than b" in pairs.sentences
+    assert "cannot be told apart, too few informative cases: a and c (0 of 16 differ)" in pairs.sentences
+
+
+# Prompt by prompt
+
+
+def test_the_winner_of_a_task_is_by_the_runs_that_all_have(run: Run) -> None:
+    network = said(error="network")
+    found = run(
+        [
+            {"a": [said(1), said(1)], "b": [said(1), said(0)], "c": [said(0), said(0)]},
+            {"a": [said(1), said(1)], "b": [said(1), said(1)], "c": [said(0), said(1)]},
+            {"a": [said(1), said(0)], "b": [said(1), said(0)], "c": [said(1), said(0)]},
+            {"a": [said(1), said(0)], "b": [said(0), network], "c": [said(1), said(1)]},  # only the first counts
+            {"a": [said(1), said(1)], "b": [network, network], "c": [network, network]},
+        ]
+    )["prompts"]
+    winners = [case["winner"] for case in found.data["cases"]]
+    assert winners == ["a", ["a", "b"], "tie", ["a", "c"], None]
+    table = rows(found)
+    assert table["t0"] == {"winner": "a", "a": "100 % (2/2)", "b": "50 % (1/2)", "c": "0 % (0/2)"}
+    assert table["t1"]["winner"] == "a, b"
+    assert (table["t4"]["winner"], table["t4"]["b"]) == ("–", "–")
+    assert found.sentences == ("alone the best: a 1, b 0, c 0, of 4 tasks",)
+    assert [row for row in found.tables[2].rows if row[0] == "t4"] == [
+        ("t4", "b", "2 network"),
+        ("t4", "c", "2 network"),
+    ]
+
+
+def test_pictures_show_means_and_say_what_they_leave_out(run: Run, folder: Folder) -> None:
+    """The last run is not the mean; with many tasks those are drawn that differ most, and the table has all."""
+    tasks = [{"a": [said(1), said(1), said(0)], "b": [said(0)] * 3} for _ in range(12)]
+    tasks[11] = {"a": [said(0)] * 3, "b": [said(0)] * 3}
+    found = run(tasks)
+    picture = next(one for one in found["prompts"].pictures if one.name == "tests")
+    assert len(picture.rows) == 12
+    assert picture.rows[0] == ("t0", "66.7 % (21 … 94)", "0.0 % (0 … 56)")
+    assert "the 10 of 12 tasks that differ most" in picture.below
+    assert "t0: a 66.7 %, b 0.0 %" in picture.alternative
+    assert "t11" not in picture.alternative
+    summary = next(one for one in found["agents"].pictures if one.name == "summary")
+    assert "tests passed: a 61.1 %, b 0.0 %" in summary.alternative
+    assert len(found["agents"].pictures) + len(found["prompts"].pictures) + len(found["changes"].pictures) <= 6
+
+
+# What was changed
+
+DIFF = """\
+diff --git a/app.py b/app.py
+--- a/app.py
++++ b/app.py
+@@ -1,3 +1,4 @@
+ one
+-two
++three
++four
+ five
+diff --git a/new.txt b/new.txt
+new file mode 100644
+--- /dev/null
++++ b/new.txt
+@@ -0,0 +1 @@
++new
+diff --git a/old.txt b/names/old.txt
+similarity index 100%
+rename from old.txt
+rename to names/old.txt
+"""
+
+
+def test_what_people_changed_stands_beside_what_agents_did(run: Run) -> None:
+    expected = [{"diff": DIFF}, {"diff": DIFF.partition("diff --git a/new")[0]}]
+    same = said(files=1, diff=DIFF, files_added=1)
+    found = run(
+        [{"a": same, "b": said(files=0)}, {"a": same, "b": same}],
+        expected=expected,
+        scorers=["change_similarity", "success"],
+    )
+    changes = found["changes"]
+    assert changes.data["people"] == {
+        "files_changed": 2.0,
+        "files_added": 0.5,
+        "files_modified": 1.0,
+        "files_deleted": 0.0,
+        "files_renamed": 0.5,
+        "files_binary": 0.0,
+        "lines_added": 2.5,
+        "lines_deleted": 1.0,
+        "lines_modified": 1.0,
+    }
+    assert changes.data["counts"]["files_added"] == {"a": 1.0, "b": 1.0}, "of b one run tells it"
+    assert changes.data["unchanged"] == [{"case": "t0", "agent": "b", "runs": 1, "of": 1}]
+    assert changes.sentences == ("1 run ended well and changed nothing: b at t0",)
+    assert rows(changes)["lines added"] == {"a": "3", "b": "1.50", "people": "2.50"}
+    assert measure(found["agents"], "change_similarity")["values"]["a"] > 0.5
+
+
+def test_answers_without_files_have_nothing_to_say_of_changes(run: Run) -> None:
+    assert "changes" not in run([{"a": said(files=0), "b": said(files=0)}])
+    found = run([{"a": said(files=None), "b": said(files=None)}])
+    assert "changes" not in found
+    assert "no-change rate" not in rows(found["agents"])
+
+
+# The files of results
+
+PROMPTS = {"greet.md": "Write a greeting.", "count.md": "Count to three."}
+AGENTS = {
+    "polite": "cat {prompt} > answer.txt; echo done",
+    "silent": "true",
+    "broken": "echo half; echo =no+idea >&2; exit 3",
+}
+
+
+def settings(folder: Folder, **more: Any) -> None:
+    folder.write("project/readme.txt", "hello\n")
+    for name, text in PROMPTS.items():
+        folder.write(name, text)
+    content = {
+        "prompts": list(PROMPTS),
+        "agents": list(AGENTS),
+        "runs_per_prompt": 2,
+        "repo_path": "project",
+        "check": "test -s answer.txt",
+        "output_filename": "bench",
+        "agent_config": {name: {"commandTemplate": command} for name, command in AGENTS.items()},
+        **more,
+    }
+    folder.write("settings.json", json.dumps(content))
+
+
+def document(folder: Folder, name: str = "bench.json") -> Any:
+    return json.loads((folder.path / name).read_text(encoding="utf-8"))
+
+
+def test_a_run_writes_its_results_beside_the_store_and_keeps_those_before(folder: Folder) -> None:
+    settings(folder)
+    done = folder.abreast("run", "settings.json")
+    assert done.code == 0, done.said
+    assert re.search(r"results  bench.json, bench.csv, bench.md and \d+ pictures", done.out)
+    for title in ("The agents side by side", "Every agent against every other", "Prompt by prompt", "What was changed"):
+        assert title in done.out
+    assert "silent at greet.md (2 of 2), count.md (2 of 2)" in " ".join(done.out.split())
+    found = document(folder)
+    meta = found["metadata"]
+    assert (meta["totalRuns"], meta["plannedRuns"], meta["generator"], found["incomplete"]) == (
+        12,
+        12,
+        "abreast",
+        False,
+    )
+    assert set(meta["platform"]) == {"platform", "arch", "python"}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", meta["timestamp"])
+    assert [(one["prompt"], one["assistant"]) for one in found["results"]] == [
+        (prompt, agent) for prompt in PROMPTS for agent in AGENTS
+    ]
+    by = {(one["prompt"], one["assistant"]): one["runs"] for one in found["results"]}
+    assert {tuple(run["run_id"] for run in runs) for runs in by.values()} == {(1, 2)}
+    good, broken = by["greet.md", "polite"][0], by["greet.md", "broken"][1]
+    assert good["response_time"] > 0
+    assert (good["error"], good["tests_passed"], good["status"], good["exit_code"]) == (None, 1.0, "ok", 0)
+    assert good["diff_metrics"] == {
+        "files_added": 1,
+        "files_modified": 0,
+        "files_deleted": 0,
+        "files_renamed": 0,
+        "files_binary": 0,
+        "lines_added": 1,
+        "lines_deleted": 0,
+        "lines_modified": 0,
+    }
+    assert broken["error"] == "crash: exit code 3: =no+idea"
+    assert [broken[name] for name in ("response_time", "tests_passed", "diff_metrics")] == [None] * 3
+    assert (broken["score"], broken["error_kind"], broken["error_blame"]) == (0.0, "crash", "variant")
+    assert broken["duration_s"] > 0
+    assert found["summary"]["pairs"]["pairs"][0]["baseline"] == "polite"
+    assert found["summary"]["verdict"][0].startswith("inconclusive: silent against polite")
+    with (folder.path / "bench.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == 12
+    assert {row["lines_added"] for row in table if row["assistant"] == "polite"} == {"1"}
+    assert "### Prompt by prompt" in (folder.path / "bench.md").read_text(encoding="utf-8")
+    pictures = {path.name for path in folder.path.glob("bench_*.svg")}
+    assert {"bench_summary.svg", "bench_tests.svg", "bench_response_time.svg", "bench_lines_changed.svg"} <= pictures
+    assert (folder.path / "bench_tests.png").read_bytes().startswith(b"\x89PNG")
+    _again(folder, meta["run"])
+
+
+def _again(folder: Folder, first: str) -> None:
+    """Later runs of the same name: the newest is beside the store, all are kept, and nobody else's is touched."""
+    before = {path.name: path.stat().st_mtime_ns for path in folder.path.glob("bench*")}
+    assert folder.abreast("report", "--no-pictures").code == 0
+    assert {path.name: path.stat().st_mtime_ns for path in folder.path.glob("bench*")} == before, "nothing is new"
+    (folder.path / "bench.md").write_text("my own notes\n", encoding="utf-8")
+    done = folder.abreast(
+        "run", "settings.json", "--fresh", "--quiet", "--no-pictures", "--variant", "polite", "--json"
+    )
+    assert done.code == 0, done.said
+    assert "warning: bench.md was not written by abreast, or changed since: it is left as it is" in done.err
+    assert [Path(path).name for path in done.json[0]["results"]] == ["bench.json", "bench.csv", "bench-2.md"]
+    second = document(folder)["metadata"]["run"]
+    assert second == done.json[0]["run"] != first
+    assert (folder.path / "bench.md").read_text(encoding="utf-8") == "my own notes\n"
+    assert document(folder, f"runs/{first}/bench.json")["metadata"]["run"] == first
+    told = folder.abreast("report", first, "--no-pictures")
+    assert f"results  runs/{first}/bench.json" in told.out
+    assert document(folder)["metadata"]["run"] == second, "an older run does not take the place of the newest"
+    kept = folder.abreast("report", "--format", "markdown,json", "--output", "elsewhere", "--no-pictures")
+    assert "elsewhere/bench.json" in kept.out
+    assert folder.abreast("delete", second).code == 0
+    assert not (folder.path / "bench.json").exists(), "it goes with its run"
+    assert not (folder.path / "bench-2.md").exists()
+    assert (folder.path / "bench.md").exists()
+    assert not list(folder.path.glob(".bench*"))
+
+
+def test_what_was_not_run_is_said_in_the_results(run: Run, folder: Folder) -> None:
+    lost = {"a": said(error="network"), "b": said(error="network")}
+    run([{"a": said(), "b": said()}, *[lost] * 9], output="bench", limits={"retries": 0, "breaker": 2})
+    found = document(folder)
+    assert found["incomplete"] is True
+    assert found["not_run"]["runs"] == 20 - found["metadata"]["totalRuns"] > 0
+    assert "were not run" in found["not_run"]["why"]
+    assert sum(len(one["runs"]) + one["not_run"] for one in found["results"]) == 2 * len(
+        {one["prompt"] for one in found["results"]}
+    )
+    infrastructure = [run for one in found["results"] for run in one["runs"] if run["error_kind"] == "network"]
+    assert {(run["score"], run["error_blame"]) for run in infrastructure} == {(None, "infrastructure")}
+    assert told(folder)["agents"].data["runs"]["a"]["not_run"] > 0
+
+
+JUDGE = """\
+import json
+
+DIMENSIONS = ("completeness", "functional_correctness")
+
+
+def rate(case):
+    worth = 10 if "0.5" in case.input else 4
+    return json.dumps({name: {"justification": "seen", "score": worth} for name in DIMENSIONS})
+"""
+
+
+def test_ratings_are_on_their_own_scale_everywhere(run: Run, folder: Folder) -> None:
+    folder.write("judging.py", JUDGE)
+    rubric = dict.fromkeys(("completeness", "functional_correctness"), "How good?")
+    judge = {"judge": {"target": "python:judging:rate", "rubric": rubric, "scale": [1, 10], "shows": ["answer"]}}
+    found = run(
+        [{"a": said(0.5), "b": said(0.25)}, {"a": said(0.5), "b": said(error="crash")}],
+        scorers=[judge, "success"],
+        output="bench",
+    )
+    values = measure(found["agents"], "judge_completeness")
+    assert (values["values"], values["scale"]) == ({"a": 10.0, "b": 2.5}, [1.0, 10.0])  # 4, and 1 for the failure
+    assert rows(found["agents"])["completeness"]["a (baseline)"].startswith("10.0 (")
+    assert "judged from 1 to 10, a failure as 1" in found["agents"].tables[0].note
+    assert found["prompts"].data["cases"][0]["scores"] == {"a": 10.0, "b": 4.0}
+    by = {(one["prompt"], one["assistant"]): one["runs"][0] for one in document(folder)["results"]}
+    assert [by["t0", "b"][name] for name in ("completeness", "logical_correctness", "judge")] == [4.0] * 3
+    assert by["t1", "b"]["completeness"] is None
+    assert "bench_judge_completeness.svg" in {path.name for path in folder.path.glob("bench*.svg")}
+
+
+def test_similarity_is_there_by_both_of_its_names(run: Run, folder: Folder) -> None:
+    tasks = [{"a": said(diff=DIFF), "b": said(files=0)}]
+    run(tasks, expected=[{"diff": DIFF}], scorers=["change_similarity"], output="bench")
+    a, b = (one["runs"][0] for one in document(folder)["results"])
+    assert (a["change_similarity"], a["ast_similarity"]) == (1.0, 10.0)
+    assert (b["change_similarity"], b["ast_similarity"]) == (0.0, 0.0)
+
+
+def test_results_that_cannot_be_written_are_a_warning_and_the_verdict_is_there(folder: Folder) -> None:
+    settings(folder)
+    (folder.path / "runs").write_text("in the way\n")
+    done = folder.abreast("run", "settings.json", "--no-pictures")
+    assert done.code == 0, done.said
+    assert "warning: the files of results could not be written" in done.err
+    assert "silent against polite" in done.out
+
+
+@pytest.mark.parametrize("name", ["../out", "a/b", ".hidden", ""])
+def test_a_name_for_results_is_a_plain_name(folder: Folder, name: str) -> None:
+    settings(folder)
+    done = folder.abreast("run", "settings.json", "--results", name)
+    assert done.code == 2
+    assert "--results: " in done.err
+    assert "is no plain name" in done.err
+
+
+def test_a_debug_run_is_no_result(folder: Folder) -> None:
+    settings(folder)
+    done = folder.abreast("run", "settings.json", "--debug", "1", "--quiet", "--no-pictures")
+    assert done.code == 0, done.said
+    assert not (folder.path / "bench.json").exists()
+    assert len(list(folder.path.glob("runs/*/bench.json"))) == 1
