@@ -122,6 +122,25 @@ def test_own_tests_of_pull_requests_know_who_did_the_work(shop: Folder) -> None:
     assert values(shop) == {("pr-1", "good"): 1.0, ("pr-2", "good"): 1.0}
 
 
+def test_whether_tests_say_anything_can_be_tried_before_anybody_is_paid(shop: Folder) -> None:
+    worked = shop.path / "worked.txt"
+    words = ["--agent", f"agent=touch {worked}", "--repo", "shop", "--pull-requests", "2"]
+    done = shop.abreast("check", "coding-agents", *words, "--check", "sh {tests}", "--try-tests")
+    assert done.code == 0, done.said
+    assert "2 of 2 cases have tests that fail without any change, and pass in what people did" in done.err
+    assert counted(shop) == 4
+    done = shop.abreast("check", "coding-agents", *words, "--check", "sh {tests}")
+    assert "abreast check SPEC --try-tests runs them before anybody is paid" in done.err
+    assert counted(shop) == 4, "only who asks for it waits for it"
+    for command, why in (("true", "succeeds without any change"), ("false", "fails in what people did too")):
+        done = shop.abreast("check", "coding-agents", *words, "--check", command, "--try-tests")
+        assert done.code == 4, done.said
+        assert f"0 of 2 cases have tests that fail without any change; pr-1: {why}" in done.err.replace(
+            ", and pass in what people did", ""
+        )
+    assert not worked.exists()
+
+
 PYTESTS = """\
 from greeting import greet
 

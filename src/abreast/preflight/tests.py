@@ -25,7 +25,7 @@ LATE = "abreast check SPEC --try-tests runs them before anybody is paid"
 def check(context: Context) -> Finding | None:
     """Of each case once: all variants begin with the same."""
     target = next((target for target in context.targets if isinstance(target, Agent) and target.checks), None)
-    if target is None or not context.estimate.trials:
+    if target is None or not (context.estimate.trials or context.tries_tests):
         return None
     if not context.tries_tests:
         return Finding(NAME, "note", "not tried yet whether they say anything", LATE, aside=True)
@@ -34,7 +34,12 @@ def check(context: Context) -> Finding | None:
     found = waited_for(lambda: _tried(target, trials))
     silent = [f"{case}: {why}" for case, told in found.items() if (why := _why(told))]
     speaking = len(found) - len(silent)
-    message = f"{speaking:,} of {many(len(found), 'case')} have tests that fail before, and pass in what people did"
+    people = (
+        ", and pass in what people did"
+        if any("human" in one for told in found.values() for one in told.values())
+        else ""
+    )
+    message = f"{speaking:,} of {many(len(found), 'case')} have tests that fail without any change{people}"
     if not silent:
         return Finding(NAME, "pass", message)
     fix = "mend the command, install what is missing, or leave those cases out"

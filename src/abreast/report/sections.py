@@ -33,6 +33,7 @@ class NamedTable:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""  # how to read it
+    aside: bool = False  # not in the terminal, where there is less room
 
     @property
     def words(self) -> int:
@@ -124,6 +125,7 @@ def _sound_table(table: NamedTable) -> NamedTable:
         tuple(head[at] for at in told),
         tuple(tuple(row[at] for at in told) for row in rows),
         _line(table.note),
+        bool(table.aside),
     )
 
 

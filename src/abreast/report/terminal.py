@@ -80,7 +80,10 @@ def _section(section: Section, whole: str) -> list[RenderableType]:
     """What a suite adds: its sentences, then its tables; pictures are for paper. `whole` shows what is cut here."""
     parts: list[RenderableType] = [_indented(Text(section.title, style="bold"))] if section.title else []
     parts += [_indented(Text(told)) for told in section.sentences]
-    for table in section.tables:
+    tables = [table for table in section.tables if not table.aside]
+    if not section.sentences and not tables:
+        return []
+    for table in tables:
         parts.append(Text(""))
         parts += [_indented(Text(table.title))] if table.title else []
         parts.append(_named(replace(table, rows=table.rows[:MOST_ROWS])))

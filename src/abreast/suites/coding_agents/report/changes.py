@@ -136,4 +136,4 @@ def _table(work: Work, agents: dict[str, tuple[float | None, ...]], people: Mapp
         for name, values in agents.items()
     )
     head = ("", *work.names, *(["people"] if people is not None else []))
-    return NamedTable("changes", "", head, rows, f"mean of a run that ended well; {_EXPLAINED}")
+    return NamedTable("changes", "", head, rows, f"mean of a run that ended well; {_EXPLAINED}", aside=True)

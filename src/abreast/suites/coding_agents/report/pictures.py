@@ -56,16 +56,14 @@ def by_prompt(work: Work, metric: Metric) -> list[Picture]:
     ids = {case: work.rows.cases[case].id for case in told}
     groups = [_group(metric, ids[case], means[case]) for case in drawn]
     some = f"the {len(drawn)} of {len(told):,} {work.noun}s that differ most; " if len(drawn) < len(told) else ""
-    note = "a failure of the agent counts 0" if metric.is_share else "runs that ended well"
-    whiskers = (
-        "; lines across: 95 % intervals of the mean" if any(lane.ends for one in groups for lane in one.lanes) else ""
-    )
+    note = "a failure counts 0" if metric.is_share else "runs that ended well"
+    whiskers = "; lines: 95 % intervals" if any(lane.ends for one in groups for lane in one.lanes) else ""
     return [
         _picture(
             work,
             metric.name,
             f"{metric.title.capitalize()} by {work.noun}",
-            f"{some}mean over the runs of each agent, {note}{whiskers}",
+            f"{some}mean of runs, {note}{whiskers}",
             groups,
             tuple((ids[case], *(_said(metric, mean) for mean in means[case])) for case in told),
             *_axis(metric, groups),

@@ -146,7 +146,7 @@ def _score(work: Work, score: float | None, passed: tuple[int, int] | None) -> s
 def _amounts(work: Work, tasks: list[Task]) -> NamedTable:
     rows = tuple((one.id, *(_amount(one, at) for at in work.agents)) for one in tasks)
     note = "of the runs that ended well: mean time, lines added and deleted, files changed in brackets"
-    return NamedTable("prompts-amounts", "", (work.noun, *work.names), rows, note)
+    return NamedTable("prompts-amounts", "", (work.noun, *work.names), rows, note, aside=True)
 
 
 def _failures(work: Work, tasks: list[Task]) -> list[NamedTable]:
@@ -158,7 +158,8 @@ def _failures(work: Work, tasks: list[Task]) -> list[NamedTable]:
         if kinds
     )
     note = "by kind; (its): by its own fault, which counts 0; others count for nobody"
-    return [NamedTable("prompts-failures", "Failed runs", (work.noun, "agent", "failed"), rows, note)] if rows else []
+    head = (work.noun, "agent", "failed")
+    return [NamedTable("prompts-failures", "Failed runs", head, rows, note, aside=True)] if rows else []
 
 
 def _amount(one: Task, at: int) -> str:

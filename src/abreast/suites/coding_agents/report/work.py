@@ -152,6 +152,8 @@ class Work:
             scale = self.scales.get(name)
             title = _TITLES.get(name, name.removeprefix("judge_").replace("_", " ") if scale else name)
             title = "judge, mean" if name == "judge" and scale else title
+            if name.startswith("judge_") and name.endswith("_passed"):
+                title = name.removeprefix("judge_").replace("_", " ")
             yield Metric(name, title, "rating" if scale else "share", values, scale)
 
     def _amounts(self) -> Iterator[Metric]:
