@@ -135,6 +135,9 @@ def test_each_task_begins_with_what_the_same_agent_left_in_the_same_repeat(bench
     assert bench.calls() == 12
     assert [row["answer"] for row in bench.rows("answer")] == [row["answer"] for row in found]
     assert bench.abreast("report", "--format", "markdown").out.count("one chain") == 1
+    names = {path.name for path in bench.path.glob("runs/*/artifacts/**/*") if path.is_file()}
+    assert names, "changes lie beside the page"
+    assert not [name for name in names if "state" in name], "what is for programs does not"
 
 
 def test_one_agent_at_a_time_and_answers_of_before_go_on_where_they_ended(bench: Bench) -> None:

@@ -122,6 +122,10 @@ class RateLimits:
     tokens: Allowance | None = None
 
 
+STATE = "state"
+"""The artifact that another trial begins with: for programs, and of no use to people."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a target gave back. `data` holds further named values; each becomes a column of its own. `rate` is not

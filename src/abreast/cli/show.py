@@ -9,6 +9,7 @@ from typing import Any
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput, suggestion
+from abreast.model import STATE
 from abreast.store import Store
 
 
@@ -74,7 +75,6 @@ _OF_TRIALS = (
 _ARTIFACTS = f"SELECT c.id AS case_id, v.name AS variant, t.repeat, o.name, o.content FROM artifacts o {_OF_TRIALS}"
 _SCORES = f"SELECT v.name AS variant, t.repeat, o.name, o.value, o.explanation FROM scores o {_OF_TRIALS}"
 LONGEST_EXPECTED = 2_000  # characters
-STATE = "state"  # what another trial began with: for programs
 
 
 def _show_artifacts(store: Store, run: dict[str, Any], case: str | None, name: str, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abreast.model import Trial
+from abreast.model import STATE, Trial
 from abreast.plan.plan import Plan
 from abreast.store import Store
 from abreast.targets.workspace import Carried, NotCarried, State
@@ -10,7 +10,7 @@ from abreast.targets.workspace import Carried, NotCarried, State
 _LEFT = (
     "SELECT t.status, t.error_kind, json_extract(p.data, '$.not_carried'), json_extract(p.data, '$.state_after'), "
     "a.content FROM trials t LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
-    "LEFT JOIN artifacts a ON a.run_id = t.run_id AND a.position = t.position AND a.name = 'state' "
+    f"LEFT JOIN artifacts a ON a.run_id = t.run_id AND a.position = t.position AND a.name = '{STATE}' "
     "WHERE t.run_id = ? AND t.position = ?"
 )
 

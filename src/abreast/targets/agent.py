@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, Crashed, TrialError
-from abreast.model import Answer, Case, Request, Trial
+from abreast.model import STATE, Answer, Case, Request, Trial
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.targets import process
 from abreast.targets.base import Place, Problem, Sees, Workers, widest
@@ -216,7 +216,7 @@ class Agent(ABC):
             else:
                 data |= {name: count for name, count in diff.counts.columns().items() if count is not None}
             if diff.state is not None:
-                artifacts["state"] = diff.state.as_text()
+                artifacts[STATE] = diff.state.as_text()
             data |= _carried_on(attempt, diff)
         if self._keeps:
             data["workspace"] = str(attempt.workspace.path)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abreast.analyse import Rows
+from abreast.model import STATE
 from abreast.report.sentence import many
 
 DIFF = "diff"  # the artifact that is a change
@@ -40,7 +41,8 @@ class Trial:
         return any(artifact.name == DIFF for artifact in self.artifacts)
 
 
-_ARTIFACTS = "SELECT position, name, octet_length(content) FROM artifacts WHERE run_id = ?"
+_OF_PEOPLE = f"FROM artifacts WHERE run_id = ? AND name <> '{STATE}'"
+_ARTIFACTS = f"SELECT position, name, octet_length(content) {_OF_PEOPLE}"
 
 
 class Left:
@@ -49,7 +51,7 @@ class Left:
 
     def __init__(self, rows: Rows, first: Sequence[int]) -> None:
         self.rows = rows
-        ((self.count,),) = rows.store.rows("SELECT COUNT(*) FROM artifacts WHERE run_id = ?", (rows.run_id,))
+        ((self.count,),) = rows.store.rows(f"SELECT COUNT(*) {_OF_PEOPLE}", (rows.run_id,))
         found = [artifact for case in first for artifact in self._of_case(case)] if self.count else []
         known = set(first)
         if self.count:
