@@ -491,6 +491,7 @@ def test_agents_are_asked_in_the_words_of_the_file_and_anew_only_where_they_chan
     own = {"writes": {"commandTemplate": "cat {prompt} > said.txt"}, "lazy": {"commandTemplate": "true"}}
     told = {**base, "agent_config": own, "PR_Recreate": {"tasks": "tasks.jsonl", "generate_prompts": True}}
     folder.write("settings.json", json.dumps(told))
+    assert "{" not in folder.abreast("cases", "list", "settings.json").out, "words for people"
     listed = folder.abreast("cases", "list", "settings.json", "--json")
     assert [row["question"]["task"] for row in listed.json] == [one["task"], f"{two['task']}, please"]
     folder.write("my tasks.jsonl", (folder.path / "tasks.jsonl").read_bytes())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from abreast.cli import new_cases, new_tasks, stores, tables
 from abreast.errors import BadInput, suggestion
@@ -84,15 +84,26 @@ def _list(args: argparse.Namespace) -> int:
     finally:
         table.close()
     tags = sorted(table.tag_keys)
-    rows = [{"id": case.id, **{key: case.tags.get(key) for key in tags}, "question": case.input} for case in found]
-    if args.json:
-        rows = [{**row, "expected": case.expected} for row, case in zip(rows, found, strict=True)]
+    rows = [
+        {
+            "id": case.id,
+            **{key: case.tags.get(key) for key in tags},
+            "question": case.input if args.json else _words(case.input),
+            **({"expected": case.expected} if args.json else {}),
+        }
+        for case in found
+    ]
     tables.show(rows, args.json, "there are no cases")
     files = experiment.spec.cases.get("files", []) if isinstance(experiment.spec.cases, dict) else []
     if not args.json:
         where = f" in {', '.join(stores.shown(Path(file)) for file in files)}" if files else ""
         print(f"{many(len(found), 'case')}{where}", file=sys.stderr)
     return 0
+
+
+def _words(value: Any) -> Any:
+    """What is asked in words, of an input that has them under a name."""
+    return next((value[key] for key in ("task", "prompt") if key in value), value) if isinstance(value, dict) else value
 
 
 def _experiment(args: argparse.Namespace) -> Experiment:
