@@ -611,7 +611,7 @@ def test_a_reader_that_goes_away_does_not_end_a_run(simulated: Folder) -> None:
 def test_init_writes_an_experiment_that_runs(folder: Folder) -> None:
     done = folder.abreast("init", "function")
     assert "next: abreast run experiment.yaml" in done.out
-    assert folder.command("run", "experiment.yaml").code == 0
+    assert folder.abreast("run", "experiment.yaml").code == 0
     again = folder.abreast("init", "function")
     assert again.code == 2
     assert "is there already" in again.err
