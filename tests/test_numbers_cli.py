@@ -49,11 +49,12 @@ def rows(folder: Folder, store: str = "results.db") -> list[dict[str, Any]]:
 
 
 def test_the_mock_is_as_often_right_as_it_says_at_any_parallelism_bit_for_bit(folder: Folder) -> None:
+    some = ["--quick", "--task", "trend", "--task", "scaling"]
     ways = {
         "one.db": ["--quick"],
-        "both.db": ["--parallel", "--quick"],
-        "four.db": ["--trial-parallelism", "4", "--quick"],
-        "auto.db": ["--parallel", "auto", "--quick"],
+        "both.db": ["--parallel", *some],
+        "four.db": ["--trial-parallelism", "4", *some],
+        "auto.db": ["--parallel", "auto", *some],
         "eight.db": ["--parallel", "--trial-parallelism", "4"],
     }
     for store, flags in ways.items():
@@ -62,8 +63,10 @@ def test_the_mock_is_as_often_right_as_it_says_at_any_parallelism_bit_for_bit(fo
     found = rows(folder, "eight.db")
     assert len(found) == 360
     quick = [row for row in found if int(row["case_id"][-3:]) < 5]  # which are the same cases
+    few = [row for row in quick if row["case_id"].startswith(("trend", "scaling"))]
+    assert (len(quick), len(few)) == (60, 20)
     for store, flags in ways.items():
-        assert rows(folder, store) == (quick if "--quick" in flags else found)
+        assert rows(folder, store) == (few if "--task" in flags else quick if "--quick" in flags else found)
     for variant, accuracy in (("baseline", 0.70), ("treatment", 0.95)):
         scores = [row["score"] for row in found if row["variant"] == variant and row["status"] == "ok"]
         interval = wilson(sum(scores), len(scores), level=0.999)
