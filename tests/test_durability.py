@@ -175,20 +175,24 @@ def test_a_run_killed_again_and_again_loses_nothing_and_repeats_only_what_was_in
     folder: Folder, store: str
 ) -> None:
     cases, repeats, parallel = 18, 2, 4
-    spec = experiment(folder, seconds=0.05, cases=cases, repeats=repeats, parallel=parallel, store=store)
+    spec = experiment(folder, seconds=0.1, cases=cases, repeats=repeats, parallel=parallel, store=store)
     chance = random.Random(store)
-    kills = 4
+    kills = 0
     words = ["run", spec]
-    for _ in range(kills):
-        enough = len(calls(folder)) + chance.randint(1, 12)
+    while kills < 4:
+        enough = len(calls(folder)) + chance.randint(1, 8)
         process = folder.start(*words, "--quiet")
-        until(lambda n=enough: len(calls(folder)) >= n, "some calls", process)  # type: ignore[misc]
+        until(lambda n=enough, p=process: len(calls(folder)) >= n or p.poll() is not None, "some calls")  # type: ignore[misc]
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(chance.uniform(0.0, 0.05))
+            process.wait(chance.uniform(0.0, 0.1))
         process.kill()
-        assert ended(process).code == -signal.SIGKILL
+        if ended(process).code != -signal.SIGKILL:  # it was quicker
+            break
+        kills += 1
         words = ["resume", "--store", store]
-    assert folder.abreast(*words).code == 0
+    assert kills >= 3
+    done = folder.abreast(*words)
+    assert done.code == 0 or "every run is complete" in done.err, done.said
     again = len(calls(folder)) - 2 * cases * repeats
     assert again <= kills * parallel
     every_trial_once(folder, store, cases, repeats)
