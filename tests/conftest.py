@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import compileall
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import abreast
 from abreast.cli import main
 
 ABREAST = [sys.executable, "-m", "abreast"]
@@ -27,6 +30,12 @@ DROP TABLE artifacts; DROP TABLE judgements
 """
 
 ALLOWED_SKIPS = ("only root can mount", "no Chromium on this machine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hundreds of commands are started: each reads compiled modules, also where Python is told to write none."""
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(Path(abreast.__file__).parent, quiet=1, rx=re.compile("/starters/"))
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def test_latency_is_compared_case_by_case(folder: Folder) -> None:
 def test_reused_answers_add_no_latency_and_no_cost(folder: Folder) -> None:
     cases = [{"a": ["yes"], "b": ["yes"], "cost": {"a": 0.02, "b": 0.01}}] * 12
     scripted(folder, cases)
-    assert folder.command("run", "spec.yaml", "--quiet").code == 0
+    assert folder.anew("run", "spec.yaml", "--quiet").code == 0
     found = report(folder)
     assert found["reused_trials"] == 24
     assert found["variants"]["a"]["cost_usd"] is None

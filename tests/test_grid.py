@@ -327,8 +327,8 @@ def test_a_spec_file_may_name_the_executor_of_all(folder: Folder) -> None:
     folder.write(
         "spec.yaml", "cases: cases.jsonl\ntarget: python:mine:answer\ngrid: {size: [1, 2]}\nexecutor: process\n"
     )
-    assert folder.command("run", "spec.yaml", "--quiet").code == 0
-    assert folder.command("sql", "results.db", "select * from predictions").code == 0
+    assert folder.abreast("run", "spec.yaml", "--quiet").code == 0
+    assert folder.abreast("sql", "results.db", "select * from predictions").code == 0
     answers = {row["answer"] for row in folder.sql("select answer from predictions")}
     assert answers
     assert str(os.getpid()) not in answers

@@ -621,7 +621,7 @@ def test_a_run_killed_while_it_judges_loses_no_score_and_asks_nothing_twice(fold
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     folder.write("repaired", "")
-    done = folder.command("resume")
+    done = folder.abreast("resume")
     assert done.code == 0, done.err
     asked = prompts(folder)
     assert len(set(asked)) == 10
@@ -639,7 +639,7 @@ def test_ctrl_c_while_it_judges_keeps_what_is_judged(folder: Folder) -> None:
     process.send_signal(signal.SIGINT)
     assert ended(process).code == 130
     folder.write("repaired", "")
-    assert folder.command("resume").code == 0
+    assert folder.abreast("resume").code == 0
     assert scores(folder) == {"alpha": [0.75] * 5, "omega": [0.75] * 5}
 
 

@@ -535,10 +535,10 @@ def test_back_off_is_exponential_with_full_jitter_and_honours_retry_after() -> N
 
 
 def test_failed_attempts_are_in_the_store(folder: Folder) -> None:
-    folder.cases(40)
+    folder.cases(20)
     folder.write(
         "spec.yaml",
-        "cases: cases.jsonl\nvariants: {a: {target: simulated, errors: {network: 0.4}}}\nscorers: [exact]\n"
+        "cases: cases.jsonl\nvariants: {a: {target: simulated, errors: {network: 0.2}}}\nscorers: [exact]\n"
         "limits: {parallel: 20, retries: 10}\n",
     )
     assert folder.abreast("run", "spec.yaml").code == 0

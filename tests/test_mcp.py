@@ -698,7 +698,12 @@ def environment(folder: Folder) -> dict[str, str]:
 
 
 def abreast(folder: Folder, *words: str, **env: str) -> Done:
-    return folder.command(*words, env={**environment(folder), **env})
+    """The command line where the package of the folder is installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(folder.path), *sys.path])
+        for name, value in env.items():
+            patch.setenv(name, value)
+        return folder.anew(*words)
 
 
 def test_the_check_names_the_tools_of_each_server_that_it_has_started_once(agent: Folder) -> None:

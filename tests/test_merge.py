@@ -310,9 +310,9 @@ def test_scores_that_were_given_anew_go_over_and_the_old_ones_are_kept_aside(fol
     run(folder, "a.db")
     folder.abreast("copy", "a.db", "b.db")
     folder.write("experiment.yaml", SIMULATED.replace("[exact]", '[exact, "python:grade:grade"]'))
-    assert folder.command("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
+    assert folder.anew("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
     folder.write("grade.py", "def grade(case, answer):\n    return 0.75\n")
-    assert folder.command("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
+    assert folder.anew("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
     for _ in range(2):
         assert folder.abreast("merge", "a.db", "--into", "b.db").code == 0
         assert content(folder.path / "a.db") == content(folder.path / "b.db")
@@ -325,12 +325,12 @@ def test_a_score_that_a_later_scoring_could_not_give_is_gone_from_a_duckdb_file_
     folder.write("grade.py", "def grade(case, answer):\n    return 0.25\n")
     run(folder, "a.db")
     folder.write("experiment.yaml", SIMULATED.replace("[exact]", '[exact, "python:grade:grade"]'))
-    assert folder.command("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
+    assert folder.anew("rescore", "--spec", "experiment.yaml", "--store", "a.db").code == 0
     assert folder.abreast("copy", "a.db", "b.duckdb").code == 0
     folder.write(
         "grade.py", "def grade(case, answer):\n    return {'c0': 1 / 0}[case.id] if case.id == 'c0' else 0.5\n"
     )
-    folder.command("rescore", "--spec", "experiment.yaml", "--store", "a.db")
+    folder.anew("rescore", "--spec", "experiment.yaml", "--store", "a.db")
     assert folder.sql("select count(score_grade) as n from predictions", "a.db") == [{"n": 10}]
     for _ in range(2):
         assert folder.abreast("merge", "a.db", "--into", "b.duckdb").code == 0

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -511,17 +512,27 @@ scorers: [exact]
 
 
 def on_terminal(folder: Folder, said: str, *words: str) -> Done:
-    """The real command with a person at the keyboard."""
+    """The command with a person at the keyboard."""
     ours, theirs = pty.openpty()
     try:
-        os.write(ours, said.encode())
-        done = subprocess.run(
-            [*ABREAST, *words], cwd=folder.path, stdin=theirs, capture_output=True, text=True, timeout=60
-        )
+        os.write(ours, said.encode() + b"\x04" * 9)  # and whoever asks for more is told that there is no more
+        with open(theirs, closefd=False) as keyboard, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdin", keyboard)
+            return folder.anew(*words)
     finally:
         os.close(ours)
         os.close(theirs)
-    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def command_on_terminal(folder: Folder, said: str, *words: str) -> Done:
+    """The same in a process of its own."""
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, said.encode())
+        return folder.command(*words, stdin=theirs)
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 CODE = "continue with code changes? [y/N]"
@@ -557,7 +568,7 @@ def test_a_person_is_asked_once_for_each_matter(asked: Folder) -> None:
         assert again.code == 0
         assert "[y/N]" not in again.err, "the same state is not asked about again"
     asked.write("ask.py", ASK + "\nx = 2\n")
-    done = on_terminal(asked, "y\n", "run", "spec.yaml")
+    done = command_on_terminal(asked, "y\n", "run", "spec.yaml")
     assert [done.err.count(question) for question in (CODE, FIELDS, SUMS)] == [1, 0, 0]
 
 

@@ -259,7 +259,7 @@ def test_scores_of_scorers_that_a_run_does_not_have_are_not_taken_over(folder: F
     scripted(folder, pairs(5, 3, 4))
     spec = (folder.path / "spec.yaml").read_text()
     folder.write("spec.yaml", spec.replace("[exact]", "[contains]"))
-    assert folder.command("run", "spec.yaml", "--quiet").code == 0
+    assert folder.anew("run", "spec.yaml", "--quiet").code == 0
     found = strictly(folder.abreast("report", "--format", "json").out)
     assert found["reused_trials"] == 24
     assert set(found["variants"]["a"]["scores"]) == {"contains"}

@@ -55,16 +55,16 @@ class Bench:
         }
         self.module = MODULE
 
-    def run(self, *words: str, real: bool = False) -> Done:
+    def run(self, *words: str) -> Done:
         self.folder.write("mine.py", self.module)
         self.folder.write("cases.jsonl", "".join(json.dumps(case) + "\n" for case in self.cases))
         self.folder.write("spec.json", json.dumps(self.spec))
-        return (self.folder.command if real else self.folder.abreast)("run", "spec.json", "--yes", *words)
+        return self.folder.anew("run", "spec.json", "--yes", *words)
 
-    def executed(self, *words: str, real: bool = False, code: int = 0) -> list[str]:
+    def executed(self, *words: str, code: int = 0) -> list[str]:
         """Which calls a further run makes."""
         before = len(self.calls)
-        done = self.run(*words, real=real)
+        done = self.run(*words)
         assert done.code == code, done.err
         return sorted(self.calls[before:])
 
@@ -120,9 +120,9 @@ def test_a_changed_input_executes_that_case_alone(bench: Bench) -> None:
 
 
 def test_a_changed_function_executes_everything(bench: Bench) -> None:
-    bench.executed(real=True)
+    bench.executed()
     bench.module = MODULE.replace('"prediction": "yes"', '"prediction": "yes" + ""')
-    assert bench.executed(real=True) == all_of("one", "two")
+    assert bench.executed() == all_of("one", "two")
 
 
 def test_more_repeats_execute_only_the_new_ones_and_fewer_execute_none(bench: Bench) -> None:

@@ -675,7 +675,7 @@ KEPT = st.recursive(
 )
 
 
-@settings(FUZZ, max_examples=40)
+@settings(FUZZ, max_examples=25)
 @given(
     st.dictionaries(TEXTS, KEPT, max_size=3),
     st.dictionaries(TEXTS, TEXTS, max_size=3),

@@ -300,7 +300,7 @@ def test_any_table_is_exported_with_its_types(folder: Folder, store: str) -> Non
 def test_looking_at_a_hundred_thousand_rows_takes_no_time(folder: Folder) -> None:
     with Tracker(folder.path / "results.db") as tracker:
         for _ in range(10):
-            tracker.log_batch([{f"c{key}": at + key / 10 for key in range(9)} for at in range(10_000)])
+            tracker.log_batch([{f"c{key}": at + key / 10 for key in range(2)} for at in range(10_000)])
     folder.abreast("head")  # what is loaded once
     for words in (["head"], ["tail"], ["columns"]):
         began = time.process_time()

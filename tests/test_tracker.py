@@ -548,7 +548,7 @@ def test_processes_with_a_tracker_for_each_call_lose_nothing(here: Folder, engin
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_row_can_be_read_at_once_from_another_process(here: Folder, engine: str) -> None:
     tracker = Tracker("benchmark.db", engine=engine)
-    for number in range(3):
+    for number in range(2):
         tracker.log({"x": number})
         seen = script(here, "from abreast import Reader\nprint(list(Reader('benchmark.db').to_df()['x']))")
         assert seen.out.strip() == str(list(range(number + 1)))

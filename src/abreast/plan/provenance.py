@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,16 @@ def provenance(repository: git.State | None, cases: CaseTable, seed: int) -> dic
         "cases": len(cases),
         "seed": seed,
         "python": platform.python_version(),
-        "packages": _versions(),
+        "packages": dict(_versions()),
         "host": platform.node(),
         "platform": platform.platform(),
         "cores": os.cpu_count(),
     }
 
 
+@cache
 def _versions() -> dict[str, str]:
+    """Looked up once: what is loaded stays what it is while the process lives."""
     found = {}
     for name in _PACKAGES:
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from abreast.errors import BadInput
 from abreast.model import Variant
+from abreast.scorers import KINDS
 from abreast.spec.schema import Misplaced, Spec
 from abreast.spec.scorers import build_scorers, named_scorers, primary_column
 from abreast.targets import NAMES, build
@@ -27,9 +28,12 @@ def check_whole(spec: Spec, base: Path) -> None:
                 at = ("grid",) if spec.grid is not None else ("variants", variant.name)
                 raise Misplaced(at, error.message, error.fix) from None
     kinds = [kind for kind, _ in named_scorers(spec)]
-    foreign = {point.name for point in entry_points(group="abreast.scorers")}
-    if not any(not isinstance(kind, str) or kind.startswith("python:") or kind in foreign for kind in kinds):
+    if not any(not isinstance(kind, str) or kind.startswith("python:") or _is_of_a_package(kind) for kind in kinds):
         primary_column(spec, build_scorers(spec, base))
+
+
+def _is_of_a_package(kind: str) -> bool:
+    return kind not in KINDS and any(entry_points(group="abreast.scorers", name=kind))
 
 
 def _is_known_without_code(variant: Variant) -> bool:

@@ -119,8 +119,6 @@ def _asked(path: Path, query: str, write: bool = False) -> tuple[list[str], list
 @contextlib.contextmanager
 def _attached(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """The file under the name `db`, read-only, so that `db.predictions` and `predictions` are the same."""
-    with opened(path, read_only=True):  # whoever holds it, this waits
-        pass
     connection = duckdb.connect()
     try:
         _attach(connection, path)
@@ -140,7 +138,8 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         except duckdb.Error as error:
             if time.monotonic() > deadline:
                 raise StoreError(f"{path}: {_first_line(error)}", _way_out(path)) from error
-            time.sleep(0.02)
+            with opened(path, read_only=True):  # whoever holds it, this waits; what is wrong with it, this says
+                time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -242,11 +241,17 @@ def _catch_up(source: apsw.Connection, connection: duckdb.DuckDBPyConnection) ->
 
 def _add_missing_columns(connection: duckdb.DuckDBPyConnection) -> None:
     """A file that an older abreast made gets the columns that came since."""
-    found = set(connection.execute("SELECT table_name, column_name FROM duckdb_columns()").fetchall())
     for table, columns in schema.TABLES.items():
+        found = _columns(connection, table)
         for name, kind in columns.items():
-            if (table, name) not in found:
+            if name not in found:
                 connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
+    """The columns of a table and their types; `duckdb_columns()` would look into every view first."""
+    rows = connection.execute(f"PRAGMA table_info({literal(quote(table))})").fetchall()
+    return {name: kind for _, name, kind, *_ in rows}
 
 
 def _follow_deletions(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, marks: dict[str, int]) -> bool:
@@ -272,18 +277,17 @@ def _follow(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, tabl
 
 def _follow_tracked(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, marks: dict[str, int]) -> None:
     """Tables of users: new columns are added, new rows appended; if rows went or changed, all of them come again."""
-    there: dict[str, dict[str, str]] = {}
-    for relation, name, kind in connection.execute(
-        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal AND database_name = "
-        "current_database() AND schema_name = 'main'"
-    ).fetchall():
-        there.setdefault(relation, {})[name] = kind
+    tables = list(tracked.tables(source))
+    if not tables:
+        return
+    made = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'main'"
+    there = {name for (name,) in connection.execute(made).fetchall()}
     counts: list[Any] = source.execute("SELECT relation, changes FROM tracked_tables").fetchall()
     changes: dict[str, int] = dict(counts)
-    for table in tracked.tables(source):
+    for table in tables:
         relation, counter = table.relation, f"{table.relation} changes"
         kinds = {"seq": "BIGINT"} | {name: DUCKDB_TYPES[kind] for name, kind in table.columns.values()}
-        known = there.get(relation, {})
+        known = _columns(connection, relation) if relation in there else {}
         changed = marks.get(counter, 0) != changes[relation]
         anew = changed or _differ(known, kinds)
         kinds |= _mixed(source, relation, kinds, since=0 if anew else marks.get(relation, 0))
