@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import jinja2
@@ -13,8 +14,9 @@ from abreast.report.sentence import many, points
 from abreast.report.visible import visible
 
 
+@cache
 def environment() -> jinja2.Environment:
-    """The templates of all pages."""
+    """The templates of all pages, which are compiled once."""
     found = jinja2.Environment(
         loader=jinja2.PackageLoader("abreast.report.page"),
         autoescape=True,
