@@ -139,7 +139,8 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
             if time.monotonic() > deadline:
                 raise StoreError(f"{path}: {_first_line(error)}", _way_out(path)) from error
             with opened(path, read_only=True):  # whoever holds it, this waits; what is wrong with it, this says
-                time.sleep(0.02)
+                pass
+            time.sleep(0.02)
 
 
 @contextlib.contextmanager
