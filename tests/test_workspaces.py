@@ -699,6 +699,20 @@ def test_repositories_that_an_agent_makes_inside_hide_nothing(at_start: Workspac
     assert at_start.diff().files == expected
 
 
+def test_pipes_in_the_place_of_what_git_reads_hold_nobody_up(
+    at_start: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abreast.targets.workspace.git.PATIENCE_S", 5.0)
+    (at_start.path / "new").mkdir()
+    for name in (".gitattributes", "new/.gitignore", "new/pipe"):
+        (at_start.path / name).unlink(missing_ok=True)
+        os.mkfifo(at_start.path / name)
+    (at_start.path / "new" / "file.txt").write_text("here\n")
+    found = at_start.diff()
+    assert found.problem == ""
+    assert "new/file.txt" in found.files
+
+
 def test_a_deleted_workspace_is_a_diff_in_which_everything_is_deleted(project: Project, tmp_path: Path) -> None:
     for how in ("nothing", "file", "link"):
         of_git, of_nothing = project.workspaces().make(CASE, "x"), made().make(CASE, "x")
