@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,25 @@ def test_a_command_template_gets_paths_as_variables_in_quotes(template: str, tex
             from_template("here", template)
     else:
         assert from_template("here", template) == {"command": text, "shell": True}
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        *("cat {prompt}", 'cat "{prompt}"', "cat '{prompt}'", "( cat {prompt} )", 'x={prompt}; cat "$x"'),
+        *('printf %s "$(cat {prompt})"', 'printf %s "$(cat "{prompt}")"', "printf %s \"$(cat '{prompt}')\""),
+        *('printf %s "`cat {prompt}`"', 'printf %s "$(printf %s "$(cat {prompt})")"'),
+        *("# don't\ncat {prompt}", "cat {prompt} # don't", 'echo "it\'s" >&2; cat {prompt}', "a='\\'; cat {prompt}"),
+        *("case x in x) cat {prompt};; esac", "sh -c 'cat \"$1\"' sh {prompt}", "echo a#'b' >&2; cat {prompt}"),
+    ],
+)
+def test_a_shell_gets_the_file_of_the_prompt_whatever_is_quoted_around_it(template: str, tmp_path: Path) -> None:
+    file = tmp_path / 'it\'s "odd" $(touch x) `touch x` *'
+    file.write_text("words")
+    text = from_template("here", template)["command"]
+    around = {**os.environ, "ABREAST_PROMPT_FILE": str(file)}
+    done = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, env=around, capture_output=True, text=True)
+    assert (done.stdout, list(tmp_path.iterdir())) == ("words", [file])
 
 
 def test_agents_by_commands_work_with_odd_folders_and_their_own_time(
