@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -424,8 +427,6 @@ def test_a_repository_is_pinned_at_its_branch_and_later_commits_change_nothing(p
 @pytest.fixture
 def project(folder: Folder) -> Path:
     """A repository with one commit."""
-    import subprocess
-
     path = folder.path / "project"
     folder.write("project/app.py", "print('hello')\n")
     who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
@@ -435,6 +436,35 @@ def project(folder: Folder) -> Path:
 
 
 JUDGED = {"target": "python:opinion:judge", "samples": 1}
+
+
+def test_passwords_in_addresses_are_neither_stored_nor_shown(
+    prompts: Folder, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The repository is served as plain files, which git can read."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    (project / "app.py").write_text("print('hello, you')\n")
+    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    for words in ([*who, "commit", "-qam", "Greet people by their name (#1)"], ["update-server-info"]):
+        subprocess.run(["git", "-C", str(project), *words], check=True)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(project))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://ann:pass-w0rd@127.0.0.1:{server.server_port}/.git"
+        agents = {"assistants": list(TWO), "agent_config": TWO}
+        told = refused(prompts, **agents, repo_url=address).said
+        assert "has a password before its host, which would be stored" in told
+        told += refused(prompts, **agents, repo_path=address).said
+        write(prompts, **agents, repo_url=address, mode="PR_Recreate", prompts=None, num_prompts=None)
+        done = prompts.abreast("run", "settings.json", "--repeats", "1")
+        assert done.code == 0, done.err
+        server.shutdown()
+    told += done.said + "".join(file.read_text("latin-1") for file in prompts.path.rglob("*") if file.is_file())
+    assert told.count("pass-w0rd") == 1  # in the settings themselves
+
+
+class _Files(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Not into the output of a test."""
 
 
 def test_metrics_that_are_opinions_ask_a_judge_who_sees_the_change(prompts: Folder) -> None:

@@ -21,6 +21,7 @@ from abreast.spec.values import At, bad_name, shown, shown_path
 from abreast.suites.coding_agents import judging, prompts, staging
 from abreast.suites.coding_agents.agents import Agent, from_template, known_agent
 from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
+from abreast.targets.workspace.address import without_secret
 
 _OLDER_MODES: Mapping[str, Mode] = {"standard": "LLM_Evaluator", "pr_recreate": "PR_Recreate"}
 MEASURED = ("response_time", "diff_metrics", "steps_per_task")
@@ -147,7 +148,8 @@ class _File:
         self._metrics(found)
         self._all.done()
         if address_or_folder == "repo_path" and repo is not None and "://" in repo:
-            raise BadInput(f"{self._all.place('repo_path')}: {repo} is an address", "write it as repo_url")
+            told = f"{without_secret(repo)} is an address"
+            raise BadInput(f"{self._all.place('repo_path')}: {told}", "write it as repo_url")
         return found
 
     def _mode(self) -> Mode:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from abreast.targets.workspace import git, place
+from abreast.targets.workspace.address import is_address, without_secret
 from abreast.targets.workspace.git import GitFailed
 from abreast.targets.workspace.removal import remove_tree
 from abreast.targets.workspace.state import State
 
-_URL = re.compile(r"(https?|ssh|git|file)://.+|[\w.+-]+@[\w.-]+:.+", re.IGNORECASE)
-_SECRET = re.compile(r"(?<=://)[^/@]+@")
 _WHOLE = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 ASK_PATIENCE_S = 30.0
 CONFIG = """\
@@ -220,20 +219,6 @@ class Repository:
                 remove_tree(self._folder)
                 place.drop_empty(self._folder)
                 self._folder = None
-
-
-def is_address(written: str) -> bool:
-    """Whether this is a repository elsewhere, and not a folder.
-
-    >>> is_address("https://example.org/a.git"), is_address("git@example.org:a.git"), is_address("../a")
-    (True, True, False)
-    """
-    return _URL.fullmatch(written) is not None
-
-
-def without_secret(text: str) -> str:
-    """The same without names and passwords before hosts."""
-    return _SECRET.sub("", text)
 
 
 def _absolute(base: Path, written: str) -> Path:
