@@ -246,7 +246,7 @@ def _leave_out(folder: Path, names: Sequence[str]) -> None:
     """Remove files from a checkout as if its commit had never had them, nor a past."""
     paths = [f":(literal){name}" for name in names]
     git.run("-C", folder, "rm", "-r", "-f", "--quiet", "--ignore-unmatch", "--", *paths)
-    date = git.run("-C", folder, "log", "-1", "--format=%ct +0000").decode().strip()
+    date = f"@{git.seconds(git.run('-C', folder, 'log', '-1', '--format=%ct'))} +0000"
     tree = git.run("-C", folder, "write-tree").decode().strip()
     someone = {f"GIT_{who}_{what}": "abreast" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
@@ -259,8 +259,8 @@ def _leave_out(folder: Path, names: Sequence[str]) -> None:
 
 def _date(folder: Path, commit: str) -> None:
     """Every file gets a second of its own before the commit, so that git tells any two apart without reading them."""
-    told = git.run("-C", folder, "log", "-1", "--format=%ct", commit)
-    latest = min(max(int(told), 10**9), int(time.time()) - 10)
+    told = git.seconds(git.run("-C", folder, "log", "-1", "--format=%ct", commit))
+    latest = min(max(told, 10**9), int(time.time()) - 10)
     names = git.run("-C", folder, "ls-files", "-z").split(b"\0")
     for number, name in enumerate(filter(None, names)):
         date = latest - number
