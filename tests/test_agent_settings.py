@@ -133,6 +133,9 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"metrics_config": {"agent_succes": {}}}, 'unknown key "agent_succes"'),
         ({"output_filename": "../x"}, "is no plain name"),
         ({"output_filename": ".hidden"}, "is no plain name"),
+        ({"output_filename": "ü" * 61}, "is longer than 120 bytes"),
+        ({"prompts": ["/dev/zero"], "num_prompts": 1}, "/dev/zero: is no file"),
+        ({"metrics_config": {"output_format": {"json_schema": "/dev/zero"}}}, "json_schema /dev/zero: is no file"),
         ({"judge": "my-model"}, 'judge "my-model": whose model is it?'),
         ({"agent_config": {"Codex CLI": {}}}, 'agent_config has "Codex CLI"'),
         ({"agent_config": {"Claude Code": {"timeout": 600}}}, "timeout 600 is in milliseconds"),
@@ -187,6 +190,10 @@ def test_a_file_that_is_no_settings_file_is_refused(prompts: Folder, content: st
     done = prompts.abreast("run", "settings.json")
     assert done.code == 2
     assert "settings.json" in done.err
+
+
+def test_a_file_without_an_end_is_no_settings_file(folder: Folder) -> None:
+    assert "/dev/zero: larger than 16 MB" in folder.abreast("run", "/dev/zero").err
 
 
 def test_prompts_that_are_no_words_are_refused(prompts: Folder) -> None:

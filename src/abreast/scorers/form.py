@@ -18,7 +18,7 @@ from abreast.settings import is_text
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-LARGEST_SCHEMA = 1_000_000  # characters
+LARGEST_SCHEMA = 1_000_000  # bytes
 MOST_FLAWS = 3
 LONGEST_FLAW = 160  # characters
 _HOW = "write regex: '^[0-9]+$', or json_schema: schema.json (or the schema itself)"
@@ -95,13 +95,15 @@ def _read(where: str, given: Any, base: Path) -> tuple[str, Mapping[str, Any]]:
         return f"{where}: json_schema", given
     where, path = f"{where}: json_schema {given}", base / Path(given).expanduser()
     try:
+        if path.exists() and not path.is_file():
+            raise BadInput(f"{where}: is no file", "name a file, seen from the folder of the spec")
+        if path.stat().st_size > LARGEST_SCHEMA:
+            raise BadInput(f"{where}: is longer than {LARGEST_SCHEMA:,} bytes", "name a file with a JSON Schema")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{where}: {error.strerror or error}", "name a file, seen from the folder of the spec") from None
     except ValueError:  # no text, or a name that no file can have
         raise BadInput(f"{where}: is no text", "name a file with a JSON Schema") from None
-    if len(text) > LARGEST_SCHEMA:
-        raise BadInput(f"{where}: is longer than {LARGEST_SCHEMA:,} characters", "name a file with a JSON Schema")
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:

@@ -33,6 +33,7 @@ SHORTEST_MS = 1000
 _MANY = "a whole number of at least 1"
 _TEXT_FLAGS = {"true": True, "false": False}  # as some files write them
 QUALITY = "output_quality"
+LONGEST_RESULTS = 120  # bytes; the names of metrics follow, and a file system takes 255
 
 
 def is_one(data: Any) -> bool:
@@ -61,6 +62,8 @@ def results_name(where: str, name: str) -> str:
     """The base name of the files of results."""
     if not re.fullmatch(r"\w[\w. -]*", name):
         raise BadInput(f"{where}: {shown(name)} is no plain name", "write bench_results")
+    if len(name.encode()) > LONGEST_RESULTS:
+        raise BadInput(f"{where}: {shown(name)} is longer than {LONGEST_RESULTS} bytes", "write bench_results")
     return name.removesuffix(".json")
 
 
