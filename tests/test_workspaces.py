@@ -235,6 +235,30 @@ def test_reports_and_results_in_a_copied_folder_are_not_shown_to_trials_and_are_
     assert seen == {"a.txt", "own.json", "runs", "runs/mine", "runs/mine/notes.txt"}
 
 
+def test_a_ledger_that_is_none_hides_nothing_and_holds_nobody_up(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write(source, a_txt="a", runs__deep___abreast_json="[" * 100_000)
+    (source / "runs" / "pipe").mkdir()
+    os.mkfifo(source / "runs" / "pipe" / ".abreast.json")
+    assert "a.txt" in names(made(copy=str(source)).make(CASE, "x").path)
+
+
+def test_settings_of_a_repository_that_would_run_something_are_not_used(tmp_path: Path, project: Project) -> None:
+    """A text conversion, a monitor, hooks and what is called by the address of another repository."""
+    evil = f"touch {tmp_path}/ran; cat"
+    write(project.path, _gitattributes="*.txt diff=evil\n.gitattributes diff=evil\n")
+    start = commit(project.path, "attributes")
+    for name in ("core.fsmonitor", "core.sshCommand", "core.pager", "diff.external", "diff.evil.textconv"):
+        git(project.path, "config", name, evil)
+    git(project.path, "config", "uploadpack.packObjectsHook", evil)
+    (project.path / ".git" / "info" / "attributes").write_text("* diff=evil\n")
+    workspaces = project.workspaces(start)
+    assert workspaces.problems() == []
+    assert workspaces.notes() != []
+    assert workspaces.make(CASE, "x").diff() == Diff()
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_git_folder_is_copied_only_if_the_repository_is_inside(tmp_path: Path, project: Project) -> None:
     inside = made(copy=str(project.path))
     assert git(inside.make(CASE, "x").path, "rev-parse", "HEAD") == project.solution
