@@ -445,6 +445,24 @@ def project(folder: Folder) -> Path:
 JUDGED = {"target": "python:opinion:judge", "samples": 1}
 
 
+def test_a_check_that_agents_could_read_is_pointed_out(prompts: Folder, project: Path) -> None:
+    prompts.write("checks.py", "")
+    agents = {"assistants": list(TWO), "agent_config": TWO, "check": "python3 {folder}/checks.py {case}"}
+
+    def told(repo: str | None) -> bool:
+        write(prompts, **agents, repo_path=repo)
+        return "agents can read checks.py" in prompts.abreast("check", "settings.json").said
+
+    assert [told("./"), told("project"), told(None)] == [True, False, False]
+    (prompts.path / "checks.py").rename(project / "checks.py")
+    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    agents["check"] = "python3 {folder}/project/checks.py {case}"
+    assert not told("project")  # it is not committed
+    for words in (["add", "-A"], [*who, "commit", "-qm", "two"]):
+        subprocess.run(["git", "-C", str(project), *words], check=True)
+    assert told("project")
+
+
 def test_passwords_in_addresses_are_neither_stored_nor_shown(
     prompts: Folder, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -417,6 +417,16 @@ def test_an_agent_may_remove_its_own_workspace(folder: Folder) -> None:
     assert answer(folder, {"command": ["agent"]}) == "yes"
 
 
+@pytest.mark.parametrize(("variant", "told"), [({}, True), ({"preset": "codex"}, False)])
+def test_nothing_leads_a_known_agent_to_the_folder_of_the_spec(
+    folder: Folder, variant: dict[str, str], told: bool
+) -> None:
+    file = program(folder, "import os; open('seen.txt', 'w').write(' '.join(os.environ)); print('yes')")
+    run(folder, {"command": str(file), **variant} if variant else {"command": ["agent"]})
+    assert ("ABREAST_FOLDER" in artifacts(folder)["diff"]) is told
+    assert "ABREAST_WORKSPACE" in artifacts(folder)["diff"]
+
+
 @pytest.mark.parametrize("output", [{}, {"output": "json", "answer": "x"}, {"output": "jsonl", "answer": "x"}])
 def test_an_agent_that_puts_pipes_in_the_place_of_its_output_said_nothing(
     folder: Folder, output: dict[str, str]

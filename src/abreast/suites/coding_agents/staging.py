@@ -17,7 +17,7 @@ from abreast.targets.workspace.repository import Repository
 STAGE = "stage"
 """Where a repository by address is cloned to, if nothing else is said."""
 
-__all__ = ["STAGE", "commit_of", "folder", "is_address", "is_repository", "local"]
+__all__ = ["STAGE", "commit_of", "folder", "has", "is_address", "is_repository", "local"]
 
 
 def folder(written: str, base: Path) -> Path:
@@ -44,6 +44,15 @@ def commit_of(repo: Path, branch: str) -> str:
         if commit is not None:
             return commit
     raise BadInput(f'{repo}: no branch "{branch}"', f"git -C {shlex.quote(str(repo))} branch --all lists them")
+
+
+def has(repo: Path, commit: str, path: str) -> bool:
+    """Whether a file is in a commit."""
+    try:
+        git.run_as_user("-C", repo, "cat-file", "-e", f"{commit}:{path}")
+    except GitFailed:
+        return False
+    return True
 
 
 def local(written: str, base: Path, stage: str) -> Path:
