@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +133,9 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"metrics_config": {"agent_succes": {}}}, 'unknown key "agent_succes"'),
         ({"output_filename": "../x"}, "is no plain name"),
         ({"output_filename": ".hidden"}, "is no plain name"),
+        ({"output_filename": "ü" * 61}, "is longer than 120 bytes"),
+        ({"prompts": ["/dev/zero"], "num_prompts": 1}, "/dev/zero: is no file"),
+        ({"metrics_config": {"output_format": {"json_schema": "/dev/zero"}}}, "json_schema /dev/zero: is no file"),
         ({"judge": "my-model"}, 'judge "my-model": whose model is it?'),
         ({"agent_config": {"Codex CLI": {}}}, 'agent_config has "Codex CLI"'),
         ({"agent_config": {"Claude Code": {"timeout": 600}}}, "timeout 600 is in milliseconds"),
@@ -185,6 +192,10 @@ def test_a_file_that_is_no_settings_file_is_refused(prompts: Folder, content: st
     assert "settings.json" in done.err
 
 
+def test_a_file_without_an_end_is_no_settings_file(folder: Folder) -> None:
+    assert "/dev/zero: larger than 16 MB" in folder.abreast("run", "/dev/zero").err
+
+
 def test_prompts_that_are_no_words_are_refused(prompts: Folder) -> None:
     for content, said in ((b" \n", "prompt2.md: is empty"), (b"\xff\xfe", "prompt2.md: not valid UTF-8")):
         prompts.write("prompt2.md", content)
@@ -225,6 +236,25 @@ def test_a_command_template_gets_paths_as_variables_in_quotes(template: str, tex
             from_template("here", template)
     else:
         assert from_template("here", template) == {"command": text, "shell": True}
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        *("cat {prompt}", 'cat "{prompt}"', "cat '{prompt}'", "( cat {prompt} )", 'x={prompt}; cat "$x"'),
+        *('printf %s "$(cat {prompt})"', 'printf %s "$(cat "{prompt}")"', "printf %s \"$(cat '{prompt}')\""),
+        *('printf %s "`cat {prompt}`"', 'printf %s "$(printf %s "$(cat {prompt})")"'),
+        *("# don't\ncat {prompt}", "cat {prompt} # don't", 'echo "it\'s" >&2; cat {prompt}', "a='\\'; cat {prompt}"),
+        *("case x in x) cat {prompt};; esac", "sh -c 'cat \"$1\"' sh {prompt}", "echo a#'b' >&2; cat {prompt}"),
+    ],
+)
+def test_a_shell_gets_the_file_of_the_prompt_whatever_is_quoted_around_it(template: str, tmp_path: Path) -> None:
+    file = tmp_path / 'it\'s "odd" $(touch x) `touch x` *'
+    file.write_text("words")
+    text = from_template("here", template)["command"]
+    around = {**os.environ, "ABREAST_PROMPT_FILE": str(file)}
+    done = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, env=around, capture_output=True, text=True)
+    assert (done.stdout, list(tmp_path.iterdir())) == ("words", [file])
 
 
 def test_agents_by_commands_work_with_odd_folders_and_their_own_time(
@@ -404,8 +434,6 @@ def test_a_repository_is_pinned_at_its_branch_and_later_commits_change_nothing(p
 @pytest.fixture
 def project(folder: Folder) -> Path:
     """A repository with one commit."""
-    import subprocess
-
     path = folder.path / "project"
     folder.write("project/app.py", "print('hello')\n")
     who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
@@ -415,6 +443,53 @@ def project(folder: Folder) -> Path:
 
 
 JUDGED = {"target": "python:opinion:judge", "samples": 1}
+
+
+def test_a_check_that_agents_could_read_is_pointed_out(prompts: Folder, project: Path) -> None:
+    prompts.write("checks.py", "")
+    agents = {"assistants": list(TWO), "agent_config": TWO, "check": "python3 {folder}/checks.py {case}"}
+
+    def told(repo: str | None) -> bool:
+        write(prompts, **agents, repo_path=repo)
+        return "agents can read checks.py" in prompts.abreast("check", "settings.json").said
+
+    assert [told("./"), told("project"), told(None)] == [True, False, False]
+    (prompts.path / "checks.py").rename(project / "checks.py")
+    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    agents["check"] = "python3 {folder}/project/checks.py {case}"
+    assert not told("project")  # it is not committed
+    for words in (["add", "-A"], [*who, "commit", "-qm", "two"]):
+        subprocess.run(["git", "-C", str(project), *words], check=True)
+    assert told("project")
+
+
+def test_passwords_in_addresses_are_neither_stored_nor_shown(
+    prompts: Folder, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The repository is served as plain files, which git can read."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    (project / "app.py").write_text("print('hello, you')\n")
+    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    for words in ([*who, "commit", "-qam", "Greet people by their name (#1)"], ["update-server-info"]):
+        subprocess.run(["git", "-C", str(project), *words], check=True)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(project))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://ann:pass-w0rd@127.0.0.1:{server.server_port}/.git"
+        agents = {"assistants": list(TWO), "agent_config": TWO}
+        told = refused(prompts, **agents, repo_url=address).said
+        assert "has a password before its host, which would be stored" in told
+        told += refused(prompts, **agents, repo_path=address).said
+        write(prompts, **agents, repo_url=address, mode="PR_Recreate", prompts=None, num_prompts=None)
+        done = prompts.abreast("run", "settings.json", "--repeats", "1")
+        assert done.code == 0, done.err
+        server.shutdown()
+    told += done.said + "".join(file.read_text("latin-1") for file in prompts.path.rglob("*") if file.is_file())
+    assert told.count("pass-w0rd") == 1  # in the settings themselves
+
+
+class _Files(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Not into the output of a test."""
 
 
 def test_metrics_that_are_opinions_ask_a_judge_who_sees_the_change(prompts: Folder) -> None:

@@ -417,6 +417,34 @@ def test_an_agent_may_remove_its_own_workspace(folder: Folder) -> None:
     assert answer(folder, {"command": ["agent"]}) == "yes"
 
 
+@pytest.mark.parametrize(("variant", "told"), [({}, True), ({"preset": "codex"}, False)])
+def test_nothing_leads_a_known_agent_to_the_folder_of_the_spec(
+    folder: Folder, variant: dict[str, str], told: bool
+) -> None:
+    file = program(folder, "import os; open('seen.txt', 'w').write(' '.join(os.environ)); print('yes')")
+    run(folder, {"command": str(file), **variant} if variant else {"command": ["agent"]})
+    assert ("ABREAST_FOLDER" in artifacts(folder)["diff"]) is told
+    assert "ABREAST_WORKSPACE" in artifacts(folder)["diff"]
+
+
+@pytest.mark.parametrize("output", [{}, {"output": "json", "answer": "x"}, {"output": "jsonl", "answer": "x"}])
+def test_an_agent_that_puts_pipes_in_the_place_of_its_output_said_nothing(
+    folder: Folder, output: dict[str, str]
+) -> None:
+    program(
+        folder,
+        """
+        import os, pathlib
+        for name in ("stdout", "stderr"):
+            file = pathlib.Path(os.environ["TMPDIR"]).parent / name
+            file.unlink()
+            os.mkfifo(file)
+        """,
+    )
+    run(folder, {"command": ["agent"], **output}, limits={"timeout": 5})
+    assert row(folder)["error_kind"] == "no_answer"
+
+
 def test_an_agent_that_ignores_being_told_to_end_is_ended(folder: Folder) -> None:
     program(
         folder,

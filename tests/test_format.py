@@ -10,7 +10,7 @@ import pytest
 
 from abreast.errors import BadInput
 from abreast.model import Answer, Case
-from abreast.scorers import build
+from abreast.scorers import build, patient
 from conftest import Folder
 
 PERSON = {
@@ -24,6 +24,24 @@ PERSON = {
 def mark(settings: dict[str, Any], text: str, value: Any = None) -> tuple[float | None, str]:
     (score,) = build("format", settings).score(Case("c", "?"), Answer(text, value=value))
     return score.value, score.explanation
+
+
+@pytest.mark.parametrize(
+    ("settings", "answer"),
+    [
+        ({"regex": "^(a+)+$"}, "a" * 60 + "!"),
+        ({"json_schema": {"items": {"pattern": "^(a+)+$"}}}, json.dumps(["a" * 60 + "!"])),
+        ({"json_schema": {"patternProperties": {"^(a+)+$": {}}}}, json.dumps({"a" * 60 + "!": 1})),
+    ],
+)
+def test_a_pattern_that_never_ends_costs_a_score_and_no_run(
+    settings: dict[str, Any], answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patient, "SECONDS", 0.3)
+    value, why = mark(settings, answer)
+    assert value is None
+    assert "took longer than" in why
+    assert mark(settings, "[]")[0] is not None  # the next one is tried as ever
 
 
 @pytest.mark.parametrize(

@@ -414,6 +414,28 @@ def test_agents_start_at_the_parent_and_cannot_see_what_people_did(shop: Shop, f
         assert set(said["log"]) == set(shop.git("rev-list", case.expected["base"]).split())
 
 
+@pytest.mark.parametrize("committer", ["committer nobody\n", "committer x <x> 99999999999999999999999 +9999\n", ""])
+def test_commits_without_a_date_that_can_be_are_tasks_as_any_other(folder: Folder, committer: str) -> None:
+    project = Project(folder.path / "project")
+    project.put("a.txt", "one\n")
+    before = project.commit("begin")
+    project.put("a.txt", "two\n")
+    project.git("add", "-A")
+    tree = project.git("write-tree")
+    text = f"tree {tree}\nparent {before}\nauthor a <a@b> 1 +0\n{committer}\nGreet people all day (#1)\n"
+    folder.write("commit", text)
+    odd = project.git("hash-object", "-t", "commit", "-w", "--literally", str(folder.path / "commit"))
+    project.git("reset", "--quiet", "--hard", odd)
+    project.put("a.txt", "three\n")
+    project.commit("Greet people all night (#2)")
+    words = ("--repo", "project", "--agent", "a=cp a.txt b.txt")
+    for further in (("--pull-requests", "2"), ("--commits", "HEAD", "--cumulative")):
+        done = folder.abreast("run", "coding-agents", *words, *further)
+        assert done.code == 0, done.err
+    rows = folder.sql("select status, files_changed, state_after is not null as kept from predictions order by kept")
+    assert rows == [{"status": "ok", "files_changed": 1, "kept": kept} for kept in (0, 0, 1)]
+
+
 def test_a_repository_that_is_none_ends_a_run_with_a_sentence(folder: Folder) -> None:
     folder.write(
         "spec.yaml",

@@ -235,6 +235,30 @@ def test_reports_and_results_in_a_copied_folder_are_not_shown_to_trials_and_are_
     assert seen == {"a.txt", "own.json", "runs", "runs/mine", "runs/mine/notes.txt"}
 
 
+def test_a_ledger_that_is_none_hides_nothing_and_holds_nobody_up(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write(source, a_txt="a", runs__deep___abreast_json="[" * 100_000)
+    (source / "runs" / "pipe").mkdir()
+    os.mkfifo(source / "runs" / "pipe" / ".abreast.json")
+    assert "a.txt" in names(made(copy=str(source)).make(CASE, "x").path)
+
+
+def test_settings_of_a_repository_that_would_run_something_are_not_used(tmp_path: Path, project: Project) -> None:
+    """A text conversion, a monitor, hooks and what is called by the address of another repository."""
+    evil = f"touch {tmp_path}/ran; cat"
+    write(project.path, _gitattributes="*.txt diff=evil\n.gitattributes diff=evil\n")
+    start = commit(project.path, "attributes")
+    for name in ("core.fsmonitor", "core.sshCommand", "core.pager", "diff.external", "diff.evil.textconv"):
+        git(project.path, "config", name, evil)
+    git(project.path, "config", "uploadpack.packObjectsHook", evil)
+    (project.path / ".git" / "info" / "attributes").write_text("* diff=evil\n")
+    workspaces = project.workspaces(start)
+    assert workspaces.problems() == []
+    assert workspaces.notes() != []
+    assert workspaces.make(CASE, "x").diff() == Diff()
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_git_folder_is_copied_only_if_the_repository_is_inside(tmp_path: Path, project: Project) -> None:
     inside = made(copy=str(project.path))
     assert git(inside.make(CASE, "x").path, "rev-parse", "HEAD") == project.solution
@@ -697,6 +721,20 @@ def test_repositories_that_an_agent_makes_inside_hide_nothing(at_start: Workspac
     write(nested, inner_py="inner\n")
     expected = ("tool/.gitignore", "tool/main.py", "tool/sub/again/inner.py", "tool/sub/deep.py")
     assert at_start.diff().files == expected
+
+
+def test_pipes_in_the_place_of_what_git_reads_hold_nobody_up(
+    at_start: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abreast.targets.workspace.git.PATIENCE_S", 5.0)
+    (at_start.path / "new").mkdir()
+    for name in (".gitattributes", "new/.gitignore", "new/pipe"):
+        (at_start.path / name).unlink(missing_ok=True)
+        os.mkfifo(at_start.path / name)
+    (at_start.path / "new" / "file.txt").write_text("here\n")
+    found = at_start.diff()
+    assert found.problem == ""
+    assert "new/file.txt" in found.files
 
 
 def test_a_deleted_workspace_is_a_diff_in_which_everything_is_deleted(project: Project, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from abreast.errors import BadInput
 from abreast.model import Answer
+from abreast.scorers import patient
 from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, clipped, short, texts_of
 from abreast.scorers.folding import folded
 from abreast.scorers.negation import Phrases
@@ -51,8 +52,8 @@ class Contains(SingleColumn):
 
 
 class Regex(SingleColumn):
-    """Right if the pattern matches anywhere in the answer. Patterns are Python's, and trusted: a pattern with nested
-    repeats can be slow.
+    """Right if the pattern matches anywhere in the answer. Patterns are Python's; if one takes longer than 5 seconds,
+    as those with nested repeats may, there is no score.
 
     >>> from abreast.scorers import build
     >>> from abreast.model import Answer, Case
@@ -96,8 +97,12 @@ def searched(patterns: list[re.Pattern[str]], text: str) -> Mark:
     if len(text) > LONGEST_TEXT:
         text, note = text[:LONGEST_TEXT], f" (only the first {LONGEST_TEXT:,} characters were read)"
     for pattern in patterns:
-        if match := pattern.search(text):
-            return 1.0, f"{short(pattern.pattern)} matches {short(match.group())}{note}"
+        try:
+            match = patient.found(pattern, text)
+        except patient.TooSlow:
+            return None, f"{short(pattern.pattern)} {patient.TOO_SLOW}{note}"
+        if match is not None:
+            return 1.0, f"{short(pattern.pattern)} matches {short(match)}{note}"
     return 0.0, f"{short(' | '.join(pattern.pattern for pattern in patterns))} matches nothing{note}"
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
 from abreast.model import Answer
+from abreast.scorers import patient
 from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, given_value
 from abreast.scorers.contains import compiled, searched
 from abreast.scorers.jsontext import MISSING, find_list, find_object, parsed
@@ -18,9 +20,10 @@ from abreast.settings import is_text
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-LARGEST_SCHEMA = 1_000_000  # characters
+LARGEST_SCHEMA = 1_000_000  # bytes
 MOST_FLAWS = 3
 LONGEST_FLAW = 160  # characters
+_TOO_DEEP = "the JSON is nested too deeply to validate"
 _HOW = "write regex: '^[0-9]+$', or json_schema: schema.json (or the schema itself)"
 
 Judge = Callable[[Answer], Mark]
@@ -59,7 +62,8 @@ class _Fits:
     """Whether the JSON of an answer fits a schema."""
 
     def __init__(self, where: str, schema: Mapping[str, Any]) -> None:
-        self._validator = _validator(where, schema)
+        _validator(where, schema)
+        self._schema = schema
         self._is_list = schema.get("type") == "array"
 
     def __call__(self, answer: Answer) -> Mark:
@@ -71,18 +75,32 @@ class _Fits:
         if value is MISSING:
             return 0.0, "there is no JSON in the answer"
         try:
-            flaws = list(itertools.islice(self._validator.iter_errors(value), MOST_FLAWS + 1))
+            flaws = patient.flaws(self._schema, value)
+        except patient.TooSlow:
+            return None, f"not validated: {patient.TOO_SLOW}"
         except RecursionError:
-            return 0.0, "the JSON is nested too deeply to validate"
-        if not flaws:
-            return 1.0, "fits the schema"
-        told = [_shortened(f"{flaw.json_path}: {flaw.message}") for flaw in flaws[:MOST_FLAWS]]
-        return 0.0, "; ".join([*told, "…"] if len(flaws) > MOST_FLAWS else told)
+            return 0.0, _TOO_DEEP
+        return (0.0, "; ".join(flaws)) if flaws else (1.0, "fits the schema")
 
     def _json(self, text: str) -> Any:
         """The whole answer, or the object or list in it."""
         finds = (find_list, find_object) if self._is_list else (find_object, find_list)
         return next((value for find in (parsed, *finds) if (value := find(text)) is not MISSING), MISSING)
+
+
+@cache
+def _known(schema: str) -> Validator:
+    return _validator("json_schema", json.loads(schema))
+
+
+def flaws_of(schema: Any, value: Any) -> list[str]:
+    """The first flaws of a value, in a line each; this may take its time."""
+    try:
+        flaws = list(itertools.islice(_known(json.dumps(schema)).iter_errors(value), MOST_FLAWS + 1))
+    except RecursionError:
+        return [_TOO_DEEP]
+    told = [_shortened(f"{flaw.json_path}: {flaw.message}") for flaw in flaws[:MOST_FLAWS]]
+    return [*told, "…"] if len(flaws) > MOST_FLAWS else told
 
 
 def _is_schema(value: Any) -> bool:
@@ -95,13 +113,15 @@ def _read(where: str, given: Any, base: Path) -> tuple[str, Mapping[str, Any]]:
         return f"{where}: json_schema", given
     where, path = f"{where}: json_schema {given}", base / Path(given).expanduser()
     try:
+        if path.exists() and not path.is_file():
+            raise BadInput(f"{where}: is no file", "name a file, seen from the folder of the spec")
+        if path.stat().st_size > LARGEST_SCHEMA:
+            raise BadInput(f"{where}: is longer than {LARGEST_SCHEMA:,} bytes", "name a file with a JSON Schema")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{where}: {error.strerror or error}", "name a file, seen from the folder of the spec") from None
     except ValueError:  # no text, or a name that no file can have
         raise BadInput(f"{where}: is no text", "name a file with a JSON Schema") from None
-    if len(text) > LARGEST_SCHEMA:
-        raise BadInput(f"{where}: is longer than {LARGEST_SCHEMA:,} characters", "name a file with a JSON Schema")
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:

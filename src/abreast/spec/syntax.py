@@ -25,9 +25,11 @@ def read_text(path: Path, too_large: str) -> str:
     """A file as text; `too_large` says what to do with one that does not fit."""
     where = shown_path(path)
     try:
-        if path.stat().st_size > MAX_BYTES:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)  # no more: a device has no end
+        if len(content) > MAX_BYTES:
             raise BadInput(f"{where}: larger than {MAX_BYTES // 1_000_000} MB", too_large)
-        return path.read_bytes().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise BadInput(f"{where}:{line}: not valid UTF-8 (byte {error.start})", "save the file as UTF-8") from None

@@ -13,9 +13,11 @@ BESIDE = "../../"  # from there to where the store is
 
 def known(folder: Path) -> dict[str, str]:
     """What a ledger says: files by their path from its folder, with digests of what they held."""
+    if not (folder / LEDGER).is_file():  # nor a pipe
+        return {}
     try:
         found = json.loads((folder / LEDGER).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

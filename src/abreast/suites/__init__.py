@@ -103,7 +103,7 @@ def load(name: str) -> Suite:
 def reader_of(path: Path) -> Suite | None:
     """The suite that takes this file instead of flags; None if none does, or the file is none that can be read."""
     try:
-        if path.stat().st_size > LARGEST_FILE:
+        if not path.is_file() or path.stat().st_size > LARGEST_FILE:
             return None
         data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -197,8 +197,8 @@ class ClaudeCode(Agent):
         return "included" if self.subscription and not stream.is_paid_by_key else "reported"
 
     def _remains(self, attempt: Attempt) -> Answer:
-        stream = Stream()
-        with contextlib.suppress(OSError), (attempt.scratch / "stdout").open("rb") as lines:  # it may not have begun
+        stream = Stream()  # it may not have begun
+        with contextlib.suppress(OSError), process.printed(attempt.scratch / "stdout") as lines:
             for line in lines:
                 stream.hear(line)
         return self._answer(stream, attempt, None)

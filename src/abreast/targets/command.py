@@ -242,10 +242,11 @@ class Command(Agent):
             if "\0" in word:
                 raise errors.Rejected("no argument can have a NUL in it, as this prompt has", fix=_WITHOUT_ARGUMENT)
         quiet = self._preset.environment if self._preset else {}
+        hidden = ("prompt", "folder") if self._preset else ("prompt",)  # what says what is right may lie in the folder
         environment = {
             **self.around(attempt),
             **{name: value for name, value in quiet.items() if name not in self._environment},
-            **{_variable(name): value for name, value in values.items() if name != "prompt"},
+            **{_variable(name): value for name, value in values.items() if name not in hidden},
         }
         return argv, environment, prompt if self._stdin == "prompt" else b""
 

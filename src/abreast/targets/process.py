@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import secrets
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -120,10 +122,20 @@ async def run(
     )
 
 
+def printed(path: Path) -> IO[bytes]:
+    """A file of output, open to be read. A program knows where it lies: what is in its place and no file is refused,
+    for a pipe would never end. Raises OSError."""
+    found = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(found).st_mode):
+        return os.fdopen(found, "rb")
+    os.close(found)
+    raise FileNotFoundError(errno.ENOENT, "the output is no file any more", str(path))
+
+
 def tail(path: Path, most: int = 4_000) -> str:
     """The end of a file as text, from a whole line on."""
     try:
-        with path.open("rb") as file:
+        with printed(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - most))
             text = file.read(most).decode("utf-8", "replace")
@@ -135,7 +147,7 @@ def tail(path: Path, most: int = 4_000) -> str:
 def content(path: Path, most: int = 2_000_000) -> str:
     """A file as text; of a very large one its beginning and its end."""
     try:
-        with path.open("rb") as file:
+        with printed(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(0)
             if size <= most:
@@ -159,11 +171,11 @@ def _started(
     piped: bool,
 ) -> subprocess.Popen[bytes]:
     given.write_bytes(stdin)
-    with given.open("rb") as entry, out.open("wb") as printed, err.open("wb") as errors:
+    with given.open("rb") as entry, out.open("wb") as output, err.open("wb") as errors:
         return subprocess.Popen(
             argv,
             stdin=entry,
-            stdout=subprocess.PIPE if piped else printed,
+            stdout=subprocess.PIPE if piped else output,
             stderr=errors,
             cwd=cwd,
             env=dict(environment),

@@ -84,20 +84,36 @@ def own_agent(text: str) -> Agent:
 def from_template(where: str, template: str) -> dict[str, Any]:
     """The parameters of a command template, which is a text for the shell: `cat "{prompt}" | claude -p`. `{prompt}` is
     a file; what it is called reaches the shell as a variable, never as text."""
-    text, at, quote = "", 0, ""
+    text, at, inside = "", 0, [""]
     while at < len(template):
-        if found := re.compile(r"\{(\w+)\}").match(template, at):
-            text += _variable(where, found[1], quote)
-            at = found.end()
-            continue
-        char = template[at]
-        if char == "\\" and quote != "'":
-            char = template[at : at + 2]
-        elif char in "\"'" and quote in ("", char):
-            quote = "" if quote else char
-        text += char
-        at += len(char)
+        quote = inside[-1] if inside[-1] in _SIGNS else ""
+        if found := _PLACEHOLDER.match(template, at):
+            part = _variable(where, found[1], quote)
+        elif found := _SIGNS[quote].match(template, at):
+            part = found[0]
+            _enter_or_leave(inside, part)
+        else:
+            part = template[at]
+        text += part
+        at = found.end() if found else at + 1
     return {"command": text, "shell": True}
+
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_SIGNS = {  # by the quotes one is in: what changes how a shell reads on
+    "": re.compile(r"""\\.|[()"'`]|(?<![^\s;&|()])#[^\n]*""", re.S),
+    '"': re.compile(r'\\.|\$\(|["`]', re.S),
+    "'": re.compile("'"),
+}
+_ENDS = {"(": ")", "$(": ")"}  # all others end as they begin
+
+
+def _enter_or_leave(inside: list[str], sign: str) -> None:
+    """Keep what a shell is inside of, outermost first: quotes, brackets, and commands whose output is put there."""
+    if sign == _ENDS.get(inside[-1], inside[-1]):
+        inside.pop()
+    elif sign in ("(", "$(", "`", *_SIGNS):
+        inside.append(sign)
 
 
 def _variable(where: str, name: str, quote: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ TIMEOUT = 1200.0  # seconds of a run
 LAST = 5  # pull requests, if their number is not said
 # What a run takes where no earlier one tells: an agent at work for some minutes.
 EXPECTS = {"seconds": 180.0, "output_tokens": 6_000.0}
+
+_OF_FOLDER = re.compile(r"\{folder\}/([^\s\"']+)")
 
 Mode = Literal["LLM_Evaluator", "PR_Recreate"]
 PROMPTS, PULL_REQUESTS = MODES = ("LLM_Evaluator", "PR_Recreate")
@@ -192,9 +195,24 @@ def _notes(config: Config, tasks: Tasks) -> Iterator[str]:
     if config.check is None and not tasks.tested and not config.dimensions and config.mode == PROMPTS:
         left = "changed a file" if config.repo is not None else "left words or files"
         yield f"nothing says what is right: the verdict is on who ended well and {left}; --check or --judge say more"
+    if seen := _seen_by_agents(config, tasks):
+        told = f"agents can read {listed(seen)}: it says what is right, and lies in what they begin with"
+        yield f"{told}; keep it in a folder above, or beside"
     silent = [agent.name for agent in config.agents if "preset" not in agent.params]
     if silent:
         yield f"{listed(silent)} by a command: tokens, cost and turns of it are not known"
+
+
+def _seen_by_agents(config: Config, tasks: Tasks) -> list[str]:
+    """Files that the check names by the folder of the settings, and that agents begin with."""
+    begins = tasks.workspace if isinstance(tasks.workspace, Mapping) else {}
+    folder = Path(begins.get("copy") or begins.get("git") or "")
+    names = [config.base.resolve() / name for name in _OF_FOLDER.findall(config.check or "")]
+    inside = [name for name in names if folder.is_absolute() and name.is_relative_to(folder) and name.is_file()]
+    if "git" in begins:
+        commit = staging.commit_of(folder, config.branch or "HEAD") if inside else ""
+        inside = [name for name in inside if staging.has(folder, commit, str(name.relative_to(folder)))]
+    return [name.name for name in inside]
 
 
 def _scorers(config: Config, tasks: Tasks) -> list[Any]:

@@ -30,7 +30,8 @@ def prompt_files(where: str, given: Sequence[str], base: Path) -> list[Path]:
         elif path.is_file():
             found.append(path)
         else:
-            raise BadInput(f"{where}: {text}: no such file{near_files(path)}", "write the prompt, or mend its name")
+            what = "is no file" if path.exists() else f"no such file{near_files(path)}"
+            raise BadInput(f"{where}: {text}: {what}", "write the prompt, or mend its name")
     twice = [path for path, number in Counter(found).items() if number > 1]
     if twice:
         raise BadInput(f"{where}: {twice[0].name} is there twice", "name each prompt once; runs are for repeats")

@@ -21,6 +21,7 @@ from abreast.spec.values import At, bad_name, shown, shown_path
 from abreast.suites.coding_agents import judging, prompts, staging
 from abreast.suites.coding_agents.agents import Agent, from_template, known_agent
 from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
+from abreast.targets.workspace.address import without_secret
 
 _OLDER_MODES: Mapping[str, Mode] = {"standard": "LLM_Evaluator", "pr_recreate": "PR_Recreate"}
 MEASURED = ("response_time", "diff_metrics", "steps_per_task")
@@ -32,6 +33,7 @@ SHORTEST_MS = 1000
 _MANY = "a whole number of at least 1"
 _TEXT_FLAGS = {"true": True, "false": False}  # as some files write them
 QUALITY = "output_quality"
+LONGEST_RESULTS = 120  # bytes; the names of metrics follow, and a file system takes 255
 
 
 def is_one(data: Any) -> bool:
@@ -60,6 +62,8 @@ def results_name(where: str, name: str) -> str:
     """The base name of the files of results."""
     if not re.fullmatch(r"\w[\w. -]*", name):
         raise BadInput(f"{where}: {shown(name)} is no plain name", "write bench_results")
+    if len(name.encode()) > LONGEST_RESULTS:
+        raise BadInput(f"{where}: {shown(name)} is longer than {LONGEST_RESULTS} bytes", "write bench_results")
     return name.removesuffix(".json")
 
 
@@ -147,7 +151,8 @@ class _File:
         self._metrics(found)
         self._all.done()
         if address_or_folder == "repo_path" and repo is not None and "://" in repo:
-            raise BadInput(f"{self._all.place('repo_path')}: {repo} is an address", "write it as repo_url")
+            told = f"{without_secret(repo)} is an address"
+            raise BadInput(f"{self._all.place('repo_path')}: {told}", "write it as repo_url")
         return found
 
     def _mode(self) -> Mode:

@@ -9,14 +9,15 @@ from pathlib import Path
 from abreast.digest import digest
 from abreast.errors import BadInput
 from abreast.targets.workspace import git
+from abreast.targets.workspace.address import is_address, without_secret
 from abreast.targets.workspace.git import GitFailed
 from abreast.targets.workspace.removal import remove_tree
-from abreast.targets.workspace.repository import Repository, is_address, without_secret
+from abreast.targets.workspace.repository import Repository
 
 STAGE = "stage"
 """Where a repository by address is cloned to, if nothing else is said."""
 
-__all__ = ["STAGE", "commit_of", "folder", "is_address", "is_repository", "local"]
+__all__ = ["STAGE", "commit_of", "folder", "has", "is_address", "is_repository", "local"]
 
 
 def folder(written: str, base: Path) -> Path:
@@ -24,7 +25,9 @@ def folder(written: str, base: Path) -> Path:
     found = (base / Path(written).expanduser()).absolute()
     if not found.is_dir():
         what = "is a file, not a folder" if found.exists() else "there is no such folder"
-        raise BadInput(f"repository {written}: {what}", "name the folder of a repository, or its address")
+        raise BadInput(
+            f"repository {without_secret(written)}: {what}", "name the folder of a repository, or its address"
+        )
     return found.resolve()
 
 
@@ -43,6 +46,15 @@ def commit_of(repo: Path, branch: str) -> str:
     raise BadInput(f'{repo}: no branch "{branch}"', f"git -C {shlex.quote(str(repo))} branch --all lists them")
 
 
+def has(repo: Path, commit: str, path: str) -> bool:
+    """Whether a file is in a commit."""
+    try:
+        git.run_as_user("-C", repo, "cat-file", "-e", f"{commit}:{path}")
+    except GitFailed:
+        return False
+    return True
+
+
 def local(written: str, base: Path, stage: str) -> Path:
     """A repository with its history on this machine: the folder, or a clone of the address in `stage`, brought up to
     date."""
@@ -59,6 +71,7 @@ def local(written: str, base: Path, stage: str) -> Path:
         if is_new:
             place.parent.mkdir(parents=True, exist_ok=True)
             git.run_as_user("clone", "--quiet", "--bare", "--", written, place)
+            git.run_as_user("--git-dir", place, "config", "remote.origin.url", shown)  # a password is not kept
         else:
             git.run_as_user(
                 "--git-dir", place, "fetch", "--quiet", "--prune", "--", written, "+refs/heads/*:refs/heads/*"

@@ -58,7 +58,7 @@ Reader = Callable[[Path, Path], Said]
 def lines(path: Path) -> Iterator[bytes]:
     """The lines of a file that are not empty, without those that are too long to be looked at."""
     try:
-        with path.open("rb") as file:
+        with process.printed(path) as file:
             is_rest = False
             while line := file.readline(LONGEST_JSON):
                 ends = line.endswith(b"\n")
@@ -80,10 +80,11 @@ def objects(path: Path) -> Iterator[dict[str, Any]]:
 def document(path: Path) -> Any:
     """The JSON document in a file, whatever stands before it; None if there is none, or it is too long."""
     try:
-        if path.stat().st_size > LONGEST_JSON:
-            return None
-        content = path.read_bytes()
+        with process.printed(path) as file:
+            content = file.read(LONGEST_JSON + 1)
     except OSError:
+        return None
+    if len(content) > LONGEST_JSON:
         return None
     told = parsed(content)
     if told is not None:

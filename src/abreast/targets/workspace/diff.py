@@ -12,7 +12,7 @@ from typing import Any
 
 from abreast.targets.workspace import git, place
 from abreast.targets.workspace.git import GitFailed
-from abreast.targets.workspace.looking import SETTINGS, Looked, look_at
+from abreast.targets.workspace.looking import SETTINGS, Looked, look_at, remove_pipes
 from abreast.targets.workspace.removal import remove_tree
 from abreast.targets.workspace.start import Start, surroundings
 from abreast.targets.workspace.state import Keeping, NotCarried, State, state_of
@@ -65,7 +65,8 @@ class Diff:
 
 
 def difference(start: Start, folder: Path, since: int, most: int, keeping: Keeping | None = None) -> Diff:
-    """Compare a folder with its start. Nothing is written into the folder. With `keeping` its state is kept too."""
+    """Compare a folder with its start. Nothing is written into the folder; pipes that would hold up git go. With
+    `keeping` its state is kept too."""
     scratch = place.new_folder("measures")
     try:
         index = scratch / "index"
@@ -80,6 +81,7 @@ def difference(start: Start, folder: Path, since: int, most: int, keeping: Keepi
             "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(start.record / "objects"),
         }
+        remove_pipes(folder)
         looked = look_at(folder, environment, start.files, since)
         looked.enter(environment, scratch)
         found = _compared(start, environment, looked, most)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 PATIENCE_S = 300.0
 FETCH_PATIENCE_S = 3600.0
+LATEST = 253_402_300_799  # the last second of the year 9999
 _NOT_OURS = {  # what says which repository is meant, when git itself started this process
     *(
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -131,6 +132,16 @@ def _last_words(said: bytes) -> str:
     lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
     told = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR"))]
     return (told or lines or [""])[0].removeprefix("fatal: ").removeprefix("error: ")
+
+
+def seconds(told: str | bytes) -> int:
+    """The date of a commit. What programs wrote may have none, or one that is in no calendar.
+
+    >>> seconds("1700000000\\n"), seconds(""), seconds("9" * 30)
+    (1700000000, 0, 253402300799)
+    """
+    text = told.decode("ascii", "replace").strip() if isinstance(told, bytes) else told.strip()
+    return min(int(text[:30]), LATEST) if text.isdecimal() else 0
 
 
 def folder_of(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -96,6 +97,21 @@ def forget(names: Iterable[bytes], environment: Mapping[str, str]) -> None:
     told = b"".join(name + b"\0" for name in names)
     if told:
         git.run("update-index", "--force-remove", "-z", "--stdin", environment=environment, stdin=told)
+
+
+_RULES = (b".gitignore", b".gitattributes")
+
+
+def remove_pipes(folder: Path) -> None:
+    """Of what git would read rules from, remove what is no file: it would wait for ever for somebody to write there.
+    Pipes, sockets and devices are part of no change."""
+    for above, _, names in os.walk(os.fsencode(folder)):
+        for name in _RULES:
+            if name in names:
+                path = above + b"/" + name
+                with contextlib.suppress(OSError):
+                    if stat.S_IFMT(os.lstat(path).st_mode) not in (stat.S_IFREG, stat.S_IFLNK):
+                        Path(os.fsdecode(path)).unlink()
 
 
 def look_at(

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from abreast.targets.workspace import git, place
+from abreast.targets.workspace.address import is_address, without_secret
 from abreast.targets.workspace.git import GitFailed
 from abreast.targets.workspace.removal import remove_tree
 from abreast.targets.workspace.state import State
 
-_URL = re.compile(r"(https?|ssh|git|file)://.+|[\w.+-]+@[\w.-]+:.+", re.IGNORECASE)
-_SECRET = re.compile(r"(?<=://)[^/@]+@")
 _WHOLE = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 ASK_PATIENCE_S = 30.0
 CONFIG = """\
@@ -222,20 +221,6 @@ class Repository:
                 self._folder = None
 
 
-def is_address(written: str) -> bool:
-    """Whether this is a repository elsewhere, and not a folder.
-
-    >>> is_address("https://example.org/a.git"), is_address("git@example.org:a.git"), is_address("../a")
-    (True, True, False)
-    """
-    return _URL.fullmatch(written) is not None
-
-
-def without_secret(text: str) -> str:
-    """The same without names and passwords before hosts."""
-    return _SECRET.sub("", text)
-
-
 def _absolute(base: Path, written: str) -> Path:
     return (base / Path(written).expanduser()).absolute()
 
@@ -261,7 +246,7 @@ def _leave_out(folder: Path, names: Sequence[str]) -> None:
     """Remove files from a checkout as if its commit had never had them, nor a past."""
     paths = [f":(literal){name}" for name in names]
     git.run("-C", folder, "rm", "-r", "-f", "--quiet", "--ignore-unmatch", "--", *paths)
-    date = git.run("-C", folder, "log", "-1", "--format=%ct +0000").decode().strip()
+    date = f"@{git.seconds(git.run('-C', folder, 'log', '-1', '--format=%ct'))} +0000"
     tree = git.run("-C", folder, "write-tree").decode().strip()
     someone = {f"GIT_{who}_{what}": "abreast" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
@@ -274,8 +259,8 @@ def _leave_out(folder: Path, names: Sequence[str]) -> None:
 
 def _date(folder: Path, commit: str) -> None:
     """Every file gets a second of its own before the commit, so that git tells any two apart without reading them."""
-    told = git.run("-C", folder, "log", "-1", "--format=%ct", commit)
-    latest = min(max(int(told), 10**9), int(time.time()) - 10)
+    told = git.seconds(git.run("-C", folder, "log", "-1", "--format=%ct", commit))
+    latest = min(max(told, 10**9), int(time.time()) - 10)
     names = git.run("-C", folder, "ls-files", "-z").split(b"\0")
     for number, name in enumerate(filter(None, names)):
         date = latest - number

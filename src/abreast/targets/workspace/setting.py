@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case
 from abreast.targets.request import compile_template, names_of
+from abreast.targets.workspace.address import has_secret, without_secret
 from abreast.targets.workspace.place import NoWorkspace
 
 if TYPE_CHECKING:
@@ -87,6 +88,11 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
     if "::" in setting["git"].partition("/")[0]:
         raise BadInput(
             f'{where}: git "{setting["git"]}" names a program', "write a folder, https://…, ssh://… or file://…"
+        )
+    if has_secret(setting["git"]):
+        raise BadInput(
+            f"{where}: git {without_secret(setting['git'])} has a password before its host, which would be stored",
+            "leave it out, and let git know it: git help credentials",
         )
     template = compile_template(f"{where}: commit", commit) if "{{" in commit or "{%" in commit else None
     after = setting.get("after")

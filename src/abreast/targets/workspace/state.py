@@ -131,7 +131,8 @@ def _committed(start: Start, changed: Mapping[bytes, list[bytes]], environment: 
         stdin=b"".join(line + b"\0" for line in lines),
     )
     tree = git.run("write-tree", environment=environment).decode().strip()
-    date = git.run("show", "-s", "--format=%ct +0000", start.commit, environment=environment).decode().strip()
+    told = git.run("show", "-s", "--format=%ct", start.commit, environment=environment)
+    date = f"@{git.seconds(told)} +0000"
     made = git.run(
         *("commit-tree", tree, "-p", start.commit, "-F", "-"),
         environment={

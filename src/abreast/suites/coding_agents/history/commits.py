@@ -116,7 +116,7 @@ class History:
 
 def _commit(fields: list[str]) -> Commit:
     name, parents, author, committed, subject, body = fields
-    return Commit(name.strip(), tuple(parents.split()), author, int(committed), subject, body.strip("\n"))
+    return Commit(name.strip(), tuple(parents.split()), author, git.seconds(committed), subject, body.strip("\n"))
 
 
 def _folder_of(repo: Path) -> Path:
