@@ -92,11 +92,16 @@ def counted(files: list[Entry]) -> Counts:
             kind = "renamed"
         setattr(found, f"files_{kind}", getattr(found, f"files_{kind}") + 1)
         found.files_binary += file.binary
+        if file.left_out is not None:
+            found.lines_added += file.left_out[0]
+            found.lines_deleted += file.left_out[1]
+            found.lines_modified = None
         for hunk in file.hunks:
             signs = [sign for sign, _ in hunk.lines]
             found.lines_added += signs.count("+")
             found.lines_deleted += signs.count("-")
-            found.lines_modified = (found.lines_modified or 0) + replaced(signs)
+            if found.lines_modified is not None:
+                found.lines_modified += replaced(signs)
     return found
 
 
