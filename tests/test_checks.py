@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 import pytest
 
 from conftest import Done, Folder
+from test_durability import ended, until
 
 AGENT = """\
 import pathlib, sys
@@ -94,6 +96,32 @@ def test_tests_that_take_too_long_are_ended_and_the_agent_failed_them(project: F
     project.write("project/check.py", "import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
     assert run(project, {"timeout": 1}, "--variant", "right").code == 0
     assert scores(project) == {"right": (0, "took longer than 1 s")}
+
+
+def test_the_time_that_tests_take_is_none_of_the_agents(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that ended in time has not run out of it because of what came after."""
+    monkeypatch.setattr("abreast.execute.local.STARTUP_S", 0.5)
+    slow = {"command": "python3 -c 'import time; time.sleep(1.5)'"}
+    done = run(project, slow, "--variant", "right", limits={"timeout": 1})
+    assert done.code == 0, done.said
+    assert scores(project) == {"right": (1, "exit code 0")}
+    (row,) = project.sql("select status, service_s from predictions")
+    assert row["status"] == "ok"
+    assert row["service_s"] < 1
+
+
+def test_ctrl_c_while_the_start_is_tried_ends_the_run_and_leaves_nothing(project: Folder) -> None:
+    """Nobody waits for what is tried once for all trials."""
+    project.write("project/check.py", "import os, time\nopen(os.environ['COUNTED'], 'w')\ntime.sleep(600)\n")
+    assert run(project, {"fails_before": True}, "--dry-run").code == 0
+    process = project.start("run", "spec.yaml")
+    until(lambda: (project.path / "counted.txt").exists(), "the start is tried", process)
+    process.send_signal(signal.SIGINT)
+    until(lambda: project.sql("select 1 from events where kind = 'stop'"), "the first Ctrl-C is heard", process)
+    process.send_signal(signal.SIGINT)
+    done = ended(process)
+    assert done.code == 130, done.said
+    assert "Go on with: abreast resume" in done.said
 
 
 def test_code_of_a_model_finds_no_keys(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,6 +162,26 @@ def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
     assert measure(agents, "cost_per_solved_usd")["values"] == {"brave": 5.0, "weak": pytest.approx(1.1)}
 
 
+def test_what_is_known_of_some_runs_only_is_compared_where_all_have_it(folder: Folder) -> None:
+    """Of answers that are reused the time is not told again: an agent with new ones at the slow prompt alone is no
+    slower than one with new ones at all of them."""
+    folder.write("slow.md", "wait")
+    folder.write("quick.md", "go")
+    command = "grep -q wait {prompt} && sleep 0.7; echo done"
+    own = {name: {"commandTemplate": command} for name in ("old", "new")}
+    plan = {"agents": ["old"], "prompts": ["quick.md"], "agent_config": {"old": own["old"]}}
+    folder.write("settings.json", json.dumps(plan))
+    assert folder.abreast("run", "settings.json", "--quiet").code == 0
+    plan = {"agents": ["old", "new"], "prompts": ["quick.md", "slow.md"], "agent_config": own}
+    folder.write("settings.json", json.dumps(plan))
+    assert folder.abreast("run", "settings.json", "--quiet").code == 0
+    agents = told(folder)["agents"]
+    median = measure(agents, "response_time_median_s")
+    assert median["cases"] == 1
+    assert min(median["values"].values()) > 0.6, "both at the slow prompt"
+    assert measure(agents, "cpu_s")["cases"] == 2
+
+
 def test_an_agent_that_always_fails_has_no_scores_and_others_are_compared(run: Run) -> None:
     crash = said(error="crash")
     found = run([{"a": said(1), "b": said(0), "broken": crash}, {"a": said(1), "b": said(1), "broken": crash}])
@@ -364,7 +384,7 @@ def test_what_people_changed_stands_beside_what_agents_did(run: Run) -> None:
     changes = found["changes"]
     assert changes.data["people"] == {
         "files_changed": 2.0,
-        "files_added": 0.5,
+        "files_added": 0.0,  # of the one task that both agents tell it of
         "files_modified": 1.0,
         "files_deleted": 0.0,
         "files_renamed": 0.5,

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from abreast.errors import BadInput
-from abreast.model import Case
+from abreast.model import Answer, Case
+from abreast.scorers import build
+from abreast.scorers.change_similarity.unified import entries
 from abreast.suites.coding_agents.history import cases, left_out, pull_requests
+from abreast.suites.coding_agents.report.changes import counted
 from conftest import Folder
 from repositories import Project, Shop
 
@@ -36,7 +39,7 @@ def rebuilt(diff: str) -> dict[str, tuple[str, str]]:
     for part in re.split(r"^diff --git .*\n", diff, flags=re.M)[1:]:
         head, _, hunk = part.partition("\n@@ ")
         names = re.findall(r"^(?:---|\+\+\+) (?:[ab]/)?(.*?)\t?$", head + "\n", re.M)
-        if len(names) < 2:
+        if len(names) < 2 or not hunk:
             continue
         sides = ["", ""]
         last = ""
@@ -292,6 +295,40 @@ def test_large_files_are_only_named_with_their_size(tmp_path: Path) -> None:
     assert list(rebuilt(case.expected["diff"])) == ["small.txt"]
     assert "Files a/large.txt and b/large.txt differ, left out for their size: 640,000 bytes" in case.expected["diff"]
     assert case.tags["size"] == "large"
+
+
+def test_a_large_file_that_people_changed_is_no_file_that_only_the_agent_changed(tmp_path: Path) -> None:
+    """A lock file, say: who does exactly as people did is as like them as can be."""
+    project = Project(tmp_path / "p")
+    lines = [f"package {n} as it is locked\n" for n in range(20_000)]
+    for name in ("changed.lock", "gone.lock", "before.lock"):
+        project.put(name, f"{name}\n" + "".join(lines))
+    project.put("image.bin", b"\0" * 600_000)
+    base = project.commit("Begin")
+    project.put("changed.lock", "another\n" + "".join(lines[:15_000]))
+    project.put("new.lock", "new\n" + "".join(lines * 2))
+    project.put("image.bin", b"\0\1" * 300_000)
+    project.git("rm", "--quiet", "gone.lock")
+    project.git("mv", "before.lock", "after.lock")
+    project.put("small.txt", "x\n")
+    head = project.commit("Lock other packages (#3)")
+    (case,) = cases(str(project.path))
+    counts = counted(entries(case.expected["diff"]))
+    found = (counts.files_added, counts.files_modified, counts.files_deleted, counts.files_renamed)
+    assert found == (2, 2, 1, 1)
+    assert (counts.lines_added, counts.lines_deleted) == (1 + 40_001 + 1, 1 + 5_000 + 20_001)
+    assert (counts.lines_modified, counts.files_binary) == (None, 1)
+    scorer = build("change_similarity")
+
+    def scored(*words: str) -> list[float | None]:
+        diff = project.git("diff", *words)
+        return [score.value for score in scorer.score(case, Answer("", artifacts={"diff": diff}))]
+
+    assert scored(base, head) == [1.0, 1.0]
+    like, files = scored(base, head, "--", ".", ":!changed.lock")
+    assert like is not None
+    assert files is not None
+    assert 0 < like < 1 > files > 0, "a large file counts as one line"
 
 
 def test_tests_are_known_by_their_names_or_by_globs(shop: Shop, found: dict[str, Case]) -> None:

@@ -117,7 +117,9 @@ class LocalEngine:
         if flight is None or flight.ending is not None:
             return
         flight.preparing = moment == "preparing"
-        if moment != "ready":
+        if moment == "checking":  # each check has its own time
+            flight.deadline = math.inf
+        elif moment != "ready":
             flight.deadline = now + max(STARTUP_S, flight.seconds)
             flight.over_at = now if moment == "over" else None
         else:
@@ -146,7 +148,7 @@ class LocalEngine:
             if flight.deadline > now:
                 continue
             if flight.ending is None:
-                self._tell_to_end(task, flight, _not_ready() if flight.preparing else _timed_out(flight.seconds))
+                self._tell_to_end(task, flight, _late(flight))
             else:
                 del self._begun[task]
                 asyncio._unregister_task(task)  # or the end of the loop would wait for it
@@ -223,14 +225,15 @@ def _cancelled() -> Outcome:
     return Outcome("cancelled", failure=Failure("cancelled", "unknown", "cancelled while in flight"))
 
 
-def _timed_out(seconds: float) -> Outcome:
-    told = f"no answer within {seconds:g} s"
-    return Outcome("error", failure=Failure("timeout", "variant", told, fix=FIXES["timeout"]))
-
-
-def _not_ready() -> Outcome:
-    told = f"not ready to start within {STARTUP_S:g} s"
-    return Outcome("error", failure=Failure("timeout", "infrastructure", told, fix="reduce --parallel"))
+def _late(flight: Flight) -> Outcome:
+    """Before it was ready, and after it had ended, its time is not its own."""
+    if not flight.preparing and flight.over_at is None:
+        told = f"no answer within {flight.seconds:g} s"
+        return Outcome("error", failure=Failure("timeout", "variant", told, fix=FIXES["timeout"]))
+    most = max(STARTUP_S, flight.seconds)
+    told = "not ready to start" if flight.preparing else "what it left was not read"
+    failure = Failure("timeout", "infrastructure", f"{told} within {most:g} s", fix="reduce --parallel")
+    return Outcome("error", failure=failure)
 
 
 def checked(answer: object) -> Answer:

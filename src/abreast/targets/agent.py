@@ -127,6 +127,7 @@ class Agent(ABC):
             workers.clock("over")  # it is paid: what follows may take the time it takes
             answer: Answer = await workers.in_thread(self._with_change, one, said)
             if self.checks:
+                workers.clock("checking")
                 answer = await self._checked(one, answer, workers)
             failed = False
             return answer
@@ -193,6 +194,7 @@ class Agent(ABC):
             self._clean(making.result(), keep=False)
 
     async def close(self) -> None:
+        await self.checks.close(CLEANING_S)
         if self._cleaning:
             await asyncio.wait(self._cleaning, timeout=CLEANING_S)
         self._workspaces.close()

@@ -44,14 +44,15 @@ class Problem(NamedTuple):
     fix: str = ""
 
 
-Moment = Literal["preparing", "ready", "over"]
+Moment = Literal["preparing", "ready", "over", "checking"]
 
 
 class Workers(Protocol):
     """Where blocking code runs: handed to targets by the engine, so that no target owns a thread."""
 
     def clock(self, moment: Moment) -> None:
-        """What a trial takes is what lies between `ready` and `over`; without a word, all of it."""
+        """What a trial takes is what lies between `ready` and `over`; without a word, all of it. `checking` comes after
+        that, and ends by itself."""
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
 

@@ -167,6 +167,14 @@ class Checks:
             self._known[key] = asyncio.ensure_future(run())
         return await asyncio.shield(self._known[key])
 
+    async def close(self, patience_s: float) -> None:
+        """End what nobody waits for any more, while there are threads that remove what it made."""
+        running = [one for one in self._known.values() if not one.done()]
+        for one in running:
+            one.cancel()
+        if running:
+            await asyncio.wait(running, timeout=patience_s)
+
 
 def says_nothing(told: Told) -> str:
     """Why it says nothing of any agent; empty if it does."""

@@ -146,6 +146,8 @@ def _said(entry: Entry | None, is_unknown: bool) -> str:
         parts.append("binary, not shown")
     elif entry.combined:
         parts.append("compared with several states before, not shown")
+    elif entry.left_out is not None:
+        parts.append("too large, not shown")
     return ", ".join(parts)
 
 

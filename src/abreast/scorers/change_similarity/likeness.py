@@ -27,7 +27,10 @@ class Likeness:
 
 def likeness(file: File) -> Likeness:
     """F1 of what was added and removed, in the first reading in which the human changed anything: by syntax, by lines,
-    by lines and their neighbours with all white space, by the whole text."""
+    by lines and their neighbours with all white space, by the whole text. Of a file that is only named for its size,
+    names are all that is known."""
+    if any(entry.left_out is not None for entry in file.human.entries):
+        return Likeness(_f1(_named(file.human), _named(file.agent)) if file.agent.entries else 0.0, "name")
     marks = (file.human.marks("+"), file.human.marks("-")), (file.agent.marks("+"), file.agent.marks("-"))
     how, human, agent, fallen_back = _read(file)
     value = _f1(_joined(marks[0], human), _joined(marks[1], agent)) if file.agent.entries else 0.0
@@ -74,6 +77,12 @@ def _encoded(texts: Texts) -> Iterator[tuple[str, bytes]]:
 
 def _by_lines(before: Texts, after: Texts) -> Change:
     return _changed(_levelled(_all(before)), _levelled(_all(after)))
+
+
+def _named(side: Side) -> Change:
+    """That it was changed, and names that came or went."""
+    added, removed = (Counter({mark: n for mark, n in side.marks(sign).items() if mark[0] == "name"}) for sign in "+-")
+    return added + Counter([("named",)]), removed
 
 
 def _of_hunks(side: Side) -> Change:

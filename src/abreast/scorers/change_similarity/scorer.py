@@ -35,7 +35,7 @@ class ChangeSimilarity:
     [0.5, 1.0]
     """
 
-    revision = 1
+    revision = 2
     needs_expected = True
 
     def __init__(self, settings: Settings) -> None:

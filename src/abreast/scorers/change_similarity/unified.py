@@ -10,6 +10,7 @@ _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@"
 _ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
 _ESCAPED = dict(zip(b'abtnvfr"\\', b'\a\b\t\n\v\f\r"\\', strict=True))
 _PREFIXES = re.compile(r'"?([abciow])/.* "?(?!\1)[abciow]/', re.DOTALL)
+_LEFT_OUT = re.compile(r"Files .* left out for their size: .*, (\d{1,9}) lines added, (\d{1,9}) deleted", re.DOTALL)
 _NOWHERE = "/dev/null"
 
 
@@ -39,6 +40,7 @@ class Entry:
     binary: bool = False
     copied: bool = False
     combined: bool = False
+    left_out: tuple[int, int] | None = None  # only named, for its size: lines added and deleted
 
     @property
     def names(self) -> list[str]:
@@ -48,7 +50,8 @@ class Entry:
     def says_something(self) -> bool:
         """Whether it tells of any change; a diff that was cut may end with a mere header."""
         is_edited = any(sign != " " for hunk in self.hunks for sign, _ in hunk.lines)
-        return is_edited or self.old != self.new or bool(self.modes) or self.binary or self.combined
+        is_named = self.binary or self.combined or self.left_out is not None
+        return is_edited or self.old != self.new or bool(self.modes) or is_named
 
     @property
     def whole(self) -> bool:
@@ -128,6 +131,8 @@ def _header(entry: Entry, line: str, prefixed: bool) -> None:
         entry.modes.append(line)
     elif line.startswith("Binary files ") or line == "GIT binary patch":
         entry.binary = True
+    elif found := _LEFT_OUT.fullmatch(line):
+        entry.left_out = int(found[1]), int(found[2])
 
 
 def _name(text: str, prefixed: bool) -> str | None:

@@ -30,7 +30,13 @@ class File:
 
     before: str | None
     after: str | None
-    lines: int = 0
+    added: int = 0
+    deleted: int = 0
+    binary: bool = False
+
+    @property
+    def lines(self) -> int:
+        return self.added + self.deleted
 
     @property
     def path(self) -> str:
@@ -40,18 +46,19 @@ class File:
 def files_between(history: History, base: str, head: str) -> list[File]:
     """The files that changed, in git's order; a renamed one is one file."""
     told = iter(os.fsdecode(history.ask(*_COMPARE, "--raw", "--numstat", "-z", base, head, "--")).split("\0"))
-    names, lines = list[tuple[str | None, str | None]](), list[int]()
+    names, lines = list[tuple[str | None, str | None]](), list[tuple[int, int, bool]]()
     for entry in told:
         if entry.startswith(":"):
             kind, path = entry.rsplit(" ", 1)[1][:1], next(told)
             renamed = next(told) if kind in "RC" else path
             names.append((None if kind == "A" else path, None if kind == "D" else renamed))
         elif entry:
-            added, removed, name = entry.split("\t", 2)
+            added, deleted, name = entry.split("\t", 2)
             if not name:  # renamed: both names follow
                 next(told), next(told)
-            lines.append(sum(int(count) for count in (added, removed) if count.isdigit()))
-    return [File(before, after, count) for (before, after), count in zip(names, lines, strict=True)]
+            is_binary = not added.isdigit()
+            lines.append((0, 0, True) if is_binary else (int(added), int(deleted), False))
+    return [File(before, after, *counts) for (before, after), counts in zip(names, lines, strict=True)]
 
 
 def changed_lines(history: History, base: str, head: str, paths: list[str]) -> list[str]:
@@ -98,9 +105,15 @@ def diff_between(history: History, base: str, head: str, files: list[File]) -> s
 
 
 def _named(file: File, size: int) -> str:
+    """As git would, but for its lines."""
     old, new = f"a/{file.before or file.after}", f"b/{file.after or file.before}"
     old, new = (_quoted(readable(os.fsencode(name))) for name in (old, new))
-    return f"diff --git {old} {new}\nFiles {old} and {new} differ, left out for their size: {size:,} bytes\n"
+    before, after = (old if file.before else "/dev/null"), (new if file.after else "/dev/null")
+    head = f"diff --git {old} {new}\n--- {before}\n+++ {after}\n"
+    if file.binary:
+        return f"{head}Binary files {before} and {after} differ\n"
+    counts = f"{file.added} lines added, {file.deleted} deleted"
+    return f"{head}Files {old} and {new} differ, left out for their size: {size:,} bytes, {counts}\n"
 
 
 def _quoted(name: str) -> str:

@@ -117,12 +117,12 @@ def _how_to_read(work: Work, measures: list[Measure]) -> str:
 def _measure(work: Work, each: Measure) -> dict[str, Any]:
     metric = each.metric
     values = (None if value is None else number(metric.on_scale(value)) for value in each.values)
-    common = None if metric.is_share or metric.name in OWN or not work.common.any() else int(work.common.sum())
+    compared = 0 if metric.is_share or metric.name in OWN else int(work.shared(metric.values).sum())
     return {
         "name": metric.name,
         "kind": metric.kind,
         "scale": list(metric.scale) if metric.scale else None,
-        "cases": common,
+        "cases": compared or None,
         "values": work.by_agent(values),
         "intervals": work.by_agent(ends(_scaled(metric, interval)) for interval in each.intervals),
     }

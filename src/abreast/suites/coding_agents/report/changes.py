@@ -43,7 +43,7 @@ def section(work: Work) -> Section | None:
         return None
     agents = {name: _means(work, name) for name in COUNTS}
     people, unchanged = people_of(work), list(unchanged_of(work))
-    means = None if people is None else {name: _over(work, values) for name, values in people.items()}
+    means = None if people is None else {name: _over(work, name, values) for name, values in people.items()}
     return Section(
         "changes",
         "What was changed",
@@ -61,11 +61,12 @@ def section(work: Work) -> Section | None:
 def _means(work: Work, name: str) -> tuple[float | None, ...]:
     """The mean of a run that ended well, over the cases that all agents ended well at; without any, over its own."""
     values = work.amount(name)
-    return tuple(_over(work, work.of_cases(one, values)) for one in work.agents)
+    return tuple(_over(work, name, work.of_cases(one, values)) for one in work.agents)
 
 
-def _over(work: Work, cases: Floats) -> float | None:
-    return mean_of_known(cases[work.common] if work.common.any() else cases)
+def _over(work: Work, name: str, cases: Floats) -> float | None:
+    shared = work.shared(work.amount(name))
+    return mean_of_known(cases[shared] if shared.any() else cases)
 
 
 def people_of(work: Work) -> dict[str, Floats] | None:
@@ -92,11 +93,16 @@ def counted(files: list[Entry]) -> Counts:
             kind = "renamed"
         setattr(found, f"files_{kind}", getattr(found, f"files_{kind}") + 1)
         found.files_binary += file.binary
+        if file.left_out is not None:
+            found.lines_added += file.left_out[0]
+            found.lines_deleted += file.left_out[1]
+            found.lines_modified = None
         for hunk in file.hunks:
             signs = [sign for sign, _ in hunk.lines]
             found.lines_added += signs.count("+")
             found.lines_deleted += signs.count("-")
-            found.lines_modified = (found.lines_modified or 0) + replaced(signs)
+            if found.lines_modified is not None:
+                found.lines_modified += replaced(signs)
     return found
 
 

@@ -81,15 +81,15 @@ def _share(work: Work, metric: Metric) -> Measure:
 
 
 def _amount(work: Work, metric: Metric) -> Measure:
-    """The mean over the cases that all agents ended well at, repeats averaged; without any, over each one's own."""
-    cases = [work.of_cases(one, metric.values) for one in work.agents]
-    kept = [own[work.common] if work.common.any() else own for own in cases]
-    return Measure(metric, tuple(mean_of_known(own) for own in kept), tuple(_around(work, own) for own in cases))
+    """The mean over the cases at which all agents have one, repeats averaged; without any, over each one's own."""
+    cases, shared = [work.of_cases(one, metric.values) for one in work.agents], work.shared(metric.values)
+    kept = [np.where(shared, own, np.nan) if shared.any() else own for own in cases]
+    return Measure(metric, tuple(mean_of_known(own) for own in kept), tuple(_around(work, own) for own in kept))
 
 
 def _around(work: Work, cases: Floats) -> Interval | None:
     """Of the mean over cases, if there are enough that differ."""
-    known = ~np.isnan(cases) & (work.common if work.common.any() else True)
+    known = ~np.isnan(cases)
     places = np.flatnonzero(known)
     groups = work.rows.groups(places)
     if len(places if groups is None else set(groups)) < LEAST:
@@ -101,7 +101,8 @@ def _around(work: Work, cases: Floats) -> Interval | None:
 
 def _times(work: Work, metric: Metric) -> Iterator[Measure]:
     """Of single runs, on the same cases as every amount."""
-    usable = work.common[work.rows.case] if work.common.any() else np.ones(len(work.rows.case), dtype=bool)
+    shared = work.shared(metric.values)
+    usable = shared[work.rows.case] if shared.any() else np.ones(len(work.rows.case), dtype=bool)
     each = [quantiles(metric.values[work.of(one) & usable]) for one in work.agents]
     nothing = (None,) * len(each)
     for name, which, word in (("median", "p50", "median"), ("p95", "p95", "p95")):

@@ -105,6 +105,13 @@ class Work:
         found: Bools = np.logical_and.reduce([each for each in well if each.any()] or [np.zeros(size, dtype=bool)])
         return found
 
+    def shared(self, values: Floats) -> Bools:
+        """Of these cases those at which each agent has such a value that has any of them at all: of answers that are
+        reused, or changes that could not be read, not everything is known."""
+        known = [~np.isnan(self.of_cases(one, values)) & self.common for one in self.agents]
+        found: Bools = np.logical_and.reduce([each for each in known if each.any()] or [self.common])
+        return found
+
     # -- what it came to -------------------------------------------------------------------------------------------
 
     @cached_property
