@@ -283,6 +283,8 @@ def ending(result: Result) -> int:
         left = result.planned - stored
         say(f"{'stopped' if left else 'incomplete'}: {result.analysis.run['reason']}")
         say(f"       {stored:,} of {result.planned:,} done and stored, {left:,} not run, nothing lost")
+        if not left and any(summary.errors for summary in result.analysis.variants):
+            say(f"       see why: abreast logs {result.run} --errors{_where(result)}")
         first = f"{result.fix}, then: " if result.fix and "--" not in result.fix else ""
         say(f"       {first}abreast resume {result.run}{_where(result)}{_more(result)}")
         return Incomplete.exit_code
