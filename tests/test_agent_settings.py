@@ -427,8 +427,36 @@ def test_a_repository_is_pinned_at_its_branch_and_later_commits_change_nothing(p
     seen = prompts.sql("select distinct params_workspace from predictions")
     assert len(seen) == 1
     assert len(json.loads(seen[0]["params_workspace"])["commit"]) == 40
+    (project / "app.py").write_text("print('not committed')\n")
+    done = prompts.abreast("check", "settings.json", "--fresh")
+    told = "· targets:     1 uncommitted change in "
+    assert told in done.err, "once for all agents"
     done = refused(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", branch="mian")
     assert 'no branch "mian"' in done.err
+
+
+def test_a_repository_that_cannot_be_read_is_refused_for_what_is_wrong_with_it(
+    prompts: Folder, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes: dict[str, Any] = {"assistants": list(TWO), "agent_config": TWO}
+    subprocess.run(["git", "init", "-q", str(prompts.path / "new")], check=True)
+    assert "there is no commit in it yet" in refused(prompts, repo_path="new", **changes).err
+    monkeypatch.setenv("PATH", "")
+    done = refused(prompts, repo_path="project", **changes)
+    assert done.err == "error: git is not installed\n       install git\n"
+
+
+def test_tasks_by_flags_take_the_place_of_those_of_the_file(prompts: Folder, project: Path) -> None:
+    """Whoever asks for pull requests beside a file of prompts means them, and the other way round."""
+    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    (project / "app.py").write_text("print('good day')\n")
+    subprocess.run(["git", "-C", str(project), *who, "commit", "-qam", "Greet everybody politely (#7)"], check=True)
+    write(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project")
+    asked = prompts.abreast("run", "settings.json", "--pull-requests", "1", "--dry-run")
+    assert "pr-7" in asked.said
+    only = dict.fromkeys(("num_prompts", "prompts"))
+    write(prompts, assistants=list(TWO), agent_config=TWO, repo_path="project", mode="PR_Recreate", **only)
+    assert "prompt2.md" in prompts.abreast("run", "settings.json", "--prompts", "prompt2.md", "--dry-run").said
 
 
 @pytest.fixture

@@ -86,7 +86,12 @@ def test_where_tests_pass_before_any_change_there_is_no_score_and_the_start_is_t
     assert {name: value for name, (value, _) in scores(project).items()} == {"idle": 0, "wrong": 0, "right": 1}
     assert counted(project) == 3 + 1, "once for all variants that begin with it"
     project.write("project/value.txt", "right\n")
-    assert run(project, {"fails_before": True}).code == 1, "no answer could be scored"
+    done = run(project, {"fails_before": True})
+    assert done.code == 1
+    assert "no answer could be scored: succeeds without any change, so it says nothing" in done.err
+    assert "see it: abreast show " in done.err
+    assert "--fresh" in done.err, "the folder where it was decided is gone"
+    assert "no case has a score of both" in done.out
     assert set(scores(project).values()) == {
         (None, "succeeds without any change, so it says nothing: exit code 0: keys: []")
     }

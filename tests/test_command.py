@@ -340,6 +340,11 @@ def test_a_program_may_print_50_megabytes(folder: Folder) -> None:
     kept = folder.sql("select length(raw_response) as size from predictions")[0]["size"]
     assert 1_900_000 < kept < 2_100_000
     assert folder.path.joinpath("results.db").stat().st_size < 10_000_000
+    shown = folder.abreast("logs").out
+    assert len(shown) < 10_000, "of a long way the beginning and the end"
+    assert '"type": "noise"' in shown
+    assert f"{kept - 4_000:,} characters more" in shown
+    assert '{"answer": "yes"}' in shown
 
 
 def test_a_large_output_is_read_without_holding_it(tmp_path: Path) -> None:

@@ -497,7 +497,9 @@ def test_a_scorer_that_crashes_spoils_no_answer_and_can_be_mended(folder: Folder
     )
     done = folder.anew("run", "spec.yaml")
     assert done.code == 1
-    assert "no answer could be scored" in done.err
+    assert "no answer could be scored: " in done.err
+    assert "oops" in done.err
+    assert "--fresh" not in done.err, "rescore is enough"
     assert "unscored" in done.out
     assert folder.sql("select count(*) n, count(answer) a, count(score) s from predictions") == [
         {"n": 24, "a": 24, "s": 0}
@@ -566,6 +568,7 @@ def test_infrastructure_failures_leave_the_run_incomplete_and_resume_executes_ju
     done = folder.anew("run", "spec.yaml")
     assert done.code == 3
     assert "2 trials failed by infrastructure" in done.err
+    assert "see why: abreast logs " in done.err
     assert "abreast resume" in done.err
     (folder.path / "mended").touch()
     assert folder.anew("resume").code == 0

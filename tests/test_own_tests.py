@@ -130,7 +130,7 @@ def test_whether_tests_say_anything_can_be_tried_before_anybody_is_paid(shop: Fo
     assert "2 of 2 cases have tests that fail without any change, and pass in what people did" in done.err
     assert counted(shop) == 4
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh {tests}")
-    assert "abreast check SPEC --try-tests runs them before anybody is paid" in done.err
+    assert "abreast check with the same words and --try-tests runs them before anybody is paid" in done.err
     assert counted(shop) == 4, "only who asks for it waits for it"
     for command, why in (("true", "succeeds without any change"), ("false", "fails in what people did too")):
         done = shop.abreast("check", "coding-agents", *words, "--check", command, "--try-tests")
@@ -139,6 +139,20 @@ def test_whether_tests_say_anything_can_be_tried_before_anybody_is_paid(shop: Fo
             ", and pass in what people did", ""
         )
     assert not worked.exists()
+
+
+def test_tests_that_say_nothing_are_told_of_before_a_first_run_and_after_it(shop: Folder) -> None:
+    words = ["--agent", "one=true", "--agent", "two=true", "--repo", "shop", "--pull-requests", "2", "--check", "false"]
+    done = shop.abreast("run", "coding-agents", *words, "--format", "all", "--no-pictures")
+    assert done.code == 1, done.said
+    assert "· tests: not tried yet whether they say anything" in done.err
+    assert "error: no answer could be scored: fails in what people did too, so it says nothing: exit code 1" in done.err
+    assert "see it: abreast show " in done.err
+    assert "the same run with --fresh" in done.err
+    assert "Pull request by pull request\n  no run has a score\n" in done.out
+    assert "/report.html" in done.out, "of all formats the page is named"
+    again = shop.abreast("run", "coding-agents", *words, "--fresh")
+    assert "not tried yet" not in again.err, "whoever ran it saw what became of it"
 
 
 PYTESTS = """\

@@ -367,7 +367,7 @@ def test_what_is_no_history_is_refused_with_what_to_write(shop: Shop, tmp_path: 
         (tmp_path / "empty", {}, "has no commits yet", "merged pull requests"),
         (shop.path / "src", {}, "is a folder inside of the repository", f"write {shop.path}"),
         (shallow, {}, "is a shallow clone", "fetch --unshallow"),
-        (linear.path, {}, "no pull requests to be found: 2 left out", "commits: [HASH, FROM..TO]"),
+        (linear.path, {}, "no pull requests to be found: 2 left out", "--commits HASH,FROM..TO"),
         (shop.path, {"branch": "pricse"}, 'no branch "pricse" (did you mean "prices"?)', "branch --all"),
         (shop.path, {"branch": "--all"}, 'no branch "--all"', "branch --all"),
         (shop.path, {"commits": ["0123abc"]}, 'there is no commit "0123abc"', "git log"),

@@ -166,6 +166,7 @@ def test_pull_requests_of_all_styles_are_recreated_and_their_own_tests_say_how_w
         ("Codex CLI", 1),
     }
     assert "SIMULATED" in done.out
+    assert not list(Path.home().glob(".claude/projects/**/*.jsonl")), "no conversation stays among the user's own"
     before = folder.sql("select count(*) as n from trials where reused_from is null")
     assert folder.abreast("run", "settings.json").code == 0
     assert folder.sql("select count(*) as n from trials where reused_from is null") == before, "nothing is paid twice"

@@ -60,12 +60,17 @@ class PreflightRefused(AbreastError):
     exit_code = 4
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` (did you mean "variants"?)`, or nothing."""
+    found = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f' (did you mean "{found[0]}"?)' if found else ""
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """` (did you mean "variants"?)`, or the known names, or nothing."""
     names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if near:
-        return f' (did you mean "{near[0]}"?)'
+    if told := did_you_mean(word, names):
+        return told
     more = f" and {len(names) - MOST_KNOWN:,} more" if len(names) > MOST_KNOWN else ""
     return f" (known: {', '.join(names[:MOST_KNOWN])}{more})" if names else ""
 

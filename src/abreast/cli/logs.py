@@ -22,6 +22,7 @@ _TRIALS = (
 
 _CASES = "SELECT DISTINCT c.id FROM trials t JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ?"
 _VARIANTS = "SELECT name FROM variants WHERE run_id = ?"
+_END = 2_000  # characters of a raw response that are shown, of its beginning and of its end
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,10 +96,19 @@ def _print(row: dict[str, Any]) -> None:
         print(f"    attempt {attempt['attempt']}: {attempt['error_kind']}: {tables.printable(attempt['error'])}")
     for title in ("prompt", "answer", "data", "raw_response"):
         if row[title]:
-            print(f"  {title}: {tables.printable(row[title])}")
+            told = _ends(row[title]) if title == "raw_response" else row[title]
+            print(f"  {title}: {tables.printable(told)}")
     if row["error"] is not None:
         print(f"  {tables.printable(failure(row))}")
     for line in (row["error_detail"] or "").splitlines():
         print(f"    {tables.printable(line)}")
     for score in row["scores"]:
         print(f"  {tables.score_line(score)}")
+
+
+def _ends(text: str) -> str:
+    """Of all that an agent said on its way, the beginning and the end."""
+    left_out = len(text) - 2 * _END
+    if left_out <= _END:
+        return text
+    return f"{text[:_END]}\n  … {left_out:,} characters more (all of them: --json) …\n{text[-_END:]}"

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from abreast import suites
 from abreast.analyse import Analysis, gates
-from abreast.cli import stores, tables
+from abreast.cli import stores, tables, unscored
 from abreast.cli.run import options_of, say
 from abreast.errors import BadInput, Incomplete, PreflightRefused, TrialError
 from abreast.execute import Listener
@@ -230,13 +230,14 @@ def write_reports(
     pictures: bool = True,
     artifacts: bool = True,
 ) -> Path | None:
-    """The page, or what --format asks for; where the first of them is."""
+    """The page, or what --format asks for; where the page is, or the first of them."""
     from abreast.report import folder, formats
 
     place = Path(output) if output else folder.home(analysis.rows.store, analysis.run["run"])
     try:
         asked = formats.Asked(analysis, unmet=unmet, pictures=pictures, artifacts=artifacts)
-        return formats.write(asked, formats.named(words, pictures) or ["html"], place)[0]
+        written = formats.write(asked, formats.named(words, pictures) or ["html"], place)
+        return next((path for path in written if path.suffix == ".html"), written[0])
     except OSError as error:
         say(f"warning: the report could not be written ({error})")
         return None
@@ -282,6 +283,8 @@ def ending(result: Result) -> int:
         left = result.planned - stored
         say(f"{'stopped' if left else 'incomplete'}: {result.analysis.run['reason']}")
         say(f"       {stored:,} of {result.planned:,} done and stored, {left:,} not run, nothing lost")
+        if not left and any(summary.errors for summary in result.analysis.variants):
+            say(f"       see why: abreast logs {result.run} --errors{_where(result)}")
         first = f"{result.fix}, then: " if result.fix and "--" not in result.fix else ""
         say(f"       {first}abreast resume {result.run}{_where(result)}{_more(result)}")
         return Incomplete.exit_code
@@ -290,7 +293,8 @@ def ending(result: Result) -> int:
         say(f"error: no trial gave an answer. See why: abreast logs {result.run}{_where(result)}")
         return 1
     if result.analysis.score_name is not None and all(summary.unscored == summary.ok for summary in variants):
-        say(f"error: no answer could be scored. See why: abreast logs {result.run}{_where(result)}")
+        for line in unscored.lines(result.analysis, _where(result)):
+            say(line)
         return 1
     return 0
 

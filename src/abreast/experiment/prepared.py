@@ -381,7 +381,8 @@ class Prepared:
         """`2 trials failed by infrastructure, 3 that begin with what those leave are not run`."""
         ((rows,),) = self.store.rows("SELECT COUNT(*) FROM trials WHERE run_id = ?", (held.run_id,))
         after = len(self.plan) - rows
-        told = f"{left - after} trials failed by infrastructure"
+        failed = left - after
+        told = f"{failed:,} trial{'s' if failed > 1 else ''} failed by infrastructure"
         return f"{told}, {after} that begin with what those leave are not run" if after else told
 
     def _unscored(self, held: Lease) -> bool:

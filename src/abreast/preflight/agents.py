@@ -31,10 +31,11 @@ def check(context: Context) -> Finding | None:
         missing += [f"{name}: there is no program {one} on the path" for one in own if own[one] == "missing"]
         told = ", ".join(f"{program} ({version})" for program, version in own.items())
         details.append(f"{name}: {told or 'a program that is asked for no version'}")
-    programs["git"] = _git_version() if git.installed() else "missing"
-    details.append(f"git ({programs['git']})")
+    version = _git_version() if git.installed() else "missing"
+    details.append(f"git ({version})")
     details += [f"judge {name}: {target.name}" for name, target in context.judges.items()]
-    message = f"{many(len(agents), 'agent')}: {listed([_shown(*each) for each in programs.items()], 8)}"
+    named = f": {listed([_shown(*each) for each in programs.items()], 8)}" if programs else ""
+    message = f"{many(len(agents), 'agent')}{named}; git {version}"
     if missing:
         return Finding("agents", "warn", listed(missing), "install it, or mend its command", tuple(details))
     return Finding("agents", "pass", message, "", tuple(details), aside=True)

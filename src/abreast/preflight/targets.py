@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abreast.preflight.context import Context
-from abreast.preflight.finding import Finding, Level
+from abreast.preflight.finding import Finding, Level, listed
 from abreast.targets import Target
 
 
 def check(context: Context) -> Finding | None:
     """What a target says of itself, if something is left for it to do."""
-    notes: dict[str, None] = {}
+    notes: dict[str, list[str]] = {}
     problems: dict[str, str] = {}
     for where, target in _needed(context):
         for problem in getattr(target, "problems", list)():
             problems.setdefault(f"{where}: {problem.message.removeprefix(f'{where}: ')}", problem.fix)
-        notes |= dict.fromkeys(f"{where}: {note}" for note in getattr(target, "notes", list)())
+        for note in getattr(target, "notes", list)():
+            notes.setdefault(note, []).append(where)
     if problems:
         return _told("fail", list(problems), next(iter(problems.values())))
-    return _told("note", list(notes)) if notes else None
+    everybody = len(context.plan.variants)
+    told = [note if len(whose) >= everybody > 1 else f"{listed(whose)}: {note}" for note, whose in notes.items()]
+    return _told("note", told) if told else None
 
 
 def _told(level: Level, sentences: list[str], fix: str = "") -> Finding:

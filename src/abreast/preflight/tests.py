@@ -19,7 +19,7 @@ from abreast.targets.base import Moment
 from abreast.targets.checks import Told, says_nothing
 
 NAME = "tests"
-LATE = "abreast check SPEC --try-tests runs them before anybody is paid"
+LATE = "abreast check with the same words and --try-tests runs them before anybody is paid"
 
 
 def check(context: Context) -> Finding | None:
@@ -28,7 +28,8 @@ def check(context: Context) -> Finding | None:
     if target is None or not (context.estimate.trials or context.tries_tests):
         return None
     if not context.tries_tests:
-        return Finding(NAME, "note", "not tried yet whether they say anything", LATE, aside=True)
+        was_run = context.earlier is not None  # and whoever ran it saw what became of them
+        return Finding(NAME, "note", "not tried yet whether they say anything", LATE, aside=was_run)
     plan = context.plan
     trials = [plan.trial(plan.position(case, 0, 0)) for case in range(len(plan.cases))]
     found = waited_for(lambda: _tried(target, trials))

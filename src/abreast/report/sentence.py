@@ -122,7 +122,8 @@ def sentence(comparison: Comparison) -> str:
     result = comparison.verdict
     text = f"{result.word}: {comparison.variant} against {comparison.baseline}"
     if comparison.cases == 0:
-        return f"{text}: no case was answered by both"
+        both = "has a score of both" if comparison.pairs.unscored else "was answered by both"
+        return f"{text}: no case {both}"
     interval = result.interval
     if interval is not None:
         text += f": {points(interval.estimate)} points"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.targets.presets import PRESETS
 
 CALLED = {
@@ -25,7 +25,7 @@ CALLED = {
 
 _PLAIN = {"claude": "claude-code", "augment": "auggie", "cursor": "cursor-agent", "openaicodex": "codex"}
 _MEANT = {"prompt": "PROMPT_FILE", "cwd": "WORKSPACE", "model": "MODEL"}  # what a command template may name
-HOW = f"known: {', '.join(CALLED)}; any other program by a command of its own"
+HOW = f'known: {", ".join(CALLED)}; any other program by a command: --agent NAME="COMMAND", or agent_config'
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def known_agent(where: str, name: str, **params: Any) -> Agent:
     """The agent of a known name, with parameters of its own; None among them are left out."""
     preset = preset_of(name)
     if preset is None:
-        raise BadInput(f'{where}: no agent "{name}"{suggestion(name, [*CALLED, *PRESETS])}', HOW)
+        raise BadInput(f'{where}: no agent "{name}"{did_you_mean(name, [*CALLED, *PRESETS])}', HOW)
     return Agent(name, {"preset": preset, **{key: value for key, value in params.items() if value is not None}})
 
 

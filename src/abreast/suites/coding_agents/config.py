@@ -136,13 +136,13 @@ def _workspace(config: Config) -> Any:
     if config.repo is None:
         return "empty"
     if staging.is_address(config.repo):
-        return {"git": config.repo, "commit": config.branch or "HEAD"}
+        return {"git": config.repo, "commit": config.branch or staging.HEAD}
     repo = staging.folder(config.repo, config.base)
     if not staging.is_repository(repo):
         if config.branch is not None:
             raise BadInput(f"branch {config.branch}: {repo} is no git repository of its own", "leave the branch out")
         return {"copy": str(repo)}
-    return {"git": str(repo), "commit": staging.commit_of(repo, config.branch or "HEAD")}
+    return {"git": str(repo), "commit": staging.commit_of(repo, config.branch or staging.HEAD)}
 
 
 def _pull_requests(config: Config) -> Tasks:
@@ -153,7 +153,7 @@ def _pull_requests(config: Config) -> Tasks:
     last = asked.last or (None if asked.commits or asked.tasks else LAST)
     which: dict[str, Any] = {
         "repo": str(repo),
-        "branch": staging.commit_of(repo, config.branch or "HEAD"),
+        "branch": staging.commit_of(repo, config.branch or staging.HEAD),
         **({"last": last} if last else {}),
         **({"commits": asked.commits} if asked.commits else {}),
         **({"tasks": str((config.base / Path(asked.tasks).expanduser()).absolute())} if asked.tasks else {}),

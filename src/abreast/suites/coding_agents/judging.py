@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput, did_you_mean
 from abreast.suites.coding_agents.models import target_of
 
 MODEL = "claude-sonnet-5-5"
@@ -38,7 +38,7 @@ def dimension(where: str, name: str) -> str:
     found = SAME.get(name, name)
     if found not in DIMENSIONS:
         raise BadInput(
-            f'{where}: no dimension "{name}"{suggestion(name, DIMENSIONS)}', f"known: {', '.join(DIMENSIONS)}"
+            f'{where}: no dimension "{name}"{did_you_mean(name, DIMENSIONS)}', f"known: {', '.join(DIMENSIONS)}"
         )
     return found
 

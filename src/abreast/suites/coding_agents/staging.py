@@ -17,7 +17,10 @@ from abreast.targets.workspace.repository import Repository
 STAGE = "stage"
 """Where a repository by address is cloned to, if nothing else is said."""
 
-__all__ = ["STAGE", "commit_of", "folder", "has", "is_address", "is_repository", "local"]
+HEAD = "HEAD"
+"""What is checked out."""
+
+__all__ = ["HEAD", "STAGE", "commit_of", "folder", "has", "is_address", "is_repository", "local"]
 
 
 def folder(written: str, base: Path) -> Path:
@@ -43,6 +46,13 @@ def commit_of(repo: Path, branch: str) -> str:
         commit = found.commit(name)
         if commit is not None:
             return commit
+    if not git.installed():
+        raise BadInput("git is not installed", "install git")
+    problem = found.problem()
+    if problem is not None:
+        raise BadInput(f"repository {repo}: {problem[0]}", problem[1])
+    if branch == HEAD:
+        raise BadInput(f"repository {repo}: there is no commit in it yet", "commit what agents shall work on")
     raise BadInput(f'{repo}: no branch "{branch}"', f"git -C {shlex.quote(str(repo))} branch --all lists them")
 
 

@@ -11,7 +11,16 @@ from abreast.errors import BadInput
 from abreast.spec.schema import seconds_in
 from abreast.suites.coding_agents import judging, prompts, settings
 from abreast.suites.coding_agents.agents import named_agent, own_agent
-from abreast.suites.coding_agents.config import LAST, NAME, QUESTION, Config, PullRequests, experiment
+from abreast.suites.coding_agents.config import (
+    LAST,
+    NAME,
+    PROMPTS,
+    PULL_REQUESTS,
+    QUESTION,
+    Config,
+    PullRequests,
+    experiment,
+)
 
 if TYPE_CHECKING:
     from abreast.analyse import Analysis
@@ -98,8 +107,11 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         "output": None if args.results is None else settings.results_name("--results", args.results),
     }
     pull_requests = _pull_requests(config.pull_requests, args)
+    if args.prompts:
+        given |= {"mode": PROMPTS}
     if pull_requests != config.pull_requests:
-        given |= {"pull_requests": pull_requests, "mode": "PR_Recreate"}
+        config = replace(config, prompts=[])  # of the file
+        given |= {"pull_requests": pull_requests, "mode": PULL_REQUESTS}
     found = replace(config, **{key: value for key, value in given.items() if value not in (None, [])})
     if found.judge is not None and not found.dimensions:
         found.dimensions = list(judging.RUBRIC)

@@ -45,7 +45,7 @@ PRESETS: Mapping[str, Preset] = {
     "claude-code": Preset(
         program="claude",
         words=(
-            *("-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"),
+            *("-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--no-session-persistence"),
             *("--permission-mode", "acceptEdits"),
             *("--allowedTools", "Bash,Edit,Write,MultiEdit,NotebookEdit,Read,Glob,Grep,LS,TodoWrite,Task"),
         ),

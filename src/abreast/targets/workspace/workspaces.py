@@ -133,7 +133,9 @@ class Workspaces:
     def _notes_of_repository(self, repository: Repository) -> list[str]:
         notes = []
         if changed := repository.uncommitted():
-            notes.append(f"{changed:,} uncommitted changes in {repository.shown} are not seen by trials")
+            what = "change in" if changed == 1 else "changes in"
+            seen = "is" if changed == 1 else "are"
+            notes.append(f"{changed:,} uncommitted {what} {repository.shown} {seen} not seen by trials")
         commit = None if self._setting.template is not None else repository.commit(self._setting.commit)
         if commit is None:
             return notes

@@ -77,7 +77,10 @@ def check(history: History, found: Sequence[Chosen], left: Sequence[LeftOut]) ->
     """Refuse that there is none."""
     if not found:
         why = f"{len(left)} left out, such as {_told(left[-1])}" if left else "there are none"
-        raise BadInput(f"{history.repo}: no pull requests to be found: {why}", "name them: commits: [HASH, FROM..TO]")
+        raise BadInput(
+            f"{history.repo}: no pull requests to be found: {why}",
+            "name them: --commits HASH,FROM..TO (commits in a file)",
+        )
 
 
 def _told(left: LeftOut) -> str:

@@ -53,7 +53,7 @@ def section(work: Work) -> Section:
         "prompts",
         f"{title} by {work.noun}",
         tuple(filter(None, [_won(work, tasks), f"{many(late, work.noun)} not begun" if late else ""])),
-        (_scores(work, tasks), _amounts(work, tasks), *_failures(work, tasks)) if tasks else (),
+        (*_scores(work, tasks), _amounts(work, tasks), *_failures(work, tasks)) if tasks else (),
         pictures.of_metrics(work, work.primary, work.metric(RESPONSE_TIME), work.metric("cost_usd")),
         {"cases": [_task(work, one) for one in tasks], "not_begun": late},
     )
@@ -112,6 +112,8 @@ def _known(value: float) -> float | None:
 
 def _won(work: Work, tasks: list[Task]) -> str:
     """`alone the best: careful 12, hasty 3; tie 5`."""
+    if tasks and not _scored(tasks):
+        return "no run has a score"
     if len(work.names) < 2 or not any(one.winners for one in tasks):
         return ""
     alone = {name: sum(one.winners == (name,) for one in tasks) for name in work.names}
@@ -119,7 +121,14 @@ def _won(work: Work, tasks: list[Task]) -> str:
     return f"alone the best: {told}, of {many(sum(bool(one.winners) for one in tasks), work.noun)}"
 
 
-def _scores(work: Work, tasks: list[Task]) -> NamedTable:
+def _scored(tasks: list[Task]) -> bool:
+    return any(score is not None for one in tasks for score in one.scores)
+
+
+def _scores(work: Work, tasks: list[Task]) -> list[NamedTable]:
+    """Nothing if no run has a score."""
+    if not _scored(tasks):
+        return []
     rows = tuple(
         (
             one.id,
@@ -132,7 +141,7 @@ def _scores(work: Work, tasks: list[Task]) -> NamedTable:
     what = work.primary.title if work.primary is not None else "score"
     note = f"{what}, mean over the runs, a failure of the agent counts 0; in brackets: runs that passed, by {by}"
     winner = "; winner: by that mean, on the runs that all have" if len(work.names) > 1 else ""
-    return NamedTable("prompts", "", (work.noun, "winner", *work.names), rows, note + winner)
+    return [NamedTable("prompts", "", (work.noun, "winner", *work.names), rows, note + winner)]
 
 
 def _score(work: Work, score: float | None, passed: tuple[int, int] | None) -> str:
