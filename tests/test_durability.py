@@ -26,6 +26,7 @@ import psutil
 import pytest
 
 from abreast.errors import StoreError
+from abreast.execute.scoring import PATIENCE_S
 from abreast.store import Lease, NewRun, Writer, open_store
 from abreast.targets import orphans
 from conftest import ABREAST, Done, Folder
@@ -325,6 +326,16 @@ def test_an_interrupt_while_workers_are_starting_breaks_no_trial(folder: Folder)
     assert {(row["status"], row["error"]) for row in folder.sql("select status, error from predictions")} <= {
         ("ok", None)
     }
+
+
+def test_what_ends_well_after_an_interrupt_is_scored_all_the_same(folder: Folder) -> None:
+    """An agent in flight takes longer than a scorer is waited for."""
+    spec = experiment(folder, seconds=PATIENCE_S + 0.5, cases=1, parallel=2)
+    process = folder.start("run", spec)
+    until(lambda: len(calls(folder)) == 2, "two calls in flight", process)
+    process.send_signal(signal.SIGINT)
+    assert ended(process).code == 0, "nothing is left to do"
+    assert folder.sql("select count(*) n, count(score) scored from predictions") == [{"n": 2, "scored": 2}]
 
 
 def test_an_interrupt_during_the_last_scoring_leaves_the_rest_of_it_for_resume(folder: Folder) -> None:

@@ -48,6 +48,8 @@ class Scoring:
         self._writer = writer
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._abandoned = False
+        self._hurried = False
+        self._finishing = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="abreast-scoring", daemon=True)
         self._thread.start()
@@ -56,8 +58,10 @@ class Scoring:
         self._items.put((position, case, answer))
 
     def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Go on for a moment, then leave what is not scored yet for a resume."""
-        loop.call_later(PATIENCE_S, self._give_up)
+        """Go on while answers come and a moment longer, then leave what is not scored yet for a resume."""
+        self._hurried = True
+        if self._finishing:
+            loop.call_later(PATIENCE_S, self._give_up)
 
     def _give_up(self) -> None:
         self._abandoned = True
@@ -65,7 +69,10 @@ class Scoring:
 
     def finish(self) -> None:
         """Score what is left, for as long as that may take or somebody wants it."""
+        self._finishing = True
         self._items.put(None)
+        if self._hurried and not self._over.wait(PATIENCE_S):
+            self._give_up()
         self._over.wait()
 
     def _work(self) -> None:

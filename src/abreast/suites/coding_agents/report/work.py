@@ -140,7 +140,9 @@ class Work:
         if SUCCESS in self.rows.scores:
             return self.rows.scores[SUCCESS]
         changed = np.where(np.isnan(self.files_changed), np.nan, (self.files_changed > 0).astype(float))
-        well = changed if self.in_repository else np.ones(len(changed))
+        named = [next(iter(one)) if isinstance(one, dict) else one for one in self.rows.spec.get("scorers") or []]
+        asked = SUCCESS in named  # and no answer is scored yet
+        well = changed if self.in_repository else np.full(len(changed), np.nan if asked else 1.0)
         return np.where(self.rows.ok, well, np.where(self.rows.own_failure, 0.0, np.nan))
 
     def _rates(self) -> Iterator[Metric]:
