@@ -83,7 +83,8 @@ Every scorer takes `name`, which replaces the name of its column.
 The `regex` of `format` is Python's and is looked for anywhere: `'^[0-9]+$'` means the whole answer. `json_schema` is a
 schema, or the name of a file with one. What is validated is the answer as JSON, or the object or list in it, fenced or
 not; `$ref` may lead to other parts of the schema, and nothing is ever fetched. Of more than 100,000 characters a
-pattern sees the beginning, and nothing is validated. The explanation says what is wrong, and where.
+pattern sees the beginning, and nothing is validated; what takes longer than 5 seconds has no score. The explanation
+says what is wrong, and where.
 
 A `judge` takes `target` and `rubric`, and further keys that are parameters of its target:
 

@@ -203,4 +203,13 @@ def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
             found |= {f"{kind}_tokens": number for kind, number in value.items()}
         else:
             found[name] = value
-    return found
+    return {name: _no_formula(value) for name, value in found.items()}
+
+
+def _no_formula(value: Any) -> Any:
+    """Text of anybody, which programs for tables take as text; JSON has it as it is.
+
+    >>> _no_formula("=1+1"), _no_formula("plain"), _no_formula(-1.5)
+    ("'=1+1", 'plain', -1.5)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
