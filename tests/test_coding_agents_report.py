@@ -54,7 +54,7 @@ def work(case, who):
 
 
 def judge(case, answer):
-    return float(answer.text)
+    return float(answer.text) if answer.text != "none" else None
 """
 TESTS = {"python:agent:judge": {"name": "tests"}}
 
@@ -160,6 +160,25 @@ def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
         assert measure(agents, name)["cases"] == 1
     assert "amounts are compared on 1 of 2 tasks, at which both agents ended well" in agents.sentences
     assert measure(agents, "cost_per_solved_usd")["values"] == {"brave": 5.0, "weak": pytest.approx(1.1)}
+
+
+def test_where_nobody_can_win_a_score_a_failure_loses_none(run: Run) -> None:
+    """Pull requests whose tests say nothing: an agent that crashed there has passed as many tests as one that did
+    not."""
+    nothing = {**said(), "score": "none"}
+    found = run(
+        [
+            {"a": said(1), "b": said(1)},
+            {"a": said(0), "b": said(1)},
+            {"a": nothing, "b": said(error="crash")},
+            {"a": said(error="crash"), "b": said(error="crash")},
+        ]
+    )
+    assert measure(found["agents"], "tests")["values"] == {"a": pytest.approx(1 / 3), "b": pytest.approx(2 / 3)}
+    assert measure(found["agents"], "error_rate")["values"] == {"a": 0.25, "b": 0.5}
+    scores = {one["id"]: one["scores"] for one in found["prompts"].data["cases"]}
+    assert scores["t2"] == {"a": None, "b": None}
+    assert scores["t3"] == {"a": 0.0, "b": 0.0}, "what could have been won there nobody knows"
 
 
 def test_what_is_known_of_some_runs_only_is_compared_where_all_have_it(folder: Folder) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from abreast.targets.workspace import git, place
 from abreast.targets.workspace.git import GitFailed
-from abreast.targets.workspace.looking import SETTINGS, Looked, look_at, remove_pipes
+from abreast.targets.workspace.looking import SETTINGS, Looked, large, look_at, remove_pipes
 from abreast.targets.workspace.removal import remove_tree
 from abreast.targets.workspace.start import Start, surroundings
 from abreast.targets.workspace.state import Keeping, NotCarried, State, state_of
@@ -94,13 +94,14 @@ def difference(start: Start, folder: Path, since: int, most: int, keeping: Keepi
 
 
 def _compared(start: Start, environment: dict[str, str], looked: Looked, most: int) -> Diff:
-    files, counts = _counted(start, environment)
+    named = {name for name, _, _ in looked.named}
+    files, counts, stand_ins = _counted(start, environment, named | large(start.files))
     if not files:
         return Diff(truncated=looked.incomplete)
     text, cut = _text(start, environment, most)
-    counts.lines_modified = None if cut else sum(map(replaced, _signs(text)))
-    named = {_readable(name) for name, _, _ in looked.named}
-    return Diff(text, files, counts, cut or looked.incomplete or not named.isdisjoint(files))
+    counts.lines_modified = None if cut else sum(map(replaced, _signs(text))) - stand_ins
+    is_named = not {_readable(name) for name in named}.isdisjoint(files)
+    return Diff(text, files, counts, cut or looked.incomplete or is_named)
 
 
 def _kept(start: Start, looked: Looked, environment: dict[str, str], scratch: Path, keeping: Keeping) -> dict[str, Any]:
@@ -110,10 +111,14 @@ def _kept(start: Start, looked: Looked, environment: dict[str, str], scratch: Pa
         return {"not_carried": str(error)}
 
 
-def _counted(start: Start, environment: dict[str, str]) -> tuple[tuple[str, ...], Counts]:
+def _counted(
+    start: Start, environment: dict[str, str], named: Collection[bytes]
+) -> tuple[tuple[str, ...], Counts, int]:
+    """The files and how much they are. Those that are only named have no lines, as binary ones; a line of the diff
+    stands in for them, and the last number is how many of these are in the place of others."""
     told = git.run(*_COMPARE, "--raw", "--numstat", "-z", start.tree, settings=SETTINGS, environment=environment)
     parts = iter(told.split(b"\0"))
-    files, counts = [], Counts()
+    files, counts, stand_ins = [], Counts(), 0
     for part in parts:
         if part.startswith(b":"):  # modes, digests and the kind; one name follows, of a renamed file two
             kind = _KINDS.get(chr(part.rpartition(b" ")[2][0]), "modified")
@@ -127,10 +132,13 @@ def _counted(start: Start, environment: dict[str, str]) -> tuple[tuple[str, ...]
                 next(parts)
                 name = next(parts)
             files.append(_readable(name))
-            counts.files_binary += not plus.isdigit()
-            counts.lines_added += int(plus) if plus.isdigit() else 0
-            counts.lines_deleted += int(minus) if minus.isdigit() else 0
-    return tuple(files), counts
+            if name in named or not plus.isdigit():
+                counts.files_binary += 1
+                stand_ins += min(int(plus), int(minus)) if plus.isdigit() else 0
+            else:
+                counts.lines_added += int(plus)
+                counts.lines_deleted += int(minus)
+    return tuple(files), counts, stand_ins
 
 
 def _signs(diff: str) -> Iterator[list[str]]:

@@ -92,6 +92,11 @@ class Looked:
             ).split()
 
 
+def large(known: Mapping[bytes, Seen]) -> set[bytes]:
+    """Those that were only named at the start."""
+    return {name for name, seen in known.items() if seen.kind == stat.S_IFREG and seen.size > LARGE}
+
+
 def forget(names: Iterable[bytes], environment: Mapping[str, str]) -> None:
     """Take names out of the index of that environment."""
     told = b"".join(name + b"\0" for name in names)

@@ -61,17 +61,17 @@ def section(work: Work) -> Section:
 
 def tasks_of(work: Work) -> Iterator[Task]:
     """Each case that has a row, in plan order."""
-    rows, times = work.rows, work.metric(RESPONSE_TIME)
+    rows, times, score = work.rows, work.metric(RESPONSE_TIME), work.winnable(work.rows.score)
     nothing = np.full(len(rows.position), np.nan)
     columns = {
-        "scores": rows.score,
+        "scores": score,
         "seconds": nothing if times is None else times.values,
         "files": np.where(rows.ok, work.files_changed, np.nan),
         "added": work.amount("lines_added"),
         "deleted": work.amount("lines_deleted"),
     }
     means = {name: [work.of_cases(one, values) for one in work.agents] for name, values in columns.items()}
-    failures, sides = failures_by_case(rows), [side_of(rows, one, rows.score).score for one in work.agents]
+    failures, sides = failures_by_case(rows), [side_of(rows, one, score).score for one in work.agents]
     for case, facts in sorted(rows.cases.items()):
         winners, compared = _winners(work, [side[case] for side in sides])
         yield Task(

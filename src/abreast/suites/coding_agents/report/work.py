@@ -63,6 +63,7 @@ class Work:
         self.told = told_by(self.rows)
         self.judged: Bools = self.rows.ok | self.rows.own_failure
         self.files_changed: Floats = numbers(self.told, "files_changed")
+        self.scores = {name: self.winnable(values) for name, values in self.rows.scores.items()}
 
     def of(self, agent: int) -> Bools:
         found: Bools = self.rows.variant == agent
@@ -71,6 +72,14 @@ class Work:
     def amount(self, name: str) -> Floats:
         """A number that runs tell, of those that ended well."""
         return self._well(numbers(self.told, name))
+
+    def winnable(self, scores: Floats) -> Floats:
+        """Scores without those of cases that have none to win: runs ended well there, and none of them has one, for
+        tests say nothing, say. A failure loses nothing there, and would only count against who has it."""
+        answered, scored = self.rows.ok, self.rows.ok & ~np.isnan(scores)
+        size = self.rows.planned_cases
+        counts = [np.bincount(self.rows.case[which], minlength=size) for which in (answered, scored)]
+        return np.where(((counts[0] > 0) & (counts[1] == 0))[self.rows.case], np.nan, scores)
 
     def _well(self, values: Floats) -> Floats:
         return np.where(self.rows.ok, values, np.nan)
@@ -132,13 +141,13 @@ class Work:
     @cached_property
     def passed(self) -> Floats:
         """1 for each run that passed the tests, 0 for one that did not; without tests, by success."""
-        return self.rows.scores.get(TESTS, self._success)
+        return self.scores.get(TESTS, self._success)
 
     @cached_property
     def _success(self) -> Floats:
         """Ended well and, in a repository, changed something."""
-        if SUCCESS in self.rows.scores:
-            return self.rows.scores[SUCCESS]
+        if SUCCESS in self.scores:
+            return self.scores[SUCCESS]
         changed = np.where(np.isnan(self.files_changed), np.nan, (self.files_changed > 0).astype(float))
         named = [next(iter(one)) if isinstance(one, dict) else one for one in self.rows.spec.get("scorers") or []]
         asked = SUCCESS in named  # and no answer is scored yet
@@ -155,7 +164,7 @@ class Work:
         yield Metric(NO_CHANGE_RATE, "no-change rate", "share", unchanged)
 
     def _scores(self) -> Iterator[Metric]:
-        for name, values in self.rows.scores.items():
+        for name, values in self.scores.items():
             if name == SUCCESS:  # it is the success rate
                 continue
             scale = self.scales.get(name)
