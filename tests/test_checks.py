@@ -6,6 +6,7 @@ import json
 import signal
 from typing import Any
 
+import psutil
 import pytest
 
 from conftest import Done, Folder
@@ -117,6 +118,8 @@ def test_the_time_that_tests_take_is_none_of_the_agents(project: Folder, monkeyp
 
 def test_ctrl_c_while_the_start_is_tried_ends_the_run_and_leaves_nothing(project: Folder) -> None:
     """Nobody waits for what is tried once for all trials."""
+    assert run(project, {"fails_before": True}).code == 0, "before a first run it would be tried earlier"
+    (project.path / "counted.txt").unlink()
     project.write("project/check.py", "import os, time\nopen(os.environ['COUNTED'], 'w')\ntime.sleep(600)\n")
     assert run(project, {"fails_before": True}, "--dry-run").code == 0
     process = project.start("run", "spec.yaml")
@@ -127,6 +130,19 @@ def test_ctrl_c_while_the_start_is_tried_ends_the_run_and_leaves_nothing(project
     done = ended(process)
     assert done.code == 130, done.said
     assert "Go on with: abreast resume" in done.said
+
+
+def test_ctrl_c_while_tests_are_tried_before_a_first_run_ends_it_with_all_it_started(project: Folder) -> None:
+    mark = "a-check-that-is-tried-before-a-first-run"
+    project.write("project/check.py", f"import os, time\nopen(os.environ['COUNTED'], 'w')\n'{mark}'\ntime.sleep(600)\n")
+    spec = {"command": ["python3", "-c", f"exec(open('check.py').read()) # {mark}"], "fails_before": True}
+    assert run(project, spec, "--dry-run").code == 0
+    process = project.start("run", "spec.yaml")
+    until(lambda: (project.path / "counted.txt").exists(), "it is tried", process)
+    process.send_signal(signal.SIGINT)
+    assert ended(process).code == 130
+    alive = [one for one in psutil.process_iter(["cmdline"]) if any(mark in word for word in one.info["cmdline"] or ())]
+    assert alive == []
 
 
 def test_code_of_a_model_finds_no_keys(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,9 +143,13 @@ def test_whether_tests_say_anything_can_be_tried_before_anybody_is_paid(shop: Fo
 
 def test_tests_that_say_nothing_are_told_of_before_a_first_run_and_after_it(shop: Folder) -> None:
     words = ["--agent", "one=true", "--agent", "two=true", "--repo", "shop", "--pull-requests", "2", "--check", "false"]
-    done = shop.abreast("run", "coding-agents", *words, "--format", "all", "--no-pictures")
+    done = shop.abreast("run", "coding-agents", *words)
+    assert done.code == 4, "before anybody is paid"
+    assert "0 of 2 cases that were tried have tests that fail without any change" in done.err
+    assert "pr-1: fails in what people did too: exit code 1" in done.err
+    assert not shop.sql("select 1 from trials") if (shop.path / "results.db").exists() else True
+    done = shop.abreast("run", "coding-agents", *words, "--force", "--format", "all", "--no-pictures")
     assert done.code == 1, done.said
-    assert "· tests: not tried yet whether they say anything" in done.err
     assert "error: no answer could be scored: fails in what people did too, so it says nothing: exit code 1" in done.err
     assert "see it: abreast show " in done.err
     assert "the same run with --fresh" in done.err

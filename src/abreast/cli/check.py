@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from contextlib import closing
 from dataclasses import asdict, replace
 
@@ -24,7 +25,9 @@ def main(args: argparse.Namespace) -> int:
     from abreast.cli.running import refuse_if_failed, review
 
     experiment = spec_or_suite.experiment_of(args)
-    with closing(experiment.prepare(replace(options_of(args), try_tests=args.try_tests))) as prepared:
+    with closing(
+        experiment.prepare(replace(options_of(args), try_tests=sys.maxsize if args.try_tests else 0))
+    ) as prepared:
         if args.json:
             numbers = asdict(prepared.estimate)
             rows = [asdict(finding) for finding in prepared.findings]

@@ -12,6 +12,7 @@ from typing import Any
 from abreast.analyse import Analysis
 from abreast.errors import StoreError
 from abreast.execute import Decision, Flown, Listener
+from abreast.preflight.tests import SOME
 from abreast.report.sentence import verdict_lines
 from abreast.store import Store, open_store
 
@@ -41,7 +42,7 @@ class Options:
     strict: bool = False
     force: bool = False
     keep_workspaces: bool = False
-    try_tests: bool = False  # in the check, where no agent is needed for it
+    try_tests: int = SOME  # of so many cases, before anybody is paid
     resume: str | None = None
     listeners: tuple[Listener, ...] = ()
 

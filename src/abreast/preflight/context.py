@@ -39,4 +39,4 @@ class Context:
     metrics: Sequence[str] = ()  # the columns of that view
     notes: Sequence[str] = ()  # of the suite
     judges: Mapping[str, Target] = field(default_factory=dict)  # the target of each judge, by the name of its score
-    tries_tests: bool = False  # somebody asked for it
+    try_tests: int = 0  # of so many cases

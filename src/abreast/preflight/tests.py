@@ -1,13 +1,14 @@
 """Do the tests of the cases say anything: do they fail on what agents begin with, and pass in what people did?
 
-They are run only if somebody asks for it (`abreast check SPEC --try-tests`): that takes the time it takes.
+Before the first run of an experiment a few cases are tried: what is found out is not found out again in the run. All of
+them are if somebody asks for it (`abreast check SPEC --try-tests`): that takes the time it takes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from abreast.model import Trial
@@ -17,41 +18,67 @@ from abreast.preflight.waiting import waited_for
 from abreast.targets.agent import Agent
 from abreast.targets.base import Moment
 from abreast.targets.checks import Told, says_nothing
+from abreast.targets.own_tests import BRINGS_NONE
 
 NAME = "tests"
+SOME = 3  # cases that are tried before a first run, until one has tests that say something
 LATE = "abreast check with the same words and --try-tests runs them before anybody is paid"
+FIX = "mend the command, install what is missing, or leave those cases out"
 
 
 def check(context: Context) -> Finding | None:
     """Of each case once: all variants begin with the same."""
     target = next((target for target in context.targets if isinstance(target, Agent) and target.checks), None)
-    if target is None or not (context.estimate.trials or context.tries_tests):
+    is_asked = context.try_tests > SOME
+    if target is None or not (context.estimate.trials or is_asked):
         return None
-    if not context.tries_tests:
-        was_run = context.earlier is not None  # and whoever ran it saw what became of them
+    was_run = context.earlier is not None  # and whoever ran it saw what became of them
+    if not context.try_tests or (was_run and not is_asked):
         return Finding(NAME, "note", "not tried yet whether they say anything", LATE, aside=was_run)
     plan = context.plan
-    trials = [plan.trial(plan.position(case, 0, 0)) for case in range(len(plan.cases))]
-    found = waited_for(lambda: _tried(target, trials))
+    trials = (plan.trial(plan.position(case, 0, 0)) for case in range(len(plan.cases)))
+    some = context.try_tests
+    found = waited_for(lambda: _all_tried(target, list(trials)) if is_asked else _some_tried(target, trials, some))
+    return _finding(found, is_asked) if found else None
+
+
+def _finding(found: dict[str, dict[str, Told]], is_asked: bool) -> Finding | None:
     silent = [f"{case}: {why}" for case, told in found.items() if (why := _why(told))]
-    speaking = len(found) - len(silent)
-    people = (
-        ", and pass in what people did"
-        if any("human" in one for told in found.values() for one in told.values())
-        else ""
-    )
-    message = f"{speaking:,} of {many(len(found), 'case')} have tests that fail without any change{people}"
+    speaking = sum(not _is_mute(told) for told in found.values())
+    if speaking and not is_asked:
+        return None
+    with_people = any("human" in one for told in found.values() for one in told.values())
+    people = ", and pass in what people did" if with_people else ""
+    tried = "" if is_asked else " that were tried"
+    message = f"{speaking:,} of {many(len(found), 'case')}{tried} have tests that fail without any change{people}"
     if not silent:
         return Finding(NAME, "pass", message)
-    fix = "mend the command, install what is missing, or leave those cases out"
-    return Finding(NAME, "warn" if speaking else "fail", f"{message}; {listed(silent, 2)}", fix, tuple(silent))
+    return Finding(NAME, "warn" if speaking else "fail", f"{message}; {listed(silent, 2)}", FIX, tuple(silent))
 
 
 def _why(told: dict[str, Told]) -> str:
     return next(filter(None, map(says_nothing, told.values())), "")
 
 
-async def _tried(target: Agent, trials: list[Trial]) -> dict[str, dict[str, Told]]:
+def _is_mute(told: dict[str, Told]) -> bool:
+    """Whether none of its tests says anything."""
+    return all(map(says_nothing, told.values()))
+
+
+async def _some_tried(target: Agent, trials: Iterable[Trial], some: int) -> dict[str, dict[str, Told]]:
+    """One after another, until one says something. Who brings no tests is not waited for, and refuses nothing."""
+    found: dict[str, dict[str, Told]] = {}
+    for trial in trials:
+        told = await target.checked_without_agent(trial, _Threads())
+        if all(one.get("untested") == BRINGS_NONE for one in told.values()):
+            continue
+        found[trial.case.id] = told
+        if not _is_mute(told) or len(found) == some:
+            break
+    return found
+
+
+async def _all_tried(target: Agent, trials: list[Trial]) -> dict[str, dict[str, Told]]:
     """As many at once as there are cores but one."""
     places = asyncio.Semaphore(max(1, (os.cpu_count() or 1) - 1))
 

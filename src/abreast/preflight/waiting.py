@@ -11,6 +11,10 @@ Found = TypeVar("Found")
 
 
 def waited_for(work: Callable[[], Coroutine[Any, Any, Found]]) -> Found:
-    """What it comes to; also in a notebook, where this thread has a loop that cannot wait for another."""
-    with ThreadPoolExecutor(1) as thread:
+    """What it comes to. Ctrl-C ends it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    with ThreadPoolExecutor(1) as thread:  # in a notebook this thread has a loop, which cannot wait for another
         return thread.submit(lambda: asyncio.run(work())).result()

@@ -17,6 +17,9 @@ from abreast.targets.workspace.overlay import put_over
 _PLACEHOLDER = re.compile(r"\{(case|folder|tests)\}")
 
 
+BRINGS_NONE = "the case brings no tests of its own"
+
+
 class Untested(Exception):
     """There is nothing to run, and why."""
 
@@ -52,7 +55,7 @@ def tests_of(case: Case) -> Own:
 def prepared(check: Check, case: Case, own: Own, base: Path, workspaces: Workspaces, path: str | None) -> Task:
     """What is to be run for a case. Raises Untested, and NoWorkspace."""
     if check.own and not own.tests and (not check.command or check.names("tests")):
-        raise Untested("the case brings no tests of its own")
+        raise Untested(BRINGS_NONE)
     words = check.command
     if own.tests:
         words = _with_tests(check, own, workspaces, path)
