@@ -1119,6 +1119,7 @@ def test_a_root_that_somebody_else_prepared_is_refused(tmp_path: Path, monkeypat
         ({"copy": "a", "commit": "x"}, "commit is for git, not for copy", "write git: instead"),
         ({"git": "a", "commit": "--output=x"}, 'commit "--output=x" is no revision', "write a commit"),
         ({"git": "ext::sh -c evil"}, "names a program", "write a folder"),
+        ({"git": "https://me:pass@host/x.git"}, "git https://host/x.git has a password", "git help credentials"),
         ({"git": "a", "commit": "{{ x"}, "workspace: commit template, line 1", ""),
     ],
 )
@@ -1142,7 +1143,7 @@ def test_problems_are_said_before_a_run(tmp_path: Path, project: Project) -> Non
         ({"git": "project", "commit": "nowhere"}, 'commit "nowhere": project has none such', "git log"),
         ({"git": f"file://{tmp_path}/nowhere"}, "cannot be reached", "git fetches it"),
         ({"git": f"file://{project.path}", "commit": "nowhere"}, "has none such", "git log"),
-        ({"git": "https://me:secret@127.0.0.1:1/x.git"}, "https://127.0.0.1:1/x.git cannot be reached", "fetches"),
+        ({"git": "https://secret@127.0.0.1:1/x.git"}, "https://127.0.0.1:1/x.git cannot be reached", "fetches"),
     ]:
         workspaces = Workspaces('variant "v"', setting, tmp_path)
         ((message, told),) = workspaces.problems()
