@@ -815,7 +815,6 @@ def test_a_huge_file_is_named_and_not_read(at_start: Workspace) -> None:
     assert found.files == ("huge.bin", "new.txt")
     assert "+(not shown: 1,099,511,627,776 bytes, dated " in found.text
     assert "+new\n" in found.text
-    assert (found.counts.files_added, found.counts.files_binary, found.counts.lines_added) == (2, 1, 1)
 
 
 def test_large_files_of_the_start_are_compared_by_content(tmp_path: Path) -> None:
@@ -835,7 +834,6 @@ def test_large_files_of_the_start_are_compared_by_content(tmp_path: Path) -> Non
         found = workspace.diff()
         assert found.files == ("gone.bin", "large.bin")
         assert len(found.text) < 2_000
-        assert found.counts == Counts(files_modified=1, files_deleted=1, files_binary=2), "nobody counted their lines"
 
 
 def test_without_git_folders_work_and_the_diff_says_why_there_is_none(
@@ -1121,6 +1119,7 @@ def test_a_root_that_somebody_else_prepared_is_refused(tmp_path: Path, monkeypat
         ({"copy": "a", "commit": "x"}, "commit is for git, not for copy", "write git: instead"),
         ({"git": "a", "commit": "--output=x"}, 'commit "--output=x" is no revision', "write a commit"),
         ({"git": "ext::sh -c evil"}, "names a program", "write a folder"),
+        ({"git": "https://me:pass@host/x.git"}, "git https://host/x.git has a password", "git help credentials"),
         ({"git": "a", "commit": "{{ x"}, "workspace: commit template, line 1", ""),
     ],
 )
@@ -1144,14 +1143,14 @@ def test_problems_are_said_before_a_run(tmp_path: Path, project: Project) -> Non
         ({"git": "project", "commit": "nowhere"}, 'commit "nowhere": project has none such', "git log"),
         ({"git": f"file://{tmp_path}/nowhere"}, "cannot be reached", "git fetches it"),
         ({"git": f"file://{project.path}", "commit": "nowhere"}, "has none such", "git log"),
-        ({"git": "https://me@127.0.0.1:1/x.git"}, "https://127.0.0.1:1/x.git cannot be reached", "fetches"),
+        ({"git": "https://secret@127.0.0.1:1/x.git"}, "https://127.0.0.1:1/x.git cannot be reached", "fetches"),
     ]:
         workspaces = Workspaces('variant "v"', setting, tmp_path)
         ((message, told),) = workspaces.problems()
         assert message.startswith('variant "v": workspace: ')
         assert said in message
         assert fix in told
-        assert "me@" not in message
+        assert "secret" not in message
         assert workspaces.version, "there is one all the same"
         assert isinstance(workspaces.notes(), list)
         workspaces.close()
