@@ -815,6 +815,7 @@ def test_a_huge_file_is_named_and_not_read(at_start: Workspace) -> None:
     assert found.files == ("huge.bin", "new.txt")
     assert "+(not shown: 1,099,511,627,776 bytes, dated " in found.text
     assert "+new\n" in found.text
+    assert (found.counts.files_added, found.counts.files_binary, found.counts.lines_added) == (2, 1, 1)
 
 
 def test_large_files_of_the_start_are_compared_by_content(tmp_path: Path) -> None:
@@ -834,6 +835,7 @@ def test_large_files_of_the_start_are_compared_by_content(tmp_path: Path) -> Non
         found = workspace.diff()
         assert found.files == ("gone.bin", "large.bin")
         assert len(found.text) < 2_000
+        assert found.counts == Counts(files_modified=1, files_deleted=1, files_binary=2), "nobody counted their lines"
 
 
 def test_without_git_folders_work_and_the_diff_says_why_there_is_none(
