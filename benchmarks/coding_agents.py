@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks import measure
 
-WAIT = 1.0  # seconds that an agent waits for its model
+WAIT = 4.0  # seconds that an agent waits for its model: minutes, in life
 RUNS = 8  # of two agents on one prompt
 GOALS = {1: 0.45, 4: 0.80, 8: 0.85}  # runs of an agent at once, and by how much the time shall fall
 LARGE = 600_000_000  # bytes of an agent
@@ -18,7 +18,7 @@ HOLDS = """
 import re, time
 block = bytearray({size})
 block[::4096] = b"x" * len(block[::4096])
-time.sleep(1)
+time.sleep(8)
 print(re.search(r"MemAvailable: *(\\d+)", open("/proc/meminfo").read())[1])
 """
 
@@ -68,7 +68,7 @@ def falls() -> bool:
 
 
 def holding() -> dict[str, Any]:
-    """Agents that hold 600 MB for a second; each says what was available while it did."""
+    """Agents that hold 600 MB for some seconds; each says what was available while it did."""
     from abreast.suites.coding_agents.agents import Agent
 
     with measure.folder() as path:

@@ -653,11 +653,13 @@ def test_processes_leave_a_core_free_by_what_they_use_not_by_their_number() -> N
 
     fill()
     assert started == 4
-    for second in range(1, 12):  # they wait for an API: the cores are idle, so more may run
-        machine.load = 0.1
+    seen = []
+    for second, load in enumerate([0.1, 0.1, 0.1, 0.5, 0.6], 1):  # they wait for an API: more may run
+        machine.load = load
         limit.sample(second)
         fill()
-    assert started > 40
+        seen.append(started)
+    assert seen == [8, 16, 32, 48, 72], "twice as many while the cores are idle, then half as many more"
     machine.load = 1.0  # now they compute
     before = limit.processes
     limit.sample(20.0)

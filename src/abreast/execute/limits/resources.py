@@ -115,7 +115,10 @@ class Resources(Limit):
         elif running > 1 and busy > self._allowed_busy + 0.05:
             self._set(running - 1, "cores", busy=round(busy, 2))
         elif self._full and busy < self._allowed_busy - 0.1:
-            self._set(self.processes + max(1, self.processes // 2), "room", busy=round(busy, 2))
+            idle = busy < self._allowed_busy / 2  # they mostly wait, as agents do for their models
+            self._set(
+                self.processes + max(1, self.processes if idle else self.processes // 2), "room", busy=round(busy, 2)
+            )
         self._full = False
 
     def _set(self, processes: int, why: str, **detail: Any) -> None:
