@@ -143,6 +143,8 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"agent_config": {"Claude Code": {"modle": "x"}}}, 'unknown key "modle" (did you mean "model"?)'),
         ({"agent_config": {"Claude Code": {"commandTemplate": "x {promt}"}}}, "nothing is known to put for {promt}"),
         ({"agent_config": {"Claude Code": {"commandTemplate": "x", "preset": "codex"}}}, "are both given"),
+        ({"agent_config": {"Claude Code": {"commandTemplate": "x", "command": "y"}}}, "are both given"),
+        ({"agent_config": {"Claude Code": {"command": 3}}}, "command must be the name or path of the known agent's"),
         ({"agent_config": []}, "agent_config must be an object such as"),
         ({"prompts": None, "LLM_Evaluator": {"generate_prompts": "true"}}, "no prompts, and none are generated here"),
         ({"metrics_config": {"agent_success": {"threshold": 7}}}, "agent_success by quality needs the metric"),
@@ -576,3 +578,16 @@ def test_who_judges_comes_from_the_environment_if_nobody_is_named(
     assert (judge["target"], judge["model"], judge["key_env"]) == ("openai", "qwen3", "LLM_API_KEY")
     assert judge["base_url"] == "http://127.0.0.1:9/v1"
     assert "secret" not in json.dumps(judge)
+
+
+def test_a_known_agent_may_lie_anywhere(prompts: Folder) -> None:
+    said = '{"type": "item.completed", "item": {"type": "agent_message", "text": "from elsewhere"}}'
+    program = prompts.write(
+        "tools/my-codex", f"#!/bin/sh\n[ \"$1\" = --version ] && echo codex-cli 1.2.3 || echo '{said}'\n"
+    )
+    program.chmod(0o755)
+    write(prompts, assistants=["Codex CLI"], agent_config={"Codex CLI": {"command": str(program)}}, runs_per_prompt=1)
+    done = prompts.abreast("run", "settings.json")
+    assert done.code == 0, done.said
+    assert {row["answer"] for row in prompts.sql("select answer from predictions")} == {"from elsewhere"}
+    assert "codex codex-cli 1.2.3" in prompts.abreast("check", "settings.json").err

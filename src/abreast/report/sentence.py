@@ -77,7 +77,7 @@ def _in_turns(analysis: Analysis) -> list[str]:
     """That variants did not meet the same circumstances, if so."""
     if not (analysis.rows.spec.get("limits") or {}).get("turns") or len(analysis.variants) < 2:
         return []
-    return ["variants took turns (limits.turns): they were not interleaved, so what changed in time counts too"]
+    return ["variants took turns, one at a time: they were not interleaved, so what changed in time counts too"]
 
 
 def _of_chains(analysis: Analysis) -> list[str]:

@@ -2,7 +2,7 @@
 
 The older one has `assistants`, `target_repo_url`, `num_prs` and the modes `standard` and `pr_recreate`; the newer one
 `agents`, `repo_url` or `repo_path`, `agent_config`, a mapping for each mode and the modes `LLM_Evaluator` and
-`PR_Recreate`. Times are milliseconds. Our own are `check`, `judge`, `preset`, `args`, and in `PR_Recreate` `commits`,
+`PR_Recreate`. Times are milliseconds. Our own are `check`, `judge`, `preset`, `command`, `args`, and in `PR_Recreate` `commits`,
 `cumulative` and `tasks`.
 """
 
@@ -188,6 +188,7 @@ class _File:
             "timeout", None, lambda value: is_count(value) or is_text(value), "milliseconds, or text: 20m"
         )
         further = {
+            "command": own.take("command", None, is_text, "the name or path of the known agent's program"),
             "env": own.take("env", None, is_mapping_of_texts, "an object of texts"),
             "args": own.take("args", None, is_texts, "a list of further words"),
         }
@@ -197,8 +198,8 @@ class _File:
                 where if preset is None else own.place("preset"), preset or name, model=model, **further
             )
             return Agent(name, found.params, self._timeout(own, timeout))
-        if preset is not None or further["args"]:
-            key = "preset" if preset is not None else "args"
+        if preset is not None or further["args"] or further["command"]:
+            key = "preset" if preset is not None else "args" if further["args"] else "command"
             raise BadInput(f"{own.place(key)}: {key} and commandTemplate are both given", "keep one of them")
         params = {**from_template(own.place("commandTemplate"), template), "model": model, "env": further["env"]}
         kept = {key: value for key, value in params.items() if value is not None}
