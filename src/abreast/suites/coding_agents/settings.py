@@ -2,8 +2,8 @@
 
 The older one has `assistants`, `target_repo_url`, `num_prs` and the modes `standard` and `pr_recreate`; the newer one
 `agents`, `repo_url` or `repo_path`, `agent_config`, a mapping for each mode and the modes `LLM_Evaluator` and
-`PR_Recreate`. Times are milliseconds. Our own are `check`, `judge`, `preset`, `command`, `args`, and in `PR_Recreate` `commits`,
-`cumulative` and `tasks`.
+`PR_Recreate`. Times are milliseconds. Our own are `check`, `judge`, `preset`, `command`, `args`, and in `PR_Recreate`
+`commits`, `cumulative` and `tasks`.
 """
 
 from __future__ import annotations
