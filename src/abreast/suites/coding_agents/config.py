@@ -146,7 +146,7 @@ def _workspace(config: Config) -> Any:
 
 
 def _pull_requests(config: Config) -> Tasks:
-    """Pinned by the commit at which the branch is now: a resumed run and the next one ask the same."""
+    """Pinned by the commit at which the branch is now: a resumed run asks the same, whatever is merged meanwhile."""
     assert config.repo is not None
     repo = staging.local(config.repo, config.base, config.stage)
     asked = config.pull_requests
