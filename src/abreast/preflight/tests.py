@@ -24,6 +24,7 @@ NAME = "tests"
 SOME = 3  # cases that are tried before a first run, until one has tests that say something
 LATE = "abreast check with the same words and --try-tests runs them before anybody is paid"
 FIX = "mend the command, install what is missing, or leave those cases out"
+ANYWAY = f"{FIX}; --force goes on without"
 
 
 def check(context: Context) -> Finding | None:
@@ -47,13 +48,16 @@ def _finding(found: dict[str, dict[str, Told]], is_asked: bool) -> Finding | Non
     speaking = sum(not _is_mute(told) for told in found.values())
     if speaking and not is_asked:
         return None
+    if not speaking:
+        which = f"tried in {many(len(found), 'case')}, they say nothing"
+        more = f" (and {len(silent) - 1:,} more)" if len(silent) > 1 else ""
+        return Finding(NAME, "fail", f"{which}; {silent[0]}{more}", ANYWAY, tuple(silent))
     with_people = any("human" in one for told in found.values() for one in told.values())
     people = ", and pass in what people did" if with_people else ""
-    tried = "" if is_asked else " that were tried"
-    message = f"{speaking:,} of {many(len(found), 'case')}{tried} have tests that fail without any change{people}"
+    message = f"{speaking:,} of {many(len(found), 'case')} have tests that fail without any change{people}"
     if not silent:
         return Finding(NAME, "pass", message)
-    return Finding(NAME, "warn" if speaking else "fail", f"{message}; {listed(silent, 2)}", FIX, tuple(silent))
+    return Finding(NAME, "warn", f"{message}; {listed(silent, 2)}", FIX, tuple(silent))
 
 
 def _why(told: dict[str, Told]) -> str:
