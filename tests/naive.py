@@ -6,7 +6,7 @@ It shares nothing with the product but the distributions of scipy, so that both 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +30,8 @@ class Run:
     scores: dict[Key, float | None]  # of one metric
     groups: dict[int, str | None]
     tags: dict[int, dict[str, str]]
+    weight: str = "case"
+    largest_group: int = 1  # of the plan
 
     def score(self, key: Key) -> float | None:
         row = self.trials[key]
@@ -47,17 +49,22 @@ def accuracy(run: Run, variant: int) -> float | None:
 
 
 def counted(run: Run) -> list[int]:
-    """Cases with an outcome everywhere, in the order of starts, up to the first that has not."""
-    turns = {}
+    """Cases with an outcome everywhere, in the order of starts, up to the first that has not; groups as a whole."""
+    turns, started = {}, {row["block"] // run.repeats: case for (case, _, _), row in run.trials.items()}
     for case in range(run.planned_cases):
         rows = [run.trials.get((case, v, k)) for v in range(len(run.variants)) for k in range(run.repeats)]
         if all(row is not None and row["status"] != "cancelled" for row in rows):
             assert rows[0] is not None
             turns[rows[0]["block"] // run.repeats] = case
-    found = []
-    while len(found) in turns:
-        found.append(turns[len(found)])
-    return found
+    prefix: list[int] = []
+    while len(prefix) in turns:
+        prefix.append(turns[len(prefix)])
+    if not prefix or len(prefix) == run.planned_cases:
+        return prefix
+    last, following = run.groups[prefix[-1]], started.get(len(prefix))
+    if last is None or (following is not None and run.groups[following] != last):
+        return prefix
+    return [case for case in prefix if run.groups[case] != last]
 
 
 def complete(run: Run) -> int:
@@ -73,84 +80,105 @@ class Compared:
     differences: list[float] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
     repeats_left_out: int = 0
-    low: float = 0.0  # sums of what lost cases could say
-    high: float = 0.0
-    lost: int = 0
+    is_lossy: bool = False  # some outcome is lost
+    all_cases: list[int] = field(default_factory=list)  # with lost ones
+    worst: list[float] = field(default_factory=list)
+    best: list[float] = field(default_factory=list)
+
+
+def mean_difference(pairs: Sequence[tuple[float, float]]) -> float:
+    difference = sum(b for _, b in pairs) / len(pairs) - sum(a for a, _ in pairs) / len(pairs)
+    return 0.0 if abs(difference) < 1e-9 else difference
 
 
 def compared(run: Run, base: int, other: int) -> Compared:
     found = Compared()
     for case in counted(run):
-        sides = [[run.score((case, v, k)) for k in range(run.repeats)] for v in (base, other)]
-        both = [(a, b) for a, b in zip(*sides, strict=True) if a is not None and b is not None]
+        cells, usable = [], []
+        for k in range(run.repeats):
+            rows = [run.trials[case, v, k] for v in (base, other)]
+            scores = [run.score((case, v, k)) for v in (base, other)]
+            cells.append(scores)
+            if not any(row["status"] == "skipped" for row in rows):
+                usable.append(scores)
+        both = [(a, b) for a, b in cells if a is not None and b is not None]
+        if usable:
+            found.all_cases.append(case)
+            found.is_lossy = found.is_lossy or any(None in scores for scores in usable)
+            found.worst.append(mean_difference([(1 if a is None else a, 0 if b is None else b) for a, b in usable]))
+            found.best.append(mean_difference([(0 if a is None else a, 1 if b is None else b) for a, b in usable]))
         if both:
-            a, b = (sum(side) / len(both) for side in zip(*both, strict=True))
             found.cases.append(case)
-            found.differences.append(0.0 if abs(b - a) < 1e-9 else b - a)
+            found.differences.append(mean_difference(both))
             found.repeats_left_out += run.repeats - len(both)
             continue
         rows = [run.trials[case, v, k] for v in (base, other) for k in range(run.repeats)]
         if any(row["status"] == "error" and row["error_blame"] != "variant" for row in rows):
-            why = "failed"
+            found.dropped["failed"] += 1
         elif any(row["status"] == "skipped" for row in rows):
-            why = "skipped"
+            found.dropped["skipped"] += 1
         else:
-            why = "unscored"
-        found.dropped[why] += 1
-        if why != "skipped":
-            worst = [[bad if s is None else s for s in side] for side, bad in zip(sides, (1, 0), strict=True)]
-            best = [[good if s is None else s for s in side] for side, good in zip(sides, (0, 1), strict=True)]
-            found.lost += 1
-            found.low += (sum(worst[1]) - sum(worst[0])) / run.repeats
-            found.high += (sum(best[1]) - sum(best[0])) / run.repeats
+            found.dropped["unscored"] += 1
     return found
 
 
-def bounds(found: Compared) -> tuple[float, float] | None:
-    if not found.lost:
+Units = list[tuple[float, float]]  # sum and size
+
+
+def units_of(run: Run, cases: Sequence[int], values: Sequence[float]) -> Units:
+    """Cases, or groups of them, in the order in which they begin."""
+    sums: dict[Hashable, list[float]] = {}
+    for case, value in zip(cases, values, strict=True):
+        sums.setdefault(run.groups[case] or ("alone", case), []).append(value)
+    if run.weight == "group":
+        return [(sum(group) / len(group), 1.0) for group in sums.values()]
+    return [(sum(group), float(len(group))) for group in sums.values()]
+
+
+def estimate(units: Units) -> float:
+    return sum(total for total, _ in units) / sum(size for _, size in units)
+
+
+def bounds(run: Run, found: Compared) -> tuple[float, float] | None:
+    if not found.is_lossy:
         return None
-    known, count = sum(found.differences), len(found.differences) + found.lost
-    return (known + found.low) / count, (known + found.high) / count
+    low, high = (estimate(units_of(run, found.all_cases, values)) for values in (found.worst, found.best))
+    return low, high
 
 
 # -- the formulas ------------------------------------------------------------------------------------------------------
 
 
-def log_wealth(values: Sequence[float], m: float, above: bool) -> float:
+def log_wealth(units: Units, largest: float, m: float, above: bool) -> float:
     """The logarithm of W⁺(m), or of W⁻(m)."""
-    counts = Counter(values)
     logs = []
     for u in BETS:
         made = 0.0
-        for value, number in counts.items():
-            bet = u * (value - m) / (1 + m) if above else -u * (value - m) / (1 - m)
-            made += number * math.log1p(bet)
+        for (total, size), number in Counter(units).items():
+            bet = u * (total - m * size) / largest
+            made += number * math.log1p(bet / (1 + m) if above else -bet / (1 - m))
         logs.append(made)
     top = max(logs)
-    return top + math.log(sum(math.exp(each - top) for each in logs) / len(logs))
+    return top + math.log(sum(math.exp(log - top) for log in logs) / len(logs))
 
 
-def sequence(values: Sequence[float], alpha: float) -> tuple[float, float, float]:
+def sequence(units: Units, alpha: float, largest: float) -> tuple[float, float, float]:
     """One look: low, high, p."""
-    rich = math.log(2 / alpha)
-    low = high = None
+    largest, goal, ends = max([largest, *(size for _, size in units)]), math.log(2 / alpha), []
     for above in (True, False):
         poor, wealthy = (1 - 1e-12, -1 + 1e-9) if above else (-1 + 1e-12, 1 - 1e-9)
-        if not log_wealth(values, wealthy, above) > rich:
-            end = -1.0 if above else 1.0
-        else:
-            for _ in range(50):
-                middle = (poor + wealthy) / 2
-                if log_wealth(values, middle, above) > rich:
-                    wealthy = middle
-                else:
-                    poor = middle
-            end = wealthy
-        low, high = (end, high) if above else (low, end)
-    assert low is not None
-    assert high is not None
-    most = max(log_wealth(values, 0.0, True), log_wealth(values, 0.0, False), 0.0)
-    return low, high, min(1.0, 2 * math.exp(-most))
+        if not log_wealth(units, largest, wealthy, above) > goal:
+            ends.append(-1.0 if above else 1.0)
+            continue
+        for _ in range(50):
+            middle = (poor + wealthy) / 2
+            if log_wealth(units, largest, middle, above) > goal:
+                wealthy = middle
+            else:
+                poor = middle
+        ends.append(wealthy)
+    most = max(log_wealth(units, largest, 0.0, True), log_wealth(units, largest, 0.0, False), 0.0)
+    return ends[0], ends[1], min(1.0, 2 * math.exp(-most))
 
 
 def looks(n: int) -> list[int]:
@@ -161,66 +189,90 @@ def looks(n: int) -> list[int]:
     return [*found, n] if n else []
 
 
-def means_of_groups(values: Sequence[float], groups: Sequence[Hashable]) -> list[float]:
-    by_group: defaultdict[Hashable, list[float]] = defaultdict(list)
-    for value, group in zip(values, groups, strict=True):
-        by_group[group].append(value)
-    return [sum(each) / len(each) for each in by_group.values()]
-
-
-def watched(
-    values: Sequence[float], groups: Sequence[Hashable] | None, alpha: float, ended: bool
-) -> tuple[float, float, float]:
-    """The narrowest bounds of all looks on the way, and of one at everything."""
+def watched(run: Run, cases: Sequence[int], values: Sequence[float], alpha: float) -> tuple[float, float, float]:
+    """The narrowest bounds of all looks, or those of the last one if they hold the estimate no more."""
     low, high, p = -1.0, 1.0, 1.0
-    for at in [*looks(len(values)), len(values)]:
-        seen = list(values[:at])
-        if groups is not None:
-            held = list(groups[:at])
-            if at < len(values) or not ended:  # the last group is open
-                held = held[: held.index(held[-1])]
-            seen = means_of_groups(seen[: len(held)], held)
+    for at in looks(len(values)):
+        seen = list(cases[:at])
+        last = run.groups[seen[-1]]
+        if at < len(values) and last is not None:  # the last group is open
+            seen = [case for case in seen if run.groups[case] != last]
+        elif at < len(values) and is_grouped(run):
+            seen = seen[:-1]
         if seen:
-            one = sequence(seen, alpha)
+            one = sequence(units_of(run, seen, values[: len(seen)]), alpha, largest(run))
             low, high, p = max(low, one[0]), min(high, one[1]), min(p, one[2])
-    everything = sequence(values if groups is None else means_of_groups(values, groups), alpha)
-    return max(low, everything[0]), min(high, everything[1]), min(p, everything[2])
+    units = units_of(run, cases, values)
+    if not low <= estimate(units) <= high:
+        return sequence(units, alpha, largest(run))
+    return low, high, p
 
 
-def clustered_error(values: Sequence[float], groups: Sequence[Hashable]) -> tuple[float, int]:
+def is_grouped(run: Run) -> bool:
+    return any(run.groups[case] is not None for case, _, _ in run.trials)
+
+
+def largest(run: Run) -> float:
+    return run.largest_group if run.weight == "case" else 1
+
+
+def t_error(units: Units) -> tuple[float, float]:
+    """CR2 and Bell and McCaffrey's degrees of freedom, from the matrices of their definition."""
+    whole, mean = sum(size for _, size in units), estimate(units)
+    shares = [size / whole for _, size in units]
+    square = sum(((s - mean * n) / whole) ** 2 / (1 - p) for (s, n), p in zip(units, shares, strict=True))
+    gram = [
+        [((p if g == h else 0) - p * q) / math.sqrt((1 - p) * (1 - q)) / whole for h, q in enumerate(shares)]
+        for g, p in enumerate(shares)
+    ]
+    trace = sum(gram[g][g] for g in range(len(units)))
+    return math.sqrt(square), trace**2 / sum(cell**2 for row in gram for cell in row)
+
+
+def skewness(values: Sequence[float]) -> float:
     mean = sum(values) / len(values)
-    sums: defaultdict[Hashable, float] = defaultdict(float)
-    for value, group in zip(values, groups, strict=True):
-        sums[group] += value - mean
-    count = len(sums)
-    return math.sqrt(count / (count - 1) * sum(each**2 for each in sums.values())) / len(values), count - 1
+    variance = sum((value - mean) ** 2 for value in values) / len(values)
+    return sum((value - mean) ** 3 for value in values) / len(values) / variance**1.5 if variance > 1e-24 else 0.0
 
 
-def final(values: Sequence[float], groups: Sequence[Hashable] | None, level: float) -> tuple[float, float, float]:
+def final(run: Run, cases: Sequence[int], values: Sequence[float], level: float) -> tuple[float, float, float]:
     """The interval at the planned number of cases: low, high, p."""
     n, wins, losses = len(values), sum(value > 0 for value in values), sum(value < 0 for value in values)
-    mean = sum(values) / n
-    by_sequence = sequence(values if groups is None else means_of_groups(values, groups), 1 - level)
-    if wins + losses < 10 or (groups is not None and len(set(groups)) < 5):
+    units, binary = units_of(run, cases, values), all(value in (-1, 0, 1) for value in values)
+    by_sequence = sequence(units, 1 - level, largest(run))
+    if binary and len(units) == n:
+        if wins + losses >= 10:
+            return bonett_price(wins, losses, n, level)
+        return exact(wins, losses, n, level, by_sequence) if wins + losses else by_sequence
+    if wins + losses < 10 or len(units) < 5 or not (binary or n >= 60):
         return by_sequence
-    if groups is None and all(value in (-1, 0, 1) for value in values):
-        z = stats.norm.ppf(0.5 + level / 2)
-        won, lost = (wins + 1) / (n + 2), (losses + 1) / (n + 2)
-        half = z * math.sqrt((won + lost - (won - lost) ** 2) / (n + 2))
-        fewer, both = min(wins, losses), wins + losses
-        tail = sum(stats.binom.pmf(k, both, 0.5) for k in range(fewer + 1))
-        p = 1.0 if wins == losses else min(1.0, 2 * tail - stats.binom.pmf(fewer, both, 0.5))
-        return max(-1.0, won - lost - half), min(1.0, won - lost + half), p
-    if groups is None:
-        error = math.sqrt(sum((value - mean) ** 2 for value in values) / (n - 1) / n)
-        degrees = n - 1
-    else:
-        error, degrees = clustered_error(values, groups)
-    if error <= 1e-12:
+    error, degrees = t_error(units)
+    asymmetry = skewness([total / size for total, size in units])
+    if error < 1e-12 or (len(units) >= 25 and len(units) <= 25 * asymmetry**2):
         return by_sequence
-    half = stats.t.ppf(0.5 + level / 2, degrees) * error
+    mean, half = estimate(units), stats.t.ppf(0.5 + level / 2, degrees) * error
     p = 2 * stats.t.sf(abs(mean) / error, degrees) if mean else 1.0
     return max(-1.0, mean - half), min(1.0, mean + half), p
+
+
+def bonett_price(wins: int, losses: int, n: int, level: float) -> tuple[float, float, float]:
+    z = stats.norm.ppf(0.5 + level / 2)
+    won, lost = (wins + 1) / (n + 2), (losses + 1) / (n + 2)
+    error = math.sqrt((won + lost - (won - lost) ** 2) / (n + 2))
+    p = 2 * stats.norm.sf(abs(won - lost) / error)
+    return max(-1.0, won - lost - z * error), min(1.0, won - lost + z * error), p
+
+
+def exact(wins: int, losses: int, n: int, level: float, look: tuple[float, float, float]) -> tuple[float, float, float]:
+    both, low, high = wins + losses, look[0], look[1]
+    p = float(stats.binomtest(wins, both).pvalue)
+    if p <= 1 - level:
+        share = stats.binomtest(wins, both).proportion_ci(level, method="exact")
+        if wins > losses:
+            low = both / n * (2 * share.low - 1)
+        else:
+            high = both / n * (2 * share.high - 1)
+    return low, high, p
 
 
 # -- the decision ------------------------------------------------------------------------------------------------------
@@ -235,58 +287,75 @@ class Decided:
     p: float
 
 
-def decide(run: Run, questions: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Compared, Decided | None]]:
-    """All verdicts by one score: looks share α₁ equally, the end takes α₂ in Holm's order."""
-    ended, planned = len(counted(run)) == run.planned_cases, run.planned_cases
-    alpha, end = (0.02, 0.03) if planned >= 60 else (0.0, 0.05)
-    grouped = any(run.groups[case] is not None for case, _, _ in run.trials)
+Sample = tuple[list[int], list[float]]  # cases and differences
+Question = tuple[int, int]
+
+
+def decide(run: Run, questions: Sequence[Question]) -> dict[Question, tuple[Compared, Decided | None]]:
+    """All verdicts by one score, with what lost pairs could have changed."""
     data = {question: compared(run, *question) for question in questions}
-    groups = {
-        question: [run.groups[case] or ("alone", case) for case in found.cases] if grouped else None
-        for question, found in data.items()
-    }
+    plain = decide_all(run, {question: (found.cases, found.differences) for question, found in data.items()})
+    worst = decide_all(run, {question: (found.all_cases, found.worst) for question, found in data.items()})
+    best = decide_all(run, {question: (found.all_cases, found.best) for question, found in data.items()})
+    for question, result in plain.items():
+        low, high = worst[question], best[question]
+        if any(never_answered(run, index) for index in question):
+            plain[question] = None
+        elif result is not None and data[question].is_lossy:
+            assert low is not None
+            assert high is not None
+            stands = {
+                "better": low.word == "better",
+                "worse": high.word == "worse",
+                "equivalent": low.word == high.word == "equivalent",
+                "not worse": low.word in ("better", "equivalent", "not worse"),
+                "inconclusive": True,
+            }
+            if not stands[result.word]:
+                result.word = "inconclusive"
+    return {question: (data[question], plain[question]) for question in questions}
+
+
+def never_answered(run: Run, variant: int) -> bool:
+    statuses = [row["status"] for (_, v, _), row in run.trials.items() if v == variant]
+    return "ok" not in statuses and "error" in statuses
+
+
+def decide_all(run: Run, samples: dict[Question, Sample]) -> dict[Question, Decided | None]:
+    """Looks share α₁ equally, the end takes α₂ in Holm's order."""
+    planned, ended = run.planned_cases, len(counted(run)) == run.planned_cases
+    alpha, end = (0.02, 0.03) if planned >= 60 else (0.0, 0.05)
     ps = {
-        question: final(found.differences, groups[question], 0.97)[2] if ended and found.differences else 1.0
-        for question, found in data.items()
+        question: final(run, *sample, 0.97)[2] if ended and sample[0] else 1.0 for question, sample in samples.items()
     }
-    steps, left, going = {}, len(questions), True
-    for question in sorted(questions, key=lambda question: ps[question]):
-        steps[question] = left
-        going = going and ps[question] <= end / left
-        left -= going and left > 1
+    steps, divisor, going = {}, len(samples), True
+    for question in sorted(samples, key=lambda question: ps[question]):
+        steps[question] = divisor
+        going = going and ps[question] <= end / divisor
+        divisor -= going and divisor > 1
     return {
-        question: (
-            found,
-            _decided(found, groups[question], planned, ended, alpha / len(questions), end / steps[question], run.margin)
-            if found.differences
-            else None,
-        )
-        for question, found in data.items()
+        question: _decided(run, sample, ended, alpha / len(samples), end / steps[question]) if sample[0] else None
+        for question, sample in samples.items()
     }
 
 
-def _decided(
-    found: Compared,
-    groups: Sequence[Hashable] | None,
-    planned: int,
-    ended: bool,
-    alpha: float,
-    end: float,
-    margin: float,
-) -> Decided:
-    values = found.differences
-    low, high, p = -1.0, 1.0, 1.0
-    if alpha:
-        low, high, p = watched(values, groups, alpha, ended)
-    elif not ended:
-        low, high, p = sequence(values if groups is None else means_of_groups(values, groups), end)
+def _decided(run: Run, sample: Sample, ended: bool, alpha: float, end: float) -> Decided:
+    mean = estimate(units_of(run, *sample))
+    low, high, p = watched(run, *sample, alpha) if alpha else (-1.0, 1.0, None)
+    if p is None and not ended:
+        most = sequence(units_of(run, *sample), 0.5, largest(run))[2]
+        return Decided("inconclusive", -1.0, 1.0, 1.0, most)
     if ended:
-        low_end, high_end, p = final(values, groups, 1 - end)
-        low, high = sorted((max(low, low_end), min(high, high_end)))
-    few = sum(value != 0 for value in values) < 10 or (groups is not None and len(set(groups)) < 5)
-    if few or (not ended and planned < 60):
-        word = "inconclusive"
-    elif low > 0:
+        look = low, high
+        low_end, high_end, p = final(run, *sample, 1 - end)
+        low, high = max(low, low_end), min(high, high_end)
+        if low > high:
+            return Decided("inconclusive", -1.0, 1.0, 1.0, p)
+        if not low <= mean <= high:
+            low, high = look
+    assert p is not None
+    margin = run.margin
+    if low > 0:
         word = "better"
     elif high < 0:
         word = "worse"

@@ -60,6 +60,7 @@ class Shape:
             [{}, {}, {"crash": 0.1}, {"network": 0.1, "skip": 0.05, "none": 0.1, "crash": 0.1}]
         )
         self.group_size = chance.choice([0, 0, 0, 1, 3, 9])
+        self.weight: Any = chance.choice(["case", "case", "group"])
         self.margin = chance.choice([None, None, 0.1, 0.4])
         self.costs = chance.choice(["known", "unknown", "partly"])
         self.seed = chance.randrange(100)
@@ -97,6 +98,7 @@ def executed(shape: Shape, path: Path, run: int = 1) -> None:
         scorers=[points, brief] if shape.several else [points],
         repeats=shape.repeats,
         margin=shape.margin,
+        weight=shape.weight,
         seed=shape.seed,
         limits={"retries": 0, "breaker": 0, "parallel": 3},
         store=path,
@@ -134,6 +136,7 @@ def read(store: Store, metric: str, name: str = "latest") -> naive.Run:
         {},
         {},
         {},
+        spec["weight"],
     )
     rows = store.dicts(
         "SELECT t.*, c.id, c.tags, c.case_group FROM trials t JOIN cases c ON c.digest = t.case_digest "
@@ -144,6 +147,9 @@ def read(store: Store, metric: str, name: str = "latest") -> naive.Run:
         case = row["position"] // per_case
         found.trials[case, row["variant"], row["repeat"]] = row
         found.tags[case], found.groups[case] = json.loads(row["tags"]), row["case_group"]
+    sizes = Counter(group for group in found.groups.values() if group is not None)
+    stored = json.loads(run["provenance"]).get("largest_group")
+    found.largest_group = stored or max(sizes.values(), default=1)
     scores = store.rows("SELECT position, value FROM scores WHERE run_id = ? AND name = ?", (run_id, metric))
     for position, value in scores:
         block, variant = divmod(position, len(names))
@@ -171,13 +177,17 @@ def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
             assert (row["baseline"], row["variant"]) == tuple(run.variants[index] for index in question)
             check_counts(row, run, data)
             if decided is None:
-                assert (row["effect"], row["interval"], row["verdict"]) == (None, None, "inconclusive")
+                assert (row["effect"], row["interval"], row["verdict"]) == (None, None, "no comparison")
                 continue
-            assert row["effect"] == near(sum(data.differences) / len(data.differences))
+            effect = naive.estimate(naive.units_of(run, data.cases, data.differences))
+            assert row["effect"] == near(effect)
+            assert row["scores"]["variant"] - row["scores"]["baseline"] == near(effect)
             assert row["p"] == near(decided.p, 1e-5)
             assert row["verdict"] == decided.word
+            assert (row["interval"] is None) == (decided.level == 1)
             if row["interval"]:
                 assert row["interval"] == [near(decided.low), near(decided.high)]
+                assert decided.low <= effect <= decided.high
                 assert row["level"] == near(decided.level)
         ps = [row["p"] if row["p"] is not None else 1.0 for row in rows]
         assert [row["p_adjusted"] for row in rows if row["p"] is not None] == [
@@ -197,7 +207,7 @@ def check_counts(row: dict[str, Any], run: naive.Run, data: naive.Compared) -> N
     places = row["cases"] + row["dropped_cases"] + row["waiting_cases"] + row["not_run_cases"]
     assert places == row["planned_cases"] == run.planned_cases
     assert row["repeats_left_out"] == data.repeats_left_out
-    bounds = naive.bounds(data)
+    bounds = naive.bounds(run, data)
     assert row["bounds"] == (None if bounds is None else [near(end) for end in bounds])
 
 
@@ -218,16 +228,33 @@ def check_variants(store: Store, analysis: Analysis) -> None:
         for key in mine:
             if (score := run.score(key)) is not None:
                 by_case[key[0]].append(score)
-        means = [sum(each) / len(each) for each in by_case.values()]
+        cases, means = scores_in_tables(run, index)
         if not means:
             assert "points" not in row["scores"]
             continue
         score = row["scores"]["points"]
         low, high = score["interval"]
-        assert score["mean"] == near(sum(means) / len(means))
+        assert score["mean"] == near(naive.estimate(naive.units_of(run, cases, means)))
         assert 0 <= low <= score["mean"] + 1e-9
         assert score["mean"] - 1e-9 <= high <= 1
         check_repeats(row, run.repeats, [each for each in by_case.values() if len(each) == run.repeats])
+
+
+def scores_in_tables(run: naive.Run, variant: int) -> tuple[list[int], list[float]]:
+    """The cases whose scores tables show for a variant, with their means: what it is compared on."""
+    others = [index for index in range(len(run.variants)) if index != run.baseline]
+    partners = others if variant == run.baseline else [run.baseline]
+    cases, means = [], []
+    for case in naive.counted(run) if others else sorted({case for case, _, _ in run.trials}):
+        scores = []
+        for repeat in range(run.repeats):
+            keys = [(case, index, repeat) for index in partners]
+            if (case, variant, repeat) in run.trials and (own := run.score((case, variant, repeat))) is not None:
+                scores += [own] if not others or any(run.score(key) is not None for key in keys) else []
+        if scores:
+            cases.append(case)
+            means.append(sum(scores) / len(scores))
+    return cases, means
 
 
 def check_repeats(row: dict[str, Any], repeats: int, whole: list[list[float]]) -> None:
@@ -292,7 +319,6 @@ def check_prices_and_times(store: Store, analysis: Analysis) -> None:
 
 def check_segments(store: Store, analysis: Analysis) -> None:
     run = read(store, "points")
-    grouped = any(group is not None for group in run.groups.values())
     expected = []
     for item in analysis.comparisons:
         data = naive.compared(run, *(run.variants.index(name) for name in (item.baseline, item.variant)))
@@ -301,8 +327,7 @@ def check_segments(store: Store, analysis: Analysis) -> None:
             among = [(c, d) for c, d in zip(data.cases, data.differences, strict=True) if run.tags[c].get(tag) == value]
             if not 10 <= len(among) < len(data.cases):
                 continue
-            groups = [run.groups[case] or ("alone", case) for case, _ in among] if grouped else None
-            ends = naive.final([difference for _, difference in among], groups, 0.95)
+            ends = naive.final(run, [case for case, _ in among], [difference for _, difference in among], 0.95)
             there = sum(run.tags[case].get(tag) == value for case in naive.counted(run))
             expected.append((item.variant, tag, value, len(among), there - len(among), ends))
     qs = naive.benjamini_hochberg([ends[2] for *_, ends in expected])
@@ -330,9 +355,10 @@ def check_words(analysis: Analysis) -> None:
         result = item.verdict
         if result.interval is None:
             continue
-        assert result.interval.low <= result.interval.high
-        assert (result.interval.low > 0) == (result.word == "better") or result.reason
-        assert (result.interval.high < 0) == (result.word == "worse") or result.reason
+        assert result.interval.low <= result.interval.estimate <= result.interval.high
+        word = result.demoted or result.word
+        assert (result.interval.low > 0) == (word == "better")
+        assert (result.interval.high < 0) == (word == "worse")
     said = objects.report(analysis, trials=False)["summary"]
     asked = formats.Asked(analysis)
     terminal = " ".join(formats.text(asked, "terminal").split())
@@ -397,7 +423,7 @@ def check_across(store: Store, names: list[str]) -> None:
         assert set(match.only_second) == set(ids[1]) - set(ids[0])
         assert len(pairs.cases) + pairs.dropped + len(match.unfinished) == len(set(ids[0]) & set(ids[1]))
         one, other = item.comparison.verdict, back[name].comparison.verdict
-        assert {one.word, other.word} in ({"better", "worse"}, {"inconclusive"})
+        assert {one.word, other.word} in ({"better", "worse"}, {"inconclusive"}, {"no comparison"})
         assert (one.wins, one.losses, one.ties) == (other.losses, other.wins, other.ties)
         assert one.p == near(other.p)
         if one.interval and other.interval:

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from abreast.analyse.decisions import Decider, Rule
 from abreast.analyse.paired import Side, pair, side_of
 from abreast.analyse.rows import Bools, Ints, Rows
-from abreast.analyse.run import Comparison, largest, largest_cases, verdicts_of
+from abreast.analyse.run import Comparison, largest, largest_cases, never_answered, no_comparison
 from abreast.analyse.variants import VariantSummary, summarise
 from abreast.errors import BadInput, suggestion
+from abreast.stats import Verdict
 from abreast.store import Store
 
 REGRESSION = {
@@ -22,6 +24,7 @@ REGRESSION = {
     "equivalent": "no regression",
     "not worse": "no regression",
     "inconclusive": "not known",
+    "no comparison": "no comparison",
 }
 
 
@@ -147,13 +150,12 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
     """All verdicts, taken together in Holm's order."""
     matched = [_matched(question) for question in questions]
     paired = {(0, at): pair(one, other, np.arange(len(one.score))) for at, (one, other, *_) in enumerate(matched)}
-    groups = {}
-    for at, question in enumerate(questions):
-        found = _groups(question, matched[at][3][paired[0, at].cases])
-        if found is not None:
-            groups[0, at] = found
     planned = {key: len(pairs.cases) + pairs.dropped for key, pairs in paired.items()}
-    words = verdicts_of(paired, {}, groups, planned, margin)
+    rule = Rule(
+        margin, questions[0].first.rows.weight, max(question.first.rows.largest_group for question in questions)
+    )
+    decider = Decider(planned, lambda key, cases: _groups(questions[key[1]], matched[key[1]][3][cases]), rule, False)
+    decided = decider.decide(paired)
     answers = []
     for at, question in enumerate(questions):
         pairs, (_, _, match, cases) = paired[0, at], matched[at]
@@ -164,19 +166,27 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
             metric=question.metric,
             variant=second.name,
             baseline=first.name,
-            verdict=words[0, at],
+            verdict=_with_answers(question, decided[0, at].verdict),
             margin=margin,
+            weight=rule.weight,
             planned=len(cases),
             not_run=0,
             waiting=0,
             stopped_after=None,
             repeats=len(pairs.cases) * min(question.first.rows.repeats, question.second.rows.repeats),
+            scores=decided[0, at].scores,
+            bounds=decided[0, at].bounds,
             differences=largest(pairs, ids),
             pairs=replace(pairs, cases=cases[pairs.cases]),
             looks=(),
         )
         answers.append(AcrossRuns(first, second, comparison, match, _changes(question)))
     return answers
+
+
+def _with_answers(question: _Question, verdict: Verdict) -> Verdict:
+    silent = [never_answered(side.rows, side.variant) for side in (question.first, question.second)]
+    return no_comparison(verdict, "; ".join(filter(None, silent))) if any(silent) else verdict
 
 
 def _groups(question: _Question, cases: Ints) -> list[str] | None:
@@ -213,7 +223,7 @@ def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:
         for named, cases in zip((question.first, question.second), places, strict=True)
     ]
     shared = _shared(question, [(here[key], there[key]) for key in ready], repeats)
-    sides = [replace(side, score=np.where(shared, np.nan, side.score)) for side in sides]
+    sides = [replace(side, score=np.where(shared, np.nan, side.score), skipped=side.skipped | shared) for side in sides]
     kept = np.flatnonzero(~np.logical_and.reduce(shared, axis=1))  # a case of nothing else says nothing
     match = Match(
         tuple(case_id for case_id, _ in sorted(here.keys() - there.keys()) if case_id not in ids),

@@ -64,6 +64,19 @@ def _costs(rows: Rows, mine: Bools) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
+class Worst:
+    """The cases including those with lost outcomes, had each lost one been as bad or as good as possible.
+
+    An outcome is lost if infrastructure failed or an answer has no score.
+    """
+
+    cases: Ints
+    low: Floats  # differences
+    high: Floats
+    lost: int  # cases, or repeats of compared cases
+
+
+@dataclass(frozen=True, slots=True)
 class Pairs:
     """The cases that both sides have a score for, in the order of their starts, and how many say nothing and why.
 
@@ -77,19 +90,23 @@ class Pairs:
     unscored: int  # because an answer has no score
     skipped: int
     repeats_left_out: int  # of the compared cases
-    bounds: tuple[float, float] | None  # of the mean difference, had what failed or has no score scored 0, or 1
+    worst: Worst | None  # None if nothing is lost
     latency: LatencyRatio | None
     cost: CostPerCorrect | None
 
     @property
     def differences(self) -> Floats:
-        found = self.variant - self.baseline
-        found[np.abs(found) < ROUNDING] = 0.0  # sums of the same scores in another order
-        return found
+        return _rounded(self.variant - self.baseline)
 
     @property
     def dropped(self) -> int:
         return self.failed + self.unscored + self.skipped
+
+
+def _rounded(differences: Floats) -> Floats:
+    """Without the noise of sums of the same scores in another order."""
+    differences[np.abs(differences) < ROUNDING] = 0.0
+    return differences
 
 
 def pair(one: Side, other: Side, cases: Ints) -> Pairs:
@@ -99,7 +116,8 @@ def pair(one: Side, other: Side, cases: Ints) -> Pairs:
     compared = np.logical_or.reduce(both, axis=1)
     means = [_mean(np.where(both, score, np.nan)[compared]) for score in scores]
 
-    skipped = np.logical_or.reduce((one.skipped | other.skipped)[cases], axis=1)
+    skipped_cells = (one.skipped | other.skipped)[cases]
+    skipped = np.logical_or.reduce(skipped_cells, axis=1)
     failed = np.logical_or.reduce((one.failed | other.failed)[cases], axis=1)
     why_failed, why_skipped = failed & ~compared, skipped & ~(compared | failed)
     why_unscored = ~(compared | failed | skipped)
@@ -111,9 +129,30 @@ def pair(one: Side, other: Side, cases: Ints) -> Pairs:
         int(why_unscored.sum()),
         int(why_skipped.sum()),
         int(compared.sum()) * both.shape[1] - int(both.sum()),
-        _bounds(scores, means, ~(compared | why_skipped)),
+        _worst(cases, scores, both, ~both & ~skipped_cells),
         _latency(one.service_s[cases], other.service_s[cases]),
         _cost(one.cost_usd[cases], other.cost_usd[cases], scores),
+    )
+
+
+def _worst(cases: Ints, scores: tuple[Floats, Floats], both: Bools, lost: Bools) -> Worst | None:
+    if not lost.any():
+        return None
+    kept = (both | lost).any(axis=1)
+    baseline, variant = (np.where(both | lost, score, np.nan)[kept] for score in scores)
+    holes = lost[kept]
+
+    def differences(missing_variant: float, missing_baseline: float) -> Floats:
+        filled = np.where(holes & np.isnan(variant), missing_variant, variant)
+        against = np.where(holes & np.isnan(baseline), missing_baseline, baseline)
+        return _rounded(_mean(filled) - _mean(against))
+
+    compared = both[kept].any(axis=1)
+    return Worst(
+        cases[kept],
+        differences(0.0, 1.0),
+        differences(1.0, 0.0),
+        int((~compared).sum()) + int(holes[compared].sum()),
     )
 
 
@@ -122,17 +161,6 @@ def _mean(values: Floats) -> Floats:
     known = ~np.isnan(values)
     count = known.sum(axis=1)
     return np.where(count > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
-
-
-def _bounds(scores: tuple[Floats, Floats], means: list[Floats], lost: Bools) -> tuple[float, float] | None:
-    """What the mean difference could be, had each repeat without a score, of the lost cases, scored 0, or 1."""
-    if not lost.any():
-        return None
-    baseline, variant = (score[lost] for score in scores)
-    low = (np.nan_to_num(variant, nan=0.0) - np.nan_to_num(baseline, nan=1.0)).mean(axis=1)
-    high = (np.nan_to_num(variant, nan=1.0) - np.nan_to_num(baseline, nan=0.0)).mean(axis=1)
-    known, count = float((means[1] - means[0]).sum()), len(means[0]) + len(low)
-    return (known + float(low.sum())) / count, (known + float(high.sum())) / count
 
 
 def _latency(one: Floats, other: Floats) -> LatencyRatio | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from abreast.stats import Weight
 from abreast.store import Store
 
 Floats = npt.NDArray[np.float64]
@@ -17,6 +19,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 TOKENS = ("input", "output", "cache_read", "cache_write")
+_ALONE = "\0"  # begins the label of a case without a group
 MOSTLY_OURS = 3  # times as many cases in the store as in the run
 _EMPTY = {int: np.int64, float: float, bool: bool, str: object}
 _KINDS = {
@@ -100,6 +103,28 @@ class Rows:
     def planned_cases(self) -> int:
         return self.planned // self.per_case
 
+    @property
+    def weight(self) -> Weight:
+        """What weighs the same: every case, or every group of cases."""
+        return "group" if self.spec.get("weight") == "group" else "case"
+
+    @cached_property
+    def largest_group(self) -> int:
+        """Cases in the largest group of the plan; of a run that did not store it, of the cases that have a row."""
+        stored = json.loads(self.meta["provenance"]).get("largest_group")
+        if stored or not self.grouped:
+            return int(stored or 1)
+        return max(Counter(case.group for case in self.cases.values() if case.group is not None).values())
+
+    def first_error(self, variant: int) -> tuple[str, str]:
+        """Kind and message of the first trial of this variant that failed."""
+        ((kind, message),) = self.store.rows(
+            "SELECT error_kind, error FROM trials WHERE run_id = ? AND variant = ? AND status = 'error' "
+            "ORDER BY position LIMIT 1",
+            (self.run_id, variant),
+        )
+        return str(kind), " ".join(str(message).split())
+
     def _scores(self) -> dict[str, Floats]:
         """A score for each trial by the name of the score, the primary one first."""
         rows = self.store.chunks("SELECT position, name, value FROM scores WHERE run_id = ?", (self.run_id,))
@@ -148,9 +173,10 @@ class Rows:
 
     @cached_property
     def counted(self) -> Ints:
-        """The completed cases without a gap in the order of starts, in that order: what a verdict may look at.
+        """What a verdict may look at: the completed prefix of the order in which cases were started, in that order.
 
-        Slow failures come late; whoever counted what happens to be there would flatter the variant that has them.
+        Slow failures come late: taking whatever has finished would flatter the variant that has them. A group of cases
+        counts once it is complete.
         """
         complete = np.flatnonzero(self.complete)
         turns = self.turn[complete]
@@ -158,7 +184,17 @@ class Rows:
             return self._group_by_group(complete)
         order = np.argsort(turns)
         gaps = np.flatnonzero(turns[order] != np.arange(len(order)))
-        return complete[order[: gaps[0]] if len(gaps) else order]
+        return self._without_open_group(complete[order[: gaps[0]] if len(gaps) else order])
+
+    def _without_open_group(self, prefix: Ints) -> Ints:
+        """Cut off the last group, unless every case of the plan is there or the next one is known to be of another."""
+        groups = self.groups(prefix) if len(prefix) < self.planned_cases else None
+        if not groups:
+            return prefix
+        following = [case for case in np.flatnonzero(self.turn == len(prefix)).tolist() if case in self.cases]
+        if (following and self.cases[following[0]].group != groups[-1]) or groups[-1].startswith(_ALONE):
+            return prefix
+        return prefix[: groups.index(groups[-1])]
 
     def _group_by_group(self, cases: Ints) -> Ints:
         """These cases with those of one group together, as every plan has them."""
@@ -227,7 +263,7 @@ class Rows:
         """The group of each of these cases, its own if it has none; None if no case of the run has one."""
         if not self.grouped:
             return None
-        return [self.cases[case].group or f"\0{case}" for case in cases.tolist()]
+        return [self.cases[case].group or f"{_ALONE}{case}" for case in cases.tolist()]
 
     @cached_property
     def grouped(self) -> bool:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from abreast.analyse.decisions import Decider, Question, Rule
 from abreast.analyse.paired import Pairs, pair, side_of
 from abreast.analyse.rows import Floats, Rows
 from abreast.analyse.segments import Segment, adjusted, segments_of
-from abreast.analyse.variants import VariantSummary, summarise
-from abreast.stats import Look, Ranking, Verdict, alphas, bradley_terry, verdicts, watched
+from abreast.analyse.variants import VariantSummary, compared_trials, summarise
+from abreast.stats import Look, Ranking, Verdict, Weight, bradley_terry
 from abreast.store import Store
 
 SHOWN = 10  # cases that differ most
-DRAWN = 0.05  # the chance of error of a sequence that is only drawn, where too few cases are planned to use it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,14 @@ class Comparison:
     baseline: str
     verdict: Verdict
     margin: float  # the smallest difference that matters; 0 if none was given
+    weight: Weight  # whether every case or every group of cases weighs the same
     planned: int  # cases
     not_run: int  # cases, not run or not finished
     waiting: int  # cases that are complete and come after one that is not, so that they do not count yet
     stopped_after: int | None  # cases, if the run was stopped early; those that were not run are not needed
     repeats: int  # of the compared cases, planned
+    scores: tuple[float, float] | None  # of baseline and variant, on the compared cases
+    bounds: tuple[float, float] | None  # of the difference, with the lost pairs at their worst and at their best
     differences: tuple[CaseDifference, ...]  # the largest first
     pairs: Pairs = field(repr=False)
     looks: tuple[Look, ...] = field(repr=False)  # how the interval closed in over the cases
@@ -106,12 +109,13 @@ def analyse(store: Store, run: str, all_pairs: bool = False, margin: float | Non
         if name != rows.primary
         for comparison in compared(rows, name, score, questions, accepted)
     ]
+    shown = compared_trials(rows, base)
     return Analysis(
         rows.meta,
         rows,
         accepted,
         int(rows.present.sum()),
-        tuple(summarise(rows, index) for index in range(len(names))),
+        tuple(summarise(rows, index, shown) for index in range(len(names))),
         comparisons,
         tuple(further),
         _segments(rows, comparisons),
@@ -120,65 +124,58 @@ def analyse(store: Store, run: str, all_pairs: bool = False, margin: float | Non
 
 
 def compared(
-    rows: Rows, metric: str, score: Floats, questions: Sequence[tuple[int, int]], margin: float
+    rows: Rows, metric: str, score: Floats, questions: Sequence[Question], margin: float
 ) -> tuple[Comparison, ...]:
-    """Contenders of one run, each (baseline, variant) by their indexes; together they are wrong in one of twenty."""
+    """Variants of one run, each (baseline, variant) by their indexes; together they are wrong in one of twenty."""
     sides = {index: side_of(rows, index, score) for index in {index for question in questions for index in question}}
     counted, planned = rows.counted, rows.planned_cases
     paired = {question: pair(sides[question[0]], sides[question[1]], counted) for question in questions}
-    alpha, _ = alphas(max(1, planned), max(1, len(questions)))
-    ended = len(counted) == planned
-    looks, groups = {}, {}
-    for question, pairs in paired.items():
-        found = rows.groups(pairs.cases)
-        looks[question] = watched(pairs.differences, alpha or DRAWN, margin or None, found, ended=ended)
-        if found is not None:
-            groups[question] = found
-    words = verdicts_of(paired, looks if alpha else {}, groups, dict.fromkeys(paired, planned), margin)
+    rule = Rule(margin, rows.weight, rows.largest_group)
+    decider = Decider(dict.fromkeys(paired, planned), lambda _, cases: rows.groups(cases), rule)
+    decided = decider.decide(paired)
     waiting = int(rows.complete.sum()) - len(counted)
     return tuple(
         Comparison(
             metric=metric,
             variant=rows.variants[question[1]],
             baseline=rows.variants[question[0]],
-            verdict=words[question],
+            verdict=_with_answers(rows, question, decided[question].verdict),
             margin=margin,
+            weight=rows.weight,
             planned=planned,
             not_run=max(0, planned - len(counted) - waiting),
             waiting=waiting,
             stopped_after=rows.stopped_after,
             repeats=len(pairs.cases) * rows.repeats,
+            scores=decided[question].scores,
+            bounds=decided[question].bounds,
             differences=largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
             pairs=pairs,
-            looks=tuple(looks[question]),
+            looks=decided[question].looks,
         )
         for question, pairs in paired.items()
     )
 
 
-def verdicts_of(
-    paired: Mapping[tuple[int, int], Pairs],
-    looks: Mapping[tuple[int, int], Sequence[Look]],
-    groups: Mapping[tuple[int, int], Sequence[str]],
-    planned: Mapping[tuple[int, int], int],
-    margin: float,
-) -> dict[tuple[int, int], Verdict]:
-    """The verdict on each question, in Holm's order."""
-    if not paired:
-        return {}
-    found = verdicts(
-        {_key(question): pairs.differences for question, pairs in paired.items()},
-        {_key(question): max(1, number) for question, number in planned.items()},
-        margin,
-        {_key(question): found for question, found in groups.items()},
-        seen={_key(question): seen[-1] for question, seen in looks.items() if seen},
-        dropped={_key(question): pairs.dropped for question, pairs in paired.items()},
-    )
-    return {question: _clipped(found[_key(question)]) for question in paired}
+def _with_answers(rows: Rows, question: Question, verdict: Verdict) -> Verdict:
+    """The verdict, unless a side never answered: then there is nothing to compare."""
+    silent = [reason for index in question if (reason := never_answered(rows, index))]
+    return no_comparison(verdict, "; ".join(silent)) if silent else verdict
 
 
-def _key(question: tuple[int, int]) -> str:
-    return f"{question[0]}:{question[1]}"
+def no_comparison(verdict: Verdict, reason: str) -> Verdict:
+    return replace(verdict, word="no comparison", interval=None, reason=reason, needed=None, caution="", demoted=None)
+
+
+def never_answered(rows: Rows, variant: int) -> str:
+    """`b failed in 100 of 100 trials (crash: …)`; empty if a trial of it was answered, or none failed."""
+    mine = rows.variant == variant
+    failed = int((mine & rows.error).sum())
+    if not failed or (mine & rows.ok).any():
+        return ""
+    kind, message = rows.first_error(variant)
+    trials = int((mine & rows.present).sum())
+    return f"{rows.variants[variant]} failed in {failed:,} of {trials:,} trials ({kind}: {message})"
 
 
 def largest_cases(pairs: Pairs) -> list[int]:
@@ -200,21 +197,12 @@ def largest(pairs: Pairs, ids: Sequence[str]) -> tuple[CaseDifference, ...]:
     )
 
 
-def _clipped(result: Verdict) -> Verdict:
-    """Scores lie in [0, 1], so no difference is larger than 1, whatever the formula says."""
-    interval = result.interval
-    if interval is None:
-        return result
-    inside = replace(interval, low=max(-1.0, interval.low), high=min(1.0, interval.high))
-    return replace(result, interval=inside)
-
-
 def _segments(rows: Rows, comparisons: Sequence[Comparison]) -> tuple[Segment, ...]:
     found: list[Segment] = []
     if comparisons and rows.tagged:
         for item in comparisons:
             groups = rows.groups(item.pairs.cases)
-            found += segments_of(item.metric, item.variant, item.baseline, item.pairs, groups, rows.cases, rows.counted)
+            found += segments_of(item, groups, rows)
     return adjusted(found)
 
 

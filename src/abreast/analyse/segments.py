@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abreast.analyse.paired import Pairs
-from abreast.analyse.rows import CaseFacts, Ints
+from abreast.analyse.rows import CaseFacts, Ints, Rows
 from abreast.stats import Estimate, benjamini_hochberg, final_interval
 from abreast.stats.verdict import needed_in_all
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Comparison
 
 LEAST_CASES = 10
 WRONG = 0.05  # the share of found differences that may be none
@@ -47,30 +50,33 @@ class Segment:
         return "better" if self.estimate.low > 0 else "worse"
 
 
-def segments_of(
-    metric: str,
-    variant: str,
-    baseline: str,
-    pairs: Pairs,
-    groups: Sequence[str] | None,
-    facts: Mapping[int, CaseFacts],
-    counted: Ints,
-) -> list[Segment]:
+def segments_of(item: Comparison, groups: Sequence[str] | None, rows: Rows) -> list[Segment]:
     """A segment for each value of each tag that has enough cases, as long as it is not all of them."""
-    there = {tag: len(cases) for tag, cases in _by_tag(counted, facts).items()}
-    differences, found = pairs.differences, []
+    facts, pairs, weight = rows.cases, item.pairs, rows.weight
+    counts = {tag: len(cases) for tag, cases in _by_tag(rows.counted, facts).items()}
+    differences, segments = pairs.differences, []
     for (tag, value), places in sorted(_by_tag(pairs.cases, facts).items()):
         if not LEAST_CASES <= len(places) < len(differences):
             continue
         among = differences[places]
+        labels = None if groups is None else [groups[place] for place in places]
         wins, losses = int((among > 0).sum()), int((among < 0).sum())
-        theirs = None if groups is None else [groups[place] for place in places]
-        estimate = final_interval(among, LEVEL, theirs)
-        estimate = replace(estimate, low=max(-1.0, estimate.low), high=min(1.0, estimate.high))
-        ties, dropped = len(among) - wins - losses, there[tag, value] - len(among)
-        needed = needed_in_all(among, theirs)
-        found.append(Segment(metric, variant, baseline, tag, value, estimate, wins, losses, ties, dropped, needed))
-    return found
+        segments.append(
+            Segment(
+                metric=item.metric,
+                variant=item.variant,
+                baseline=item.baseline,
+                tag=tag,
+                value=value,
+                estimate=final_interval(among, LEVEL, labels, weight=weight, largest=rows.largest_group),
+                wins=wins,
+                losses=losses,
+                ties=len(among) - wins - losses,
+                dropped=counts[tag, value] - len(among),
+                needed=needed_in_all(among, labels, weight),
+            )
+        )
+    return segments
 
 
 def _by_tag(cases: Ints, facts: Mapping[int, CaseFacts]) -> dict[tuple[str, str], list[int]]:

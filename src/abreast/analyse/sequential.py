@@ -1,4 +1,4 @@
-"""Whether a run has seen enough: looked at while it goes on, by the rule that the report follows afterwards.
+"""Early stopping: whether a run has seen enough, by the rule that the report follows afterwards.
 
 What counts are cases in the order in which they were started, up to the first that is not complete. Trials end in
 another order, and slow failures last: taken as they end, they would flatter a variant.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from abreast.analyse.decisions import Rule, stands
 from abreast.execute import Decision
 from abreast.plan import Plan
 from abreast.stats import Futility, RunningSequence, Verdict, alphas, futility, looks, verdict
@@ -20,11 +22,11 @@ from abreast.stats.verdict import SEQUENTIAL_CASES
 
 MIN_CASES = 30
 
-_UNKNOWN, _INCOMPARABLE = math.inf, math.nan
+_UNKNOWN, _LOST, _SKIPPED = math.inf, math.nan, -1.0
 
 
 class UntilDecided:
-    """Hears the score of each trial, in any order, and says when every comparison is settled or not worth more cases.
+    """Takes the score of each trial, in any order, and says when every comparison is settled or not worth more cases.
 
     With fewer than 60 planned cases it never does: then all of the verdict comes at the end.
     """
@@ -34,43 +36,44 @@ class UntilDecided:
         plan: Plan,
         baseline: str,
         score: str,
-        margin: float | None = None,
+        rule: Rule | None = None,
         min_cases: int = MIN_CASES,
         begun: Collection[int] = (),
     ) -> None:
-        """`begun` are cases of which earlier executions of the run have left only a part."""
+        """`begun` are cases of which earlier executions of the run have completed only a part."""
         self.score = score
         self.decision: Decision | None = None
         self.begun = begun
-        self._plan, self._min_cases, self._margin = plan, min_cases, margin or 0.0
+        self._plan, self._min_cases, self._rule = plan, min_cases, rule or Rule()
         self._planned = len(plan.cases)
         self._per_case = len(plan.variants) * plan.repeats
         self._scores = array("d", [_UNKNOWN]) * len(plan)
-        self._left = array("q", [self._per_case]) * self._planned
+        self._missing = array("q", [self._per_case]) * self._planned
         self._complete = 0  # cases, in the order of their starts
         self._groups = _numbered(plan.cases.groups)
         names = [variant.name for variant in plan.variants]
         self._base = names.index(baseline)
         others = [index for index in range(len(names)) if index != self._base]
         self._comparisons = [
-            _Comparison(names[index], baseline, index, self._planned, len(others), self._margin) for index in others
+            _Comparison(names[index], baseline, index, self._planned, len(others), self._rule) for index in others
         ]
-        self._decides = bool(others) and self._planned >= SEQUENTIAL_CASES
+        self._decides = bool(others) and (self._planned >= SEQUENTIAL_CASES or self._rule.only_sequence)
 
-    def observe(self, position: int, value: float | None) -> Decision | None:
-        """The final score of a trial, 0 for a failure of the variant's own, None if it cannot be compared."""
+    def observe(self, position: int, value: float | None, skipped: bool = False) -> Decision | None:
+        """The final score of a trial, 0 for a failure of the variant's own, None if it is lost."""
         if self._scores[position] != _UNKNOWN or not self._decides:
             return self.decision
-        self._scores[position] = value if value is not None and 0 <= value <= 1 else _INCOMPARABLE
+        usable = value if value is not None and 0 <= value <= 1 else _LOST
+        self._scores[position] = _SKIPPED if skipped else usable
         turn = self._plan.block(position // self._per_case, 0) // self._plan.repeats
-        self._left[turn] -= 1
-        if turn == self._complete and not self._left[turn]:
+        self._missing[turn] -= 1
+        if turn == self._complete and not self._missing[turn]:
             self._go_on()
         return self.decision
 
     def _go_on(self) -> None:
         """Through the cases that are complete without a gap, until it is decided."""
-        while self.decision is None and self._complete < self._planned and not self._left[self._complete]:
+        while self.decision is None and self._complete < self._planned and not self._missing[self._complete]:
             case = self._plan.case(self._complete * self._plan.repeats)
             first, self._complete = case * self._per_case, self._complete + 1
             scores = self._scores[first : first + self._per_case]
@@ -86,8 +89,8 @@ class UntilDecided:
         settled = [comparison.sentence() for comparison in self._comparisons if comparison.settled]
         open_ones = [comparison for comparison in self._comparisons if not comparison.settled]
         if not open_ones:
-            told = f"decided: {', '.join(settled)} after {self._complete:,} of {self._planned:,} cases"
-            return Decision("decided", told, self._complete, self._planned)
+            message = f"decided: {', '.join(settled)} after {self._complete:,} of {self._planned:,} cases"
+            return Decision("decided", message, self._complete, self._planned)
         chance = max(comparison.futility.chance for comparison in open_ones)
         left = self._planned - self._complete
         what = "it" if len(self._comparisons) == 1 else " or ".join(comparison.name for comparison in open_ones)
@@ -95,24 +98,49 @@ class UntilDecided:
         return Decision("futile", f"futile: {'; '.join([*settled, futile])}", self._complete, self._planned)
 
 
-class _Comparison:
-    """One contender against the baseline: a difference for each case that has one, and the looks at them."""
+class _Differences:
+    """One difference per case, with its group if cases have groups."""
 
-    def __init__(self, name: str, baseline: str, index: int, planned: int, comparisons: int, margin: float) -> None:
+    def __init__(self) -> None:
+        self.values, self.groups = array("d"), array("q")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def add(self, value: float, group: int | None) -> None:
+        self.values.append(value)
+        if group is not None:
+            self.groups.append(group)
+
+    def complete(self) -> tuple[np.typing.NDArray[np.float64], list[int] | None]:
+        """Values and groups, without the last group: it may not be complete."""
+        values, groups = np.array(self.values), self.groups.tolist()
+        if not groups:
+            return values, None
+        end = groups.index(groups[-1])
+        return values[:end], groups[:end]
+
+
+class _Comparison:
+    """One variant against the baseline, case by case."""
+
+    def __init__(self, name: str, baseline: str, index: int, planned: int, comparisons: int, rule: Rule) -> None:
         self.name, self._baseline, self._index = name, baseline, index
-        self._planned, self._comparisons, self._margin = planned, comparisons, margin
-        self._sequence = RunningSequence(alphas(planned, comparisons)[0], margin or None)
+        self._planned, self._comparisons, self._rule = planned, comparisons, rule
+        self._alpha, self._final_alpha = alphas(planned, comparisons, rule.only_sequence)
+        self._sequence = RunningSequence(self._alpha, rule.margin or None, weight=rule.weight, largest=rule.largest)
         self._schedule = iter(looks(planned))
         self._next = next(self._schedule)
-        self._differences, self._groups = array("d"), array("q")
-        self._seen = 0  # so many of them have been looked at
-        self._dropped = 0  # cases without a pair of scores
+        self._compared, self._worst, self._best = _Differences(), _Differences(), _Differences()
+        self._observed = 0  # cases that the sequence has seen
+        self._skipped = 0
+        self._lost = 0
         self.verdict: Verdict | None = None
         self.futility = Futility(False, 1.0)
 
     @property
     def cases(self) -> int:
-        return len(self._differences)
+        return len(self._compared)
 
     @property
     def settled(self) -> bool:
@@ -123,61 +151,84 @@ class _Comparison:
         return self.futility.stop
 
     def add(self, scores: Sequence[float], base: int, group: int | None) -> bool:
-        """One more case; whether that was the time to look."""
-        difference = self._difference(scores, base)
-        if difference is None:
-            self._dropped += 1
+        """Take in one more case; return whether that was the time to look."""
+        step = self._comparisons + 1
+        pairs = [
+            pair for pair in zip(scores[base::step], scores[self._index :: step], strict=True) if _SKIPPED not in pair
+        ]
+        if not pairs:
+            self._skipped += 1
             return False
-        self._differences.append(difference)
-        if group is not None:
-            self._groups.append(group)
+        complete = [pair for pair in pairs if not any(map(math.isnan, pair))]
+        self._lost += len(complete) < len(pairs)
+        self._worst.add(_difference(pairs, baseline=1.0, variant=0.0), group)
+        self._best.add(_difference(pairs, baseline=0.0, variant=1.0), group)
+        if not complete:
+            return False
+        self._compared.add(_difference(complete), group)
         if self.cases < self._next:
             return False
         self._look()
         self._next = next(self._schedule, self._planned + 1)
         return True
 
-    def _difference(self, scores: Sequence[float], base: int) -> float | None:
-        """The means over those repeats that both sides have."""
-        step = self._comparisons + 1
-        pairs = [
-            (one, other)
-            for one, other in zip(scores[base::step], scores[self._index :: step], strict=True)
-            if one == one and other == other  # not nan
-        ]
-        if not pairs:
-            return None
-        difference = sum(other for _, other in pairs) / len(pairs) - sum(one for one, _ in pairs) / len(pairs)
-        return 0.0 if abs(difference) < ROUNDING else difference
-
     def _look(self) -> None:
         """At exactly the numbers of `looks`, so that the report sees the same from the rows."""
-        values = np.array(self._differences)
-        groups = self._groups.tolist() if self._groups else None
-        look = self._sequence.observe(values[self._seen :], None if groups is None else groups[self._seen :])
-        self._seen = len(values)
-        if groups is not None:  # the last one may not be complete
-            groups = groups[: groups.index(groups[-1])]
-            values = values[: len(groups)]
+        compared, rule = self._compared, self._rule
+        batch = np.array(compared.values[self._observed :])
+        look = self._sequence.observe(batch, compared.groups[self._observed :].tolist() if compared.groups else None)
+        self._observed = len(compared)
         if look.low > 0 or look.high < 0 or look.equivalent:
-            self.verdict = verdict(
-                values,
-                self._planned,
-                self._margin,
-                groups,
-                comparisons=self._comparisons,
-                seen=look,
-                dropped=self._dropped,
-            )
+            self.verdict = self._verdict(compared)
+            if self._lost and self.verdict.settled:
+                worst, best = self._verdict(self._worst), self._verdict(self._best)
+                if not stands(self.verdict.word, worst.word, best.word):
+                    self.verdict = None
+        values, groups = compared.complete()
         if len(values) and not self.settled:
-            awaited, at_the_end = max(1, self._planned - self._dropped), alphas(self._planned)[1]
-            self.futility = futility(values, awaited, self._margin, groups, at_the_end)
+            expected = max(1, self._planned - self._skipped)
+            alpha = alphas(self._planned, 1, rule.only_sequence)
+            self.futility = futility(values, expected, rule.margin, groups, alpha[1] or alpha[0], weight=rule.weight)
+
+    def _verdict(self, differences: _Differences) -> Verdict:
+        values, groups = differences.complete()
+        return verdict(
+            values,
+            self._planned,
+            self._rule.margin,
+            groups,
+            weight=self._rule.weight,
+            largest=self._rule.largest,
+            comparisons=self._comparisons,
+            seen=self._sequence.look() if differences is self._compared else None,
+            dropped=self._planned_without(differences),
+            only_sequence=self._rule.only_sequence,
+        )
+
+    def _planned_without(self, differences: _Differences) -> int:
+        """Cases that have no difference."""
+        return self._skipped + (len(self._worst) - len(differences))
 
     def sentence(self) -> str:
         word = self.verdict.word if self.verdict else "inconclusive"
         if word == "equivalent":
-            return f"{self.name} is equivalent to {self._baseline} within ±{self._margin:g}"
+            return f"{self.name} is equivalent to {self._baseline} within ±{self._rule.margin:g}"
         return f"{self.name} is {word} than {self._baseline}"
+
+
+def _difference(pairs: Sequence[tuple[float, float]], baseline: float = 0.0, variant: float = 0.0) -> float:
+    """The mean of the variant minus that of the baseline, with these scores for the lost outcomes."""
+    sides = (baseline, variant)
+    first, second = (
+        math.fsum(sides[side] if math.isnan(pair[side]) else pair[side] for pair in pairs) / len(pairs)
+        for side in (0, 1)
+    )
+    return 0.0 if abs(second - first) < ROUNDING else second - first
+
+
+def largest_group(groups: Sequence[str | None]) -> int:
+    """Cases in the largest group of a plan; 1 without groups."""
+    return max(Counter(group for group in groups if group is not None).values(), default=1)
 
 
 def _numbered(groups: Sequence[str | None]) -> array[int] | None:

@@ -12,6 +12,7 @@ import numpy as np
 from abreast.analyse.paired import Side, side_of
 from abreast.analyse.rows import TOKENS, Bools, Floats, Ints, Rows
 from abreast.stats import Interval, cost_per_correct, paired_t, pass_at_k, pass_hat_k, wilson
+from abreast.stats.units import units_of
 from abreast.stats.values import ROUNDING
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -71,8 +72,31 @@ class VariantSummary:
         return self.latency.get("p95")
 
 
-def summarise(rows: Rows, variant: int) -> VariantSummary:
-    """Everything about one contender."""
+def compared_trials(rows: Rows, base: int) -> dict[str, Bools]:
+    """For each score, the trials whose scores tables show: those that are compared with the baseline.
+
+    So the difference of two scores in a table is the effect that the verdict names. The baseline's own trials are those
+    that every variant is compared on; if variants lost different cases, those that any of them is.
+    """
+    others = [index for index in range(len(rows.variants)) if index != base]
+    if not others:
+        return {}
+    counted = np.zeros((rows.planned_cases, 1), dtype=bool)
+    counted[rows.counted] = True
+    masks = {}
+    for name, score in {**({rows.primary: rows.score} if rows.primary else {}), **rows.scores}.items():
+        scored = [~np.isnan(side_of(rows, index, score).score) & counted for index in range(len(rows.variants))]
+        cells = {index: scored[index] & scored[base] for index in others}
+        cells[base] = np.logical_or.reduce(list(cells.values()))
+        masks[name] = np.zeros(len(rows.position), dtype=bool)
+        for index, compared in cells.items():
+            mine = rows.variant == index
+            masks[name][mine] = compared[rows.case[mine], rows.repeat[mine]]
+    return masks
+
+
+def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = None) -> VariantSummary:
+    """Everything about one variant. Its scores are over the trials in `compared`, by the name of the score."""
     mine = rows.variant == variant
     failed = mine & rows.error
     errors = Counter(zip(rows.kind[failed].tolist(), rows.blame[failed].tolist(), strict=True))
@@ -80,7 +104,11 @@ def summarise(rows: Rows, variant: int) -> VariantSummary:
     answered = new & rows.ok
     cost = rows.cost_usd[new]
     scores = {rows.primary: rows.score} if rows.primary else {}  # also if all failed, so that there is none
-    means = {name: mean_score(rows, mine, score) for name, score in {**scores, **rows.scores}.items()}
+    compared = compared or {}
+    means = {
+        name: mean_score(rows, mine & compared.get(name, True), score)
+        for name, score in {**scores, **rows.scores}.items()
+    }
     own = side_of(rows, variant, rows.score)
     return VariantSummary(
         rows.variants[variant],
@@ -122,8 +150,10 @@ def quantiles(values: Floats) -> dict[str, float]:
 
 
 def mean_score(rows: Rows, mine: Bools, score: Floats) -> Interval | None:
-    """The mean score over cases: Wilson for plain yes or no, t over the means of cases otherwise; with groups, t by the
-    clustered error as for a difference. The view `metrics` has the same."""
+    """The mean score over cases, or over groups if each weighs the same: Wilson for plain yes or no, else t.
+
+    The view `metrics` has the same.
+    """
     usable = mine & ~np.isnan(score)
     known = score[usable]
     if not len(known):
@@ -132,12 +162,12 @@ def mean_score(rows: Rows, mine: Bools, score: Floats) -> Interval | None:
     groups = rows.groups(cases)
     if groups is None and rows.repeats == 1 and np.isin(known, (0.0, 1.0)).all():
         return wilson(float(known.sum()), len(known))
-    independent = len(means) if groups is None else len(set(groups))
-    if independent < 2:
-        return Interval(float(means.mean()), 0.0, 1.0)
-    interval = paired_t(means, groups=groups)
+    units = units_of(means, groups, rows.weight)
+    if len(units) < 2:
+        return Interval(units.estimate, 0.0, 1.0)
+    interval = paired_t(means, groups=groups, weight=rows.weight)
     if interval.high - interval.low < ROUNDING:  # all alike: that is not certainty
-        return wilson(min(1.0, max(0.0, float(means.mean()))) * independent, independent)
+        return wilson(min(1.0, max(0.0, units.estimate)) * len(units), len(units))
     return Interval(interval.estimate, max(0.0, interval.low), min(1.0, interval.high))
 
 

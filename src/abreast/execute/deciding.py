@@ -36,8 +36,8 @@ class Stop(Protocol):
     decision: Decision | None  # what is known already
     begun: Collection[int]  # cases that earlier executions of this run began and did not finish
 
-    def observe(self, position: int, value: float | None) -> Decision | None:
-        """The final score of a trial; None for one that cannot be compared."""
+    def observe(self, position: int, value: float | None, skipped: bool = False) -> Decision | None:
+        """The final score of a trial; None for one that is lost: infrastructure failed, or the answer has no score."""
         ...
 
 
@@ -86,7 +86,7 @@ class Deciding:
 
     def has_no_answer(self, position: int, outcome: Outcome) -> None:
         if outcome.status != "cancelled":  # which is no outcome: a resume executes it
-            self._observe(position, value_without_answer(outcome))
+            self._observe(position, value_without_answer(outcome), outcome.status == "skipped")
 
     def judged(self, position: int, value: float | None) -> None:
         self._observe(position, value)
@@ -107,9 +107,9 @@ class Deciding:
         self._take_scores()
         self._waits = False
 
-    def _observe(self, position: int, value: float | None) -> None:
+    def _observe(self, position: int, value: float | None, skipped: bool = False) -> None:
         if self.decision is None:
-            decision = self._stop.observe(position, value)
+            decision = self._stop.observe(position, value, skipped)
             if decision is not None:
                 self._decide(decision)
 

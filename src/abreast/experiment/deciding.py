@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from abreast.analyse.sequential import UntilDecided
+from abreast.analyse.decisions import Rule
+from abreast.analyse.sequential import UntilDecided, largest_group
 from abreast.plan import Plan
 from abreast.spec import Spec
 from abreast.store import Store
@@ -21,7 +22,8 @@ def until_decided(
     spec: Spec, plan: Plan, baseline: str, score: str, version: str, store: Store, run_id: int
 ) -> UntilDecided:
     """Who decides, with everything that the run has stored."""
-    stop = UntilDecided(plan, baseline, score, spec.margin, spec.min_cases)
+    rule = Rule(spec.margin or 0.0, spec.weight, largest_group(plan.cases.groups))
+    stop = UntilDecided(plan, baseline, score, rule, spec.min_cases)
     per_case = len(plan.variants) * plan.repeats
     whole = plan.done.reshape(-1, per_case).all(axis=1)
     own = np.zeros(len(plan.cases), dtype=np.bool_)
@@ -30,6 +32,7 @@ def until_decided(
             own[position // per_case] = True
         if not plan.done[position] or (status == "ok" and not is_scored):
             continue  # it is executed again, or scored in a moment
-        stop.observe(position, 0.0 if status == "error" and blame == "variant" else value)
+        score_of_trial = 0.0 if status == "error" and blame == "variant" else value
+        stop.observe(position, score_of_trial, status == "skipped")
     stop.begun = np.flatnonzero(own & ~whole).tolist()
     return stop

@@ -26,6 +26,7 @@ from abreast.spec import Limits, Selection, Spec, load_cases, load_spec, validat
 from abreast.spec.schema import LEAST_CASES
 from abreast.spec.scorers import build_scorers, check_expected, checks_of, primary_column
 from abreast.spec.values import shown_path
+from abreast.stats import Weight
 from abreast.store import Store, open_store
 from abreast.targets import Target, build
 
@@ -66,6 +67,7 @@ class Experiment:
         description: str = "",
         until_decided: bool = False,
         margin: float | None = None,
+        weight: Weight = "case",
         min_cases: int = 30,
         suite: str | None = None,
         output: str | None = None,
@@ -91,6 +93,7 @@ class Experiment:
             "description": description,
             "until_decided": until_decided,
             "margin": margin,
+            "weight": weight,
             "min_cases": min_cases,
             "suite": suite,
             "output": output,

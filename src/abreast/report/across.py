@@ -23,7 +23,7 @@ def lines(item: AcrossRuns) -> list[str]:
         first = f"{item.second.name} against {item.first.name}: nothing to compare"
         said = [f"not known: {first}; all {many(match.shared, 'answer')} are the same ones, reused"]
     else:
-        said = [f"{item.word}: {sentence(comparison).partition(': ')[2]}", *advice(comparison)]
+        said = [_headline(item), *advice(comparison)]
         said += [told for told in (aside(comparison),) if told]
         if match.shared:
             said.append(f"{many(match.shared, 'answer')} set aside: the same ones in both runs, reused")
@@ -38,6 +38,12 @@ def lines(item: AcrossRuns) -> list[str]:
     if item.changes:
         said.append(f"changed: {'; '.join(item.changes)}")
     return said
+
+
+def _headline(item: AcrossRuns) -> str:
+    """`regression: b is worse than a: …`; what is not decided says so by itself."""
+    text = sentence(item.comparison)
+    return text if item.word in ("not known", "no comparison") else f"{item.word}: {text}"
 
 
 def _or_not_begun(run: str, cases: int) -> str:

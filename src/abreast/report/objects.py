@@ -88,8 +88,7 @@ def adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
-    """One variant against the baseline by one score. An interval that the verdict does not trust (`reason` says why) is
-    not given."""
+    """One variant against the baseline by one score."""
     result, pairs = item.verdict, item.pairs
     interval = result.interval
     sure = trusted(result)
@@ -100,11 +99,14 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "variant": item.variant,
         "baseline": item.baseline,
         "verdict": result.word,
+        "demoted_from": result.demoted,
         "reason": result.reason or None,
         "caution": result.caution or None,
         "effect": number(interval.estimate) if interval else None,
         "interval": ends(sure),
         "level": sure.level if sure else None,
+        "weight": item.weight,
+        "scores": dict(zip(("baseline", "variant"), item.scores, strict=True)) if item.scores else None,
         "p": result.p if item.cases else None,
         "wins": result.wins,
         "losses": result.losses,
@@ -116,7 +118,7 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "not_run_cases": item.not_run,
         "waiting_cases": item.waiting,
         "repeats_left_out": pairs.repeats_left_out,
-        "bounds": list(pairs.bounds) if pairs.bounds else None,
+        "bounds": list(item.bounds) if item.bounds else None,
         "cases_needed": result.needed,
         "effect_to_detect": result.effect,
         "latency_ratio": _ratio(pairs.latency),

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment
+from abreast.analyse.censoring import lopsided
 from abreast.stats import Interval, Verdict
 from abreast.stats.final import GROUPS
 from abreast.stats.values import ROUNDING
+from abreast.stats.verdict import NO_CASE
 
 ALL_FAILED = "N/A (all failed)"  # where a score would stand
 SIMULATED = "SIMULATED · no model was called"
@@ -60,17 +62,48 @@ def verdict_lines(analysis: Analysis) -> list[str]:
     for comparison in analysis.comparisons:
         lines.append(sentence(comparison))
         lines.extend(advice(comparison))
+        lines.extend(beside_the_table(analysis, comparison))
     lines += circumstances(analysis)
     if analysis.retried_failures:
-        lines.append(
-            "failures of the variants were executed again on purpose (--retry-failed): that flatters flaky ones"
-        )
+        lines.append("failures of the variants were retried on request (--retry-failed): that flatters flaky ones")
+    return lines
+
+
+def beside_the_table(analysis: Analysis, comparison: Comparison) -> list[str]:
+    """Notes that need the summaries of both variants: lopsided censoring, scores that differ from the table's."""
+    summaries = {summary.name: summary for summary in analysis.variants}
+    before, after = summaries[comparison.baseline], summaries[comparison.variant]
+    lines = [
+        f"{item.noun}: {item.variant:,} of {many(after.trials, 'trial')} of {after.name}, "
+        f"{item.baseline:,} of {before.trials:,} of {before.name}"
+        for item in lopsided(before.errors, after.errors)
+    ]
+    if comparison.scores is None or before.score is None or after.score is None:
+        return lines
+    first, second = comparison.scores
+    if max(abs(first - before.score.estimate), abs(second - after.score.estimate)) > ROUNDING:
+        scores = f"{before.name} {first:.1%}, {after.name} {second:.1%}"
+        lines.append(f"on the {many(comparison.cases, 'case')} that both answered: {scores}")
     return lines
 
 
 def circumstances(analysis: Analysis) -> list[str]:
-    """What a reader must know of how it was run: variants did not meet the same, or cases hang together."""
-    return [*_in_turns(analysis), *_of_chains(analysis)]
+    """How the run was made and evaluated, where a reader must know it."""
+    return [*_weighting(analysis), *_jointly(analysis), *_in_turns(analysis), *_of_chains(analysis)]
+
+
+def _weighting(analysis: Analysis) -> list[str]:
+    if not analysis.rows.grouped or not analysis.comparisons:
+        return []
+    unit = "group" if analysis.rows.weight == "group" else "case"
+    groups = len(set(analysis.rows.groups(analysis.rows.counted) or ()))
+    return [f"cases are in {many(groups, 'group')}; every {unit} weighs the same (weight: {unit})"]
+
+
+def _jointly(analysis: Analysis) -> list[str]:
+    if len(analysis.comparisons) < 2:
+        return []
+    return ["the verdicts hold together at 95 %; each interval holds on its own, at the level shown"]
 
 
 def _in_turns(analysis: Analysis) -> list[str]:
@@ -118,22 +151,65 @@ def _single(analysis: Analysis) -> list[str]:
 
 
 def sentence(comparison: Comparison) -> str:
-    """For example `better: short against long: +12.4 points (95 % interval +5.1 … +19.3); 31 wins, ...`."""
-    result = comparison.verdict
-    text = f"{result.word}: {comparison.variant} against {comparison.baseline}"
-    if comparison.cases == 0:
-        both = "has a score of both" if comparison.pairs.unscored else "was answered by both"
-        return f"{text}: no case {both}"
-    interval = result.interval
-    if interval is not None:
-        text += f": {points(interval.estimate)} points"
-    if (sure := trusted(result)) is not None:
-        text += f" ({sure.level * 100:.4g} % interval {points(sure.low)} … {points(sure.high)})"
-    text += _within(result.word, comparison.margin)
-    count = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
-    after = comparison.stopped_after if result.settled else None
-    decided = f", decided after {after:,} of {comparison.planned:,}" if after is not None else ""
-    return f"{text}; {count} in {many(comparison.cases, 'case')}{decided}"
+    """For example `short is better than long: +12.4 points (95 % interval +5.1 … +19.3); 31 wins, ...`."""
+    result, interval = comparison.verdict, comparison.verdict.interval
+    if result.word == "no comparison" or interval is None:
+        return f"no comparison: {_why_not(comparison)}"
+    counts = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
+    text = f"{_claim(comparison)}{_amount(comparison, interval)}{_within(result.word, comparison.margin)}"
+    return f"{text}; {counts} in {many(comparison.cases, 'case')}{_decided_after(comparison)}"
+
+
+def _why_not(comparison: Comparison) -> str:
+    """Why two variants cannot be compared."""
+    if comparison.cases or comparison.verdict.reason != NO_CASE:
+        return comparison.verdict.reason
+    what = "has a score of both" if comparison.pairs.unscored else "was answered by both"
+    return f"no case {what} {comparison.variant} and {comparison.baseline}"
+
+
+def _claim(comparison: Comparison) -> str:
+    """`short is better than long`, or `inconclusive: short vs long`."""
+    result, variant, baseline = comparison.verdict, comparison.variant, comparison.baseline
+    word = result.demoted or result.word
+    if word == "inconclusive":
+        return f"inconclusive: {variant} vs {baseline}"
+    claim = f"{variant} is {word} {'to' if word == 'equivalent' else 'than'} {baseline}"
+    return f"{claim}, unless {_doubt(comparison, word)}" if result.demoted else claim
+
+
+def _doubt(comparison: Comparison, word: str) -> str:
+    """`the 23 lost cases were its failures`."""
+    worst = comparison.pairs.worst
+    assert worst is not None
+    lost = many(worst.lost, "lost repeat" if comparison.pairs.repeats_left_out else "lost case")
+    verb = "was" if worst.lost == 1 else "were"
+    if word == "better":
+        return f"the {lost} {verb} its {'failure' if worst.lost == 1 else 'failures'}"
+    if word == "worse":
+        return f"the {lost} {verb} its {'success' if worst.lost == 1 else 'successes'}"
+    return f"the {lost} would have changed it"
+
+
+def _amount(comparison: Comparison, interval: Interval) -> str:
+    """The difference with its interval; after an early stop the interval first, for the estimate is inflated then."""
+    printed, estimate = trusted(comparison.verdict), points(interval.estimate)
+    if printed is None:
+        return f": {estimate} points"
+    ends, level = f"{points(printed.low)} … {points(printed.high)}", f"{printed.level * 100:.4g} % interval"
+    if _stopped_early(comparison):
+        return f" by {ends} points ({level}; {estimate} so far, which stopping early inflates)"
+    return f": {estimate} points ({level} {ends})"
+
+
+def _stopped_early(comparison: Comparison) -> bool:
+    return comparison.stopped_after is not None and comparison.verdict.word in ("better", "worse")
+
+
+def _decided_after(comparison: Comparison) -> str:
+    if comparison.stopped_after is None or not comparison.verdict.settled:
+        return ""
+    return f", decided after {comparison.stopped_after:,} of {comparison.planned:,}"
 
 
 def _within(word: str, margin: float) -> str:
@@ -144,18 +220,17 @@ def _within(word: str, margin: float) -> str:
 
 
 def trusted(result: Verdict) -> Interval | None:
-    """The interval, if it can be trusted: where the cases are too few for a verdict, only the sequence can be."""
-    by_sequence = result.final is not None and result.final.method == "confidence sequence"
-    return result.interval if not result.reason or by_sequence else None
+    """The interval, unless it is the whole range."""
+    return result.interval if result.interval is not None and result.interval.level < 1 else None
 
 
 def advice(comparison: Comparison) -> list[str]:
     """What stands behind the sentence or against it."""
     result = comparison.verdict
-    lines = [result.reason] if result.reason and comparison.cases else []
-    if result.caution:
-        lines.append(result.caution)
-    if result.word == "inconclusive" and result.needed and not result.reason:
+    if result.word == "no comparison":
+        return []
+    lines = [line for line in (result.reason, result.caution) if line]
+    if result.word == "inconclusive" and result.needed and trusted(result) and not result.demoted:
         effect = f"{result.effect * 100:.4g} points"
         if result.still_needed:
             needed = f"to detect {effect} you need about {many(result.needed, 'case')}"
@@ -198,13 +273,12 @@ def change(ratio: float) -> str:
 
 
 def bounds(comparison: Comparison) -> str:
-    """What the cases that failed could change at most."""
-    found = comparison.pairs.bounds
-    if found is None:
+    """What the lost cases could change at most."""
+    worst = comparison.pairs.worst
+    if comparison.bounds is None or worst is None:
         return ""
-    lost = comparison.pairs.failed + comparison.pairs.unscored
-    what = "that case" if lost == 1 else f"those {lost:,}"
-    return f"with {what} counted at worst {points(found[0])} points, at best {points(found[1])}"
+    low, high = comparison.bounds
+    return f"with what was lost counted at worst {points(low)} points, at best {points(high)}"
 
 
 def _cases_left_out(comparison: Comparison) -> str:
@@ -214,7 +288,7 @@ def _cases_left_out(comparison: Comparison) -> str:
         "could not be scored": comparison.pairs.unscored,
         "skipped": comparison.pairs.skipped,
         "not run, to save them" if comparison.stopped_after is not None else "not run yet": comparison.not_run,
-        "finished before an earlier one": comparison.waiting,
+        "waiting for an earlier case": comparison.waiting,
     }
     told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
     count = comparison.planned - comparison.cases

@@ -16,11 +16,27 @@ from rich.text import Text
 from abreast.analyse import Analysis, Comparison
 from abreast.report.figures import NOTHING, TITLES, cells
 from abreast.report.sections import NamedTable, Section, sections_of
-from abreast.report.sentence import aside, judge_lines, not_run_line, ranking_line, verdict_lines, where_it_helps, whose
+from abreast.report.sentence import (
+    SIMULATED,
+    aside,
+    judge_lines,
+    not_run_line,
+    ranking_line,
+    sentence,
+    verdict_lines,
+    where_it_helps,
+    whose,
+)
 
 MOST_ROWS = 60  # of a table of a suite
 MOST_NAME = 24  # characters for the name of a row, however narrow the terminal
-_COLOURS = {"better": "bold green", "worse": "bold red", "inconclusive": "bold yellow", "SIMULATED": "bold magenta"}
+_COLOURS = {
+    "better": "bold green",
+    "worse": "bold red",
+    "inconclusive": "bold yellow",
+    "no comparison": "bold red",
+    "simulated": "bold magenta",
+}
 
 
 def render(analysis: Analysis, where: str = "") -> RenderableType:
@@ -28,7 +44,10 @@ def render(analysis: Analysis, where: str = "") -> RenderableType:
 
     Print it with `crop=False`: commands are not cut, so that they can be copied.
     """
-    parts: list[RenderableType] = [_indented(_verdict_line(line)) for line in verdict_lines(analysis)]
+    words = {sentence(item): item.verdict.word for item in analysis.comparisons} | {SIMULATED: "simulated"}
+    parts: list[RenderableType] = [
+        _indented(Text(line, style=_COLOURS.get(words.get(line, ""), ""))) for line in verdict_lines(analysis)
+    ]
     if analysis.run["debug"]:
         parts.insert(0, _indented(Text("DEBUG run of a few cases: not a result", style="bold magenta")))
     for comparison in analysis.comparisons:
@@ -69,11 +88,6 @@ def _where_to_look(analysis: Analysis, comparison: Comparison, where: str) -> li
 def _indented(line: Text) -> Padding:
     """Two spaces in front of every row of it, however narrow the terminal."""
     return Padding(line, (0, 0, 0, 2), expand=False)
-
-
-def _verdict_line(line: str) -> Text:
-    word = line.split(":")[0].split(" ")[0]
-    return Text(line, style=_COLOURS.get(word, ""))
 
 
 def _section(section: Section, whole: str) -> list[RenderableType]:

@@ -352,6 +352,10 @@ class Spec(Strict):
         Annotated[float, Field(gt=0, lt=1, strict=True, allow_inf_nan=False)] | None,
         Expects("a number above 0 and below 1", "write margin: 0.05 for five points"),
     ] = Field(default=None, description="The smallest difference in score that you care about, such as 0.05")
+    weight: Annotated[Literal["case", "group"], Expects("case or group")] = Field(
+        default="case",
+        description="What weighs the same in every score: each case, or each group of cases (such as one document)",
+    )
     until_decided: Annotated[bool, Field(strict=True), Expects("true or false")] = Field(
         default=False, description="Stop as soon as every comparison is decided, or will not be by the cases left"
     )

@@ -10,7 +10,8 @@ from abreast.stats.ranking import Ranking, bradley_terry
 from abreast.stats.repeats import pass_at_k, pass_hat_k
 from abreast.stats.sequence import Look, RunningSequence, confidence_sequence, looks, watched
 from abreast.stats.significance import PValue, mcnemar, sign_flip
-from abreast.stats.verdict import Verdict, alphas, verdict, verdicts
+from abreast.stats.units import Weight, weighted_mean
+from abreast.stats.verdict import Verdict, Word, alphas, verdict, verdicts
 
 __all__ = [
     "CostPerCorrect",
@@ -23,6 +24,8 @@ __all__ = [
     "Ranking",
     "RunningSequence",
     "Verdict",
+    "Weight",
+    "Word",
     "alphas",
     "benjamini_hochberg",
     "bonett_price",
@@ -44,5 +47,6 @@ __all__ = [
     "verdict",
     "verdicts",
     "watched",
+    "weighted_mean",
     "wilson",
 ]

@@ -1,4 +1,4 @@
-"""The interval at the planned number of cases: by the method that suits the differences."""
+"""The interval at the planned number of cases, by the method that suits the differences."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from abreast.stats.intervals import Estimate, bonett_price, paired_t, standard_error
-from abreast.stats.sequence import confidence_sequence
+from abreast.stats.intervals import Estimate, bonett_price, paired_t
+from abreast.stats.sequence import Look, confidence_sequence
 from abreast.stats.significance import mcnemar
+from abreast.stats.units import Units, Weight, units_of
 from abreast.stats.values import UNIT, Floats, Numbers, Scale, share, unit_differences, width
 
 INFORMATIVE = 10  # with fewer cases that differ, no formula for large samples can be trusted
-GROUPS = 5  # with fewer, the spread between groups is not known
+GROUPS = 5  # with fewer, the spread between groups is unknown
+T_CASES = 60  # with fewer, t needs scores that are yes or no
+SKEWNESS_UNITS = 25  # t needs more units than this times the square of their skewness (Cochran's rule)
 
 
 def final_interval(
@@ -21,43 +24,81 @@ def final_interval(
     level: float = 0.97,
     groups: Sequence[Hashable] | None = None,
     scale: Scale = UNIT,
+    *,
+    weight: Weight = "case",
+    largest: int = 1,
 ) -> Estimate:
     """The interval of the mean difference, at a number of cases that was fixed beforehand.
 
-    Wins, ties and losses: Bonett and Price's interval and McNemar's mid-p. Other scores, or means over repeats: paired
-    t. Groups: t by the clustered error. Fewer than 10 cases that differ, fewer than 5 groups, or no spread at all: one
-    look of the confidence sequence, which needs no large sample.
+    - Wins, ties and losses: Bonett and Price's interval. Below 10 cases that differ: the exact sign test; if it finds
+      no direction, one look of the confidence sequence.
+    - Other scores, means over repeats, groups of cases: Student's t (`paired_t`), where the sample is large and
+      symmetric enough for it.
+    - Everything else: one look of the confidence sequence, which holds for samples of any size and shape.
 
-    >>> found = final_interval([1] * 15 + [0] * 30 + [-1] * 5, level=0.95)
-    >>> found.method, round(found.low, 6), round(found.high, 6), round(found.p, 7)
-    ('Bonett–Price, McNemar mid-p', 0.023422, 0.361194, 0.0266037)
+    >>> interval = final_interval([1] * 15 + [0] * 30 + [-1] * 5, level=0.95)
+    >>> interval.method, round(interval.low, 6), round(interval.high, 6)
+    ('Bonett–Price', 0.023422, 0.361194)
+    >>> final_interval([1] * 9 + [0] * 31, level=0.95).method
+    'exact sign test'
     >>> final_interval([0.5, 0.25, -0.5, 0.0] * 20).method
     'paired t'
-    >>> final_interval([1, 0, 0, 1]).method
+    >>> final_interval([0.5, 0.25, -0.5, 0.0] * 10).method
     'confidence sequence'
     """
     values = unit_differences(differences, scale)
-    found = _interval(values, share(level, "level"), groups)
-    wide = width(scale)
-    return replace(found, estimate=found.estimate * wide, low=found.low * wide, high=found.high * wide)
+    share(level, "level")
+    interval = _interval(values, level, groups, weight, largest)
+    size = width(scale)
+    return replace(interval, estimate=interval.estimate * size, low=interval.low * size, high=interval.high * size)
 
 
-def _interval(values: Floats, level: float, groups: Sequence[Hashable] | None) -> Estimate:
-    if not _large_enough(values, groups):
-        look = confidence_sequence(values, 1 - level, groups=groups)
-        return Estimate(float(values.mean()), look.low, look.high, level, look.p, look.method)
-    if groups is None and np.isin(values, (-1.0, 0.0, 1.0)).all():
+def _interval(
+    values: Floats, level: float, groups: Sequence[Hashable] | None, weight: Weight, largest: int
+) -> Estimate:
+    units = units_of(values, groups, weight)
+    is_binary = bool(np.isin(values, (-1.0, 0.0, 1.0)).all())
+    if is_binary and len(units) == len(values):
         wins, losses = int((values > 0).sum()), int((values < 0).sum())
-        found = bonett_price(wins, losses, len(values), level)
-        p = mcnemar(wins, losses).p
-        return Estimate(found.estimate, found.low, found.high, level, p, "Bonett–Price, McNemar mid-p")
-    found = paired_t(values, level, groups)
-    return replace(found, low=max(-1.0, found.low), high=min(1.0, found.high))
+        if wins + losses >= INFORMATIVE:
+            return bonett_price(wins, losses, len(values), level)
+        look = confidence_sequence(values, 1 - level)
+        return _exact_sign_test(wins, losses, look) if wins + losses else _one_look(look)
+    if (is_binary or len(values) >= T_CASES) and _suits_t(values, units):
+        interval = paired_t(values, level, groups, weight)
+        return replace(interval, low=max(-1.0, interval.low), high=min(1.0, interval.high))
+    return _one_look(confidence_sequence(values, 1 - level, groups=groups, weight=weight, largest=largest))
 
 
-def _large_enough(values: Floats, groups: Sequence[Hashable] | None) -> bool:
-    """Whether a formula for large samples may speak."""
-    if int(np.count_nonzero(values)) < INFORMATIVE or (groups is not None and len(set(groups)) < GROUPS):
+def _suits_t(values: Floats, units: Units) -> bool:
+    if int(np.count_nonzero(values)) < INFORMATIVE or len(units) < GROUPS or units.standard_error()[0] < 1e-12:
         return False
-    binary = groups is None and bool(np.isin(values, (-1.0, 0.0, 1.0)).all())
-    return binary or standard_error(values, groups)[0] > 1e-12
+    return len(units) < SKEWNESS_UNITS or len(units) > SKEWNESS_UNITS * _skewness(units.means) ** 2
+
+
+def _skewness(values: Floats) -> float:
+    deviations = values - values.mean()
+    variance = float((deviations**2).mean())
+    return float((deviations**3).mean()) / variance**1.5 if variance > 1e-24 else 0.0
+
+
+def _exact_sign_test(wins: int, losses: int, look: Look) -> Estimate:
+    """Few cases differ: the exact sign test gives the direction.
+
+    If it finds one, the end of the interval near zero inverts the test: Clopper and Pearson's bound on the share of
+    wins among the cases that differ, times the share of these cases. The far end also depends on how many cases differ,
+    which is uncertain too: it is the sequence's.
+    """
+    p, level = mcnemar(wins, losses, exact=True).p, look.level
+    interval = replace(_one_look(look), p=p, method="exact sign test")
+    if p > 1 - level:
+        return interval
+    from scipy.special import betaincinv  # late: scipy takes a quarter of a second to import
+
+    more, fewer = max(wins, losses), min(wins, losses)
+    near = (more + fewer) / look.n * (2 * float(betaincinv(more, fewer + 1, (1 - level) / 2)) - 1)
+    return replace(interval, low=near) if wins > losses else replace(interval, high=-near)
+
+
+def _one_look(look: Look) -> Estimate:
+    return Estimate(look.estimate, look.low, look.high, look.level, look.p, look.method)

@@ -6,10 +6,9 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from abreast.stats.student import NORMAL, quantile_t, two_sided_t
-from abreast.stats.values import Floats, Numbers, group_index, numbers, share, whole
+from abreast.stats.units import Weight, units_of
+from abreast.stats.values import Numbers, numbers, share, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,43 +49,42 @@ def wilson(successes: float, n: int, level: float = 0.95) -> Interval:
     return Interval(found, low, high, level)
 
 
-def bonett_price(wins: int, losses: int, n: int, level: float = 0.95) -> Interval:
-    """The interval of the difference of two paired proportions: of n cases B won so many, and lost so many.
+def bonett_price(wins: int, losses: int, n: int, level: float = 0.95) -> Estimate:
+    """The interval of the difference of two paired proportions, with the p value at which it just touches zero.
 
     >>> interval = bonett_price(15, 5, 50)
-    >>> round(interval.low, 6), round(interval.high, 6)
-    (0.023422, 0.361194)
+    >>> round(interval.low, 6), round(interval.high, 6), round(interval.p, 6)
+    (0.023422, 0.361194, 0.025629)
     """
     wins, losses, n = whole(wins, "wins"), whole(losses, "losses"), whole(n, "n", least=1)
     if wins + losses > n:
         raise ValueError(f"wins and losses cannot be more than n, got {wins} + {losses} of {n}")
     z = NORMAL.inv_cdf(0.5 + share(level, "level") / 2)
     won, lost = (wins + 1) / (n + 2), (losses + 1) / (n + 2)
-    half = z * math.sqrt((won + lost - (won - lost) ** 2) / (n + 2))
-    return Interval((wins - losses) / n, max(-1.0, won - lost - half), min(1.0, won - lost + half), level)
+    error = math.sqrt((won + lost - (won - lost) ** 2) / (n + 2))
+    low, high = max(-1.0, won - lost - z * error), min(1.0, won - lost + z * error)
+    p = math.erfc(abs(won - lost) / error / math.sqrt(2))
+    return Estimate((wins - losses) / n, low, high, level, p, "Bonett–Price")
 
 
-def paired_t(differences: Numbers, level: float = 0.95, groups: Sequence[Hashable] | None = None) -> Estimate:
-    """The interval of a mean difference; with groups, by the clustered standard error (CR1, G − 1 degrees).
+def paired_t(
+    differences: Numbers,
+    level: float = 0.95,
+    groups: Sequence[Hashable] | None = None,
+    weight: Weight = "case",
+) -> Estimate:
+    """Student's t interval of a mean difference.
+
+    With groups of dependent cases: the CR2 standard error with Bell and McCaffrey's degrees of freedom, or t on group
+    means if each group weighs the same (`weight="group"`).
 
     >>> interval = paired_t([0.2, 0.1, 0.4, 0.3, 0.0, 0.2])
     >>> round(interval.estimate, 3), round(interval.low, 3), round(interval.high, 3), round(interval.p, 4)
     (0.2, 0.052, 0.348, 0.018)
     """
-    values = numbers(differences, least=2)
-    mean = float(values.mean())
-    error, degrees = standard_error(values, groups)
+    units = units_of(numbers(differences, least=2), groups, weight)
+    mean, (error, degrees) = units.estimate, units.standard_error()
     half = quantile_t(0.5 + share(level, "level") / 2, degrees) * error
     p = 1.0 if mean == 0 else 0.0 if error == 0 else two_sided_t(mean / error, degrees)
-    return Estimate(mean, mean - half, mean + half, level, p, "paired t" if groups is None else "clustered t")
-
-
-def standard_error(values: Floats, groups: Sequence[Hashable] | None = None) -> tuple[float, int]:
-    """By how much the mean of the values varies, and its degrees of freedom; at least two of them, or two groups."""
-    if groups is None:
-        return float(values.std(ddof=1)) / math.sqrt(len(values)), len(values) - 1
-    index, count = group_index(groups, len(values))
-    if count < 2:
-        raise ValueError(f"at least two groups are needed, got {count}")
-    sums = np.bincount(index, weights=values - values.mean())
-    return math.sqrt(count / (count - 1) * float((sums**2).sum())) / len(values), count - 1
+    method = "paired t" if groups is None else "t, CR2" if weight == "case" else "t on group means"
+    return Estimate(mean, mean - half, mean + half, level, p, method)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from abreast.stats.intervals import standard_error
 from abreast.stats.student import NORMAL
-from abreast.stats.values import UNIT, Floats, Numbers, Scale, share, unit_differences, unit_margin, whole
+from abreast.stats.units import Units, Weight, units_of
+from abreast.stats.values import UNIT, Numbers, Scale, share, unit_differences, unit_margin, whole
 
 FUTILE = 0.05  # a smaller chance of a decision is not worth the remaining cases
 FUTILITY_CASES = 30
@@ -46,9 +46,9 @@ def _spread(sd: float) -> float:
     return sd
 
 
-def spread(values: Floats, groups: Sequence[Hashable] | None = None) -> float:
-    """By how much single cases vary as far as it tells how sure their mean is: cases of one group say less."""
-    return standard_error(values, groups)[0] * math.sqrt(len(values))
+def spread(units: Units, cases: int) -> float:
+    """Standard deviation of independent cases that would make the estimate as uncertain as these units do."""
+    return units.standard_error()[0] * math.sqrt(cases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ def futility(
     groups: Sequence[Hashable] | None = None,
     alpha: float = 0.03,
     scale: Scale = UNIT,
+    weight: Weight = "case",
 ) -> Futility:
     """Would going on to the planned number of cases decide anything? Advice, not a rule: going on stays valid.
 
@@ -76,15 +77,16 @@ def futility(
     """
     values = unit_differences(differences, scale)
     n, planned = len(values), whole(planned, "planned", least=1)
-    if n < 2 or n >= planned or (groups is not None and len(set(groups)) < 2):
+    units = units_of(values, groups, weight)
+    if len(units) < 2 or n >= planned:
         return Futility(False, 1.0)
-    chance = _chance(values, planned, unit_margin(margin, scale), spread(values, groups), share(alpha, "alpha"))
+    chance = _chance_of_decision(units, n, planned, unit_margin(margin, scale), share(alpha, "alpha"))
     return Futility(n >= max(FUTILITY_CASES, planned / 5) and chance < FUTILE, chance)
 
 
-def _chance(values: Floats, planned: int, margin: float, sd: float, alpha: float) -> float:
-    """That the sum over all planned cases, as foreseen from those there are, lies where it decides."""
-    n, rest, mean = len(values), planned - len(values), float(values.mean())
+def _chance_of_decision(units: Units, n: int, planned: int, margin: float, alpha: float) -> float:
+    """That the sum over all planned cases, as foreseen from the first n, decides."""
+    rest, mean, sd = planned - n, units.estimate, spread(units, n)
     z = NORMAL.inv_cdf(1 - alpha / 2)
     if sd < 1e-12:
         if mean or margin:

@@ -84,9 +84,3 @@ def group_index(groups: Sequence[Hashable], length: int) -> tuple[npt.NDArray[np
     known: dict[Hashable, int] = {}
     index = np.array([known.setdefault(group, len(known)) for group in groups], dtype=np.int64)
     return index, len(known)
-
-
-def group_means(values: Floats, groups: Sequence[Hashable]) -> Floats:
-    """One number for each group: the mean of its cases."""
-    index, _ = group_index(groups, len(values))
-    return np.asarray(np.bincount(index, weights=values) / np.bincount(index))

@@ -14,34 +14,37 @@ from abreast.stats.multiple import holm
 from abreast.stats.power import cases_needed, spread
 from abreast.stats.sequence import Look, confidence_sequence
 from abreast.stats.significance import sign_flip
+from abreast.stats.units import Weight, units_of
 from abreast.stats.values import UNIT, Floats, Numbers, Scale, unit_differences, unit_margin, whole, width
 
-LOOKING = 0.02  # the chance of error that looks on the way may use
-AT_THE_END = 0.03  # and the one that is kept for the planned number of cases
-SEQUENTIAL_CASES = 60  # with fewer planned, all of it is kept for the end and nothing stops early
+SEQUENCE_ALPHA = 0.02  # chance of error of the looks on the way, together
+FINAL_ALPHA = 0.03  # and of the final interval, at the planned number of cases
+SEQUENTIAL_CASES = 60  # with fewer planned, the final interval has both and nothing stops early
 EFFECT = 0.1  # the effect that needed cases are counted for, if there is no margin
-CROSS_CHECKED = 5_000  # beyond so many cases a mean is as good as normal
+NO_CASE = "no case is compared"
+CROSS_CHECKED = 5_000  # beyond this many cases a mean is as good as normal
 
-Word = Literal["better", "worse", "equivalent", "not worse", "inconclusive"]
+Word = Literal["better", "worse", "equivalent", "not worse", "inconclusive", "no comparison"]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One word, the interval behind it, and why there is no verdict where none is possible."""
+    """One word and the interval behind it. The estimate has the sign of the word and lies in the interval."""
 
     word: Word
-    interval: Interval | None  # the sequence's and, at the planned number of cases, the final one's: what both hold
+    interval: Interval | None  # None where nothing is compared; at level 1 it is the whole range
     wins: int
     losses: int
     ties: int
-    reason: str = ""  # why no verdict is possible at all; empty where the interval speaks for itself
+    reason: str = ""  # why there is no verdict; empty where the interval speaks for itself
     planned: int = 0  # cases
-    p: float = 1.0  # of the final test; before the end, the one of the sequence
-    needed: int | None = None  # cases in all to detect `effect`, if cases go on to vary as they do
+    p: float = 1.0  # of the final interval; before the end, of the sequence
+    needed: int | None = None  # cases in all to detect `effect`, if further cases vary as these do
     effect: float = EFFECT
     caution: str = ""
     look: Look | None = None
     final: Estimate | None = None
+    demoted: Word | None = None  # the word, if the pairs that are missing could change it: `word` is inconclusive then
 
     @property
     def cases(self) -> int:
@@ -54,50 +57,66 @@ class Verdict:
 
     @property
     def settled(self) -> bool:
-        """Whether more cases cannot take the word back or make it a stronger one, so that a run may stop."""
+        """Whether a run may stop here."""
         return self.word in ("better", "worse", "equivalent")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """One comparison: differences as shares of the width of the scale, the rest as it was given."""
+    """One comparison. Values are shares of the width of the scale; margin, effect and look are on the scale."""
 
     values: Floats
     groups: Sequence[Hashable] | None
+    weight: Weight
+    largest: int
     planned: int
-    given_margin: float
-    given_effect: float | None
-    given_seen: Look | None
+    dropped: int
+    margin: float
+    effect: float | None
+    seen: Look | None
     scale: Scale
-    dropped: int = 0
 
     @property
-    def awaited(self) -> int:
+    def expected(self) -> int:
         """Differences that there are at the end."""
         return max(0, self.planned - self.dropped)
 
     @property
-    def margin(self) -> float:
-        return unit_margin(self.given_margin, self.scale)
+    def unit_margin(self) -> float:
+        return unit_margin(self.margin, self.scale)
 
     @property
-    def effect(self) -> float:
-        return (self.margin or EFFECT) if self.given_effect is None else self.given_effect / width(self.scale)
+    def unit_effect(self) -> float:
+        return (self.unit_margin or EFFECT) if self.effect is None else self.effect / width(self.scale)
 
     @property
-    def seen(self) -> Look | None:
-        return None if self.given_seen is None else _times(self.given_seen, 1 / width(self.scale))
+    def estimate(self) -> float:
+        return units_of(self.values, self.groups, self.weight).estimate
 
 
-def alphas(planned: int, comparisons: int = 1) -> tuple[float, float]:
-    """The chances of error for looks on the way and for the end, of each of so many comparisons.
+@dataclass(frozen=True, slots=True)
+class _Levels:
+    """Chances of error: of the looks, of the final interval, and of the final interval at the first step of Holm."""
 
-    >>> alphas(500), alphas(40), alphas(500, comparisons=2)
-    ((0.02, 0.03), (0.0, 0.05), (0.01, 0.015))
+    sequence: float
+    final: float
+    first_step: float
+
+
+def alphas(planned: int, comparisons: int = 1, only_sequence: bool = False) -> tuple[float, float]:
+    """The chances of error of the sequence and of the final interval, for each of this many comparisons.
+
+    `only_sequence`: an earlier run with fewer cases has used up that of the final interval.
+
+    >>> alphas(500), alphas(40), alphas(500, comparisons=2), alphas(500, only_sequence=True)
+    ((0.02, 0.03), (0.0, 0.05), (0.01, 0.015), (0.02, 0.0))
     """
     planned, comparisons = whole(planned, "planned", least=1), whole(comparisons, "comparisons", least=1)
-    looking, at_the_end = (LOOKING, AT_THE_END) if planned >= SEQUENTIAL_CASES else (0.0, LOOKING + AT_THE_END)
-    return looking / comparisons, at_the_end / comparisons
+    if only_sequence:
+        return SEQUENCE_ALPHA / comparisons, 0.0
+    if planned < SEQUENTIAL_CASES:
+        return 0.0, (SEQUENCE_ALPHA + FINAL_ALPHA) / comparisons
+    return SEQUENCE_ALPHA / comparisons, FINAL_ALPHA / comparisons
 
 
 def verdict(
@@ -106,18 +125,22 @@ def verdict(
     margin: float = 0.0,
     groups: Sequence[Hashable] | None = None,
     *,
+    weight: Weight = "case",
+    largest: int = 1,
     comparisons: int = 1,
     effect: float | None = None,
     seen: Look | None = None,
     dropped: int = 0,
+    only_sequence: bool = False,
     scale: Scale = UNIT,
 ) -> Verdict:
     """Is B better than A, worse, equivalent within the margin, not worse than by the margin, or is it not known?
 
-    A difference per case, B − A, repeats averaged, in the order in which cases were started. `planned` is the number
-    of cases decided on beforehand (all of these, if not given), of which `dropped` cannot be compared. `seen` is the
-    last look of a `RunningSequence` that watched the run. With further variants against the same baseline say how many
-    `comparisons` there are, or use `verdicts`.
+    One difference per case, B − A, repeats averaged, in the order in which cases were started. `planned` is the number
+    of cases decided on beforehand (all of these, by default), of which `dropped` cannot be compared. `seen` is the
+    last look of a `RunningSequence` that watched the run. `weight` says whether every case or every group weighs the
+    same, `largest` how large the largest group of the plan is. With further variants against the same baseline give
+    the number of `comparisons`, or use `verdicts`.
 
     >>> verdict([1.0] * 20 + [0.0] * 30 + [-1.0] * 4).word
     'better'
@@ -125,16 +148,27 @@ def verdict(
     'not worse'
     >>> verdict([1.0] * 10 + [0.0] * 580 + [-1.0] * 10, margin=0.05).word
     'equivalent'
-    >>> found = verdict([1.0] * 12 + [0.0] * 30 + [-1.0] * 8, planned=300)
-    >>> found.word, found.still_needed
+    >>> result = verdict([1.0] * 12 + [0.0] * 30 + [-1.0] * 8, planned=300)
+    >>> result.word, result.still_needed
     ('inconclusive', 315)
-    >>> verdict([1.0, 0.0, 1.0]).reason
-    'too few informative cases: 2 of 3 differ, at least 10 are needed'
+    >>> verdict([1.0] * 9 + [0.0] * 31).word
+    'better'
     """
     values = unit_differences(differences, scale, least=0)
-    number = _planned(planned, "", len(values) + dropped)
-    question = _Question(values, groups, number, margin, effect, seen, scale, whole(dropped, "dropped"))
-    return _answer(question, *alphas(question.planned, comparisons))
+    question = _Question(
+        values=values,
+        groups=groups,
+        weight=weight,
+        largest=largest,
+        planned=_planned(planned, "", len(values) + dropped),
+        dropped=whole(dropped, "dropped"),
+        margin=margin,
+        effect=effect,
+        seen=seen,
+        scale=scale,
+    )
+    sequence, final = alphas(question.planned, comparisons, only_sequence)
+    return _decide(question, _Levels(sequence, final, final or FINAL_ALPHA / comparisons))
 
 
 def verdicts(
@@ -143,126 +177,164 @@ def verdicts(
     margin: float = 0.0,
     groups: Mapping[str, Sequence[Hashable]] | None = None,
     *,
+    weight: Weight = "case",
+    largest: int = 1,
     effect: float | None = None,
     seen: Mapping[str, Look] | None = None,
     dropped: Mapping[str, int] | None = None,
+    only_sequence: bool = False,
     scale: Scale = UNIT,
 ) -> dict[str, Verdict]:
-    """Several variants, each against the baseline: together wrong in one of twenty at most.
+    """Several variants, each against the baseline: the words are all right in 19 of 20 experiments.
 
-    Looks on the way share their chance of error equally; the final p values are taken in Holm's order, and each
-    interval has the level at which Holm tests it.
+    Looks on the way share their chance of error equally; the final p values are taken in Holm's order. Each interval
+    has the level at which Holm tests it, and holds at that level on its own.
 
     >>> better, same = [1.0] * 20 + [0.0] * 76 + [-1.0] * 4, [1.0] * 10 + [0.0] * 81 + [-1.0] * 9
-    >>> {name: found.word for name, found in verdicts({"short": better, "long": same}).items()}
+    >>> {name: result.word for name, result in verdicts({"short": better, "long": same}).items()}
     {'short': 'better', 'long': 'inconclusive'}
     """
     if not differences:
         raise ValueError("at least one variant is needed, got none")
     groups, seen, dropped, questions = groups or {}, seen or {}, dropped or {}, {}
-    for name, given in differences.items():
-        values = unit_differences(given, scale, least=0)
-        lost = whole(dropped.get(name, 0), "dropped")
-        number = _planned(planned, name, len(values) + lost)
-        questions[name] = _Question(values, groups.get(name), number, margin, effect, seen.get(name), scale, lost)
+    for name, numbers in differences.items():
+        values = unit_differences(numbers, scale, least=0)
+        missing = whole(dropped.get(name, 0), "dropped")
+        questions[name] = _Question(
+            values=values,
+            groups=groups.get(name),
+            weight=weight,
+            largest=largest,
+            planned=_planned(planned, name, len(values) + missing),
+            dropped=missing,
+            margin=margin,
+            effect=effect,
+            seen=seen.get(name),
+            scale=scale,
+        )
     steps = _holm_steps(
-        [final.p if (final := _final(question, AT_THE_END)) else 1.0 for question in questions.values()],
+        [final.p if (final := _final(question, FINAL_ALPHA)) else 1.0 for question in questions.values()],
         [alphas(question.planned)[1] for question in questions.values()],
     )
-    return {
-        name: _answer(question, alphas(question.planned, len(questions))[0], alphas(question.planned, step)[1])
-        for (name, question), step in zip(questions.items(), steps, strict=True)
-    }
+    results = {}
+    for (name, question), step in zip(questions.items(), steps, strict=True):
+        sequence, first = alphas(question.planned, len(questions), only_sequence)
+        last = alphas(question.planned, step, only_sequence)[1]
+        results[name] = _decide(question, _Levels(sequence, last, first or FINAL_ALPHA / len(questions)))
+    return results
 
 
-def _planned(planned: int | Mapping[str, int] | None, name: str, there: int) -> int:
+def _planned(planned: int | Mapping[str, int] | None, name: str, count: int) -> int:
     number = planned.get(name) if isinstance(planned, Mapping) else planned
-    return whole(there or 1 if number is None else number, "planned", least=1)
+    return whole(count or 1 if number is None else number, "planned", least=1)
 
 
 def _holm_steps(ps: list[float], levels: list[float]) -> list[int]:
     """By what Holm divides the chance of error for each; all after the first undecided one share its divisor."""
     adjusted, order = holm(ps), np.argsort(ps, kind="stable")
-    steps, divisor, going = [0] * len(ps), len(ps), True
+    steps, divisor, rejecting = [0] * len(ps), len(ps), True
     for index in order:
         steps[index] = divisor
-        going = going and adjusted[index] <= levels[index]
-        if going:
+        rejecting = rejecting and adjusted[index] <= levels[index]
+        if rejecting:
             divisor = max(1, divisor - 1)
     return steps
 
 
-def _answer(question: _Question, looking: float, at_the_end: float) -> Verdict:
-    """The verdict, with these chances of error for looks on the way and for the end."""
-    values, groups, wide = question.values, question.groups, width(question.scale)
+def _decide(question: _Question, levels: _Levels) -> Verdict:
+    values, groups, size = question.values, question.groups, width(question.scale)
     if not len(values):
-        return Verdict("inconclusive", None, 0, 0, 0, "no case is compared", question.planned)
+        return Verdict("no comparison", None, 0, 0, 0, NO_CASE, question.planned)
     if groups is not None and len(groups) != len(values):
         raise ValueError(f"as many groups as differences are needed, got {len(groups)} and {len(values)}")
     wins, losses = int((values > 0).sum()), int((values < 0).sum())
-    final = _final(question, at_the_end)
-    look = _look(question, looking) if looking or final else confidence_sequence(values, at_the_end, groups=groups)
-    interval = _what_both_hold(look, final, float(values.mean()), 1 - looking - at_the_end)
-    reason = _no_verdict(question, interval, looking, final)
-    word: Word = "inconclusive" if reason else _word(interval, question.margin)
+    final = _final(question, levels.final)
+    look = _look(question, levels.sequence)
+    interval = _combine(question.estimate, look, final, 1 - levels.sequence - levels.final)
+    word = _word(interval, question.unit_margin)
+    reason = _no_verdict(question, interval, look, final) if word == "inconclusive" else ""
     return Verdict(
-        word,
-        _times(interval, wide),
-        wins,
-        losses,
-        len(values) - wins - losses,
-        reason,
-        question.planned,
-        final.p if final else look.p,
-        needed_in_all(values, groups, question.effect),
-        question.effect * wide,
-        _caution(question, word, look, final, at_the_end),
-        _times(look, wide),
-        _times(final, wide) if final else None,
+        word=word,
+        interval=_times(interval, size),
+        wins=wins,
+        losses=losses,
+        ties=len(values) - wins - losses,
+        reason=reason,
+        planned=question.planned,
+        p=final.p if final else look.p,
+        needed=needed_in_all(values, groups, question.weight, question.unit_effect, levels.first_step),
+        effect=question.unit_effect * size,
+        caution=_caution(question, word, look, final, levels.final),
+        look=_times(look, size),
+        final=_times(final, size) if final else None,
     )
 
 
-def _final(question: _Question, at_the_end: float) -> Estimate | None:
-    """The interval at the planned number of cases, of those that came first; None before they are there."""
-    awaited, groups = question.awaited, question.groups
-    if not len(question.values) or len(question.values) < awaited:
+def _final(question: _Question, alpha: float) -> Estimate | None:
+    """The interval of the planned cases, those that came first; None before they are there, or if no α is left."""
+    expected, groups = question.expected, question.groups
+    if not alpha or not len(question.values) or len(question.values) < expected:
         return None
-    return final_interval(question.values[:awaited], 1 - at_the_end, None if groups is None else groups[:awaited])
+    return final_interval(
+        question.values[:expected] if expected else question.values,
+        1 - alpha,
+        groups[:expected] if expected and groups is not None else groups,
+        weight=question.weight,
+        largest=question.largest,
+    )
 
 
 def _look(question: _Question, alpha: float) -> Look:
-    """One look at all differences; with what was seen on the way, the narrowest bounds of all looks."""
-    look = confidence_sequence(question.values, alpha, question.margin or None, question.groups)
-    seen = question.seen
-    if seen is None or not alpha:
+    """One look at all differences, or the narrowest of all looks on the way."""
+    look = confidence_sequence(
+        question.values,
+        alpha,
+        question.unit_margin or None,
+        question.groups,
+        weight=question.weight,
+        largest=question.largest,
+    )
+    if question.seen is None or not alpha:
         return look
+    seen = _times(question.seen, 1 / width(question.scale))
     if abs(seen.level - look.level) > 1e-9:
         raise ValueError(f"the sequence was observed at level {seen.level:g}, this verdict needs {look.level:g}")
     low, high = max(look.low, seen.low), min(look.high, seen.high)
-    inside = low >= -question.margin and high <= question.margin if question.margin else None
+    if not low <= look.estimate <= high:
+        return look
+    margin = question.unit_margin
+    inside = low >= -margin and high <= margin if margin else None
     return replace(look, low=low, high=high, p=min(look.p, seen.p), equivalent=inside)
 
 
-def _what_both_hold(look: Look, final: Estimate | None, mean: float, level: float) -> Interval:
-    """The common part of both intervals; if there is none, what lies between them."""
-    ends = (max(look.low, final.low), min(look.high, final.high)) if final else (look.low, look.high)
-    return Interval(mean, min(ends), max(ends), round(level, 12))
+def _combine(estimate: float, look: Look, final: Estimate | None, level: float) -> Interval:
+    """What both intervals hold. If that is nothing, the whole range; if it misses the estimate, the look alone."""
+    if final is None and not look.level < 1:
+        return Interval(estimate, look.low, look.high, 1.0)
+    low, high = (max(look.low, final.low), min(look.high, final.high)) if final else (look.low, look.high)
+    if low > high:
+        return Interval(estimate, -1.0, 1.0, 1.0)
+    if not low <= estimate <= high:
+        low, high = look.low, look.high
+    return Interval(estimate, low, high, round(level, 12))
 
 
-def _no_verdict(question: _Question, interval: Interval, looking: float, final: Estimate | None) -> str:
-    values, groups = question.values, question.groups
+def _no_verdict(question: _Question, interval: Interval, look: Look, final: Estimate | None) -> str:
+    """What keeps an inconclusive comparison from being decided, other than the width of its interval."""
+    values = question.values
+    if interval.level == 1 and final is None:
+        return (
+            f"{len(values)} of {question.expected} planned cases are complete: with fewer than "
+            f"{SEQUENTIAL_CASES} planned, the verdict comes at the end"
+        )
+    if interval.level == 1:
+        return "the final interval and the confidence sequence exclude each other"
+    units = units_of(values, question.groups, question.weight)
+    if len(units) < min(GROUPS, len(values)):
+        return f"only {len(units)} groups: at least {GROUPS} are needed"
     informative = int(np.count_nonzero(values))
     if informative < INFORMATIVE:
-        reason = f"too few informative cases: {informative} of {len(values)} differ, at least {INFORMATIVE} are needed"
-        inside = max(-interval.low, interval.high) <= question.margin
-        return f"{reason}; still, the whole interval lies inside the margin" if inside else reason
-    if groups is not None and len(set(groups)) < GROUPS:
-        return f"too few groups: {len(set(groups))}, at least {GROUPS} are needed"
-    if final is None and not looking:
-        return (
-            f"{len(values)} of {question.awaited} planned cases are there: with fewer than {SEQUENTIAL_CASES} planned "
-            "the verdict comes at the end"
-        )
+        return f"only {informative} of {len(values)} cases differ"
     return ""
 
 
@@ -276,22 +348,28 @@ def _word(interval: Interval, margin: float) -> Word:
     return "not worse" if margin and interval.low > -margin else "inconclusive"
 
 
-def _caution(question: _Question, word: Word, look: Look, final: Estimate | None, at_the_end: float) -> str:
+def _caution(question: _Question, word: Word, look: Look, final: Estimate | None, alpha: float) -> str:
     """Where t alone decided, the sign-flip test must not contradict it."""
     by_t_alone = final is not None and final.method == "paired t" and look.low <= 0 <= look.high
     if word not in ("better", "worse") or not by_t_alone or question.planned > CROSS_CHECKED:
         return ""
-    check = sign_flip(question.values[: question.awaited])
-    return f"the sign-flip test does not confirm it: p = {check.p:.3f}" if check.p > at_the_end else ""
+    check = sign_flip(question.values[: question.expected])
+    return f"the sign-flip test does not confirm it: p = {check.p:.3f}" if check.p > alpha else ""
 
 
-def needed_in_all(values: Floats, groups: Sequence[Hashable] | None = None, effect: float = EFFECT) -> int | None:
-    """Cases to detect the effect, and to have enough that differ; None if these cases cannot tell."""
-    informative = int(np.count_nonzero(values))
-    if not informative or len(values) < 2 or (groups is not None and len(set(groups)) < 2):
+def needed_in_all(
+    values: Floats,
+    groups: Sequence[Hashable] | None = None,
+    weight: Weight = "case",
+    effect: float = EFFECT,
+    alpha: float = FINAL_ALPHA,
+) -> int | None:
+    """Cases to detect the effect and to have enough that differ; None if these cases cannot tell."""
+    units, informative = units_of(values, groups, weight), int(np.count_nonzero(values))
+    if not informative or len(units) < 2:
         return None
     enough = -(-INFORMATIVE * len(values) // informative)
-    return max(enough, cases_needed(spread(values, groups), effect))
+    return max(enough, cases_needed(spread(units, len(values)), effect, alpha=alpha))
 
 
 Bounded = TypeVar("Bounded", bound=Interval)
