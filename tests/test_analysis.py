@@ -106,7 +106,7 @@ def test_pairs_that_infrastructure_broke_are_dropped_on_both_sides_and_bounded(f
     assert found["bounds"] == pytest.approx([(10 - 1 - 1 - 1) / 21, (10 + 0 + 0 + 1) / 21])
     said = folder.abreast("report").out
     assert "4 of 22 cases are not compared: 3 failed by infrastructure, 1 skipped" in said
-    assert "with those 3 counted at worst +33.3 points, at best +52.4" in said
+    assert "with what was lost counted at worst +33.3 points, at best +52.4" in said
 
 
 def test_a_failure_of_the_variants_own_scores_nothing_and_is_no_cheap_answer(folder: Folder) -> None:
@@ -215,7 +215,7 @@ def test_only_what_is_complete_without_a_gap_in_the_order_of_starts_is_counted(f
     assert (verdict["cases"], verdict["waiting_cases"], verdict["not_run_cases"]) == (50, 29, 1)
     assert found["status"] == "incomplete"
     said = folder.abreast("report").out
-    assert "1 not run yet, 29 finished before an earlier one" in said
+    assert "1 not run yet, 29 waiting for an earlier case" in said
     assert "1 of 160 trials was not run: killed" in said
 
 
@@ -246,9 +246,10 @@ def test_if_all_failed_there_is_no_score_and_no_price(folder: Folder) -> None:
     scripted(folder, [{"a": ["network"], "b": ["network"]}] * 3)
     found = report(folder)
     assert found["variants"]["a"]["scores"] == {}
-    assert found["verdicts"][0]["verdict"] == "inconclusive"
-    assert found["verdicts"][0]["effect"] is None
-    assert "no case was answered by both" in folder.abreast("report").out
+    assert found["verdicts"][0]["verdict"] == "no comparison"
+    assert (found["verdicts"][0]["effect"], found["verdicts"][0]["interval"]) == (None, None)
+    reason = "a failed in 2 of 2 trials (network: the line is down); b failed in 1 of 1 trial (network: the line is down)"
+    assert f"no comparison: {reason}" in folder.abreast("report").out
 
 
 def test_scores_of_trials_that_are_not_there_say_nothing_of_others(folder: Folder) -> None:
@@ -306,7 +307,7 @@ def test_a_large_difference_is_not_called_likely_smaller(folder: Folder) -> None
     """Six groups that all say the same have no spread, and still are few."""
     scripted(folder, [{**case, "group": f"g{number % 6}"} for number, case in enumerate(pairs(36, 0))])
     said = folder.abreast("report").out
-    assert "inconclusive: b against a: +100.0 points" in said
+    assert "inconclusive: b vs a: +100.0 points" in said
     assert "likely smaller" not in said
 
 

@@ -438,6 +438,7 @@ def test_runs_are_compared_as_the_rules_say(seed: int, cases: list[int], data: s
         for number, count in enumerate(cases):
             shape = Shape(seed + number, count, data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3)))
             shape.group_size *= 1 - number  # where both know groups, those of the first count
+            shape.weight = "case" if seed % 2 else "group"
             executed(shape, path, number + 1)
         with open_store(path) as store:
             check_across(store, [row["run"] for row in store.runs()])

@@ -44,10 +44,10 @@ def test_the_verdict_on_agents_of_known_skill_is_the_known_one(folder: Folder) -
     tasks = {f"prompts/task-{n}.md": f"write word-{n}" for n in range(20)}
     write(folder, agents, tasks, check="grep -q word answer.txt", parallel_runs=2)
     said = run(folder)
-    assert "worse: poor against good" in said
+    assert "poor is worse than good" in said
     assert "twin against good" in said
-    assert "worse: twin" not in said
-    assert "better: twin" not in said
+    assert "twin is worse" not in said
+    assert "twin is better" not in said
     scores = folder.sql("select variant, sum(score) as solved, count(*) as n from predictions group by variant")
     assert {row["variant"]: (row["solved"], row["n"]) for row in scores} == {
         "good": (18, 20),

@@ -498,7 +498,7 @@ def test_a_run_writes_its_results_beside_the_store_and_keeps_those_before(folder
     assert (broken["score"], broken["error_kind"], broken["error_blame"]) == (0.0, "crash", "variant")
     assert broken["duration_s"] > 0
     assert found["summary"]["pairs"]["pairs"][0]["baseline"] == "polite"
-    assert found["summary"]["verdict"][0].startswith("inconclusive: silent against polite")
+    assert found["summary"]["verdict"][0].startswith("inconclusive: silent vs polite")
     with (folder.path / "bench.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     assert len(table) == 12

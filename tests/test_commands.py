@@ -93,12 +93,12 @@ def test_the_verdict_comes_first_and_the_report_is_where_it_says(simulated: Fold
     lines = [line.strip() for line in done.out.splitlines() if line.strip()]
     assert lines[0] == "SIMULATED · no model was called"
     assert re.match(
-        r"better: better against plain: \+\d+\.\d points \(95 % interval .*\); \d+ wins?, \d+ loss(es)?", lines[1]
+        r"better is better than plain: \+\d+\.\d points \(95 % interval .*\); \d+ wins?, \d+ loss(es)?", lines[1]
     )
     report = re.search(r"report +(\S+)", done.out)
     assert report
     page = (simulated.path / report[1]).read_text(encoding="utf-8")
-    assert "better against plain" in page
+    assert "better is better than plain" in page
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
 
@@ -140,7 +140,7 @@ def test_progress_goes_to_standard_error_and_json_alone_to_standard_output(simul
 
 def check_summary(found: dict[str, Any]) -> None:
     (verdict,) = found["verdicts"]
-    told = re.search(r"better: better against plain: \+(\S+) points", found["summary"][1])
+    told = re.search(r"better is better than plain: \+(\S+) points", found["summary"][1])
     assert told
     assert (verdict["verdict"], verdict["metric"], verdict["primary"]) == ("better", "exact", True)
     assert verdict["effect"] == pytest.approx(float(told[1]) / 100, abs=5e-4)
@@ -177,7 +177,7 @@ def test_too_few_cases_have_no_verdict_but_the_interval_that_needs_no_many(folde
 def test_quiet_says_only_the_verdict(simulated: Folder) -> None:
     done = simulated.abreast("run", "experiment.yaml", "--quiet")
     assert done.err == ""
-    assert "better against plain" in done.out
+    assert "better is better than plain" in done.out
 
 
 def test_verbose_tells_what_the_scheduler_did_and_why(simulated: Folder) -> None:
@@ -623,7 +623,7 @@ def test_init_writes_an_experiment_that_runs(folder: Folder) -> None:
 def test_the_demo_needs_nothing(folder: Folder) -> None:
     done = folder.anew("demo", "--folder", "here")
     assert done.code == 0, done.err
-    assert "better: with_units against plain" in done.out
+    assert "with_units is better than plain" in done.out
     assert "SIMULATED" in done.out
     assert folder.sql("select count(*) n from predictions", "here/results.db") == [{"n": 320}]
 
@@ -781,7 +781,7 @@ def test_a_result_shows_itself_in_one_line(folder: Folder) -> None:
         cases="cases.jsonl", variants=variants, target="simulated", scorers=["exact"], base=folder.path
     ).run()
     assert repr(result).startswith(f"Result({result.run}, complete: SIMULATED")
-    assert "b against a" in repr(result)
+    assert "b vs a" in repr(result)
     assert "\n" not in repr(result)
     assert len(repr(result)) < 300
 

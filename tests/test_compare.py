@@ -61,7 +61,7 @@ def test_a_regression_is_told_in_words_and_numbers(regressed: Folder) -> None:
     first, second = names(regressed)
     done = regressed.abreast("compare", first, second, "--variant", "b")
     assert done.code == 0
-    assert f"regression: {second}:b against {first}:b: −30.0 points (95 % interval" in done.out
+    assert f"regression: {second}:b is worse than {first}:b: −30.0 points (95 % interval" in done.out
     assert "2 wins, 14 losses, 24 ties in 40 cases" in done.out
     assert "the runs were not interleaved" in done.out
     found = compared(regressed.abreast("compare", first, second, "--variant", "b", "--json"))
@@ -201,7 +201,7 @@ def test_what_cannot_be_compared_is_said(folder: Folder) -> None:
     scripted(folder, pairs(5, 5, 2), "--variant", "b")
     first, second = names(folder)
     assert "two runs are needed" in folder.abreast("compare", first).err
-    assert f"{second}:b against {first}:a" in folder.abreast("compare", first, second).out, "the only ones there are"
+    assert f"{second}:b vs {first}:a" in folder.abreast("compare", first, second).out, "the only ones there are"
     scripted(folder, [{"a": ["yes"], "b": ["no"], "c": ["no"]}] * 12, variants=("c", "a"))
     third = names(folder)[2]
     done = folder.abreast("compare", second, third)

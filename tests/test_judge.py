@@ -648,7 +648,7 @@ def test_a_run_is_decided_by_what_a_judge_says(folder: Folder, limits: str, pair
     judge = f"target: python:mine:{'prefers' if pairwise == 'true' else 'by_word'}\n{RUBRIC}\npairwise: {pairwise}"
     done = folder.abreast("run", spec(folder, judge, cases=200, limits=limits), "--until-decided", "--quiet")
     assert done.code == 0, done.err
-    assert "better: omega against alpha" in done.out
+    assert "omega is better than alpha" in done.out
     trials = folder.sql("select count(*) as n, count(score) as scored from predictions")[0]
     assert trials["n"] < 300
     assert trials["scored"] == trials["n"], "every case that was begun is judged"

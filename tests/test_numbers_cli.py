@@ -72,7 +72,7 @@ def test_the_mock_is_as_often_right_as_it_says_at_any_parallelism_bit_for_bit(fo
         interval = wilson(sum(scores), len(scores), level=0.999)
         assert interval.low <= accuracy <= interval.high, (variant, interval)
     assert "treatment" in done.out
-    assert "better: treatment against baseline" in done.out
+    assert "treatment is better than baseline" in done.out
 
 
 def test_quick_is_sixty_calls_and_what_the_module_does_is_the_same(folder: Folder) -> None:

@@ -90,7 +90,7 @@ def test_the_numbers_are_the_same_in_every_format(folder: Folder) -> None:
     scripted(folder, pairs(12, 3, 5))
     found = strictly(folder.abreast("report", "--format", "json").out)
     (verdict,) = found["verdicts"]
-    sentence = f"b against a: +{verdict['effect'] * 100:.1f} points"
+    sentence = f"b is better than a: +{verdict['effect'] * 100:.1f} points"
     for form in ("terminal", "markdown", "junit", "html"):
         done = folder.abreast("report", "--format", form)
         text = (folder.path / done.out.strip()).read_text() if form == "html" else done.out
@@ -171,7 +171,7 @@ def test_in_python_a_result_and_an_experiment_give_their_report_as_text(folder: 
     found = strictly(result.report("json"))
     assert (found["run"], len(found["trials"])) == (result.run, 24)
     assert strictly(experiment.report(format="json")) == found
-    assert "b against a" in result.report()
+    assert "b vs a" in result.report()
     with pytest.raises(BadInput, match='no format jsn \\(did you mean "json"'):
         result.report("jsn")
 
@@ -227,7 +227,7 @@ def test_markdown_is_headed_by_the_verdict(folder: Folder) -> None:
     said = folder.abreast("report", "--format", "markdown").out
     lines = [line for line in said.splitlines() if line]
     assert lines[0].startswith("## scripted · ")
-    assert lines[1].startswith("**better: b against a: +60.0 points")
+    assert lines[1].startswith("**b is better than a: +60.0 points")
     assert "| variant | score | ok |" in said
     assert "| c0 | 0 | 1 |" in said
     assert "- seed: " in said

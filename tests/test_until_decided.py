@@ -6,7 +6,8 @@ import asyncio
 import heapq
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast import Experiment
-from abreast.analyse.sequential import UntilDecided
+from abreast.analyse.decisions import Rule
+from abreast.analyse.sequential import UntilDecided, largest_group
 from abreast.execute import Decision
 from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.local import LocalEngine
@@ -43,11 +45,19 @@ def plan_of(cases: int, variants: int = 2, repeats: int = 1, groups: Sequence[st
     return Plan(table, contenders, [variant.name for variant in contenders], repeats, 0)
 
 
-def decided(plan: Plan, scores: Sequence[float | None], order: Sequence[int], **how: Any) -> Decision | None:
+def decided(
+    plan: Plan,
+    scores: Sequence[float | None],
+    order: Sequence[int],
+    rule: Rule | None = None,
+    skipped: Collection[int] = (),
+    **how: Any,
+) -> Decision | None:
     """What is decided when trials end in this order."""
-    stop = UntilDecided(plan, "v0", "exact", **how)
+    rule = replace(rule or Rule(), largest=largest_group(plan.cases.groups))
+    stop = UntilDecided(plan, "v0", "exact", rule, **how)
     for position in order:
-        stop.observe(position, scores[position])
+        stop.observe(position, scores[position], position in skipped)
     return stop.decision
 
 
@@ -61,11 +71,11 @@ def in_turn(plan: Plan) -> list[int]:
     st.sampled_from([2, 3]),
     st.sampled_from([1, 2]),
     st.booleans(),
-    st.sampled_from([None, 0.2]),
+    st.sampled_from([0.0, 0.2]),
     st.floats(0.3, 0.9),
 )
 def test_the_order_in_which_trials_end_does_not_matter(
-    seed: int, variants: int, repeats: int, grouped: bool, margin: float | None, better: float
+    seed: int, variants: int, repeats: int, grouped: bool, margin: float, better: float
 ) -> None:
     groups = [f"g{n // 3}" if n % 4 else None for n in range(90)] if grouped else None
     plan, chance = plan_of(90, variants, repeats, groups), random.Random(seed)
@@ -75,9 +85,9 @@ def test_the_order_in_which_trials_end_does_not_matter(
     ]
     shuffled = in_turn(plan)
     chance.shuffle(shuffled)
-    expected = decided(plan, scores, in_turn(plan), margin=margin)
-    assert decided(plan, scores, shuffled, margin=margin) == expected
-    assert decided(plan, scores, range(len(plan)), margin=margin) == expected
+    expected = decided(plan, scores, in_turn(plan), Rule(margin))
+    assert decided(plan, scores, shuffled, Rule(margin)) == expected
+    assert decided(plan, scores, range(len(plan)), Rule(margin)) == expected
 
 
 def completed(plan: Plan, seconds: Sequence[float], workers: int = 16) -> list[int]:
@@ -173,9 +183,11 @@ def test_repeats_are_averaged_over_those_that_both_sides_have() -> None:
         scores[plan.position(case, 0, 1)] = 1.0  # a better one
         scores[plan.position(case, 1, 0)] = 1.0  # the baseline's second is right, and its pair is not there
         scores[plan.position(case, 1, 1)] = None
-    found = decided(plan, scores, in_turn(plan))
+    skipped = [position for position, score in enumerate(scores) if score is None]
+    found = decided(plan, scores, in_turn(plan), skipped=skipped)
     assert found is not None
     assert found.reason == "decided: v1 is better than v0 after 30 of 100 cases"
+    assert decided(plan, scores, in_turn(plan)) is None, "lost outcomes at their worst would change the word"
 
 
 def test_cases_of_one_group_count_once() -> None:
@@ -328,7 +340,7 @@ def test_a_clear_difference_stops_early_and_says_what_it_saved(folder: Folder) -
     assert f" of 300 cases: {saved} trials were not needed (about ${saved * 0.01:.2f} saved)" in done.err
     assert f"abreast resume {found['run']}" in done.err
     assert f"{found['trials']}/{found['trials']}" in done.err, "progress reaches its end"
-    assert "better: short against long" in done.out
+    assert "short is better than long by +" in done.out
     events = folder.sql("select detail from events where kind = 'decided'")
     (detail,) = [json.loads(event["detail"]) for event in events]
     assert (detail["planned"], detail["saved"], detail["outcome"]) == (300, saved, "decided")
@@ -376,7 +388,7 @@ def test_without_a_difference_it_gives_up_or_goes_to_the_end(folder: Folder) -> 
     found = stopped(folder, done)
     assert found["reason"].startswith("futile: the chance that the remaining ")
     assert "given up as futile after " in done.err
-    assert "inconclusive: short against long" in done.out
+    assert "inconclusive: short vs long" in done.out
 
 
 def test_a_margin_can_find_them_equivalent(folder: Folder) -> None:

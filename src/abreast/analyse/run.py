@@ -164,7 +164,7 @@ def _with_answers(rows: Rows, question: Question, verdict: Verdict) -> Verdict:
 
 
 def no_comparison(verdict: Verdict, reason: str) -> Verdict:
-    return replace(verdict, word="no comparison", interval=None, reason=reason, needed=None, caution="", demoted=None)
+    return replace(verdict, word="no comparison", interval=None, reason=reason, needed=None, demoted=None)
 
 
 def never_answered(rows: Rows, variant: int) -> str:
@@ -175,7 +175,8 @@ def never_answered(rows: Rows, variant: int) -> str:
         return ""
     kind, message = rows.first_error(variant)
     trials = int((mine & rows.present).sum())
-    return f"{rows.variants[variant]} failed in {failed:,} of {trials:,} trials ({kind}: {message})"
+    noun = "trial" if trials == 1 else "trials"
+    return f"{rows.variants[variant]} failed in {failed:,} of {trials:,} {noun} ({kind}: {message})"
 
 
 def largest_cases(pairs: Pairs) -> list[int]:

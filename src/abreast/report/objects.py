@@ -11,7 +11,7 @@ from typing import Any
 from abreast.analyse import Analysis, Comparison, Segment, VariantSummary
 from abreast.analyse.variants import failure_modes
 from abreast.report.sections import suite_part
-from abreast.report.sentence import trusted, verdict_lines
+from abreast.report.sentence import doubt, trusted, verdict_lines
 from abreast.stats import Interval, holm
 
 SCHEMA = "abreast.report/1"
@@ -101,7 +101,7 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "verdict": result.word,
         "demoted_from": result.demoted,
         "reason": result.reason or None,
-        "caution": result.caution or None,
+        "caution": f"{result.demoted}, unless {doubt(item)}" if result.demoted else None,
         "effect": number(interval.estimate) if interval else None,
         "interval": ends(sure),
         "level": sure.level if sure else None,

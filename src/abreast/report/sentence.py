@@ -175,13 +175,14 @@ def _claim(comparison: Comparison) -> str:
     if word == "inconclusive":
         return f"inconclusive: {variant} vs {baseline}"
     claim = f"{variant} is {word} {'to' if word == 'equivalent' else 'than'} {baseline}"
-    return f"{claim}, unless {_doubt(comparison, word)}" if result.demoted else claim
+    return f"{claim}, unless {doubt(comparison)}" if result.demoted else claim
 
 
-def _doubt(comparison: Comparison, word: str) -> str:
-    """`the 23 lost cases were its failures`."""
-    worst = comparison.pairs.worst
-    assert worst is not None
+def doubt(comparison: Comparison) -> str:
+    """What could take the word back: `the 23 lost cases were its failures`; empty if nothing could."""
+    worst, word = comparison.pairs.worst, comparison.verdict.demoted
+    if worst is None or word is None:
+        return ""
     lost = many(worst.lost, "lost repeat" if comparison.pairs.repeats_left_out else "lost case")
     verb = "was" if worst.lost == 1 else "were"
     if word == "better":
@@ -228,8 +229,8 @@ def advice(comparison: Comparison) -> list[str]:
     """What stands behind the sentence or against it."""
     result = comparison.verdict
     if result.word == "no comparison":
-        return []
-    lines = [line for line in (result.reason, result.caution) if line]
+        return [line for line in (_cases_left_out(comparison),) if line]
+    lines = [result.reason] if result.reason else []
     if result.word == "inconclusive" and result.needed and trusted(result) and not result.demoted:
         effect = f"{result.effect * 100:.4g} points"
         if result.still_needed:

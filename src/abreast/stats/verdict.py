@@ -13,7 +13,6 @@ from abreast.stats.intervals import Estimate, Interval
 from abreast.stats.multiple import holm
 from abreast.stats.power import cases_needed, spread
 from abreast.stats.sequence import Look, confidence_sequence
-from abreast.stats.significance import sign_flip
 from abreast.stats.units import Weight, units_of
 from abreast.stats.values import UNIT, Floats, Numbers, Scale, unit_differences, unit_margin, whole, width
 
@@ -22,7 +21,6 @@ FINAL_ALPHA = 0.03  # and of the final interval, at the planned number of cases
 SEQUENTIAL_CASES = 60  # with fewer planned, the final interval has both and nothing stops early
 EFFECT = 0.1  # the effect that needed cases are counted for, if there is no margin
 NO_CASE = "no case is compared"
-CROSS_CHECKED = 5_000  # beyond this many cases a mean is as good as normal
 
 Word = Literal["better", "worse", "equivalent", "not worse", "inconclusive", "no comparison"]
 
@@ -41,7 +39,6 @@ class Verdict:
     p: float = 1.0  # of the final interval; before the end, of the sequence
     needed: int | None = None  # cases in all to detect `effect`, if further cases vary as these do
     effect: float = EFFECT
-    caution: str = ""
     look: Look | None = None
     final: Estimate | None = None
     demoted: Word | None = None  # the word, if the pairs that are missing could change it: `word` is inconclusive then
@@ -264,7 +261,6 @@ def _decide(question: _Question, levels: _Levels) -> Verdict:
         p=final.p if final else look.p,
         needed=needed_in_all(values, groups, question.weight, question.unit_effect, levels.first_step),
         effect=question.unit_effect * size,
-        caution=_caution(question, word, look, final, levels.final),
         look=_times(look, size),
         final=_times(final, size) if final else None,
     )
@@ -346,15 +342,6 @@ def _word(interval: Interval, margin: float) -> Word:
     if margin and interval.low >= -margin and interval.high <= margin:
         return "equivalent"
     return "not worse" if margin and interval.low > -margin else "inconclusive"
-
-
-def _caution(question: _Question, word: Word, look: Look, final: Estimate | None, alpha: float) -> str:
-    """Where t alone decided, the sign-flip test must not contradict it."""
-    by_t_alone = final is not None and final.method == "paired t" and look.low <= 0 <= look.high
-    if word not in ("better", "worse") or not by_t_alone or question.planned > CROSS_CHECKED:
-        return ""
-    check = sign_flip(question.values[: question.expected])
-    return f"the sign-flip test does not confirm it: p = {check.p:.3f}" if check.p > alpha else ""
 
 
 def needed_in_all(
