@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from abreast.stats.intervals import Estimate, bonett_price, paired_t
+from abreast.stats.intervals import Estimate, bonett_price, paired_t, t_interval
 from abreast.stats.sequence import Look, confidence_sequence
 from abreast.stats.significance import mcnemar
 from abreast.stats.units import Units, Weight, units_of
@@ -33,7 +33,7 @@ def final_interval(
     - Wins, ties and losses: Bonett and Price's interval. Below 10 cases that differ: the exact sign test; if it finds
       no direction, one look of the confidence sequence.
     - Other scores, means over repeats, groups of cases: Student's t (`paired_t`), where the sample is large and
-      symmetric enough for it.
+      symmetric enough for it. Where a rare, extreme difference would change that, one of each sign is added.
     - Everything else: one look of the confidence sequence, which holds for samples of any size and shape.
 
     >>> interval = final_interval([1] * 15 + [0] * 30 + [-1] * 5, level=0.95)
@@ -66,6 +66,9 @@ def _interval(
         return _exact_sign_test(wins, losses, look) if wins + losses else _one_look(look)
     if (is_binary or len(values) >= T_CASES) and _suits_t(values, units):
         interval = paired_t(values, level, groups, weight)
+        if _may_miss_extremes(units):
+            wider = t_interval(units.with_extremes(), level, f"{interval.method}, with extremes added")
+            interval = replace(wider, estimate=interval.estimate)
         return replace(interval, low=max(-1.0, interval.low), high=min(1.0, interval.high))
     return _one_look(confidence_sequence(values, 1 - level, groups=groups, weight=weight, largest=largest))
 
@@ -73,7 +76,16 @@ def _interval(
 def _suits_t(values: Floats, units: Units) -> bool:
     if int(np.count_nonzero(values)) < INFORMATIVE or len(units) < GROUPS or units.standard_error()[0] < 1e-12:
         return False
-    return len(units) < SKEWNESS_UNITS or len(units) > SKEWNESS_UNITS * _skewness(units.means) ** 2
+    return len(units) < SKEWNESS_UNITS or not _is_skewed(units.means)
+
+
+def _may_miss_extremes(units: Units) -> bool:
+    """Whether a single extreme difference, too rare to be in the sample, would make it too skewed for t."""
+    return len(units) >= SKEWNESS_UNITS and any(_is_skewed(np.append(units.means, end)) for end in (-1.0, 1.0))
+
+
+def _is_skewed(values: Floats) -> bool:
+    return len(values) <= SKEWNESS_UNITS * _skewness(values) ** 2
 
 
 def _skewness(values: Floats) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from abreast.stats.student import NORMAL, quantile_t, two_sided_t
-from abreast.stats.units import Weight, units_of
+from abreast.stats.units import Units, Weight, units_of
 from abreast.stats.values import Numbers, numbers, share, whole
 
 
@@ -83,8 +83,12 @@ def paired_t(
     (0.2, 0.052, 0.348, 0.018)
     """
     units = units_of(numbers(differences, least=2), groups, weight)
+    method = "paired t" if groups is None else "t, CR2" if weight == "case" else "t on group means"
+    return t_interval(units, level, method)
+
+
+def t_interval(units: Units, level: float, method: str) -> Estimate:
     mean, (error, degrees) = units.estimate, units.standard_error()
     half = quantile_t(0.5 + share(level, "level") / 2, degrees) * error
     p = 1.0 if mean == 0 else 0.0 if error == 0 else two_sided_t(mean / error, degrees)
-    method = "paired t" if groups is None else "t, CR2" if weight == "case" else "t on group means"
     return Estimate(mean, mean - half, mean + half, level, p, method)

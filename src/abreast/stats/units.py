@@ -33,6 +33,11 @@ class Units:
     def means(self) -> Floats:
         return self.sums / self.sizes
 
+    def with_extremes(self) -> Units:
+        """These and two more of average size, one with the lowest and one with the highest difference there can be."""
+        size = self.sizes.mean()
+        return Units(np.append(self.sums, [-size, size]), np.append(self.sizes, [size, size]))
+
     def standard_error(self) -> tuple[float, float]:
         """Standard error of the estimate (CR2) and its degrees of freedom (Bell and McCaffrey).
 
