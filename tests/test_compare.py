@@ -304,6 +304,6 @@ def test_runs_without_a_case_in_common_say_so_and_list_all(folder: Folder) -> No
     scripted(folder, [{**case, "id": f"one{n}"} for n, case in enumerate(pairs(2, 1, 1))])
     scripted(folder, [{**case, "id": f"two{n}"} for n, case in enumerate(pairs(2, 1, 1))])
     found = compared(folder.abreast("compare", "--variant", "b", "--json"))
-    assert (found["cases"], found["verdict"]) == (0, "inconclusive")
+    assert (found["cases"], found["verdict"]) == (0, "no comparison")
     assert [len(ids) for ids in found["unmatched"].values()] == [4, 4]
     assert "no case was answered by both" in folder.abreast("compare", "--variant", "b").out

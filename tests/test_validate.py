@@ -301,7 +301,9 @@ def test_some_answers_without_a_score_are_counted(folder: Folder) -> None:
     change(folder, "update scores set value = null where position = 3")
     assert only(folder, "scores", "note")["ids"] == ["c1 · better · repeat 0"]
     change(folder, "update scores set value = null where position < 40")
-    assert only(folder, "scores", "serious")["count"] == 40
+    lost = {item["check"]: item for item in findings(folder)}
+    assert (set(lost), lost["scores"]["count"]) == ({"scores", "verdict"}, 40)
+    assert lost["verdict"]["message"] == "better would be better, but what was lost could change that"
 
 
 @pytest.mark.parametrize(("accuracy", "level"), [(0, "serious"), (1, "note")])

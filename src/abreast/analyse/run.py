@@ -86,6 +86,11 @@ class Analysis:
         return bool(self.run["simulated"])
 
     @property
+    def is_without_comparison(self) -> bool:
+        """Whether there are variants to compare and none of them can be."""
+        return bool(self.comparisons) and all(item.verdict.word == "no comparison" for item in self.comparisons)
+
+    @property
     def retried_failures(self) -> bool:
         """Whether the variants' own failures were rolled again on purpose."""
         return bool(self.rows.spec["options"].get("retry_failed"))

@@ -296,6 +296,9 @@ def ending(result: Result) -> int:
         for line in unscored.lines(result.analysis, _where(result)):
             say(line)
         return 1
+    if result.analysis.is_without_comparison:
+        say(f"error: this run allows no comparison. See why: abreast logs {result.run} --errors{_where(result)}")
+        return 1
     return 0
 
 

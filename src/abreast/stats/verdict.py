@@ -330,7 +330,9 @@ def _no_verdict(question: _Question, interval: Interval, look: Look, final: Esti
         return f"only {len(units)} groups: at least {GROUPS} are needed"
     informative = int(np.count_nonzero(values))
     if informative < INFORMATIVE:
-        return f"only {informative} of {len(values)} cases differ"
+        if not informative:
+            return "no case differs"
+        return f"only {informative} of {len(values)} cases {'differs' if informative == 1 else 'differ'}"
     return ""
 
 

@@ -18,6 +18,7 @@ from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import Finding
 from abreast.analyse.validate.times import clocks, kind_of_run, order
 from abreast.analyse.validate.variants import differences, models
+from abreast.analyse.validate.verdicts import doubtful_verdicts, lopsided_censoring
 from abreast.store import Store
 
 __all__ = ["CHECKS", "Finding", "Validation", "validate"]
@@ -33,6 +34,8 @@ CHECKS: tuple[tuple[Callable[[Evidence], Iterator[Finding]], str], ...] = (
     (variants_that_answer_alike, "variants that answer alike"),
     (unbalanced_blocks, "blocks that cannot be compared"),
     (own_failures, "variants that hardly answer"),
+    (lopsided_censoring, "timeouts, caps and refusals that fall on one side"),
+    (doubtful_verdicts, "verdicts that lost pairs could change, or whose intervals contradict"),
     (differences, "variants that differ in several things or in nothing"),
     (models, "models that change or do not differ"),
     (clocks, "impossible times"),
