@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from abreast.analyse.censoring import lopsided
 from abreast.analyse.decisions import Decider, Rule
 from abreast.analyse.paired import Side, pair, side_of
 from abreast.analyse.rows import Bools, Ints, Rows
@@ -177,6 +178,7 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
             scores=decided[0, at].scores,
             bounds=decided[0, at].bounds,
             differences=largest(pairs, ids),
+            censoring=lopsided(first.summary.errors, second.summary.errors),
             pairs=replace(pairs, cases=cases[pairs.cases]),
             looks=(),
         )

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from abreast.analyse.censoring import Censoring, lopsided
 from abreast.analyse.decisions import Decider, Question, Rule
 from abreast.analyse.paired import Pairs, pair, side_of
 from abreast.analyse.rows import Floats, Rows
 from abreast.analyse.segments import Segment, adjusted, segments_of
-from abreast.analyse.variants import VariantSummary, compared_trials, summarise
+from abreast.analyse.variants import VariantSummary, compared_trials, error_counts, summarise
 from abreast.stats import Look, Ranking, Verdict, Weight, bradley_terry
 from abreast.store import Store
 
@@ -51,6 +52,7 @@ class Comparison:
     scores: tuple[float, float] | None  # of baseline and variant, on the compared cases
     bounds: tuple[float, float] | None  # of the difference, with the lost pairs at their worst and at their best
     differences: tuple[CaseDifference, ...]  # the largest first
+    censoring: tuple[Censoring, ...]  # limits that cut one side off more often than the other
     pairs: Pairs = field(repr=False)
     looks: tuple[Look, ...] = field(repr=False)  # how the interval closed in over the cases
 
@@ -155,6 +157,7 @@ def compared(
             scores=decided[question].scores,
             bounds=decided[question].bounds,
             differences=largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
+            censoring=lopsided(*(error_counts(rows, index) for index in question)),
             pairs=pairs,
             looks=decided[question].looks,
         )

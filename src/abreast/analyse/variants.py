@@ -72,6 +72,13 @@ class VariantSummary:
         return self.latency.get("p95")
 
 
+def error_counts(rows: Rows, variant: int) -> dict[tuple[str, str], int]:
+    """Errors of a variant by kind and blame."""
+    failed = (rows.variant == variant) & rows.error
+    counts = Counter(zip(rows.kind[failed].tolist(), rows.blame[failed].tolist(), strict=True))
+    return {(str(kind), str(blame)): count for (kind, blame), count in counts.items()}
+
+
 def compared_trials(rows: Rows, base: int) -> dict[str, Bools]:
     """For each score, the trials whose scores tables show: those that are compared with the baseline.
 
@@ -98,8 +105,6 @@ def compared_trials(rows: Rows, base: int) -> dict[str, Bools]:
 def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = None) -> VariantSummary:
     """Everything about one variant. Its scores are over the trials in `compared`, by the name of the score."""
     mine = rows.variant == variant
-    failed = mine & rows.error
-    errors = Counter(zip(rows.kind[failed].tolist(), rows.blame[failed].tolist(), strict=True))
     new = mine & ~rows.reused
     answered = new & rows.ok
     cost = rows.cost_usd[new]
@@ -114,7 +119,7 @@ def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = N
         rows.variants[variant],
         int((mine & rows.present).sum()),
         int((mine & rows.ok).sum()),
-        {(str(kind), str(blame)): count for (kind, blame), count in errors.items()},
+        error_counts(rows, variant),
         int((mine & rows.skipped).sum()),
         int(np.isnan(rows.score[mine & rows.ok]).sum()) if rows.primary else 0,
         int((mine & rows.reused).sum()),

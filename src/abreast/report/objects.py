@@ -118,6 +118,7 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "not_run_cases": item.not_run,
         "waiting_cases": item.waiting,
         "repeats_left_out": pairs.repeats_left_out,
+        "censoring": {each.kind: {"baseline": each.baseline, "variant": each.variant} for each in item.censoring},
         "bounds": list(item.bounds) if item.bounds else None,
         "cases_needed": result.needed,
         "effect_to_detect": result.effect,

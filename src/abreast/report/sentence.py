@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment
-from abreast.analyse.censoring import lopsided
 from abreast.stats import Interval, Verdict
 from abreast.stats.final import GROUPS
 from abreast.stats.values import ROUNDING
@@ -62,29 +61,24 @@ def verdict_lines(analysis: Analysis) -> list[str]:
     for comparison in analysis.comparisons:
         lines.append(sentence(comparison))
         lines.extend(advice(comparison))
-        lines.extend(beside_the_table(analysis, comparison))
+        lines.extend(scores_behind(analysis, comparison))
     lines += circumstances(analysis)
     if analysis.retried_failures:
         lines.append("failures of the variants were retried on request (--retry-failed): that flatters flaky ones")
     return lines
 
 
-def beside_the_table(analysis: Analysis, comparison: Comparison) -> list[str]:
-    """Notes that need the summaries of both variants: lopsided censoring, scores that differ from the table's."""
+def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
+    """The two scores whose difference is the effect, where the table shows others because variants lost other cases."""
     summaries = {summary.name: summary for summary in analysis.variants}
-    before, after = summaries[comparison.baseline], summaries[comparison.variant]
-    lines = [
-        f"{item.noun}: {item.variant:,} of {many(after.trials, 'trial')} of {after.name}, "
-        f"{item.baseline:,} of {before.trials:,} of {before.name}"
-        for item in lopsided(before.errors, after.errors)
-    ]
-    if comparison.scores is None or before.score is None or after.score is None:
-        return lines
+    before, after = summaries[comparison.baseline].score, summaries[comparison.variant].score
+    if comparison.scores is None or before is None or after is None:
+        return []
     first, second = comparison.scores
-    if max(abs(first - before.score.estimate), abs(second - after.score.estimate)) > ROUNDING:
-        scores = f"{before.name} {first:.1%}, {after.name} {second:.1%}"
-        lines.append(f"on the {many(comparison.cases, 'case')} that both answered: {scores}")
-    return lines
+    if max(abs(first - before.estimate), abs(second - after.estimate)) < ROUNDING:
+        return []
+    scores = f"{comparison.baseline} {first:.1%}, {comparison.variant} {second:.1%}"
+    return [f"on the {many(comparison.cases, 'case')} that both answered: {scores}"]
 
 
 def circumstances(analysis: Analysis) -> list[str]:
@@ -231,6 +225,10 @@ def advice(comparison: Comparison) -> list[str]:
     if result.word == "no comparison":
         return [line for line in (_cases_left_out(comparison),) if line]
     lines = [result.reason] if result.reason else []
+    lines += [
+        f"{item.noun}: {item.variant:,} of {comparison.variant}, {item.baseline:,} of {comparison.baseline}"
+        for item in comparison.censoring
+    ]
     if result.word == "inconclusive" and result.needed and trusted(result) and not result.demoted:
         effect = f"{result.effect * 100:.4g} points"
         if result.still_needed:
