@@ -146,7 +146,10 @@ def _questions(first: list[_Named], later: list[_Named]) -> list[_Question]:
 def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
     """All verdicts, taken together in Holm's order."""
     matched = [_matched(question) for question in questions]
-    paired = {(0, at): pair(one, other, np.arange(len(one.score))) for at, (one, other, *_) in enumerate(matched)}
+    paired = {
+        (0, at): pair(first, second, np.arange(len(cases)), _groups(questions[at], cases))
+        for at, (first, second, _, cases) in enumerate(matched)
+    }
     groups = {}
     for at, question in enumerate(questions):
         found = _groups(question, matched[at][3][paired[0, at].cases])

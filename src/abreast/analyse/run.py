@@ -125,7 +125,8 @@ def compared(
     """Contenders of one run, each (baseline, variant) by their indexes; together they are wrong in one of twenty."""
     sides = {index: side_of(rows, index, score) for index in {index for question in questions for index in question}}
     counted, planned = rows.counted, rows.planned_cases
-    paired = {question: pair(sides[question[0]], sides[question[1]], counted) for question in questions}
+    counted_groups = rows.groups(counted)
+    paired = {question: pair(sides[question[0]], sides[question[1]], counted, counted_groups) for question in questions}
     alpha, _ = alphas(max(1, planned), max(1, len(questions)))
     ended = len(counted) == planned
     looks, groups = {}, {}

@@ -10,7 +10,7 @@ MANY_DEGREES = 200  # from here on the expansions below are right to eight digit
 NORMAL = NormalDist()
 
 
-def quantile_t(probability: float, degrees: int) -> float:
+def quantile_t(probability: float, degrees: float) -> float:
     """The quantile of Student's t.
 
     >>> round(quantile_t(0.975, 10), 6), round(quantile_t(0.975, 500), 6)
@@ -38,7 +38,7 @@ def two_sided_t(statistic: float, degrees: int) -> float:
     return float(2 * stdtr(degrees, -abs(statistic)))
 
 
-def _near_normal(z: float, degrees: int) -> float:
+def _near_normal(z: float, degrees: float) -> float:
     """The expansion of the t quantile around the normal one (Abramowitz and Stegun 26.7.5)."""
     terms = (
         (z**3 + z) / 4,
