@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -90,6 +91,7 @@ def _p95(values: Floats) -> float:
     return float(np.quantile(values, 0.95, method="inverted_cdf"))
 
 
+@lru_cache(maxsize=64)
 def _averages_outside(n: int, tail: float) -> int:
     """The rank of the pairwise average that bounds the interval; 0 if n pairs are too few for this tail."""
     pairs = n * (n + 1) // 2
