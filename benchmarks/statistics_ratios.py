@@ -274,10 +274,12 @@ def _row(scenario: PriceScenario, rates: dict[str, Rate]) -> bool:
 
 def sign_flip_of_many() -> bool:
     differences = np.random.default_rng(1).normal(0.004, 1, 100_000)
-    began = time.perf_counter()
+    began = time.process_time()
     sign_flip(differences)
-    seconds = time.perf_counter() - began
-    return measure.line("sign_flip of 100,000 differences", f"{seconds:.1f} s (17 s before)", "< 3 s", seconds < 3)
+    seconds = time.process_time() - began
+    return measure.line(
+        "sign_flip of 100,000 differences", f"{seconds:.1f} s of CPU (17 s before)", "< 2 s", seconds < 2
+    )
 
 
 ALL = [sign_flip_of_many]
