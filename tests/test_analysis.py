@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from abreast.analyse import analyse
-from abreast.stats import benjamini_hochberg, bonett_price, final_interval, holm, latency_ratio, pass_at_k, pass_hat_k
+from abreast.stats import (
+    benjamini_hochberg,
+    bonett_price,
+    cost_per_correct,
+    final_interval,
+    holm,
+    latency_ratio,
+    pass_at_k,
+    pass_hat_k,
+)
 from abreast.store import open_store
 from conftest import Folder
 from scripted import pairs, scripted
@@ -160,6 +169,37 @@ def test_latency_is_compared_case_by_case(folder: Folder) -> None:
     expected = latency_ratio(one, other)
     assert found["latency_ratio"]["estimate"] == pytest.approx(expected.estimate)
     assert found["latency_ratio"]["interval"] == pytest.approx([expected.low, expected.high])
+
+
+def test_latency_and_cost_count_cases_of_one_group_as_dependent(folder: Folder) -> None:
+    random = np.random.default_rng(1)
+    cases = [
+        {
+            "a": [str(random.choice(["yes", "yes", "no"]))],
+            "b": ["yes"],
+            "cost": {"a": round(float(cost), 3), "b": 0.02},
+            "group": f"g{number % 5}",
+        }
+        for number, cost in enumerate(random.uniform(0.01, 0.05, 20))
+    ]
+    scripted(folder, cases)
+    rows = folder.sql("select case_id, variant, service_s, cost_usd, score from predictions order by case_id, variant")
+    groups = [cases[int(row["case_id"][1:])]["group"] for row in rows if row["variant"] == "a"]
+
+    def column(variant: str, name: str) -> list[float]:
+        return [row[name] for row in rows if row["variant"] == variant]
+
+    found = report(folder)
+    latency = latency_ratio(column("a", "service_s"), column("b", "service_s"), groups=groups)
+    price = cost_per_correct(*(column(side, name) for side in "ab" for name in ("cost_usd", "score")), groups=groups)
+    (verdict,) = found["verdicts"]
+    for name, interval in (("latency_ratio", latency), ("cost_per_correct_ratio", price.ratio)):
+        assert interval is not None
+        assert verdict[name]["estimate"] == pytest.approx(interval.estimate)
+        assert verdict[name]["interval"] == pytest.approx([interval.low, interval.high])
+    for name, interval in (("a", price.a), ("b", price.b)):
+        assert found["variants"][name]["cost_per_correct_interval"] == pytest.approx([interval.low, interval.high])
+    assert price.b.high > 0.02, "always correct, so far"
 
 
 def test_reused_answers_add_no_latency_and_no_cost(folder: Folder) -> None:

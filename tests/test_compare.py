@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from abreast.stats import latency_ratio
 from conftest import Done, Folder
 from scripted import pairs, scripted
 
@@ -275,6 +276,16 @@ def test_groups_count_whichever_run_knows_them(folder: Folder) -> None:
     assert back["interval"] == pytest.approx([-end for end in reversed(there["interval"])])
     (alone,) = folder.abreast("report", first, "--format", "json").json["verdicts"]
     assert there["p"] != alone["p"], "by the clustered error"
+    latencies = there["latency_ratio"], back["latency_ratio"]
+    assert latencies[0]["estimate"] == pytest.approx(1 / latencies[1]["estimate"])
+    rows = folder.sql("select run, variant, service_s from predictions order by run, variant, case_id")
+    times = [
+        [row["service_s"] for row in rows if row["variant"] == side and row["run"] == run]
+        for side, run in (("a", first), ("b", second))
+    ]
+    ids = sorted(range(20), key=lambda number: f"c{number}")
+    expected = latency_ratio(*times, groups=[number // 2 for number in ids])
+    assert latencies[0]["interval"] == pytest.approx([expected.low, expected.high])
 
 
 def test_cases_that_failed_are_told_beside_those_that_are_shared(folder: Folder) -> None:

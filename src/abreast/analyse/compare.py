@@ -150,11 +150,12 @@ def _questions(first: list[_Named], later: list[_Named]) -> list[_Question]:
 def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
     """All verdicts, taken together in Holm's order."""
     matched = [_matched(question) for question in questions]
-    paired = {(0, at): pair(one, other, np.arange(len(one.score))) for at, (one, other, *_) in enumerate(matched)}
+    paired = {
+        (0, at): pair(first, second, np.arange(len(cases)), _groups(questions[at], cases))
+        for at, (first, second, _, cases) in enumerate(matched)
+    }
     planned = {key: len(pairs.cases) + pairs.dropped for key, pairs in paired.items()}
-    rule = Rule(
-        margin, questions[0].first.rows.weight, max(question.first.rows.largest_group for question in questions)
-    )
+    rule = Rule(margin, questions[0].first.rows.weight)
     decider = Decider(planned, lambda key, cases: _groups(questions[key[1]], matched[key[1]][3][cases]), rule, False)
     decided = decider.decide(paired)
     answers = []

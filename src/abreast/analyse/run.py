@@ -136,7 +136,8 @@ def compared(
     """Variants of one run, each (baseline, variant) by their indexes; together they are wrong in one of twenty."""
     sides = {index: side_of(rows, index, score) for index in {index for question in questions for index in question}}
     counted, planned = rows.counted, rows.planned_cases
-    paired = {question: pair(sides[question[0]], sides[question[1]], counted) for question in questions}
+    groups = rows.groups(counted)
+    paired = {question: pair(sides[question[0]], sides[question[1]], counted, groups) for question in questions}
     rule = Rule(margin, rows.weight, rows.largest_group)
     decider = Decider(dict.fromkeys(paired, planned), lambda _, cases: rows.groups(cases), rule)
     decided = decider.decide(paired)

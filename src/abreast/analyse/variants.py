@@ -126,7 +126,7 @@ def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = N
         {name: mean for name, mean in means.items() if mean is not None},
         rows.primary,
         float(np.nansum(cost)) if len(cost) and not np.isnan(cost).all() else None,
-        _cost_per_correct(own),
+        _cost_per_correct(rows, own),
         quantiles(rows.service_s[answered]),
         quantiles(rows.queue_s[answered]),
         quantiles(rows.backoff_s[answered]),
@@ -181,16 +181,16 @@ def _mean_by(keys: Ints, values: Floats) -> tuple[Ints, Floats]:
     return unique, np.bincount(inverse, weights=values) / np.bincount(inverse)
 
 
-def _cost_per_correct(own: Side) -> Interval | None:
+def _cost_per_correct(rows: Rows, own: Side) -> Interval | None:
     """On the trials whose cost and score are known, case by case."""
     known = ~np.isnan(own.cost_usd) & ~np.isnan(own.score)
-    cases = known.any(axis=1)
-    if not cases.any() or not own.cost_usd[known].any():
+    cases = np.flatnonzero(known.any(axis=1))
+    if not len(cases) or not own.cost_usd[known].any():
         return None
-    cost = np.where(known, own.cost_usd, 0.0).sum(axis=1)[cases]
-    right = (np.where(known, own.score, 0.0).sum(axis=1) / np.maximum(1, known.sum(axis=1)))[cases]
-    cost = cost / known.sum(axis=1)[cases]
-    return cost_per_correct(cost, right, cost, right).a
+    trials = known.sum(axis=1)[cases]
+    cost = np.where(known, own.cost_usd, 0.0).sum(axis=1)[cases] / trials
+    correct = np.where(known, own.score, 0.0).sum(axis=1)[cases] / trials
+    return cost_per_correct(cost, correct, cost, correct, groups=rows.groups(cases)).a
 
 
 def _repeats(own: Side) -> Repeats | None:

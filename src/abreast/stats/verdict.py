@@ -151,14 +151,14 @@ def verdict(
     >>> verdict([1.0] * 9 + [0.0] * 31).word
     'better'
     """
-    values = unit_differences(differences, scale, least=0)
+    values, dropped = unit_differences(differences, scale, least=0), whole(dropped, "dropped")
     question = _Question(
         values=values,
         groups=groups,
         weight=weight,
         largest=largest,
         planned=_planned(planned, "", len(values) + dropped),
-        dropped=whole(dropped, "dropped"),
+        dropped=dropped,
         margin=margin,
         effect=effect,
         seen=seen,
