@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from abreast.analyse.calibration import uncalibrated
 from abreast.analyse.paired import Side, pair, side_of
 from abreast.analyse.rows import Bools, Ints, Rows
 from abreast.analyse.run import Comparison, largest, largest_cases, verdicts_of
@@ -174,6 +175,7 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
             differences=largest(pairs, ids),
             pairs=replace(pairs, cases=cases[pairs.cases]),
             looks=(),
+            calibration=uncalibrated(question.first.rows, question.metric, "labels correct verdicts within one run"),
         )
         answers.append(AcrossRuns(first, second, comparison, match, _changes(question)))
     return answers

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from abreast.analyse.calibration import Calibration, calibrate
 from abreast.analyse.paired import Pairs, pair, side_of
 from abreast.analyse.rows import Floats, Rows
 from abreast.analyse.segments import Segment, adjusted, segments_of
@@ -50,6 +51,7 @@ class Comparison:
     differences: tuple[CaseDifference, ...]  # the largest first
     pairs: Pairs = field(repr=False)
     looks: tuple[Look, ...] = field(repr=False)  # how the interval closed in over the cases
+    calibration: Calibration | None = None  # of a judge's score; None for other scorers
 
     @property
     def cases(self) -> int:
@@ -135,6 +137,8 @@ def compared(
         if found is not None:
             groups[question] = found
     words = verdicts_of(paired, looks if alpha else {}, groups, dict.fromkeys(paired, planned), margin)
+    words, calibrations = calibrate(rows, metric, score, paired, words, margin)
+    corrected = {question for question, calibration in calibrations.items() if calibration.estimate is not None}
     waiting = int(rows.complete.sum()) - len(counted)
     return tuple(
         Comparison(
@@ -150,7 +154,8 @@ def compared(
             repeats=len(pairs.cases) * rows.repeats,
             differences=largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
             pairs=pairs,
-            looks=tuple(looks[question]),
+            looks=() if question in corrected else tuple(looks[question]),
+            calibration=calibrations.get(question),
         )
         for question, pairs in paired.items()
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment
+from abreast.report.calibration import calibration_lines, correction
 from abreast.stats import Interval, Verdict
 from abreast.stats.final import GROUPS
 from abreast.stats.values import ROUNDING
@@ -129,11 +130,12 @@ def sentence(comparison: Comparison) -> str:
         text += f": {points(interval.estimate)} points"
     if (sure := trusted(result)) is not None:
         text += f" ({sure.level * 100:.4g} % interval {points(sure.low)} … {points(sure.high)})"
-    text += _within(result.word, comparison.margin)
+    text += correction(comparison) + _within(result.word, comparison.margin)
+    by_judge = "by the judge " if correction(comparison) else ""
     count = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
     after = comparison.stopped_after if result.settled else None
     decided = f", decided after {after:,} of {comparison.planned:,}" if after is not None else ""
-    return f"{text}; {count} in {many(comparison.cases, 'case')}{decided}"
+    return f"{text}; {by_judge}{count} in {many(comparison.cases, 'case')}{decided}"
 
 
 def _within(word: str, margin: float) -> str:
@@ -164,6 +166,7 @@ def advice(comparison: Comparison) -> list[str]:
             lines.append(f"any difference is smaller than {effect}: the whole interval is")
         else:
             lines.append(f"a difference of {effect} is not excluded; more cases would tell")
+    lines += calibration_lines(comparison)
     lines += [line for line in (_cases_left_out(comparison), bounds(comparison), _repeats_left_out(comparison)) if line]
     return lines
 

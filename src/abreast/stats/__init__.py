@@ -1,5 +1,6 @@
 """Statistics for comparisons, usable on their own: lists or arrays in, small frozen results out."""
 
+from abreast.stats.calibration import Agreement, CorrectedEstimate, agreement, labels_needed, ppi
 from abreast.stats.cost import CostPerCorrect, cost_per_correct
 from abreast.stats.final import final_interval
 from abreast.stats.intervals import Estimate, Interval, bonett_price, paired_t, wilson
@@ -13,6 +14,8 @@ from abreast.stats.significance import PValue, mcnemar, sign_flip
 from abreast.stats.verdict import Verdict, alphas, verdict, verdicts
 
 __all__ = [
+    "Agreement",
+    "CorrectedEstimate",
     "CostPerCorrect",
     "Estimate",
     "Futility",
@@ -23,6 +26,7 @@ __all__ = [
     "Ranking",
     "RunningSequence",
     "Verdict",
+    "agreement",
     "alphas",
     "benjamini_hochberg",
     "bonett_price",
@@ -33,12 +37,14 @@ __all__ = [
     "final_interval",
     "futility",
     "holm",
+    "labels_needed",
     "latency_ratio",
     "looks",
     "mcnemar",
     "paired_t",
     "pass_at_k",
     "pass_hat_k",
+    "ppi",
     "sign_flip",
     "smallest_detectable",
     "verdict",

@@ -10,7 +10,7 @@ MANY_DEGREES = 200  # from here on the expansions below are right to eight digit
 NORMAL = NormalDist()
 
 
-def quantile_t(probability: float, degrees: int) -> float:
+def quantile_t(probability: float, degrees: float) -> float:
     """The quantile of Student's t.
 
     >>> round(quantile_t(0.975, 10), 6), round(quantile_t(0.975, 500), 6)
@@ -23,7 +23,7 @@ def quantile_t(probability: float, degrees: int) -> float:
     return float(stdtrit(degrees, probability))
 
 
-def two_sided_t(statistic: float, degrees: int) -> float:
+def two_sided_t(statistic: float, degrees: float) -> float:
     """How likely a t at least this far from zero is, on either side.
 
     >>> round(two_sided_t(2.228139, 10), 6), round(two_sided_t(-1.96472, 500), 6)
@@ -38,7 +38,7 @@ def two_sided_t(statistic: float, degrees: int) -> float:
     return float(2 * stdtr(degrees, -abs(statistic)))
 
 
-def _near_normal(z: float, degrees: int) -> float:
+def _near_normal(z: float, degrees: float) -> float:
     """The expansion of the t quantile around the normal one (Abramowitz and Stegun 26.7.5)."""
     terms = (
         (z**3 + z) / 4,
@@ -49,7 +49,7 @@ def _near_normal(z: float, degrees: int) -> float:
     return z + sum(term / float(degrees) ** power for power, term in enumerate(terms, 1))
 
 
-def _as_normal(t: float, degrees: int) -> float:
+def _as_normal(t: float, degrees: float) -> float:
     """The normal deviate with the same tail as t (Hill 1970, algorithm 395)."""
     a = degrees - 0.5
     b = 48 * a * a

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import FEWEST, MANY, Finding, Level, listed, many, of_cases, of_variants
+from abreast.store.schema import LABEL_VERSION
 
 MOSTLY = 0.8
 
@@ -19,7 +20,9 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
     own_failures = sum(arm["outcomes"] for arm in evidence.arms) > ok
     found = evidence.ask(
         "SELECT name, COUNT(value), MIN(value), MAX(value), TOTAL(value < 0 OR value > 1), "
-        "MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores WHERE run_id = ?1 GROUP BY name"
+        "MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores "
+        "WHERE run_id = ?1 AND version IS NOT ?2 GROUP BY name",
+        LABEL_VERSION,
     )
     if ok and primary is not None and primary not in (row[0] for row in found):
         found.append((primary, 0, None, None, 0, None))
