@@ -103,7 +103,7 @@ class _Calibrator:
     def calibration(self, question: Question, pairs: Pairs, margin: float) -> Calibration:
         if self._labels is None or not len(pairs.cases):
             return Calibration(self._rows.meta["run"], 0, 0, 0)
-        sides = [_Side(self._rows, variant, self._score, self._labels) for variant in question]
+        sides = [_LabelledSide(self._rows, variant, self._score, self._labels) for variant in question]
         compared = ~np.isnan(sides[0].judge) & ~np.isnan(sides[1].judge)  # repeats that enter the judge's difference
         labelled = _complete(compared, *(~np.isnan(side.human) for side in sides))[pairs.cases]
         seen = _complete(compared, *(side.seen for side in sides))[pairs.cases]
@@ -131,12 +131,12 @@ class _Calibrator:
         """Why labels cannot correct the verdict yet; empty if they can."""
         if known.labels < LEAST_LABELS:
             missing = LEAST_LABELS - known.labels
-            return f"{known.labels} of at least {LEAST_LABELS} labelled cases: {missing} more needed to correct it"
+            return f"{known.labels} cases are labelled, {missing} more are needed to correct the verdict"
         groups = self._rows.groups(pairs.cases[cases])
         if groups is not None and len(set(groups)) < LEAST_GROUPS:
-            return f"the labels lie in {len(set(groups))} groups; at least {LEAST_GROUPS} are needed to correct it"
+            return f"the labels lie in {len(set(groups))} groups; at least {LEAST_GROUPS} are needed"
         if self._rows.stopped_after is None and len(self._rows.counted) < self._rows.planned_cases:
-            return "labels correct it when the run is complete"
+            return "labels correct the verdict when the run is complete"
         return ""
 
     def _estimated(
@@ -144,7 +144,7 @@ class _Calibrator:
         known: Calibration,
         pairs: Pairs,
         cases: Ints,
-        sides: list[_Side],
+        sides: list[_LabelledSide],
         compared: Bools,
         margin: float,
     ) -> Calibration:
@@ -166,7 +166,7 @@ class _Calibrator:
         )
 
 
-class _Side:
+class _LabelledSide:
     """One contender by case and repeat: what the judge and what people said."""
 
     def __init__(self, rows: Rows, variant: int, score: Floats, labels: Labels) -> None:
@@ -196,7 +196,7 @@ def _grades(judge: Judge) -> int:
     return int(high - low) + 1 if whole else 11
 
 
-def _agreement(sides: Sequence[_Side], answers: Bools, grades: int) -> Agreement:
+def _agreement(sides: Sequence[_LabelledSide], answers: Bools, grades: int) -> Agreement:
     """On these answers of these sides together."""
     judge = np.concatenate([side.judge[answers] for side in sides])
     return agreement(judge, np.concatenate([side.human[answers] for side in sides]), grades)

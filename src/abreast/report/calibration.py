@@ -27,8 +27,8 @@ def calibration_lines(comparison: Comparison) -> list[str]:
     command = f"abreast label {calibration.run}"
     if calibration.estimate is None:
         reason = calibration.reason or "no human labels"
-        finish = command if calibration.labels else f"{command} --sample {SUGGESTED_LABELS}"
-        return [f"{UNCALIBRATED}: {reason}; label answers: {finish}", *_agreement_lines(comparison, calibration)]
+        label = command if calibration.sample else f"{command} --sample {SUGGESTED_LABELS}"
+        return [f"{UNCALIBRATED}: {reason}; label answers: {label}", *_agreement_lines(comparison, calibration)]
     return [
         _scores_line(comparison, calibration),
         *_agreement_lines(comparison, calibration),
@@ -54,7 +54,7 @@ def _agreement_lines(comparison: Comparison, calibration: Calibration) -> list[s
 
 
 def _agreement(found: Agreement) -> str:
-    return f"{found.rate:.0%}" + (f" (κ {found.kappa:.2f})" if found.kappa is not None else "")
+    return f"{found.rate:.0%}" + (f" (κ {found.kappa:.2f})".replace("-", "−") if found.kappa is not None else "")
 
 
 def _sample_lines(calibration: Calibration, command: str) -> list[str]:
