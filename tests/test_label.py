@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import json
 import os
 import pty
 import re
@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from abreast.cli.label import main as label_main
 from conftest import ABREAST, Folder
 
 MODULE = """\
@@ -83,9 +82,13 @@ def write_sheet(folder: Folder, rows: list[dict[str, str]], name: str = "filled.
     return name
 
 
+def question(row: dict[str, str]) -> int:
+    return int(row["task"].removeprefix("question "))
+
+
 def human(row: dict[str, str]) -> str:
     """A person sees no difference between the variants, but for every tenth case."""
-    number = int(re.search(r"question (\d+)", row["task"])[1])  # type: ignore[index]
+    number = question(row)
     if number % 10 == 9:
         return "5" if "better" in row["answer"] else "1"
     return "5" if number % 10 < 5 else "1"
@@ -95,7 +98,7 @@ def label_all(folder: Folder, *words: str, by: Callable[[dict[str, str]], str] =
     """Label the sample with a sheet."""
     assert folder.abreast("label", "--export", "labels.csv", *words).code == 0
     rows = [{**row, "label": by(row)} for row in sheet(folder)][:most]
-    return folder.abreast("label", "--import", write_sheet(folder, rows))
+    return folder.abreast("label", "--import", write_sheet(folder, rows), *words)
 
 
 def verdict(folder: Folder) -> dict[str, Any]:
@@ -163,7 +166,7 @@ def test_agreement_is_told_overall_and_by_variant(folder: Folder) -> None:
     judged(folder, cases=100)
     label_all(folder, "--sample", "100")
     found = verdict(folder)["calibration"]
-    assert found["agreement"] == {"rate": 0.8, "kappa": pytest.approx(0.608, abs=0.01), "answers": 200}
+    assert found["agreement"] == {"rate": 0.8, "kappa": pytest.approx((0.8 - 0.515) / (1 - 0.515)), "answers": 200}
     assert found["baseline_agreement"]["rate"] == 1.0
     assert found["variant_agreement"]["rate"] == 0.6
     assert "judge and humans agree on 80%" in folder.abreast("report").out
@@ -195,12 +198,17 @@ def test_a_look_before_the_sample_is_labelled_has_a_wider_interval(folder: Folde
 
 
 def test_how_many_labels_would_decide_is_said(folder: Folder) -> None:
-    judged(folder, cases=300)
-    label_all(folder, "--sample", "25")
+    judged(folder, cases=150)
+
+    def noisy(row: dict[str, str]) -> str:
+        good = question(row) * 3 % 10 < 7 if "better" in row["answer"] else question(row) * 7 % 10 < 5
+        return "5" if good else "1"
+
+    label_all(folder, "--sample", "25", "--seed", "4", by=noisy)
     found = verdict(folder)
     assert found["verdict"] == "inconclusive"
     needed = found["calibration"]["labels_needed"]
-    assert 25 < needed <= 300
+    assert 25 < needed <= 150
     assert f"about {needed} labels would decide" in " ".join(folder.abreast("report").out.split())
 
 
@@ -288,17 +296,15 @@ def test_bad_rows_are_named_by_line_and_nothing_is_imported(folder: Folder) -> N
         (b"\xff\xfe\x00", "not valid UTF-8"),
         (b"", "no column id, label"),
         (b"id,grade\nx,1\n", "no column label"),
-        (b'id,label\n"x,1', 'no answer "x,1'),
+        (b"id,label\nnobody,1\n", 'broken.csv:2: no answer "nobody"'),
     ],
 )
 def test_a_file_that_is_no_sheet_is_refused(folder: Folder, content: bytes, message: str) -> None:
     judged(folder, cases=4)
     folder.write("broken.csv", content)
     done = folder.abreast("label", "--import", "broken.csv")
-    if done.code == 0:  # an id without a label is left for later
-        assert "no new labels" in done.out
-    else:
-        assert message in done.err
+    assert done.code == 2
+    assert message in done.err
 
 
 def test_importing_the_same_sheet_again_changes_nothing(folder: Folder) -> None:
@@ -375,8 +381,7 @@ def test_dimensions_are_labelled_each_and_their_mean_corrects_the_verdict(folder
 
 def test_one_dimension_can_be_labelled_alone(folder: Folder) -> None:
     judged(folder, "target: python:mine:dimensions, rubric: {truth: is it true, tone: is it kind}", cases=24)
-    label_all(folder, "--scorer", "judge_tone", by=lambda row: "4")
-    done = folder.abreast("label", "--scorer", "judge_tone", "--import", "filled.csv")
+    done = label_all(folder, "--scorer", "judge_tone", by=lambda row: "4")
     assert done.code == 0, done.err
     found = {row["metric"]: row["calibration"] for row in folder.abreast("report", "--json").json[0]["verdicts"]}
     assert found["judge_tone"]["corrected"]
@@ -389,8 +394,7 @@ def test_in_pairs_people_are_asked_which_answer_is_better(folder: Folder) -> Non
     assert verdict(folder)["verdict"] == "better"
 
     def tie_or_plain(row: dict[str, str]) -> str:
-        number = int(re.search(r"question (\d+)", row["task"])[1])  # type: ignore[index]
-        return "t" if number % 2 else "1" if "plain" in row["answer_1"] else "2"
+        return "t" if question(row) % 2 else "1" if "plain" in row["answer_1"] else "2"
 
     done = label_all(folder, by=tie_or_plain)
     assert len(sheet(folder)) == 38
@@ -435,8 +439,7 @@ def test_rescoring_keeps_labels_and_labelling_knows_a_judge_that_came_later(fold
 def test_labels_go_with_their_run(folder: Folder, store: str) -> None:
     run = judged(folder, cases=24)
     assert folder.abreast("merge", "results.db", "--into", store).code == 0
-    label_all(folder, "--store", "results.db")
-    assert folder.abreast("label", "--import", "filled.csv", "--store", "results.db").code == 0
+    assert label_all(folder, "--store", "results.db").code == 0
     assert folder.abreast("merge", "results.db", "--into", store).code == 0
     (labelled,) = folder.sql("select count(score_human) as n from predictions", store)
     assert labelled["n"] == 48
@@ -492,6 +495,14 @@ class Terminal:
 
     def type(self, words: str) -> None:
         os.write(self._ours, f"{words}\n".encode())
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C, again if Python was just about to read: then it sees the signal only with the next one."""
+        while self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(5)
+        return self.end()
 
     def end(self) -> int:
         code = self.process.wait(60)
@@ -557,8 +568,7 @@ def test_an_interrupted_session_keeps_what_was_entered(folder: Folder) -> None:
     session.until(PROMPT)
     session.type("5")
     session.until(PROMPT)
-    session.process.send_signal(signal.SIGINT)
-    assert session.end() == 130
+    assert session.interrupt() == 130
     assert "0 of 2 cases labelled" in session.screen
     assert values(folder) == [1.0]
     again = Terminal(folder.path)

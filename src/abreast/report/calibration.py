@@ -32,7 +32,7 @@ def calibration_lines(comparison: Comparison) -> list[str]:
     return [
         _scores_line(comparison, calibration),
         *_agreement_lines(comparison, calibration),
-        *_sample_lines(calibration, command),
+        *_sample_lines(comparison, calibration, command),
         *_needed_lines(comparison, calibration, command),
     ]
 
@@ -57,9 +57,14 @@ def _agreement(found: Agreement) -> str:
     return f"{found.rate:.0%}" + (f" (κ {found.kappa:.2f})".replace("-", "−") if found.kappa is not None else "")
 
 
-def _sample_lines(calibration: Calibration, command: str) -> list[str]:
-    """What weakens the sample."""
+def _sample_lines(comparison: Comparison, calibration: Calibration, command: str) -> list[str]:
+    """What weakens the correction."""
     lines = []
+    if comparison.stopped_after is not None:
+        lines.append(
+            "the run stopped early on the uncorrected judge, which the corrected interval does not account for; "
+            f"run the rest: abreast resume {calibration.run}"
+        )
     if calibration.pending:
         lines.append(
             f"{calibration.pending:,} of {calibration.sample:,} sampled cases are not labelled yet, so the interval is "
