@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from abreast.analyse.calibration import uncalibrated
 from abreast.analyse.censoring import lopsided
 from abreast.analyse.decisions import Decider, Rule
 from abreast.analyse.paired import Side, pair, side_of
@@ -182,6 +183,7 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
             censoring=lopsided(first.summary.errors, second.summary.errors),
             pairs=replace(pairs, cases=cases[pairs.cases]),
             looks=(),
+            calibration=uncalibrated(question.first.rows, question.metric, "labels correct verdicts within one run"),
         )
         answers.append(AcrossRuns(first, second, comparison, match, _changes(question)))
     return answers

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from abreast.analyse.calibration import Calibration, calibrate
 from abreast.analyse.censoring import Censoring, lopsided
 from abreast.analyse.decisions import Decider, Question, Rule
 from abreast.analyse.paired import Pairs, pair, side_of
@@ -55,6 +56,7 @@ class Comparison:
     censoring: tuple[Censoring, ...]  # limits that cut one side off more often than the other
     pairs: Pairs = field(repr=False)
     looks: tuple[Look, ...] = field(repr=False)  # how the interval closed in over the cases
+    calibration: Calibration | None = None  # of a judge's score; None for other scorers
 
     @property
     def cases(self) -> int:
@@ -140,7 +142,8 @@ def compared(
     paired = {question: pair(sides[question[0]], sides[question[1]], counted, groups) for question in questions}
     rule = Rule(margin, rows.weight, rows.largest_group)
     decider = Decider(dict.fromkeys(paired, planned), lambda _, cases: rows.groups(cases), rule)
-    decided = decider.decide(paired)
+    judged = decider.decide(paired)
+    decided, calibrations = calibrate(rows, metric, score, paired, judged, margin)
     waiting = int(rows.complete.sum()) - len(counted)
     return tuple(
         Comparison(
@@ -161,6 +164,7 @@ def compared(
             censoring=lopsided(*(error_counts(rows, index) for index in question)),
             pairs=pairs,
             looks=decided[question].looks,
+            calibration=calibrations.get(question),
         )
         for question, pairs in paired.items()
     )

@@ -23,6 +23,7 @@ COMMANDS = {
     "resume": "go on where a run stopped",
     "report": "the report of a run",
     "compare": "runs against each other, paired by case",
+    "label": "label a blind sample of judged answers by hand, to correct the verdict",
     "rescore": "new or changed scorers on stored answers; nothing is run again",
     "validate": "look for what makes a result untrustworthy",
     "aa": "self-test: the baseline against itself must find nothing",

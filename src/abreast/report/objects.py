@@ -10,6 +10,7 @@ from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment, VariantSummary
 from abreast.analyse.variants import failure_modes
+from abreast.report.calibration import calibration_object
 from abreast.report.sections import suite_part
 from abreast.report.sentence import doubt, trusted, verdict_lines
 from abreast.stats import Interval, holm
@@ -122,6 +123,7 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "bounds": list(item.bounds) if item.bounds else None,
         "cases_needed": result.needed,
         "effect_to_detect": result.effect,
+        "calibration": calibration_object(item.calibration),
         "latency_ratio": _ratio(pairs.latency),
         "cost_per_correct_ratio": _ratio(cost.ratio if cost else None),
     }

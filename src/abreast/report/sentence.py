@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment
+from abreast.report.calibration import calibration_lines, correction
 from abreast.stats import Interval, Verdict
 from abreast.stats.final import GROUPS
 from abreast.stats.values import ROUNDING
@@ -72,7 +73,7 @@ def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
     """The two scores whose difference is the effect, where the table shows others because variants lost other cases."""
     summaries = {summary.name: summary for summary in analysis.variants}
     before, after = summaries[comparison.baseline].score, summaries[comparison.variant].score
-    if comparison.scores is None or before is None or after is None:
+    if comparison.scores is None or before is None or after is None or correction(comparison):
         return []
     first, second = comparison.scores
     if max(abs(first - before.estimate), abs(second - after.estimate)) < ROUNDING:
@@ -149,9 +150,11 @@ def sentence(comparison: Comparison) -> str:
     result, interval = comparison.verdict, comparison.verdict.interval
     if result.word == "no comparison" or interval is None:
         return f"no comparison: {_why_not(comparison)}"
+    corrected = correction(comparison)
     counts = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
-    text = f"{_claim(comparison)}{_amount(comparison, interval)}{_within(result.word, comparison.margin)}"
-    return f"{text}; {counts} in {many(comparison.cases, 'case')}{_decided_after(comparison)}"
+    text = f"{_claim(comparison)}{_amount(comparison, interval)}{corrected}{_within(result.word, comparison.margin)}"
+    by_judge = "by the judge " if corrected else ""
+    return f"{text}; {by_judge}{counts} in {many(comparison.cases, 'case')}{_decided_after(comparison)}"
 
 
 def _why_not(comparison: Comparison) -> str:
@@ -238,6 +241,7 @@ def advice(comparison: Comparison) -> list[str]:
             lines.append(f"any difference is smaller than {effect}: the whole interval is")
         else:
             lines.append(f"a difference of {effect} is not excluded; more cases would tell")
+    lines += calibration_lines(comparison)
     lines += [line for line in (_cases_left_out(comparison), bounds(comparison), _repeats_left_out(comparison)) if line]
     return lines
 

@@ -1,5 +1,6 @@
 """Statistics for comparisons, usable on their own: lists or arrays in, small frozen results out."""
 
+from abreast.stats.calibration import Agreement, CorrectedEstimate, agreement, labels_needed, ppi
 from abreast.stats.cost import CostPerCorrect, cost_per_correct
 from abreast.stats.final import final_interval
 from abreast.stats.intervals import Estimate, Interval, bonett_price, paired_t, wilson
@@ -14,6 +15,8 @@ from abreast.stats.units import Weight, weighted_mean
 from abreast.stats.verdict import Verdict, Word, alphas, verdict, verdicts
 
 __all__ = [
+    "Agreement",
+    "CorrectedEstimate",
     "CostPerCorrect",
     "Estimate",
     "Futility",
@@ -26,6 +29,7 @@ __all__ = [
     "Verdict",
     "Weight",
     "Word",
+    "agreement",
     "alphas",
     "benjamini_hochberg",
     "bonett_price",
@@ -36,12 +40,14 @@ __all__ = [
     "final_interval",
     "futility",
     "holm",
+    "labels_needed",
     "latency_ratio",
     "looks",
     "mcnemar",
     "paired_t",
     "pass_at_k",
     "pass_hat_k",
+    "ppi",
     "sign_flip",
     "smallest_detectable",
     "verdict",

@@ -248,7 +248,7 @@ def _decide(question: _Question, levels: _Levels) -> Verdict:
     final = _final(question, levels.final)
     look = _look(question, levels.sequence)
     interval = _combine(question.estimate, look, final, 1 - levels.sequence - levels.final)
-    word = _word(interval, question.unit_margin)
+    word = word_of(interval, question.unit_margin)
     reason = _no_verdict(question, interval, look, final) if word == "inconclusive" else ""
     return Verdict(
         word=word,
@@ -336,7 +336,8 @@ def _no_verdict(question: _Question, interval: Interval, look: Look, final: Esti
     return ""
 
 
-def _word(interval: Interval, margin: float) -> Word:
+def word_of(interval: Interval, margin: float) -> Word:
+    """The word that an interval allows."""
     if interval.low > 0:
         return "better"
     if interval.high < 0:

@@ -22,6 +22,7 @@ MOST_COLUMNS = 1_900  # generated ones: SQLite allows 2,000 in a result
 MOST_RETURNED = 1_000  # of them keys of returned dicts; further ones stay in the JSON of their row
 LONGEST_NAME = 200
 MOST_LOGGED = 1_000  # names that were logged; what comes after them is refused
+LABEL_VERSION = "label"  # of score rows that people gave; no scorer has it
 _KINDS = ("score", "params", "tag", "data")  # of predictions; `metric` is of metrics
 
 TABLES: dict[str, dict[str, str]] = {

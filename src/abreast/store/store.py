@@ -373,9 +373,16 @@ class Store:
         return [mark for mark in marks if mark is not None]
 
     def replace_scores(
-        self, run_id: int, versions: Mapping[str, str], fresh: Sequence[Row], primary: str | None
+        self,
+        run_id: int,
+        versions: Mapping[str, str],
+        fresh: Sequence[Row],
+        primary: str | None,
+        scorers: Mapping[str, Any],
     ) -> None:
-        """Put these scores in the place of those that other versions of the scorers gave; keep the old ones aside."""
+        """Put these scores in the place of those that other versions of the scorers gave; keep the old ones aside.
+
+        `scorers` replaces what the run's spec says of its scorers."""
         names = ", ".join(schema.TABLES["scores"])
         with self.change() as connection:
             for column, version in versions.items():
@@ -386,8 +393,32 @@ class Store:
                 )
                 connection.execute(f"DELETE FROM scores WHERE {where}", (run_id, column, version))
             connection.executemany(schema.insert("scores", "INSERT OR REPLACE"), fresh)
-            connection.execute("UPDATE runs SET primary_score = ? WHERE run_id = ?", (primary, run_id))
+            connection.execute(
+                "UPDATE runs SET primary_score = ?, spec = json_patch(spec, ?) WHERE run_id = ?",
+                (primary, to_json(scorers), run_id),
+            )
             add_columns(connection, [schema.Column("score", column, "real") for column in versions])
+        self.close()
+
+    def add_labels(self, run_id: int, rows: Sequence[Row], sample: tuple[str, Mapping[str, Any]] | None) -> None:
+        """Store score rows that people gave, and the event that records their sample, all or none; a label that
+        changes is kept aside, and scores of scorers stay as they are."""
+        names = ", ".join(schema.TABLES["scores"])
+        where = "run_id = ? AND position = ? AND name = ?"
+        with self.change() as connection:
+            if not connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchall():
+                raise StoreError("the run was deleted a moment ago", f"abreast runs --store {self.path}")
+            connection.executemany(
+                f"INSERT INTO old_scores ({names}, replaced_at) SELECT {names}, ? FROM scores WHERE {where} "
+                "AND value IS NOT NULL AND value IS NOT ?",
+                [(time.time(), *row[:4]) for row in rows],
+            )
+            connection.executemany(schema.insert("scores", "INSERT OR REPLACE"), rows)
+            add_columns(
+                connection, [schema.Column("score", name, "real") for name in dict.fromkeys(r[2] for r in rows)]
+            )
+            if sample is not None:
+                connection.execute(schema.insert("events"), (run_id, time.time(), sample[0], to_json(sample[1])))
         self.close()
 
     def log_metrics(self, run: str, variant: str | None, segment: str, values: Mapping[str, Any]) -> None:
