@@ -28,6 +28,7 @@ from abreast.stats import (
     cost_per_correct,
     final_interval,
     futility,
+    gaffke,
     holm,
     latency_ratio,
     mcnemar,
@@ -547,16 +548,29 @@ def test_two_large_groups_cannot_turn_the_word_against_the_estimate() -> None:
 def test_below_ten_cases_that_differ_the_exact_test_gives_the_direction() -> None:
     result = verdict(pairs(9, 31, 0))
     assert (result.word, result.p) == ("better", pytest.approx(2 * 0.5**9))
-    assert result.interval is not None
-    share = scipy_stats.binomtest(9, 9).proportion_ci(0.95, method="exact").low
-    assert result.interval.low == pytest.approx(9 / 40 * (2 * share - 1))
-    assert result.interval.high == confidence_sequence(pairs(9, 31, 0)).high
     assert verdict(pairs(0, 31, 9)).word == "worse"
     assert verdict(pairs(5, 35, 0)).word == "inconclusive"
     assert "only 5 of 40 cases differ" in verdict(pairs(5, 35, 0)).reason
     assert verdict(pairs(7, 93, 0)).word == "better", "p = .016, below the .03 of a plan of 60 cases or more"
     assert verdict(pairs(6, 94, 0)).word == "inconclusive", "p = .031"
     assert verdict([0.01] * 8 + [-0.9] + [0.0] * 31).word == "inconclusive", "no direction of unequal differences"
+    assert verdict([0.25] * 20).word == "better"
+
+
+@quick
+@given(st.integers(0, 9), st.integers(0, 60), st.integers(0, 9))
+def test_gaffkes_interval_inverts_the_exact_sign_test(wins: int, ties: int, losses: int) -> None:
+    if wins + ties + losses:
+        assert gaffke(pairs(wins, ties, losses)).p == pytest.approx(mcnemar(wins, losses, exact=True).p, abs=1e-6)
+
+
+def test_gaffkes_bounds_are_quantiles_of_means_with_random_weights() -> None:
+    random = np.random.default_rng(3)
+    for values in (random.normal(0.1, 0.3, 40).clip(-1, 1), np.array([0.9, -0.1, -0.1, 0.2]), np.full(20, 0.25)):
+        weights = random.dirichlet(np.ones(len(values) + 1), 200_000)
+        low = np.quantile(weights @ np.append(values, -1), 0.025)
+        high = np.quantile(weights @ np.append(values, 1), 0.975)
+        assert (gaffke(values).low, gaffke(values).high) == close(low, high, to=4e-3)
 
 
 def test_variants_that_never_differ_are_equivalent() -> None:
@@ -582,7 +596,7 @@ def test_few_groups_decide_nothing() -> None:
 def test_a_few_large_scores_are_no_sample_for_t() -> None:
     rare = [0.95] * 2 + [-0.05] * 78
     assert paired_t(rare).high < 0.1
-    assert final_interval(rare).method == "confidence sequence"
+    assert final_interval(rare).method == "Gaffke"
     assert final_interval([0.4, -0.3, 0.1, 0.2] * 20).method == "paired t"
 
 
@@ -643,7 +657,7 @@ def test_all_ties() -> None:
     assert look.low == -look.high
     assert (look.p, mcnemar(0, 0).p, sign_flip(ties).p, paired_t(ties).p) == (1, 1, 1, 1)
     assert ends(paired_t(ties)) == (0, 0)
-    assert final_interval(ties).method == "confidence sequence"
+    assert final_interval(ties).method == "Gaffke"
     assert bonett_price(0, 0, 30).low == -bonett_price(0, 0, 30).high < 0
     assert verdict(ties).word == "inconclusive"
 
@@ -662,7 +676,7 @@ def test_all_wins() -> None:
 
 def test_one_case() -> None:
     assert -1 < confidence_sequence([1.0]).low < -0.9
-    assert final_interval([0.5]).method == "confidence sequence"
+    assert final_interval([0.5]).method == "Gaffke"
     found = verdict([1.0])
     assert (found.word, found.needed, found.cases) == ("inconclusive", None, 1)
     assert ends(latency_ratio([1.0], [2.0])) == (0, math.inf)
@@ -678,7 +692,7 @@ def test_no_case_is_no_verdict() -> None:
 
 def test_differences_that_are_all_alike_are_not_certainty() -> None:
     found = final_interval([0.2] * 40)
-    assert found.method == "confidence sequence"
+    assert found.method == "Gaffke"
     assert found.low < 0.15
     assert verdict([0.2] * 40).word == "better"
     assert verdict([0.02] * 40).word == "inconclusive"

@@ -1,5 +1,6 @@
 """Statistics for comparisons, usable on their own: lists or arrays in, small frozen results out."""
 
+from abreast.stats.bounded import gaffke
 from abreast.stats.calibration import Agreement, CorrectedEstimate, agreement, labels_needed, ppi
 from abreast.stats.cost import CostPerCorrect, cost_per_correct
 from abreast.stats.final import final_interval
@@ -39,6 +40,7 @@ __all__ = [
     "cost_per_correct",
     "final_interval",
     "futility",
+    "gaffke",
     "holm",
     "labels_needed",
     "latency_ratio",
