@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -60,6 +61,7 @@ class Rows:
         self.store = store
         self.run_id = int(self.meta["run_id"])
         self.spec: dict[str, Any] = json.loads(self.meta["spec"])
+        self.provenance: dict[str, Any] = json.loads(self.meta["provenance"])
         found = store.rows("SELECT name, target FROM variants WHERE run_id = ? ORDER BY variant", (self.run_id,))
         self.variants, self.targets = ([str(row[at]) for row in found] for at in range(2))
         self.repeats = int(self.spec.get("repeats", 1))
@@ -232,6 +234,18 @@ class Rows:
     @cached_property
     def grouped(self) -> bool:
         return self._any_case("case_group IS NOT NULL") and any(case.group is not None for case in self.cases.values())
+
+    @cached_property
+    def largest_group(self) -> int | None:
+        """Number of cases in the largest group of the plan; None if no case has a group.
+
+        Older runs did not store it: then the largest group among the cases that have rows.
+        """
+        if "largest_group" in self.provenance:
+            stored: int | None = self.provenance["largest_group"]
+            return stored
+        sizes = Counter(case.group for case in self.cases.values() if case.group is not None)
+        return max(sizes.values(), default=None)
 
     @cached_property
     def chained(self) -> bool:

@@ -93,6 +93,7 @@ class Prepared:
         self.series = series(context)
         self.provenance["answers"] = still_answered(context)
         self.provenance |= {"series": self.series.number, "series_why": self.series.why}
+        self.provenance["largest_group"] = plan.largest_group
         self.interrupt: Callable[[], object] | None = None  # while it executes in a thread, where no signal arrives
 
     @property

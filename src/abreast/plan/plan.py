@@ -9,6 +9,7 @@ million trials are a few arrays.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -126,6 +127,12 @@ class Plan:
 
     def missing(self) -> int:
         return len(self) - int(self.done.sum())
+
+    @property
+    def largest_group(self) -> int | None:
+        """Number of cases in the largest group; None if no case has a group."""
+        sizes = Counter(group for group in self.cases.groups if group is not None)
+        return max(sizes.values(), default=None)
 
     def fingerprint(self) -> str:
         """The same for the same cases, contenders, repeats and seed: then a run can go on."""
