@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.store import Store
+from abreast.store.extension import Extension
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -246,6 +247,16 @@ class Rows:
             return stored
         sizes = Counter(case.group for case in self.cases.values() if case.group is not None)
         return max(sizes.values(), default=None)
+
+    @cached_property
+    def extension(self) -> Extension | None:
+        """The earlier run that this one extends."""
+        return Extension.read(self.provenance)
+
+    @property
+    def final_spent(self) -> bool:
+        """Whether an earlier run used the final interval, so that only the confidence sequence decides."""
+        return self.extension is not None and self.extension.final_spent
 
     @cached_property
     def chained(self) -> bool:

@@ -20,7 +20,7 @@ from abreast.experiment.deciding import until_decided
 from abreast.experiment.judges import calls_of
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
-from abreast.plan import Carrying, Plan, final_positions, find_reusable, git, mark_done
+from abreast.plan import Carrying, Plan, final_positions, find_extension, find_reusable, git, mark_done
 from abreast.plan.names import new_name
 from abreast.plan.provenance import provenance
 from abreast.preflight import (
@@ -42,6 +42,7 @@ from abreast.scorers.base import Scorer
 from abreast.spec import Spec
 from abreast.spec.read_cases import files_of
 from abreast.store import Lease, NewRun, Reuse, Store
+from abreast.store.extension import Extension
 from abreast.store.metrics import NUMBERS
 from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.schema import Column
@@ -79,6 +80,10 @@ class Prepared:
         self.provenance = {**provenance(repository, plan.cases, spec.seed), **self.surroundings.recorded()}
         self.exists = store.exists()
         self.continues = self._unfinished_run()
+        self.extension = self._find_extension()
+        if self.extension is not None:
+            self.plan = plan = plan.extending(self.extension)
+            self.provenance |= self.extension.recorded()
         self.reuses = self._reusable()
         self._marked: object = None  # the state of the run when it was looked at
         if self.continues:
@@ -304,6 +309,14 @@ class Prepared:
         self._refuse_another_margin(found)
         return found
 
+    def _find_extension(self) -> Extension | None:
+        """What the run that goes on stored, or the run that a new one extends. Fresh and debug runs extend nothing."""
+        if self.continues:
+            return Extension.read(json.loads(self.store.run(self.continues)["provenance"]))
+        if not self.exists or self.options.fresh or self.options.debug is not None:
+            return None
+        return find_extension(self.plan, self.store, self.spec.name, self.primary, self.baseline)
+
     def _refuse_another_margin(self, name: str) -> None:
         """What difference matters is said before one has looked."""
         before = json.loads(self.store.run(name)["spec"]).get("margin")
@@ -364,6 +377,7 @@ class Prepared:
             if self.panel
             else {},
             options.try_tests,
+            self.extension,
         )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:

@@ -11,6 +11,7 @@ from abreast.preflight import (
     duplicates,
     dvc,
     environment,
+    extension,
     limits,
     mcp,
     models,
@@ -74,6 +75,7 @@ _CHECKS = (
     design.check,
     power.check,
     stopping.check,
+    extension.check,
     cost.check,
     quota.check,
 )

@@ -70,7 +70,9 @@ def verdict_lines(analysis: Analysis) -> list[str]:
 
 def circumstances(analysis: Analysis) -> list[str]:
     """What a reader must know of how it was run: variants did not meet the same, or cases hang together."""
-    return [*_in_turns(analysis), *_of_chains(analysis)]
+    extension = analysis.rows.extension
+    extends = [extension.sentence()] if extension and analysis.comparisons else []
+    return [*extends, *_in_turns(analysis), *_of_chains(analysis)]
 
 
 def _in_turns(analysis: Analysis) -> list[str]:
