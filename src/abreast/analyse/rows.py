@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from abreast.store import Store
 from abreast.store.extension import Extension
+from abreast.store.lock_check import LockCheck
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -252,6 +253,11 @@ class Rows:
     def extension(self) -> Extension | None:
         """The earlier run that this one extends."""
         return Extension.read(self.provenance)
+
+    @cached_property
+    def lock(self) -> LockCheck | None:
+        """Whether the run kept to the locked plan; None if no plan was locked."""
+        return LockCheck.read(self.provenance)
 
     @property
     def final_spent(self) -> bool:

@@ -13,6 +13,7 @@ from abreast.preflight import (
     environment,
     extension,
     limits,
+    lock,
     mcp,
     models,
     noted,
@@ -76,6 +77,7 @@ _CHECKS = (
     power.check,
     stopping.check,
     extension.check,
+    lock.check,
     cost.check,
     quota.check,
 )

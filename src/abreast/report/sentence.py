@@ -70,9 +70,13 @@ def verdict_lines(analysis: Analysis) -> list[str]:
 
 def circumstances(analysis: Analysis) -> list[str]:
     """What a reader must know of how it was run: variants did not meet the same, or cases hang together."""
-    extension = analysis.rows.extension
-    extends = [extension.sentence()] if extension and analysis.comparisons else []
-    return [*extends, *_in_turns(analysis), *_of_chains(analysis)]
+    return [*_of_plan(analysis), *_in_turns(analysis), *_of_chains(analysis)]
+
+
+def _of_plan(analysis: Analysis) -> list[str]:
+    """Which run this one extends, and whether it kept to the locked plan."""
+    records = (analysis.rows.extension if analysis.comparisons else None, analysis.rows.lock)
+    return [record.sentence() for record in records if record is not None]
 
 
 def _in_turns(analysis: Analysis) -> list[str]:
