@@ -30,8 +30,8 @@ def add_lock(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lock",
         metavar="FILE",
-        help="write the plan to FILE before the first run (default: SPEC.lock.json beside the spec); an existing file "
-        "is compared with",
+        help="before the first run, write the plan to FILE (default: SPEC.lock.json beside the spec); if the file "
+        "exists, say whether this run keeps to it",
     )
 
 
