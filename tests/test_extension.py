@@ -14,6 +14,7 @@ from abreast import Experiment
 from abreast.analyse.rows import Rows
 from abreast.store import open_store
 from conftest import Folder
+from test_durability import until
 
 SPEC = """\
 name: growing
@@ -158,15 +159,20 @@ def test_the_bound_on_the_size_of_groups_never_shrinks(folder: Folder) -> None:
 # -- runs that stopped -------------------------------------------------------------------------------------------------
 
 
+def grown(folder: Folder, first: int, second: int) -> tuple[str, list[str]]:
+    """A run, more cases in the file, and the order in which a run that extends the first would start them."""
+    write_cases(folder, range(first))
+    name = run(folder)
+    write_cases(folder, range(second))
+    shutil.copy(folder.path / "results.db", folder.path / "control.db")
+    expected = order(folder, run(folder, "--store", "control.db"), "control.db")
+    (folder.path / "control.db").unlink()
+    return name, expected
+
+
 def interrupted(folder: Folder) -> tuple[str, str, list[str]]:
     """A run of 100 cases, one that extends it to 200 and stopped, and the order it would have had uninterrupted."""
-    write_cases(folder, range(100))
-    first = run(folder)
-    write_cases(folder, range(200))
-    shutil.copy(folder.path / "results.db", folder.path / "control.db")
-    control = run(folder, "--store", "control.db")
-    expected = order(folder, control, "control.db")
-    (folder.path / "control.db").unlink()
+    first, expected = grown(folder, 100, 200)
     return first, run(folder, "--budget", "0.5", code=3), expected
 
 
@@ -178,6 +184,21 @@ def test_a_run_that_was_stopped_goes_on_in_the_same_order(folder: Folder, how: s
     done = folder.abreast(*words, "--budget", "9", "--json", "--quiet")
     assert (done.code, done.json[0]["run"]) == (0, second)
     assert order(folder, second) == expected
+
+
+def test_a_run_that_was_killed_goes_on_in_the_same_order(folder: Folder) -> None:
+    folder.write("experiment.yaml", SPEC.replace("cost_usd: 0.01", "latency: 0.005"))
+    _, expected = grown(folder, 40, 120)
+    process = folder.start("run", "experiment.yaml", "--quiet")
+    rows = "SELECT COUNT(*) FROM trials t JOIN runs r USING (run_id) WHERE r.planned_trials = 240"
+    with open_store(folder.path / "results.db") as store:
+        until(lambda: store.rows(rows)[0][0] > 100, "some new cases are stored", process)
+    process.kill()
+    process.communicate()
+    done = folder.abreast("resume", "--json", "--quiet")
+    assert done.code == 0
+    assert done.json[0]["executed"] > 0
+    assert order(folder, done.json[0]["run"]) == expected
 
 
 def test_the_order_survives_the_deletion_of_the_extended_run(folder: Folder) -> None:
