@@ -275,9 +275,21 @@ def test_the_same_cases_again_keep_order_and_rule(folder: Folder) -> None:
     assert extends(folder, again) == extends(folder, name)
 
 
-def test_the_same_cases_again_after_a_first_run_extend_nothing(folder: Folder) -> None:
+def test_the_same_cases_in_another_order_of_lines_keep_order_and_rule(folder: Folder) -> None:
+    for cases in (60, 120):
+        write_cases(folder, range(cases))
+        name = run(folder)
+    write_cases(folder, list(reversed(range(120))))
+    again = run(folder)
+    assert order(folder, again) == order(folder, name)
+    assert extends(folder, again) == extends(folder, name)
+
+
+@pytest.mark.parametrize("numbers", [range(60), range(59, -1, -1)])
+def test_the_same_cases_again_after_a_first_run_extend_nothing(folder: Folder, numbers: range) -> None:
     write_cases(folder, range(60))
     run(folder)
+    write_cases(folder, numbers)
     assert extends(folder, run(folder)) is None
 
 

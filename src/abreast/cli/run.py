@@ -30,8 +30,8 @@ def add_lock(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lock",
         metavar="FILE",
-        help="before the first run, write the plan to FILE (default: SPEC.lock.json beside the spec); if the file "
-        "exists, say whether this run keeps to it",
+        help="before the first run, write the plan to FILE (default: experiment.lock.json beside experiment.yaml); "
+        "if the file exists, say whether this run keeps to it",
     )
 
 

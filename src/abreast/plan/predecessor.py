@@ -8,13 +8,17 @@ with the new run: later changes to the store do not change its order.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache, cached_property
 from typing import Any
 
 from abreast.plan.plan import Plan
 from abreast.store import Store
 from abreast.store.extension import Extension
+
+Identity = tuple[str, str]
+"""Id and input digest: what makes two cases the same."""
 
 DECIDABLE = 6  # cases; on fewer, no two-sided test at 5 % can decide
 
@@ -27,7 +31,7 @@ JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ?1 GROUP BY t.case_dig
 class _EarlierRun:
     """A run of the same variants, as a new plan sees it."""
 
-    def __init__(self, store: Store, row: Mapping[str, Any], indexes: Mapping[tuple[str, str], int]) -> None:
+    def __init__(self, store: Store, row: Mapping[str, Any], indexes: Callable[[], Mapping[Identity, int]]) -> None:
         self.name = str(row["run"])
         self.is_complete = row["status"] == "complete"
         self.provenance: Mapping[str, Any] = json.loads(row["provenance"])
@@ -42,12 +46,12 @@ class _EarlierRun:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Cases of the new plan that a verdict on this run could rest on: complete without a gap, in order."""
-        kept = []
+        kept, indexes = [], self._indexes()
         started = self._store.rows(_STARTED, (self._run_id, self._repeats))
         for turn, (case_id, input_digest, stored_turn, outcomes) in enumerate(started):
             if stored_turn != turn or outcomes < self._per_case:
                 break
-            if (index := self._indexes.get((case_id, input_digest))) is not None:
+            if (index := indexes.get((case_id, input_digest))) is not None:
                 kept.append(index)
         return tuple(kept)
 
@@ -65,8 +69,8 @@ def find_extension(plan: Plan, store: Store, experiment: str, primary: str | Non
         return None
     cases, runs = plan.cases, _earlier_runs(plan, store, experiment, primary, baseline)
     for run in runs:
-        if run.is_complete and run.provenance.get("data_hash") == cases.hash:
-            return run.extension  # the same cases again: the same order, the same rule
+        if run.is_complete and run.planned_cases == len(cases) == len(run.order):  # the same cases again: the same rule
+            return replace(run.extension, order=run.order) if run.extension else None
     extended = _longest(run for run in runs if run.provenance.get("data_hash") != cases.hash)
     if extended is None:
         return None
@@ -84,7 +88,8 @@ def find_extension(plan: Plan, store: Store, experiment: str, primary: str | Non
 
 def _earlier_runs(plan: Plan, store: Store, experiment: str, primary: str, baseline: str) -> list[_EarlierRun]:
     """Finished and stopped runs of the same contenders, the newest first."""
-    indexes = {(case_id, plan.cases.input_digest(index)): index for index, case_id in enumerate(plan.cases.ids)}
+    cases = plan.cases
+    indexes = cache(lambda: {(name, cases.input_digest(index)): index for index, name in enumerate(cases.ids)})
     digests = {variant.name: digest for variant, digest in zip(plan.variants, plan.digests, strict=True)}
     runs = [
         _EarlierRun(store, row, indexes)
