@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from abreast.stats import Weight
 from abreast.store import Store
+from abreast.store.extension import Extension
+from abreast.store.lock_check import LockCheck
 from abreast.store.schema import LABEL_VERSION
 
 Floats = npt.NDArray[np.float64]
@@ -64,6 +66,7 @@ class Rows:
         self.store = store
         self.run_id = int(self.meta["run_id"])
         self.spec: dict[str, Any] = json.loads(self.meta["spec"])
+        self.provenance: dict[str, Any] = json.loads(self.meta["provenance"])
         found = store.rows("SELECT name, target FROM variants WHERE run_id = ? ORDER BY variant", (self.run_id,))
         self.variants, self.targets = ([str(row[at]) for row in found] for at in range(2))
         self.repeats = int(self.spec.get("repeats", 1))
@@ -108,14 +111,6 @@ class Rows:
     def weight(self) -> Weight:
         """What weighs the same: every case, or every group of cases."""
         return "group" if self.spec.get("weight") == "group" else "case"
-
-    @cached_property
-    def largest_group(self) -> int:
-        """Cases in the largest group of the plan; of a run that did not store it, of the cases that have a row."""
-        stored = json.loads(self.meta["provenance"]).get("largest_group")
-        if stored or not self.grouped:
-            return int(stored or 1)
-        return max(Counter(case.group for case in self.cases.values() if case.group is not None).values())
 
     def first_error(self, variant: int) -> tuple[str, str]:
         """Kind and message of the first trial of this variant that failed."""
@@ -273,6 +268,32 @@ class Rows:
     @cached_property
     def grouped(self) -> bool:
         return self._any_case("case_group IS NOT NULL") and any(case.group is not None for case in self.cases.values())
+
+    @cached_property
+    def largest_group(self) -> int:
+        """Number of cases in the largest group of the plan; 1 without groups.
+
+        Older runs did not store it: then the largest group among the cases that have rows.
+        """
+        if "largest_group" in self.provenance:
+            return int(self.provenance["largest_group"] or 1)
+        sizes = Counter(case.group for case in self.cases.values() if case.group is not None)
+        return max(sizes.values(), default=1)
+
+    @cached_property
+    def extension(self) -> Extension | None:
+        """The earlier run that this one extends."""
+        return Extension.read(self.provenance)
+
+    @cached_property
+    def lock(self) -> LockCheck | None:
+        """Whether the run kept to the locked plan; None if no plan was locked."""
+        return LockCheck.read(self.provenance)
+
+    @property
+    def final_spent(self) -> bool:
+        """Whether an earlier run used the final interval, so that only the confidence sequence decides."""
+        return self.extension is not None and self.extension.final_spent
 
     @cached_property
     def chained(self) -> bool:

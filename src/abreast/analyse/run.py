@@ -140,7 +140,7 @@ def compared(
     counted, planned = rows.counted, rows.planned_cases
     groups = rows.groups(counted)
     paired = {question: pair(sides[question[0]], sides[question[1]], counted, groups) for question in questions}
-    rule = Rule(margin, rows.weight, rows.largest_group)
+    rule = Rule(margin, rows.weight, rows.largest_group, rows.final_spent)
     decider = Decider(dict.fromkeys(paired, planned), lambda _, cases: rows.groups(cases), rule)
     judged = decider.decide(paired)
     decided, calibrations = calibrate(rows, metric, score, paired, judged, margin)

@@ -23,6 +23,16 @@ EPILOG = """parallelism:
 def arguments(parser: argparse.ArgumentParser) -> None:
     spec_or_suite.argument(parser)
     add_options(parser)
+    add_lock(parser)
+
+
+def add_lock(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lock",
+        metavar="FILE",
+        help="before the first run, write the plan to FILE (default: experiment.lock.json beside experiment.yaml); "
+        "if the file exists, say whether this run keeps to it",
+    )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -74,6 +84,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--no-pictures", action="store_true", help="a page without pictures, and no picture files")
     add("--no-artifacts", action="store_true", help="a page alone, without files beside it of what trials left")
     add("--json", action="store_true", help="the result as a list with one object on standard output")
+    parser.set_defaults(lock=None)  # commands with `add_lock` take it
 
 
 def main(args: argparse.Namespace) -> int:
@@ -105,6 +116,7 @@ def options_of(args: argparse.Namespace, started: Options | None = None) -> Opti
         "fresh": args.fresh,
         "retry_failed": args.retry_failed,
         "label": args.label,
+        "lock": True if args.lock == "" else args.lock,
         "strict": args.strict,
         "force": args.force,
         "keep_workspaces": args.keep_workspaces,

@@ -39,6 +39,7 @@ class Options:
     margin: float | None = None
     min_cases: int | None = None
     label: str | None = None
+    lock: bool | str | Path | None = None  # write the plan to a file; None: compare if there is one; False: do not
     strict: bool = False
     force: bool = False
     keep_workspaces: bool = False

@@ -11,7 +11,9 @@ from abreast.preflight import (
     duplicates,
     dvc,
     environment,
+    extension,
     limits,
+    lock,
     mcp,
     models,
     noted,
@@ -74,6 +76,8 @@ _CHECKS = (
     design.check,
     power.check,
     stopping.check,
+    extension.check,
+    lock.check,
     cost.check,
     quota.check,
 )

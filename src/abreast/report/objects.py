@@ -207,7 +207,7 @@ def provenance(analysis: Analysis) -> dict[str, Any]:
         "cli_versions": found.get("cli_versions", {}),
         "created_at": moment(run["created_at"]),
         "finished_at": moment(run["finished_at"]),
-        **{key: value for key, value in found.items() if key not in (*first, "cli_versions")},
+        **{key: value for key, value in found.items() if key not in (*first, "cli_versions", "first_cases")},
     }
 
 

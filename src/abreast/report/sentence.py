@@ -84,7 +84,13 @@ def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
 
 def circumstances(analysis: Analysis) -> list[str]:
     """How the run was made and evaluated, where a reader must know it."""
-    return [*_weighting(analysis), *_jointly(analysis), *_in_turns(analysis), *_of_chains(analysis)]
+    return [
+        *_weighting(analysis),
+        *_jointly(analysis),
+        *_of_plan(analysis),
+        *_in_turns(analysis),
+        *_of_chains(analysis),
+    ]
 
 
 def _weighting(analysis: Analysis) -> list[str]:
@@ -99,6 +105,12 @@ def _jointly(analysis: Analysis) -> list[str]:
     if len(analysis.comparisons) < 2:
         return []
     return ["the verdicts hold together at 95 %; each interval holds on its own, at the level shown"]
+
+
+def _of_plan(analysis: Analysis) -> list[str]:
+    """Which run this one extends, and whether it kept to the locked plan."""
+    records = (analysis.rows.extension if analysis.comparisons else None, analysis.rows.lock)
+    return [record.sentence() for record in records if record is not None]
 
 
 def _in_turns(analysis: Analysis) -> list[str]:

@@ -437,8 +437,18 @@ class Store:
             connection.execute(schema.insert("logged_metrics"), (run_id, index, segment, time.time(), to_json(data)))
         self.close()
 
-    def revise(self, held: Lease, primary: str | None, baseline: str, spec: Mapping[str, Any]) -> None:
-        """A run goes on under a spec whose scorers, primary or baseline may have changed meanwhile."""
+    def revise(
+        self,
+        held: Lease,
+        primary: str | None,
+        baseline: str,
+        spec: Mapping[str, Any],
+        lock: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A run goes on under a spec whose scorers, primary or baseline may have changed meanwhile.
+
+        `lock` says whether it still keeps to the locked plan.
+        """
         with self.change() as connection:
             new, old = (f"json_extract({source}, '$.origin_digest')" for source in ("?1", "spec"))
             kept = (
@@ -449,6 +459,11 @@ class Store:
                 f"UPDATE runs SET primary_score = ?2, baseline = ?3, spec = {kept} WHERE run_id = ?4",
                 (to_json(spec), primary, baseline, held.run_id),
             )
+            if lock is not None:
+                connection.execute(
+                    "UPDATE runs SET provenance = json_set(provenance, '$.lock', json(?)) WHERE run_id = ?",
+                    (to_json(lock), held.run_id),
+                )
 
     def mark_simulated(self, run_id: int) -> None:
         """For good: something that only pretends had a part in this run."""
