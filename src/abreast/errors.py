@@ -15,6 +15,7 @@ import errno
 import math
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -170,15 +171,26 @@ class Crashed(TrialError):
     """The target broke. Its own failure."""
 
 
+class Classified(TrialError):
+    """An exception that was classified where it was raised."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
 class Skipped(TrialError):
     """Not a failure: this trial does not apply. The message is the reason."""
 
     kind = "skipped"
 
 
-def classify(error: BaseException) -> Failure:
+def classify(error: BaseException, in_user_code: bool = False) -> Failure:
     """The failure behind any exception: typed ones say it themselves, SDK ones by their HTTP status, the rest by their
     classes and by what caused them. Nothing that an exception does when it is looked at breaks this.
+
+    If a user's function raised it, infrastructure is only presumed unless the exception is typed: the function could
+    raise it instead of a wrong answer.
 
     >>> classify(ConnectionResetError("peer went away")).blame
     'infrastructure'
@@ -193,19 +205,20 @@ def classify(error: BaseException) -> Failure:
     for each, meant in _chain(error):
         failure = _verdict(each, message if each is error else f"{message} (caused by {_message(each)})")
         if failure is not None and (meant or failure.blame == "infrastructure"):
-            return _located(failure, error)
+            typed = _is(each, TrialError)
+            presumed = in_user_code and not typed and failure.blame == "infrastructure"
+            return _located(replace(failure, presumed=True) if presumed else failure, error)
     return _located(Failure("crash", "variant", message), error)
 
 
 def _located(failure: Failure, error: BaseException) -> Failure:
-    """The same with the place, if it is a crash that nobody raised on purpose."""
-    if failure.kind != "crash" or _is(error, TrialError):
+    """Add where the exception was raised, unless it is typed: those are raised on purpose."""
+    if _is(error, TrialError):
         return failure
     try:
-        detail = where_raised(error)
+        return replace(failure, detail=where_raised(error))
     except Exception:  # noqa: BLE001 - a user's exception, and sources that may be gone
         return failure
-    return Failure(failure.kind, failure.blame, failure.message, failure.retry_after, detail)
 
 
 def where_raised(error: BaseException) -> str:
@@ -334,6 +347,9 @@ _BLAMES: tuple[Blame, ...] = ("variant", "infrastructure", "unknown")
 
 
 def _typed(error: BaseException, message: str) -> Failure:
+    known = _peek(error, "failure")
+    if type(known) is Failure:
+        return known
     kind, blame = _peek(error, "kind"), _peek(error, "blame")
     detail, rate, fix = _peek(error, "detail"), _peek(error, "rate"), _peek(error, "fix")
     return Failure(

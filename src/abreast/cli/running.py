@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -163,7 +164,7 @@ def _say_what_is_reused(prepared: Prepared, quiet: bool) -> None:
     if quiet:
         return
     if prepared.continues:
-        say(f"  going on with {prepared.continues}: {_many(prepared.to_execute, 'trial')} left")
+        say(f"  going on with {prepared.continues}: {_many(prepared.to_execute, 'trial')} left{_again(prepared)}")
     elif prepared.reuses:
         failures = sum(reuse.failed for reuse in prepared.reuses)
         which = f" ({failures:,} of them failures: --retry-failed executes those again)" if failures else ""
@@ -171,6 +172,11 @@ def _say_what_is_reused(prepared: Prepared, quiet: bool) -> None:
             f"  reusing {_many(len(prepared.reuses), 'answer')} of earlier runs{which}, executing "
             f"{prepared.to_execute:,} (--fresh executes all)"
         )
+
+
+def _again(prepared: Prepared) -> str:
+    number = len(prepared.broken)
+    return f" ({_many(number, 'failure')} that stopped it among them; --allow-failing keeps them)" if number else ""
 
 
 def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
@@ -281,12 +287,12 @@ def ending(result: Result) -> int:
         say(f"       to run the rest all the same: abreast resume {result.run}{_where(result)}")
     elif result.status != "complete":
         left = result.planned - stored
-        say(f"{'stopped' if left else 'incomplete'}: {result.analysis.run['reason']}")
+        say(f"{'stopped' if left else 'incomplete'}: {tables.printable(result.analysis.run['reason'])}")
         say(f"       {stored:,} of {result.planned:,} done and stored, {left:,} not run, nothing lost")
         if not left and any(summary.errors for summary in result.analysis.variants):
             say(f"       see why: abreast logs {result.run} --errors{_where(result)}")
-        first = f"{result.fix}, then: " if result.fix and "--" not in result.fix else ""
-        say(f"       {first}abreast resume {result.run}{_where(result)}{_more(result)}")
+        for line in _ways_on(result):
+            say(f"       {line}")
         return Incomplete.exit_code
     variants = result.analysis.variants
     if result.planned and all(summary.ok == 0 for summary in variants):
@@ -320,6 +326,25 @@ def _saved_usd(result: Result) -> float | None:
             return None
         saved += left * (variant.cost_usd or 0.0) / max(1, paid)
     return saved
+
+
+def _ways_on(result: Result) -> list[str]:
+    """What to do after a run that stopped, with the commands to paste."""
+    resume = f"abreast resume {result.run}{_where(result)}"
+    if result.stopped == "failing":
+        return [
+            f"{result.fix or 'fix it'}, then {_run_again(result)} (answers of variants that did not change are reused)",
+            f"to continue as it is: {resume} --allow-failing",
+        ]
+    first = f"{result.fix}, then: " if result.fix and "--" not in result.fix else ""
+    return [f"{first}{resume}{_more(result)}"]
+
+
+def _run_again(result: Result) -> str:
+    """`run again: abreast run spec.yaml`; without the command if its flags are not known."""
+    spec = json.loads(result.analysis.run["spec"])
+    plain = spec["origin"] and not spec["suite"] and not any(spec["options"].values())
+    return f"run again: abreast run {shlex.quote(stores.shown(Path(spec['origin'])))}" if plain else "run it again"
 
 
 def _more(result: Result) -> str:
