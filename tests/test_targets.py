@@ -625,7 +625,7 @@ def test_a_dry_run_says_why_a_request_cannot_be_made(folder: Folder) -> None:
     assert "(skipped: more than 8 points)" in done.out
 
 
-def test_a_template_that_names_what_is_not_there_fails_the_trial_and_says_what(folder: Folder) -> None:
+def test_a_template_that_names_what_is_not_there_is_refused_and_fails_its_trials_if_forced(folder: Folder) -> None:
     folder.write("cases.jsonl", '{"id": "a", "input": {"text": "hello"}, "expected": "x"}\n')
     folder.write(
         "spec.yaml",
@@ -635,7 +635,11 @@ def test_a_template_that_names_what_is_not_there_fails_the_trial_and_says_what(f
         scorers: [exact]
         """,
     )
-    assert folder.abreast("run", "spec.yaml").code == 1
+    refused = folder.abreast("run", "spec.yaml")
+    assert refused.code == 4
+    assert 'variant "only", case "a": prompt template, line 1: \'txet\' is undefined (did you mean "text"?)' in refused.err
+    assert not (folder.path / "results.db").exists()
+    assert folder.abreast("run", "spec.yaml", "--force").code == 1
     row = folder.sql("select error_kind, error from predictions")[0]
     assert row["error_kind"] == "crash"
     assert "txet" in row["error"]

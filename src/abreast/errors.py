@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,7 @@ from abreast.model import Answer, Blame, Failure, RateLimits
 LONGEST_RETRY_AFTER_S = 3600.0
 LONGEST_DETAIL = 4_000  # characters kept of where a crash happened
 MOST_CALLS = 16  # of a deeper stack the first and the last are kept
+MOST_CALLS_IN_MESSAGE = 3
 MOST_KNOWN = 20  # names listed when none is near
 
 
@@ -234,6 +236,18 @@ def where_raised(error: BaseException) -> str:
         lines += calls
     text = "\n".join(lines)
     return text if len(text) <= LONGEST_DETAIL else text[: LONGEST_DETAIL - 2] + " …"
+
+
+def location(detail: str) -> str:
+    """The last calls before an exception, outermost first, from what `where_raised` returned.
+
+    >>> location("predict.py:4 in predict: return half(case)\\npredict.py:9 in half: 1 / 0\\ncaused by KeyError: 'x'")
+    'predict.py:4 in predict: return half(case) > predict.py:9 in half: 1 / 0'
+    """
+    calls = itertools.takewhile(
+        lambda line: not line.startswith(("caused by ", "while handling ")), detail.splitlines()
+    )
+    return " > ".join(list(calls)[-MOST_CALLS_IN_MESSAGE:])
 
 
 def _calls(error: BaseException) -> list[str]:

@@ -18,13 +18,14 @@ from abreast import suites
 from abreast.analyse import Analysis, gates
 from abreast.cli import stores, tables, unscored
 from abreast.cli.run import options_of, say
-from abreast.errors import BadInput, Incomplete, PreflightRefused, TrialError
+from abreast.errors import BadInput, Incomplete, PreflightRefused
 from abreast.execute import Listener
 from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
-from abreast.model import Trial
+from abreast.model import Request, Trial
 from abreast.preflight import Finding, cost
+from abreast.preflight.requests import render_request
 from abreast.report import objects
 from abreast.report.figures import in_flight_line
 from abreast.report.sentence import SIMULATED
@@ -384,10 +385,8 @@ def dry_run(prepared: Prepared) -> None:
 
 def _sent(target: Target, trial: Trial) -> str:
     """The prompt of a request, or why there is none."""
-    try:
-        return target.request(trial).prompt
-    except TrialError as error:
-        return f"({error.kind}: {error})"
+    rendered = render_request(target, trial)
+    return rendered.prompt if isinstance(rendered, Request) else f"({rendered.kind}: {rendered.message})"
 
 
 def _sql_hint(result: Result) -> str:

@@ -18,6 +18,7 @@ from abreast.preflight import (
     power,
     quota,
     repository,
+    requests,
     schema,
     stopping,
     subscription,
@@ -56,6 +57,7 @@ __all__ = [
 
 _CHECKS = (
     targets.check,
+    requests.check,
     agents.check,
     agents.check_room,
     tests.check,

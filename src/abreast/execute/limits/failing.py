@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from abreast.errors import location
 from abreast.execute.job import Job
 from abreast.execute.limits import Limit
 from abreast.model import Failure, Outcome
@@ -17,7 +18,6 @@ from abreast.plan import Plan
 FIRST_TRIALS = 10  # if all of them fail
 MANY_TRIALS, SHARE_PERCENT = 20, 95  # or nearly all of more
 LONGEST_MESSAGE = 500  # characters
-CALLS_SHOWN = 3  # of those that led to the exception, the last
 
 
 @dataclass(slots=True)
@@ -90,22 +90,8 @@ class Failing(Limit):
 
 def _describe(tally: Tally, first: Failure) -> str:
     failed, message = tally.failures[first.kind], " ".join(first.message.split())[:LONGEST_MESSAGE]
-    location = _location(first.detail)
+    place = location(first.detail)
     return (
         f'variant "{tally.variant}" failed in {failed:,} of {tally.trials:,} trials ({first.kind}); '
-        f"first error: {message}" + (f", at {location}" if location else "")
+        f"first error: {message}" + (f", at {place}" if place else "")
     )
-
-
-def _location(detail: str) -> str:
-    """The calls that led to an exception, outermost first, without those behind its cause.
-
-    >>> _location("predict.py:4 in predict: return half(case)\\npredict.py:9 in half: 1 / 0\\ncaused by KeyError: 'x'")
-    'predict.py:4 in predict: return half(case) > predict.py:9 in half: 1 / 0'
-    """
-    calls: list[str] = []
-    for line in detail.splitlines():
-        if line.startswith(("caused by ", "while handling ")):
-            break
-        calls.append(line)
-    return " > ".join(calls[-CALLS_SHOWN:])
