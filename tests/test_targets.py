@@ -637,7 +637,9 @@ def test_a_template_that_names_what_is_not_there_is_refused_and_fails_its_trials
     )
     refused = folder.abreast("run", "spec.yaml")
     assert refused.code == 4
-    assert 'variant "only", case "a": prompt template, line 1: \'txet\' is undefined (did you mean "text"?)' in refused.err
+    assert (
+        'variant "only", case "a": prompt template, line 1: \'txet\' is undefined (did you mean "text"?)' in refused.err
+    )
     assert not (folder.path / "results.db").exists()
     assert folder.abreast("run", "spec.yaml", "--force").code == 1
     row = folder.sql("select error_kind, error from predictions")[0]

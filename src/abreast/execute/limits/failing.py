@@ -12,6 +12,7 @@ import numpy.typing as npt
 from abreast.errors import location
 from abreast.execute.job import Job
 from abreast.execute.limits import Limit
+from abreast.execute.limits.breaker import FIXES
 from abreast.model import Failure, Outcome
 from abreast.plan import Plan
 
@@ -85,7 +86,7 @@ class Failing(Limit):
         tally.failures[failure.kind] += 1
         first = self._first.setdefault((job.variant, failure.kind), failure)
         if tally.is_broken(failure.kind):
-            self._trip(_describe(tally, first), first.fix)
+            self._trip(_describe(tally, first), first.fix or FIXES.get(first.kind, ""))
 
 
 def _describe(tally: Tally, first: Failure) -> str:
