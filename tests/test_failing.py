@@ -162,7 +162,9 @@ def test_a_run_of_any_kind_stops(folder: Folder, words: tuple[str, ...]) -> None
     spec = (folder.path / "spec.yaml").read_text().replace("baseline: good", "baseline: bad")
     folder.write("spec.yaml", spec)
     command, *flags = words
-    assert folder.abreast(command, "spec.yaml", *flags).code == 3
+    done = folder.abreast(command, "spec.yaml", *flags)
+    assert done.code == 3
+    assert f"run again: abreast {command} spec.yaml" in done.err
     assert folder.abreast(command, "spec.yaml", *flags, "--fresh", "--allow-failing").code != 3
 
 

@@ -208,7 +208,7 @@ def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[tuple[L
         yield tuple(listeners)
 
 
-def conclude(result: Result, args: argparse.Namespace) -> int:
+def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> int:
     """The verdict, the report, and how it ended."""
     from abreast.report.terminal import render
 
@@ -226,7 +226,7 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
         lines = [f"  report   {stores.shown(report)}"] if report else []
         for line in (*lines, *results_line(results), f"  rows     {_sql_hint(result)}"):
             console.print(Text(line), soft_wrap=True)  # not cut, so that it can be copied
-    return ending(result) or tell_unmet(unmet)
+    return ending(result, command) or tell_unmet(unmet)
 
 
 def write_reports(
@@ -277,7 +277,7 @@ def tell_unmet(sentences: list[str]) -> int:
     return 1 if sentences else 0
 
 
-def ending(result: Result) -> int:
+def ending(result: Result, command: str) -> int:
     """The exit code, and the sentence that goes with one that is not 0."""
     stored = result.analysis.stored
     if result.stopped == "interrupted":
@@ -292,7 +292,7 @@ def ending(result: Result) -> int:
         say(f"       {stored:,} of {result.planned:,} done and stored, {left:,} not run, nothing lost")
         if not left and any(summary.errors for summary in result.analysis.variants):
             say(f"       see why: abreast logs {result.run} --errors{_where(result)}")
-        for line in _ways_on(result):
+        for line in _ways_on(result, command):
             say(f"       {line}")
         return Incomplete.exit_code
     variants = result.analysis.variants
@@ -329,23 +329,27 @@ def _saved_usd(result: Result) -> float | None:
     return saved
 
 
-def _ways_on(result: Result) -> list[str]:
+def _ways_on(result: Result, command: str) -> list[str]:
     """What to do after a run that stopped, with the commands to paste."""
     resume = f"abreast resume {result.run}{_where(result)}"
     if result.stopped == "failing":
+        again = f"{_run_again(result, command)} (answers of variants that did not change are reused)"
         return [
-            f"{result.fix or 'fix it'}, then {_run_again(result)} (answers of variants that did not change are reused)",
+            f"{result.fix or 'fix it'}, then {again}",
             f"to continue as it is: {resume} --allow-failing",
         ]
     first = f"{result.fix}, then: " if result.fix and "--" not in result.fix else ""
     return [f"{first}{resume}{_more(result)}"]
 
 
-def _run_again(result: Result) -> str:
-    """`run again: abreast run spec.yaml`; without the command if its flags are not known."""
+def _run_again(result: Result, command: str) -> str:
+    """`run again: abreast run spec.yaml`; without the command if the run has no spec file of its own."""
     spec = json.loads(result.analysis.run["spec"])
-    plain = spec["origin"] and not spec["suite"] and not any(spec["options"].values())
-    return f"run again: abreast run {shlex.quote(stores.shown(Path(spec['origin'])))}" if plain else "run it again"
+    if not spec["origin"] or spec["suite"]:
+        return "run it again"
+    name = shlex.quote(stores.shown(Path(spec["origin"])))
+    flags = " with the same flags" if any(spec["options"].values()) else ""
+    return f"run again: abreast {command} {name}{flags}"
 
 
 def _more(result: Result) -> str:
@@ -409,7 +413,7 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
         refuse_if_failed(prepared, args)
         ask(prepared, args.yes)
         result = _execute(prepared, args)
-    code = conclude(result, args)
+    code = conclude(result, args, "aa")
     if code:
         return code
     found = [comparison for comparison in result.analysis.comparisons if comparison.verdict.word in ("better", "worse")]
