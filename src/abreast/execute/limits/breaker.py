@@ -21,7 +21,9 @@ FIXES = {
 def fix_of(failure: Failure) -> str:
     """What the user can do: what the target says, else what helps against failures of this kind."""
     fix = failure.fix or FIXES.get(failure.kind, "see abreast logs --errors")
-    return f"{fix} (if the function raises this itself, set limits.breaker: 0)" if failure.presumed else fix
+    if failure.presumed:
+        return f"if the function itself is at fault, set limits.breaker: 0 and run again; if not, {fix}"
+    return fix
 
 
 class Breaker(Limit):
