@@ -45,12 +45,11 @@ class Tally:
 
 def tally(plan: Plan, done: npt.NDArray[np.bool_], failures: Iterable[tuple[int, str]]) -> list[Tally]:
     """Count what is done, by variant; `failures` are the variants' own, as position and kind."""
-    variants = plan.variants
-    trials = done.reshape(-1, len(variants)).sum(axis=0).tolist()
-    tallies = [Tally(variant.name, number) for variant, number in zip(variants, trials, strict=True)]
+    number = len(plan.variants)
+    tallies = [Tally(variant.name, int(done[index::number].sum())) for index, variant in enumerate(plan.variants)]
     for position, kind in failures:
         if position < len(done) and done[position]:
-            tallies[position % len(variants)].failures[kind] += 1
+            tallies[position % number].failures[kind] += 1
     return tallies
 
 
