@@ -627,7 +627,7 @@ def test_a_transform_and_a_template_make_a_treatment_in_two_lines(folder: Folder
     assert sorted(body["messages"][0]["content"] for body in asked(provider)) == sorted(prompts.values())
 
 
-def test_a_name_that_a_template_does_not_find_is_refused_and_if_forced_an_error(folder: Folder, provider: FakeProvider) -> None:
+def test_a_template_with_an_unknown_name_is_refused_and_fails_if_forced(folder: Folder, provider: FakeProvider) -> None:
     misspelt = {**FAMILIES["chat"], "prompt": "{{ qestion }}"}
     refused = run(folder, [{"question": "?"}], misspelt)
     assert refused.code == 4

@@ -58,7 +58,7 @@ def test_a_typed_error_stays_the_fault_of_the_infrastructure(tmp_path: Path, typ
 
 def test_the_same_holds_in_a_process(tmp_path: Path) -> None:
     variants = {"reset": {"raises": ConnectionResetError}, "typed": {"raises": Transient}}
-    result = run(tmp_path, predict, variants, cases=3, executor="process")
+    result = run(tmp_path, predict, variants, cases=3, executor="process", limits={"breaker": 9})
     failures = {(row["variant"], row["error_blame"]) for row in result.rows() if row["status"] == "error"}
     assert failures == {("reset", "variant"), ("typed", "infrastructure")}
 
