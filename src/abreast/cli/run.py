@@ -51,6 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--debug", metavar="N", type=int, help="the first N cases (10), in a run marked as debug")
     add("--fresh", action="store_true", help="execute everything anew; reuse nothing")
     add("--retry-failed", action="store_true", help="execute the variants' own failures again; the report says so")
+    add("--allow-failing", action="store_true", help="continue although a variant fails in nearly every trial")
     add("--budget", metavar="USD", type=float, help="dollars this run may spend, instead of the spec's budget_usd")
     add("--on-quota", choices=("wait", "stop"), help="what to do when a quota is used up (wait)")
     add("--seed", metavar="N", type=int, help="of the order, and of the simulator")
@@ -108,6 +109,7 @@ def options_of(args: argparse.Namespace, started: Options | None = None) -> Opti
         "variant": tuple(args.variant),
         "limit": args.limit,
         "debug": args.debug,
+        "allow_failing": args.allow_failing,
         "budget_usd": args.budget,
         "on_quota": args.on_quota,
         "until_decided": args.until_decided,

@@ -34,6 +34,7 @@ class Options:
     fresh: bool = False
     retry_failed: bool = False
     budget_usd: float | None = None
+    allow_failing: bool = False
     on_quota: str = "wait"
     until_decided: bool | None = None
     margin: float | None = None

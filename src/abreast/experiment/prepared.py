@@ -14,6 +14,7 @@ from abreast.analyse.sequential import UntilDecided
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
 from abreast.execute import Execution, Listeners
 from abreast.execute.judging import Panel, without_judges
+from abreast.execute.limits.failing import failures_of_broken
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
 from abreast.experiment.deciding import until_decided
@@ -92,8 +93,11 @@ class Prepared:
             self.provenance |= self.lock.check.recorded()
         self.reuses = self._reusable()
         self._marked: object = None  # the state of the run when it was looked at
+        self.broken: frozenset[int] = frozenset()  # failures that stopped the run: executed again
         if self.continues:
-            self._mark_done(store.run(self.continues)["run_id"])
+            run_id = store.run(self.continues)["run_id"]
+            self.broken = self._failures_of_broken(run_id)
+            self._mark_done(run_id)
         self.done_before = int(plan.done.sum())
         self.simulated = any(target.simulated for target in (*targets, *(panel.targets if panel else ())))
         self.estimate = self._estimate()
@@ -258,8 +262,14 @@ class Prepared:
         """What the run has. Looked at again once it is ours, but only if somebody wrote in between."""
         state = self.store.rows("SELECT COUNT(*), MAX(seq) FROM trials WHERE run_id = ?", (run_id,))
         if state != self._marked:
-            mark_done(self.plan, self.store, run_id, not self.options.retry_failed)
+            mark_done(self.plan, self.store, run_id, not self.options.retry_failed, self.broken)
             self._marked = state
+
+    def _failures_of_broken(self, run_id: int) -> frozenset[int]:
+        if self.spec.limits.allow_failing or self.store.last_stop(run_id) != "failing":
+            return frozenset()
+        final = final_positions(self.plan, self.store, run_id)
+        return failures_of_broken(self.plan, final, self.store.own_failures(run_id))
 
     def _reuses_retried(self) -> bool:
         return bool(self.reuses) and self.store.sources_retried([reuse.run_id for reuse in self.reuses])

@@ -20,6 +20,7 @@ from abreast.preflight import (
     power,
     quota,
     repository,
+    requests,
     schema,
     stopping,
     subscription,
@@ -58,6 +59,7 @@ __all__ = [
 
 _CHECKS = (
     targets.check,
+    requests.check,
     agents.check,
     agents.check_room,
     tests.check,

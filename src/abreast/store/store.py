@@ -230,6 +230,20 @@ class Store:
         )
         return [int(number) for number in found.split(",")] if found else []
 
+    def own_failures(self, run_id: int) -> list[tuple[int, str]]:
+        """Positions of the trials that failed by their variant's fault, each with the kind of error."""
+        return self.rows(
+            "SELECT position, error_kind FROM trials WHERE run_id = ? AND status = 'error' AND error_blame = 'variant'",
+            (run_id,),
+        )
+
+    def last_stop(self, run_id: int) -> str | None:
+        """The kind of reason for which an execution of this run stopped last, if one did."""
+        stops = self.rows(
+            "SELECT detail FROM events WHERE run_id = ? AND kind = 'stop' ORDER BY happened_at", (run_id,)
+        )
+        return json.loads(stops[-1][0])["reason"] if stops else None
+
     def spent(self, run_id: int, variants: int) -> list[tuple[int, float, int, float]]:
         """What a run has taken so far, by variant: trials with a known cost, dollars, with known tokens, tokens."""
         found = {
