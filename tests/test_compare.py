@@ -142,7 +142,7 @@ def test_latest_is_of_one_store(folder: Folder) -> None:
         scripted(folder, pairs(5, 2, 5), "--store", name)
     done = folder.abreast("compare", "latest", "previous", "--store", "one.db", "--store", "two.db")
     assert done.code == 2
-    assert "latest: of which store?" in done.err
+    assert '"latest" is ambiguous with several stores' in done.err
 
 
 def test_answers_that_both_runs_share_are_counted_and_set_aside(folder: Folder) -> None:

@@ -15,6 +15,7 @@ from abreast.analyse.run import Comparison, largest, largest_cases, verdicts_of
 from abreast.analyse.variants import VariantSummary, summarise
 from abreast.errors import BadInput, suggestion
 from abreast.store import Store
+from abreast.store.run_names import find_run, matching_runs
 
 REGRESSION = {
     "worse": "regression",
@@ -34,10 +35,16 @@ class Contender:
     simulated: bool
     stopped_early: bool
     summary: VariantSummary = field(repr=False)
+    aliases: frozenset[str] = frozenset()  # other names of the run: its label, and how the user named it
 
     @property
     def name(self) -> str:
         return f"{self.run}:{self.variant}"
+
+    @property
+    def names(self) -> set[str]:
+        """Everything a requirement may call it."""
+        return {self.variant, *(f"{run}:{self.variant}" for run in {self.run, *self.aliases})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,7 @@ class AcrossRuns:
 class _Named:
     rows: Rows
     variant: int
+    written: str  # the run as the user named it: by its name, its label, `latest`, ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,30 +105,25 @@ def compare(stores: Sequence[Store], names: Sequence[str], variant: str | None, 
 
 def _named(stores: Sequence[Store], name: str, variant: str | None, read: dict[str, Rows]) -> list[_Named]:
     """The contenders that one word of the command line means."""
-    run, colon, chosen = name.partition(":")
-    rows = read[run] = read.get(run) or Rows(_holding(stores, run), run)
-    wanted = chosen if colon else variant
+    written, chosen = _split(stores, name)
+    store, run = find_run(stores, written)
+    rows = read[run] = read.get(run) or Rows(store, run)
+    wanted = variant if chosen is None else chosen
     if wanted is None:
-        return [_Named(rows, index) for index in range(len(rows.variants))]
+        return [_Named(rows, index, written) for index in range(len(rows.variants))]
     if wanted not in rows.variants:
         hint = suggestion(wanted, rows.variants)
         raise BadInput(f"{rows.meta['run']}: no variant {wanted}{hint}", f"it has {', '.join(rows.variants)}")
-    return [_Named(rows, rows.variants.index(wanted))]
+    return [_Named(rows, rows.variants.index(wanted), written)]
 
 
-def _holding(stores: Sequence[Store], run: str) -> Store:
-    """The store that has this run; the error of the first if none has."""
-    if len(stores) > 1 and run in ("latest", "previous"):
-        raise BadInput(f"{run}: of which store?", "with several stores name the runs: abreast runs --store S")
-    first: Exception | None = None
-    for store in stores:
-        try:
-            store.run(run)
-            return store
-        except BadInput as error:
-            first = first or error
-    assert first is not None
-    raise first
+def _split(stores: Sequence[Store], name: str) -> tuple[str, str | None]:
+    """Run and variant of `RUN` or `RUN:VARIANT`; a label may contain colons too."""
+    run, variant = name, None
+    while ":" in run and not any(matching_runs(store, run) for store in stores):
+        run, _, last = run.rpartition(":")
+        variant = last if variant is None else f"{last}:{variant}"
+    return run, variant
 
 
 def _questions(first: list[_Named], later: list[_Named]) -> list[_Question]:
@@ -191,8 +194,14 @@ def _groups(question: _Question, cases: Ints) -> list[str] | None:
 
 def _contender(side: _Named) -> Contender:
     rows = side.rows
-    told = bool(rows.meta["simulated"]), rows.meta["status"] == "stopped_early"
-    return Contender(rows.meta["run"], rows.variants[side.variant], *told, summarise(rows, side.variant))
+    return Contender(
+        run=rows.meta["run"],
+        variant=rows.variants[side.variant],
+        simulated=bool(rows.meta["simulated"]),
+        stopped_early=rows.meta["status"] == "stopped_early",
+        summary=summarise(rows, side.variant),
+        aliases=frozenset({side.written, rows.meta["label"] or side.written}),
+    )
 
 
 def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:

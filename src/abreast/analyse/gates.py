@@ -115,8 +115,11 @@ def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str
 
 
 def _contenders(item: AcrossRuns) -> dict[str, str]:
-    """What each of the two may be called, and its full name."""
-    return {name: side.name for side in (item.first, item.second) for name in (side.variant, side.name)}
+    """What each of the two may be called, and its full name. A variant alone means the later run's."""
+    first, second = item.first, item.second
+    ambiguous = (first.names & second.names) - {second.variant} if first.run != second.run else set()
+    names = {name: side.name for side in (first, second) for name in side.names}
+    return {name: full_name for name, full_name in names.items() if name not in ambiguous}
 
 
 def _unmet(
