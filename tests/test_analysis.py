@@ -246,7 +246,7 @@ def test_if_all_failed_there_is_no_score_and_no_price(folder: Folder) -> None:
     scripted(folder, [{"a": ["network"], "b": ["network"]}] * 3)
     found = report(folder)
     assert found["variants"]["a"]["scores"] == {}
-    assert found["verdicts"][0]["verdict"] == "inconclusive"
+    assert found["verdicts"][0]["verdict"] == "no comparison"
     assert found["verdicts"][0]["effect"] is None
     assert "no case was answered by both" in folder.abreast("report").out
 

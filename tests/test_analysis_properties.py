@@ -171,7 +171,7 @@ def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
             assert (row["baseline"], row["variant"]) == tuple(run.variants[index] for index in question)
             check_counts(row, run, data)
             if decided is None:
-                assert (row["effect"], row["interval"], row["verdict"]) == (None, None, "inconclusive")
+                assert (row["effect"], row["interval"], row["verdict"]) == (None, None, "no comparison")
                 continue
             assert row["effect"] == near(sum(data.differences) / len(data.differences))
             assert row["p"] == near(decided.p, 1e-5)

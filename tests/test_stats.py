@@ -543,7 +543,7 @@ def test_one_case() -> None:
 
 def test_no_case_is_no_verdict() -> None:
     found = verdict([], planned=100)
-    assert (found.word, found.interval, found.reason) == ("inconclusive", None, "no case is compared")
+    assert (found.word, found.interval, found.reason) == ("no comparison", None, "no case is compared")
 
 
 def test_differences_that_are_all_alike_are_not_certainty() -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse.paired import Side, pair, side_of
+from abreast.analyse.paired import Pairs, Side, pair, side_of
 from abreast.analyse.rows import Bools, Ints, Rows
 from abreast.analyse.run import Comparison, largest, largest_cases, verdicts_of
 from abreast.analyse.variants import VariantSummary, summarise
 from abreast.errors import BadInput, suggestion
+from abreast.stats import Verdict
 from abreast.store import Store
 from abreast.store.run_names import find_run, matching_runs
 
@@ -23,6 +24,7 @@ REGRESSION = {
     "equivalent": "no regression",
     "not worse": "no regression",
     "inconclusive": "not known",
+    "no comparison": "no comparison",
 }
 
 
@@ -56,7 +58,8 @@ class Match:
     changed: tuple[str, ...]  # the same id with another input
     other_truth: tuple[str, ...]  # the same id and input with another expected answer
     unfinished: tuple[str, ...]  # in both, and not yet complete in one
-    shared: int  # answers that are one and the same in both, reused: they tell nothing and are set aside
+    shared: int  # answers that both runs have in common because one reused them; they are set aside
+    shared_cases: tuple[str, ...]  # the ids of their cases
     not_begun: tuple[int, int]  # cases that each run planned and has no row of: whose they are is not known
 
 
@@ -77,6 +80,10 @@ class AcrossRuns:
     @property
     def word(self) -> str:
         return REGRESSION[self.comparison.verdict.word]
+
+    @property
+    def is_compared(self) -> bool:
+        return self.comparison.verdict.word != "no comparison"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,39 +154,58 @@ def _questions(first: list[_Named], later: list[_Named]) -> list[_Question]:
 
 
 def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
-    """All verdicts, taken together in Holm's order."""
+    """All verdicts, taken together in Holm's order; what cannot be compared does not count there."""
     matched = [_matched(question) for question in questions]
-    paired = {(0, at): pair(one, other, np.arange(len(one.score))) for at, (one, other, *_) in enumerate(matched)}
+    paired = {(0, at): pair(both.first, both.second, np.arange(len(both.cases))) for at, both in enumerate(matched)}
+    compared = {key: pairs for key, pairs in paired.items() if len(pairs.cases)}
     groups = {}
-    for at, question in enumerate(questions):
-        found = _groups(question, matched[at][3][paired[0, at].cases])
-        if found is not None:
-            groups[0, at] = found
-    planned = {key: len(pairs.cases) + pairs.dropped for key, pairs in paired.items()}
-    words = verdicts_of(paired, {}, groups, planned, margin)
+    for key, pairs in compared.items():
+        labels = _groups(questions[key[1]], matched[key[1]].cases[pairs.cases])
+        if labels is not None:
+            groups[key] = labels
+    planned = {key: len(pairs.cases) + pairs.dropped for key, pairs in compared.items()}
+    verdicts = verdicts_of(compared, {}, groups, planned, margin)
     answers = []
     for at, question in enumerate(questions):
-        pairs, (_, _, match, cases) = paired[0, at], matched[at]
+        pairs, both = paired[0, at], matched[at]
         first, second = (_contender(side) for side in (question.first, question.second))
         facts = question.first.rows.cases
-        ids = [facts[int(cases[case])].id for case in largest_cases(pairs)]
+        ids = [facts[int(both.cases[case])].id for case in largest_cases(pairs)]
+        shared_repeats = int(both.shared[pairs.cases].sum())
+        repeats = min(question.first.rows.repeats, question.second.rows.repeats)
+        no_comparison = Verdict("no comparison", None, 0, 0, 0, _why_not_compared(question, both, pairs))
         comparison = Comparison(
             metric=question.metric,
             variant=second.name,
             baseline=first.name,
-            verdict=words[0, at],
+            verdict=verdicts.get((0, at), no_comparison),
             margin=margin,
-            planned=len(cases),
+            planned=len(both.cases),
             not_run=0,
             waiting=0,
             stopped_after=None,
-            repeats=len(pairs.cases) * min(question.first.rows.repeats, question.second.rows.repeats),
+            repeats=len(pairs.cases) * repeats - shared_repeats,
             differences=largest(pairs, ids),
-            pairs=replace(pairs, cases=cases[pairs.cases]),
+            pairs=replace(
+                pairs, cases=both.cases[pairs.cases], repeats_left_out=pairs.repeats_left_out - shared_repeats
+            ),
             looks=(),
         )
-        answers.append(AcrossRuns(first, second, comparison, match, _changes(question)))
+        answers.append(AcrossRuns(first, second, comparison, both.match, _changes(question)))
     return answers
+
+
+def _why_not_compared(question: _Question, both: _Matched, pairs: Pairs) -> str:
+    """The reason, if no case is compared."""
+    first, second = ((side.rows.meta["run"], side.variant) for side in (question.first, question.second))
+    if first == second:
+        return "a run cannot be compared with itself"
+    if len(both.cases):
+        return f"no case {'has a score in' if pairs.unscored else 'was answered in'} both"
+    count = both.match.shared
+    if count:
+        return f"{'the only answer is' if count == 1 else f'all {count:,} answers are'} shared by both runs (reused)"
+    return "no case can be paired"
 
 
 def _groups(question: _Question, cases: Ints) -> list[str] | None:
@@ -204,8 +230,18 @@ def _contender(side: _Named) -> Contender:
     )
 
 
-def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:
-    """Both sides with one numbering of the cases they have in common; the cases by their index in the first run."""
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    """Both sides with one numbering of the cases they have in common, without the cases they share entirely."""
+
+    first: Side
+    second: Side
+    match: Match
+    cases: Ints  # their indexes in the first run
+    shared: Bools  # by case and repeat: which answers are set aside
+
+
+def _matched(question: _Question) -> _Matched:
     one, other = question.first.rows, question.second.rows
     here, there = ({(case.id, case.input_digest): index for index, case in rows.cases.items()} for rows in (one, other))
     common = sorted(here.keys() & there.keys(), key=lambda key: here[key])
@@ -223,18 +259,19 @@ def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:
     ]
     shared = _shared(question, [(here[key], there[key]) for key in ready], repeats)
     sides = [replace(side, score=np.where(shared, np.nan, side.score)) for side in sides]
-    kept = np.flatnonzero(~np.logical_and.reduce(shared, axis=1))  # a case of nothing else says nothing
+    kept = np.flatnonzero(~np.logical_and.reduce(shared, axis=1))  # a case with nothing but shared answers is left out
     match = Match(
-        tuple(case_id for case_id, _ in sorted(here.keys() - there.keys()) if case_id not in ids),
-        tuple(case_id for case_id, _ in sorted(there.keys() - here.keys()) if case_id not in ids),
-        tuple(changed),
-        tuple(key[0] for key in finished if truths[0][here[key]] != truths[1][there[key]]),
-        tuple(key[0] for key in common if here[key] not in counted[0] or there[key] not in counted[1]),
-        int(shared.sum()),
-        (one.planned_cases - len(one.cases), other.planned_cases - len(other.cases)),
+        only_first=tuple(case_id for case_id, _ in sorted(here.keys() - there.keys()) if case_id not in ids),
+        only_second=tuple(case_id for case_id, _ in sorted(there.keys() - here.keys()) if case_id not in ids),
+        changed=tuple(changed),
+        other_truth=tuple(key[0] for key in finished if truths[0][here[key]] != truths[1][there[key]]),
+        unfinished=tuple(key[0] for key in common if here[key] not in counted[0] or there[key] not in counted[1]),
+        shared=int(shared.sum()),
+        shared_cases=tuple(key[0] for key, row in zip(ready, shared, strict=True) if row.any()),
+        not_begun=(one.planned_cases - len(one.cases), other.planned_cases - len(other.cases)),
     )
-    one_side, other_side = (side.taken(kept, repeats) for side in sides)
-    return one_side, other_side, match, places[0][kept]
+    first, second = (side.taken(kept, repeats) for side in sides)
+    return _Matched(first, second, match, places[0][kept], shared[kept])
 
 
 def _side(named: _Named, metric: str) -> Side:
@@ -246,7 +283,7 @@ def _shared(question: _Question, cases: list[tuple[int, int]], repeats: int) -> 
     contenders of one run, and of cases that look the same, the occurrence says which."""
     found = np.zeros((len(cases), repeats), dtype=bool)
     one, other = question.first, question.second
-    if _variant(one)["digest"] != _variant(other)["digest"]:
+    if _identity(one) != _identity(other):
         return found
     origins = [_origins(side) for side in (one, other)]
     for place, (here, there) in enumerate(cases):
@@ -273,6 +310,12 @@ def _variant(side: _Named) -> dict[str, Any]:
         (rows.run_id, side.variant),
     )
     return found
+
+
+def _identity(side: _Named) -> tuple[str, ...]:
+    """What two contenders must have in common to share answers. `cache clear` removes digests."""
+    variant = _variant(side)
+    return (variant["digest"],) if variant["digest"] else (variant["target"], variant["params"])
 
 
 def _changes(question: _Question) -> tuple[str, ...]:

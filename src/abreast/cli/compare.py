@@ -13,7 +13,8 @@ from abreast.errors import BadInput
 FORMATS = ("terminal", "markdown", "json", "junit")
 EPILOG = """The first run is the one the others are compared with, variant by variant of the same name.
 RUN:VARIANT names one, so that two of different names can be compared:
-  abreast compare brave-otter-4821:short quiet-heron-0217:brief"""
+  abreast compare brave-otter-4821:short quiet-heron-0217:brief
+Answers that one run reused from the other are set aside. If nothing remains to be compared, the exit code is 1."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,4 +58,4 @@ def main(args: argparse.Namespace) -> int:
     else:
         for line in across.text(items):
             print(tables.printable(line))
-    return tell_unmet(unmet)
+    return tell_unmet(unmet) or int(not any(item.is_compared for item in items))

@@ -22,7 +22,7 @@ SEQUENTIAL_CASES = 60  # with fewer planned, all of it is kept for the end and n
 EFFECT = 0.1  # the effect that needed cases are counted for, if there is no margin
 CROSS_CHECKED = 5_000  # beyond so many cases a mean is as good as normal
 
-Word = Literal["better", "worse", "equivalent", "not worse", "inconclusive"]
+Word = Literal["better", "worse", "equivalent", "not worse", "inconclusive", "no comparison"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def _answer(question: _Question, looking: float, at_the_end: float) -> Verdict:
     """The verdict, with these chances of error for looks on the way and for the end."""
     values, groups, wide = question.values, question.groups, width(question.scale)
     if not len(values):
-        return Verdict("inconclusive", None, 0, 0, 0, "no case is compared", question.planned)
+        return Verdict("no comparison", None, 0, 0, 0, "no case is compared", question.planned)
     if groups is not None and len(groups) != len(values):
         raise ValueError(f"as many groups as differences are needed, got {len(groups)} and {len(values)}")
     wins, losses = int((values > 0).sum()), int((values < 0).sum())
