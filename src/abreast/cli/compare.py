@@ -19,7 +19,12 @@ Answers that one run reused from the other are set aside. If nothing remains to 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("runs", metavar="RUN", nargs="*", help="two or more, the first is the baseline; else previous and latest")
+    add(
+        "runs",
+        metavar="RUN",
+        nargs="*",
+        help="two or more, by name or label; the first is the baseline (default: previous latest)",
+    )
     add("--variant", metavar="NAME", help="only this variant")
     add("--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters, such as 0.05")
     add("--format", choices=FORMATS, default="terminal")
