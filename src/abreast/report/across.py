@@ -25,11 +25,11 @@ def lines(item: AcrossRuns) -> list[str]:
     else:
         contenders = f"{item.second.name} against {item.first.name}"
         said = [f"no comparison: {contenders}: {comparison.verdict.reason}", *advice(comparison)]
-    if match.shared and item.first.name != item.second.name:
+    if match.shared and comparison.planned:
         what = f"{many(match.shared, 'answer')} of {item.second.variant}"
         said.append(f"set aside, shared by both runs because reused: {what}, in {_listed(match.shared_cases)}")
-        if not item.is_compared:
-            said.append("to compare new answers, run it again with --fresh")
+    elif match.shared and item.first.run != item.second.run:
+        said.append("to compare new answers, run it again with --fresh")
     reasons = (
         (f"only in {item.first.run}{_or_not_begun(item.second.run, match.not_begun[1])}", match.only_first),
         (f"only in {item.second.run}{_or_not_begun(item.first.run, match.not_begun[0])}", match.only_second),
@@ -65,7 +65,8 @@ def text(items: Sequence[AcrossRuns]) -> list[str]:
 
 def _cautions(items: Sequence[AcrossRuns]) -> list[str]:
     """What every comparison of runs must be read with."""
-    said = [NOT_INTERLEAVED] if any(item.first.run != item.second.run for item in items) else []
+    apart = any(item.is_compared and item.first.run != item.second.run for item in items)
+    said = [NOT_INTERLEAVED] if apart else []
     early = sorted({side.run for item in items for side in (item.first, item.second) if side.stopped_early})
     if early:
         said.append(f"{', '.join(early)} stopped when it was decided: its scores flatter whoever led then")

@@ -70,5 +70,5 @@ def _unknown(stores: Sequence[Store], name: str) -> BadInput:
         return BadInput(f"{first.path}: there is no run in it", "abreast run SPEC starts one")
     if name in POSITIONS:
         return BadInput(f"{first.path}: there is only one run in it, so none is previous", "abreast runs lists them")
-    known = [*labels, *(label for label in labels.values() if label)]
+    known = {*labels, *(label for label in labels.values() if label)}
     return BadInput(f'{first.path}: no run "{name}"{suggestion(name, known)}', f"abreast runs --store {first.path}")
