@@ -531,7 +531,7 @@ def _again(folder: Folder, first: str) -> None:
     assert document(folder)["metadata"]["run"] == second, "an older run does not take the place of the newest"
     kept = folder.abreast("report", "--format", "markdown,json", "--output", "elsewhere", "--no-pictures")
     assert "elsewhere/bench.json" in kept.out
-    assert folder.abreast("delete", second).code == 0
+    assert folder.abreast("delete", second, "--yes").code == 0
     assert not (folder.path / "bench.json").exists(), "it goes with its run"
     assert not (folder.path / "bench-2.md").exists()
     assert (folder.path / "bench.md").exists()

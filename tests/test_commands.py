@@ -254,14 +254,14 @@ def test_delete_removes_every_row_of_a_run_and_no_other(simulated: Folder) -> No
     simulated.abreast("run", "experiment.yaml")
     simulated.abreast("run", "experiment.yaml", "--fresh")
     first, second = [run["run"] for run in simulated.abreast("runs", "--json").json]
-    done = simulated.command("delete", "results.db", first, stdin=subprocess.DEVNULL)
+    done = simulated.command("delete", "results.db", first, "--yes", stdin=subprocess.DEVNULL)
     assert done.code == 0, done.err
     for table in ("trials", "payloads", "scores", "variants", "attempts", "events"):
         assert (
             simulated.sql(f"select count(*) n from {table} where run_id not in (select run_id from runs)")[0]["n"] == 0
         )
     assert simulated.sql("select distinct run from predictions") == [{"run": second}]
-    assert simulated.abreast("delete", "no-such-run").code == 2
+    assert simulated.abreast("delete", "no-such-run", "--yes").code == 2
 
 
 def test_listings_take_json(simulated: Folder) -> None:
@@ -422,10 +422,11 @@ def test_runs_say_only_what_there_is_to_say(simulated: Folder) -> None:
 
 def test_a_store_without_runs_and_a_missing_query_are_said(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
-    assert simulated.abreast("runs", "--json").json[0]["run"] in simulated.abreast("report").out
+    run = simulated.abreast("runs", "--json").json[0]["run"]
+    assert run in simulated.abreast("report").out
     assert "the query is missing" in simulated.abreast("sql", "results.db").err
     assert "has these scores already" in simulated.abreast("rescore").out
-    simulated.abreast("delete", "latest", "--yes")
+    simulated.abreast("delete", run, "--yes")
     for words in (["show"], ["logs"], ["report"], ["rescore"]):
         done = simulated.abreast(*words)
         assert done.code == 2

@@ -593,7 +593,7 @@ def test_with_its_run_a_logged_row_is_deleted_and_no_other(
         result.log({"x": 1}, variant="plain")
     wanted = "select run from metrics where source = 'logged' order by run"
     assert [row["run"] for row in folder.sql(wanted, store)] == sorted([one.run, other.run])
-    assert folder.abreast("delete", "--store", store, one.run).code == 0
+    assert folder.abreast("delete", "--store", store, one.run, "--yes").code == 0
     assert folder.sql(wanted, store) == [{"run": other.run}]
     assert folder.sql("select count(*) as n from logged_metrics", store) == [{"n": 1}]
     if store.endswith("duckdb"):

@@ -221,7 +221,11 @@ def failures_by_case(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str
     return found
 
 
-_PARTICULAR = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[.*\]|\{.*\}|[-+]?\d[\d.,e+-]*""", re.DOTALL)
+_PARTICULAR = re.compile(
+    r"U\+[0-9A-F]{4,6} [A-Z0-9 -]+|"
+    r"""…?'(?:[^'\\]|\\.)*'…?|…?"(?:[^"\\]|\\.)*"…?|\[.*\]|\{.*\}|[-+]?\d[\d.,e+-]*""",
+    re.DOTALL,
+)
 
 
 def failure_modes(rows: Rows) -> dict[str, list[tuple[str, int]]]:
@@ -247,6 +251,8 @@ def _general(explanation: str) -> str:
 
     >>> _general("read 41.5 (the last number), expected 42"), _general("names no class, expected 'cat'")
     ('read … (the last number), expected …', 'names no class, expected …')
+    >>> _general("only whitespace differs, first at character 5: read U+00A0 NO-BREAK SPACE, expected U+0020 SPACE")
+    'only whitespace differs, first at character …: read …, expected …'
     """
     text = _PARTICULAR.sub("…", explanation[:2_000]).strip()
     return (text if len(text) <= 120 else text[:119] + "…") or "without an explanation"

@@ -226,7 +226,8 @@ def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> 
         lines = [f"  report   {stores.shown(report)}"] if report else []
         for line in (*lines, *results_line(results), f"  rows     {_sql_hint(result)}"):
             console.print(Text(line), soft_wrap=True)  # not cut, so that it can be copied
-    return ending(result, command) or tell_unmet(unmet)
+    code = ending(result, command)
+    return code if code > 1 else tell_unmet(unmet) or code
 
 
 def write_reports(
@@ -271,9 +272,9 @@ def results_line(paths: Sequence[Path]) -> list[str]:
 
 
 def tell_unmet(sentences: list[str]) -> int:
-    """1 and a line for each requirement that is not met."""
+    """Print unmet requirements and return the exit code."""
     for sentence in sentences:
-        say(f"failed: {sentence}")
+        say(f"requirement not met: {tables.printable(sentence)}")
     return 1 if sentences else 0
 
 

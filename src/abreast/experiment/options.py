@@ -15,6 +15,7 @@ from abreast.execute import Decision, Flown, Listener
 from abreast.preflight.tests import SOME
 from abreast.report.sentence import verdict_lines
 from abreast.store import Store, open_store
+from abreast.store.run_names import check_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,10 @@ class Options:
     try_tests: int = SOME  # of so many cases, before anybody is paid
     resume: str | None = None
     listeners: tuple[Listener, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.label is not None:
+            check_label(self.label)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from abreast.errors import BadInput, StoreError, suggestion
-from abreast.store import lease, logged, schema, sqlite, tracked
+from abreast.store import lease, logged, run_names, schema, sqlite, tracked
 from abreast.store.rows import Row, storable, to_json
 from abreast.store.writer import Lease, add_columns
 
@@ -185,22 +185,12 @@ class Store:
         return rows
 
     def run(self, name: str) -> dict[str, Any]:
-        """One run by its name; `latest`, `previous`, or the start of a name will do if only one begins so."""
-        names = [row[0] for row in self.rows("SELECT run FROM runs ORDER BY run_id")]
-        if not names:
-            raise BadInput(f"{self.path}: there is no run in it", "abreast run SPEC begins one")
-        if name == "previous" and len(names) < 2:
-            raise BadInput(f"{self.path}: there is only one run in it, so none is previous", "abreast runs lists them")
-        if name in ("latest", "previous"):
-            name = names[-1] if name == "latest" else names[-2]
-        matching = [known for known in names if known == name] or [known for known in names if known.startswith(name)]
-        if len(matching) != 1:
-            hint = suggestion(name, names) if not matching else f" (several begin so: {', '.join(matching[:5])})"
-            raise BadInput(f'{self.path}: no run "{name}"{hint}', f"abreast runs --store {self.path}")
+        """One run by its name, its label, `latest`, `previous`, or a prefix that only one name has."""
+        _, run = run_names.find_run([self], name)
         row = self.dicts(
             "SELECT r.*, (SELECT COUNT(*) FROM trials t WHERE t.run_id = r.run_id) AS stored_trials "
             "FROM runs r WHERE run = ?",
-            (matching[0],),
+            (run,),
         )[0]
         _settle_status(row)
         return row
@@ -560,6 +550,8 @@ class Store:
 
     def label(self, run: str, label: str | None) -> None:
         """Name what a run measured, such as a version; None takes the label away."""
+        if label is not None:
+            run_names.check_label(label)
         with self.change() as connection:
             connection.execute("UPDATE runs SET label = ? WHERE run = ?", (_clean(label), run))
         self.materialise()
