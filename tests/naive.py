@@ -195,14 +195,14 @@ def watched(run: Run, cases: Sequence[int], values: Sequence[float], alpha: floa
     low, high, p = -1.0, 1.0, 1.0
     for at in looks(len(values)):
         seen = list(cases[:at])
-        last = run.groups[seen[-1]]
-        if at < len(values) and last is not None:  # the last group is open
-            seen = [case for case in seen if run.groups[case] != last]
-        elif at < len(values) and is_grouped(run):
-            seen = seen[:-1]
-        if seen:
-            one = sequence(units_of(run, seen, values[: len(seen)]), alpha, largest(run))
-            low, high, p = max(low, one[0]), min(high, one[1]), min(p, one[2])
+        if is_grouped(run):  # the last group is open
+            last = run.groups[seen[-1]]
+            seen = seen[:-1] if last is None else [case for case in seen if run.groups[case] != last]
+        samples = [seen, list(cases)] if at == len(values) else [seen]
+        for sample in samples:
+            if sample:
+                one = sequence(units_of(run, sample, values[: len(sample)]), alpha, largest(run))
+                low, high, p = max(low, one[0]), min(high, one[1]), min(p, one[2])
     units = units_of(run, cases, values)
     if not low <= estimate(units) <= high:
         return sequence(units, alpha, largest(run))

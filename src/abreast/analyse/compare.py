@@ -88,6 +88,11 @@ class AcrossRuns:
     def is_compared(self) -> bool:
         return self.comparison.verdict.word != "no comparison"
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether both runs have the very same answers of this variant, reused."""
+        return not self.is_compared and not self.comparison.planned and self.match.shared > 0
+
 
 @dataclass(frozen=True, slots=True)
 class _Named:

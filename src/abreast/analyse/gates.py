@@ -98,8 +98,12 @@ def unmet(
 
 def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str]:
     """The same of runs against runs. `score[RUN:VARIANT]` is about that contender, `score[VARIANT]` about the later
-    one of that name; others are about every contender of a later run."""
+    one of that name; others are about every contender of a later run.
+
+    A verdict is required of the variants that have new answers, if any has.
+    """
     known = [_contenders(item) for item in items]
+    has_new = any(item.is_compared for item in items)
     for gate in gates:
         check(gate, sorted({name for names in known for name in names}))
     found: list[str] = []
@@ -108,7 +112,7 @@ def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str
         mine = [
             replace(gate, variant=names[gate.variant]) if gate.variant else gate
             for gate in gates
-            if gate.variant is None or gate.variant in names
+            if (gate.variant is None or gate.variant in names) and (gate.measure or not (has_new and item.is_unchanged))
         ]
         found += unmet(mine, [item.comparison], sides, item.first.name)
     return list(dict.fromkeys(found))
