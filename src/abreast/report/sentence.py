@@ -165,8 +165,8 @@ def sentence(comparison: Comparison) -> str:
     corrected = correction(comparison)
     counts = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
     text = f"{_claim(comparison)}{_amount(comparison, interval)}{corrected}{_within(result.word, comparison.margin)}"
-    by_judge = "by the judge " if corrected else ""
-    return f"{text}; {by_judge}{counts} in {many(comparison.cases, 'case')}{_decided_after(comparison)}"
+    counted = "by the judge " if corrected else "case by case " if comparison.weight == "group" else ""
+    return f"{text}; {counted}{counts} in {many(comparison.cases, 'case')}{_decided_after(comparison)}"
 
 
 def _why_not(comparison: Comparison) -> str:
