@@ -87,8 +87,8 @@ def test_timeouts_that_fall_on_one_side_are_told_beside_the_verdict(folder: Fold
     folder.cases(20)
     folder.write(
         "spec.yaml",
-        "cases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 1}, b: {accuracy: 1, errors: {timeout: 0.6}}}\n"
-        "scorers: [exact]\nlimits: {retries: 0}\n",
+        "cases: cases.jsonl\ntarget: simulated\nscorers: [exact]\nlimits: {retries: 0}\n"
+        "variants: {a: {accuracy: 1}, b: {accuracy: 1, errors: {timeout: 0.6}}}\n",
     )
     folder.abreast("run", "spec.yaml", "--quiet", "--allow-failing")
     (verdict,) = report(folder)["verdicts"]
