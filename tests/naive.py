@@ -245,7 +245,9 @@ def final(run: Run, cases: Sequence[int], values: Sequence[float], level: float)
     means = [total / size for total, size in units]
     if wins + losses >= 10 and len(units) >= 5 and (binary or n >= 60):
         error, degrees = t_error(units)
-        if error >= 1e-12 and (len(units) < 25 or len(units) > 25 * skewness(means) ** 2):
+        samples = (means, [*means, -1.0], [*means, 1.0])
+        symmetric = all(len(sample) > 25 * skewness(sample) ** 2 for sample in samples)
+        if error >= 1e-12 and (len(units) < 25 or symmetric):
             mean, half = estimate(units), stats.t.ppf(0.5 + level / 2, degrees) * error
             p = 2 * stats.t.sf(abs(mean) / error, degrees) if mean else 1.0
             return max(-1.0, mean - half), min(1.0, mean + half), p

@@ -177,6 +177,7 @@ class _Comparison:
         batch = np.array(compared.values[self._observed :])
         look = self._sequence.observe(batch, compared.groups[self._observed :].tolist() if compared.groups else None)
         self._observed = len(compared)
+        self.verdict = None  # an earlier one may no longer hold
         if look.low > 0 or look.high < 0 or look.equivalent:
             self.verdict = self._verdict(compared)
             if self._lost and self.verdict.settled:
