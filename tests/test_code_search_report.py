@@ -649,6 +649,17 @@ class ByHand:
         """Over all cases, repeats first."""
         return mean(mean(what(row) for row in self.of[name, case]) for case in self.cases)
 
+    def compared(self, name: str) -> float | None:
+        """The mean score over the repeats that are compared with the baseline."""
+        partners = [other for other in self.names if other != self.base] if name == self.base else [self.base]
+        means = []
+        for case in self.cases:
+            repeats = range(len(self.of[name, case]))
+            scores = {one: [outcome(row) for row in self.of[one, case]] for one in (name, *partners)}
+            has_partner = [any(scores[one][repeat] is not None for one in partners) for repeat in repeats]
+            means.append(mean(scores[name][repeat] for repeat in repeats if has_partner[repeat]))
+        return mean(means)
+
     def amount(self, field: str) -> dict[str, dict[str, float | None]]:
         """For each variant what a case takes: the mean over its answers that tell it."""
         return {
@@ -713,7 +724,7 @@ class ByHand:
             shown = measures[name]["values"] if name in measures else dict.fromkeys(everybody)
             assert {key: pytest.approx(value) for key, value in values.items()} == shown, name
 
-        same(F1, {one: self.share(one, outcome) if one in self.active else None for one in everybody})
+        same(F1, {one: self.compared(one) if one in self.active else None for one in everybody})
         same("success_rate", {one: self.share(one, success) for one in everybody})
         fields = {"latency_mean_s": "new_s", **{name: name for name in ("turns", "tool_calls", "cost_usd")}}
         fields |= {name: name for name in ("input_tokens", "output_tokens")}

@@ -321,7 +321,7 @@ def test_pairs_say_who_is_better_than_whom_and_who_cannot_be_told_apart(run: Run
     assert [one["p_adjusted"] for one in by.values()] == pytest.approx(holm([one["p"] for one in by.values()]))
     assert "a is better than b" in pairs.sentences
     assert "c is better than b" in pairs.sentences
-    assert "cannot be told apart, too few informative cases: a and c (0 of 16 differ)" in pairs.sentences
+    assert "cannot be told apart, no case differs: a and c" in pairs.sentences
 
 
 # Prompt by prompt

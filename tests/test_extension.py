@@ -375,7 +375,7 @@ def test_the_size_of_the_largest_group_is_stored_with_the_run(folder: Folder) ->
     write_cases(folder, range(7), group_size=3)
     grouped = run(folder)
     with open_store(folder.path / "results.db") as store:
-        assert Rows(store, ungrouped).largest_group is None
+        assert Rows(store, ungrouped).largest_group == 1
         assert Rows(store, grouped).largest_group == 3
 
 

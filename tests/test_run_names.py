@@ -119,7 +119,7 @@ def test_a_prefix_and_a_label_of_the_same_run_are_no_conflict(two: Folder) -> No
 def test_a_label_may_contain_colons(two: Folder) -> None:
     two.abreast("tag", "alpha-ant-1", "prod:v1")
     done = two.abreast("compare", "prod:v1:plain", "alpha-bee-2:plain")
-    assert "alpha-bee-2:plain against alpha-ant-1:plain" in done.out, done.err
+    assert "alpha-bee-2:plain vs alpha-ant-1:plain" in done.out, done.err
 
 
 def test_positions_cannot_be_labels_and_an_empty_name_matches_nothing(two: Folder) -> None:
@@ -138,9 +138,7 @@ def test_a_name_that_matches_in_two_stores_is_refused(two: Folder) -> None:
     done = two.abreast("compare", "alpha-ant-1", "e1.2.0", *stores)
     assert done.code == 2
     assert 'alpha-ant-1 (label "e1.2.0"), alpha-cat-3 (label "e1.2.0")' in done.err
-    assert (
-        "alpha-dog-4:plain against alpha-ant-1:plain" in two.abreast("compare", "alpha-ant-1", "candidate", *stores).out
-    )
+    assert "alpha-dog-4:plain vs alpha-ant-1:plain" in two.abreast("compare", "alpha-ant-1", "candidate", *stores).out
 
 
 def test_resume_refuses_a_label_that_is_also_the_name_of_a_spec(two: Folder) -> None:
