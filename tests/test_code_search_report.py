@@ -656,7 +656,9 @@ class ByHand:
         for case in self.cases:
             repeats = range(len(self.of[name, case]))
             scores = {one: [outcome(row) for row in self.of[one, case]] for one in (name, *partners)}
-            has_partner = [any(scores[one][repeat] is not None for one in partners) for repeat in repeats]
+            has_partner = [
+                not partners or any(scores[one][repeat] is not None for one in partners) for repeat in repeats
+            ]
             means.append(mean(scores[name][repeat] for repeat in repeats if has_partner[repeat]))
         return mean(means)
 
