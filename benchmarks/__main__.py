@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import api, code_search, coding_agents, limits, numbers, reports, runner, tracker, workspaces
+from benchmarks import (
+    api,
+    code_search,
+    coding_agents,
+    limits,
+    numbers,
+    reports,
+    runner,
+    statistics,
+    tracker,
+    workspaces,
+)
 
 GROUPS = {
     "runner": runner.ALL,
@@ -14,6 +25,7 @@ GROUPS = {
     "tracker": tracker.ALL,
     "workspaces": workspaces.ALL,
     "numbers": numbers.ALL,
+    "statistics": statistics.ALL,
     "code-search": code_search.ALL,
     "coding-agents": coding_agents.ALL,
 }

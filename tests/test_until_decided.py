@@ -218,6 +218,19 @@ def test_several_variants_stop_when_each_is_settled_or_not_worth_it() -> None:
     assert settled.reason.startswith("decided: v1 is better than v0, v2 is worse than v0 after ")
 
 
+def test_a_lead_that_is_lost_again_does_not_stop_a_run() -> None:
+    """One variant leads for 40 cases and then loses; the other is settled only after that."""
+    plan = plan_of(300, variants=3)
+    scores: list[float | None] = [None] * len(plan)
+    for turn in range(300):
+        leads = turn < 40
+        for variant, score in enumerate([not leads, leads, 0]):
+            scores[plan.position(plan.case(turn), 0, variant)] = float(score)
+    decision = decided(plan, scores, in_turn(plan))
+    assert decision is not None
+    assert decision.reason.startswith("decided: v1 is worse than v0, v2 is worse than v0 after ")
+
+
 # -- the scheduler -----------------------------------------------------------------------------------------------------
 
 
