@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from abreast.stats import RunningSequence, final_interval, futility, paired_t, verdict, verdicts
+from abreast.stats import RunningSequence, final_interval, futility, verdict
 
 Array = npt.NDArray[Any]
 
@@ -197,35 +197,3 @@ def test_futility_saves_cases_where_there_is_no_difference_and_costs_little_wher
     none = [gives_up(row) for row in experiments(0.0, 200, 19)]
     assert 1 - np.mean(none) / PLANNED > 0.25
     assert np.mean([gives_up(row) < PLANNED for row in experiments(0.1, 200, 23)]) < 0.02
-
-
-def test_verdicts_on_no_difference_are_wrong_in_about_one_of_twenty_at_most() -> None:
-    random = np.random.default_rng(11)
-    for n in (40, 100):
-        outcomes = random.choice([-1.0, 0.0, 1.0], (700, n), p=[0.2, 0.6, 0.2])
-        assert np.mean([verdict(row).word != "inconclusive" for row in outcomes]) < 0.06
-    scores = np.clip(random.normal(0, 0.3, (400, 80)), -1, 1)
-    assert np.mean([verdict(row).word != "inconclusive" for row in scores]) < 0.07
-
-
-def test_several_variants_together_are_wrong_in_about_one_of_twenty_at_most() -> None:
-    random = np.random.default_rng(29)
-    outcomes = random.choice([-1.0, 0.0, 1.0], (300, 4, 120), p=[0.15, 0.7, 0.15])
-    wrong = 0
-    for row in outcomes:
-        found = verdicts(dict(zip("abcd", row, strict=True)))
-        wrong += any(result.word != "inconclusive" for result in found.values())
-    assert wrong / len(outcomes) < 0.07
-
-
-def test_cases_of_one_group_are_not_counted_as_independent() -> None:
-    random = np.random.default_rng(31)
-    groups = [index // 6 for index in range(180)]
-    wrong, naive = [], []
-    for _ in range(500):
-        shared = np.repeat(random.normal(0, 0.3, 30), 6)
-        values = np.clip(shared + random.normal(0, 0.1, 180), -1, 1)
-        wrong.append(verdict(values, groups=groups).word != "inconclusive")
-        naive.append(paired_t(values).p < 0.05)
-    assert np.mean(wrong) < 0.07
-    assert np.mean(naive) > 0.25

@@ -27,7 +27,7 @@ from abreast.execute.scheduler import LEAD, Scheduler
 from abreast.model import Case, Variant
 from abreast.plan import Plan
 from abreast.spec import Limits, load_cases
-from abreast.stats import verdict, watched
+from abreast.stats import watched
 from conftest import Done, Folder
 from test_durability import lines, until
 from test_scheduler import Memory, Watch
@@ -117,31 +117,6 @@ def test_slow_failures_do_not_make_a_variant_look_better() -> None:
         by_end += any(look.low > 0 or look.high < 0 for look in watched(differences)[:-1])
     assert by_end / 150 > 0.09, "what looking at those that are finished would do"
     assert by_turn / 150 <= 0.05
-
-
-def test_without_a_difference_one_is_found_in_at_most_one_of_twenty_and_many_runs_give_up_early() -> None:
-    planned, number, chance = 300, 400, np.random.default_rng(11)
-    plan = plan_of(planned)
-    turns = [plan.case(block) for block in range(planned)]
-    wrong, futile, cases = 0, 0, 0
-    for _ in range(number):
-        differences = chance.choice([1.0, 0.0, -1.0], planned, p=[0.125, 0.75, 0.125])
-        stop = UntilDecided(plan, "v0", "exact")
-        for case, difference in zip(turns, differences.tolist(), strict=True):
-            stop.observe(2 * case, 0.5 - difference / 2)
-            if stop.observe(2 * case + 1, 0.5 + difference / 2):
-                break
-        decision = stop.decision
-        if decision is None:
-            word = verdict(differences, planned, seen=watched(differences)[-1]).word
-            wrong += word in ("better", "worse")
-        else:
-            wrong += decision.kind == "decided"
-            futile += decision.kind == "futile"
-        cases += decision.cases if decision else planned
-    assert wrong / number <= 0.05
-    assert futile / number > 0.5
-    assert cases / number < 0.75 * planned
 
 
 def test_fewer_than_60_cases_are_never_decided_early() -> None:

@@ -129,7 +129,7 @@ def test_scores_behind_an_effect_are_named_where_variants_lost_different_cases(f
 def test_few_cases_can_decide_where_they_agree(folder: Folder) -> None:
     scripted(folder, pairs(9, 0, 31))
     (verdict,) = report(folder)["verdicts"]
-    assert (verdict["verdict"], verdict["p"]) == ("better", pytest.approx(2 / 2**9))
+    assert (verdict["verdict"], verdict["p"]) == ("better", pytest.approx(2 / 2**9, abs=1e-7))
     assert 0 < verdict["interval"][0] < verdict["effect"] < verdict["interval"][1]
     scripted(folder, pairs(0, 0, 400), more="margin: 0.05\n")
     (verdict,) = report(folder)["verdicts"]

@@ -21,6 +21,8 @@ GROUP_SIZES = {
 SINGLES = (60, 60, *[1] * 40)
 OPPOSED = (-0.4 / 3, -0.4 / 3, *[0.4] * 40)  # effects of these groups: 0 over cases, positive over groups
 
+SKEWED_CASES = (20, 40, 60, 80, 110, 200)
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -33,7 +35,7 @@ class Scenario:
     rule: Rule = field(default_factory=Rule)
     until_decided: bool = False
     sizes: tuple[int, ...] = ()  # of a series of runs
-    experiments: int = 2000
+    experiments: int = 1000
     power: float | None = None  # the claimed share of experiments that find the effect
     is_biased: bool = False  # losses depend on the answers, so that no interval is claimed to hold
 
@@ -91,16 +93,28 @@ def _groups() -> list[Scenario]:
     weights: tuple[Weight, ...] = ("case", "group")
     scenarios = [
         Scenario(
-            "groups, ICC 0.3" if cases == "run" else "groups, stopped when decided",
+            "groups, stopped when decided" if stops else "groups, ICC 0.3",
             f"{name}; weight: {weight}",
             partial(draws.grouped, sizes=sizes),
             rule=Rule(weight=weight),
-            until_decided=cases == "stop",
+            until_decided=stops,
+            experiments=4000 if sum(sizes) < 60 else 1000,
         )
-        for cases in ("run", "stop")
+        for stops in (False, True)
         for name, sizes in GROUP_SIZES.items()
         for weight in weights
-        if cases == "run" or sum(sizes) >= 60
+        if not stops or sum(sizes) >= 60
+    ]
+    uneven = "40 groups, two of 60 and 40, others of 2"
+    scenarios += [
+        Scenario(
+            "groups, ICC 0.3",
+            f"{uneven}, effect +25 points; weight: {weight}",
+            partial(draws.grouped, sizes=GROUP_SIZES[uneven], effect=0.25),
+            (0.25,),
+            Rule(weight=weight),
+        )
+        for weight in weights
     ]
     for weight in weights:
         mean = sum(OPPOSED) / len(OPPOSED) if weight == "group" else 0.0
@@ -125,14 +139,21 @@ def _groups() -> list[Scenario]:
 
 
 def _skewed() -> list[Scenario]:
-    return [
-        Scenario("skewed scores", f"{name}, {cases} cases", partial(draw, cases=cases))
-        for name, draw in (
-            ("beta distributions of the same mean", draws.beta),
-            ("1 in 5% of the cases, else nearly 0", draws.rare),
+    beta = [
+        Scenario(
+            "skewed scores", f"beta distributions of the same mean, {cases} cases", partial(draws.beta, cases=cases)
         )
-        for cases in (20, 40, 60, 80, 110, 200)
+        for cases in SKEWED_CASES
     ]
+    rare = [
+        Scenario(
+            "skewed scores",
+            f"1 in {share:.0%} of {cases} cases, otherwise nearly 0",
+            partial(draws.rare, cases=cases, share=share),
+        )
+        for cases, share in [*((cases, 0.05) for cases in SKEWED_CASES), (60, 0.03), (100, 0.02), (200, 0.01)]
+    ]
+    return beta + rare
 
 
 def _few_differ() -> list[Scenario]:
@@ -192,7 +213,7 @@ def _several_variants() -> list[Scenario]:
             partial(draws.variants, cases=300, right=(0.6, 0.8, 0.6, 0.6, 0.6)),
             (0.2, 0.0, 0.0, 0.0),
             until_decided=True,
-            experiments=1000,
+            experiments=500,
         ),
     ]
 

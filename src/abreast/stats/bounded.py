@@ -14,8 +14,10 @@ import numpy as np
 from abreast.stats.intervals import Estimate
 from abreast.stats.values import UNIT, Floats, Numbers, Scale, share, unit_differences, width
 
-STEP = 0.05  # of the integration, on a log scale: the error is below 1e-9
-LOGS = np.arange(-26.0, 22.0, STEP)
+STEP = 0.05  # of the integration, on a log scale: the error is about 1e-9
+LOGS = np.arange(-10.0, 22.0, STEP)
+COARSE = 10
+VANISHED = 30.0  # a factor of 1e-13
 MOST_VALUES = 1_000  # distinct ones
 
 
@@ -65,6 +67,15 @@ def _chance(values: Floats, counts: Floats, mean: float) -> float:
     spread = math.sqrt(float(counts @ distances**2))
     if spread == 0:
         return 0.5
-    arguments = np.multiply.outer(np.exp(LOGS) / spread, distances)
+    logs = LOGS[: _rows(distances, counts, spread)]
+    arguments = np.multiply.outer(np.exp(logs) / spread, distances)
     phase, damping = np.arctan(arguments) @ counts, np.log1p(arguments**2) @ counts / 2
-    return 0.5 - STEP / math.pi * float((np.sin(phase) * np.exp(-damping)).sum())
+    below = math.exp(LOGS[0] - STEP / 2) * float(counts @ distances) / spread  # where the integrand is linear
+    return 0.5 - (STEP * float((np.sin(phase) * np.exp(-damping)).sum()) + below) / math.pi
+
+
+def _rows(distances: Floats, counts: Floats, spread: float) -> int:
+    """How much of the grid is needed: up to where the integrand has vanished."""
+    coarse = np.multiply.outer(np.exp(LOGS[::COARSE]) / spread, distances)
+    vanished = np.flatnonzero(np.log1p(coarse**2) @ counts / 2 > VANISHED)
+    return int(vanished[0]) * COARSE + 1 if len(vanished) else len(LOGS)
