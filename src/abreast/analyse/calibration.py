@@ -26,7 +26,7 @@ class Calibration:
 
     run: str
     labels: int  # cases that are labelled on both sides
-    skipped: int  # sampled cases that somebody declined to label
+    skipped: int  # sampled cases that the labeller declined to label
     sample: int  # sampled cases
     enlarged: bool = False  # the sample was enlarged after it had been drawn
     estimate: CorrectedEstimate | None = None  # None: the verdict is not corrected, and `reason` says why

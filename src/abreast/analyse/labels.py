@@ -17,7 +17,7 @@ from abreast.scorers.judge import Judge
 from abreast.store.schema import LABEL_VERSION
 
 SAMPLED = "labels"  # the event that records a sample
-SKIPPED = "skipped"  # how the explanation of a label begins that somebody declined to give
+SKIPPED = "skipped"  # begins the explanation of a label that the labeller declined to give
 
 
 def label_column(metric: str) -> str:

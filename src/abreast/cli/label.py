@@ -151,7 +151,7 @@ def _as_object(progress: LabelProgress) -> dict[str, object]:
 
 
 def _conclude(progress: LabelProgress, store: Store) -> None:
-    """How far it is, and the verdict once the sample is complete: whoever looks earlier looks too often."""
+    """Progress, and the verdict once the sample is complete: an earlier look would be one too many."""
     from abreast.analyse import analyse
     from abreast.cli.running import write_reports, write_results
     from abreast.report.sentence import verdict_lines

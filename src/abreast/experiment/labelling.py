@@ -225,7 +225,7 @@ class Labelling:
     # -- what is said ----------------------------------------------------------------------------------------------
 
     def value(self, question: LabelQuestion, written: str) -> float | None:
-        """What somebody wrote as a value in [0, 1]; None to skip. Raises ValueError with what is expected."""
+        """Parse an entry to a value in [0, 1], or None to skip. Raise ValueError saying what is expected."""
         word = written.strip().lower().replace(",", ".")
         if word in ("s", "skip"):
             return None

@@ -109,7 +109,7 @@ async def _execution(store: Store, run: str, spec: Spec, panel: Panel, listeners
 
 
 def _kept_spec(stored: Mapping[str, Any], spec: Spec, kinds: Sequence[str] | None) -> dict[str, Any]:
-    """The scorers that the run's scores come from now, for whoever resumes or labels it."""
+    """Record the scorers behind the run's scores, for resume and label."""
     if kinds:
         return {"scorers": [*stored["scorers"], *(kind for kind in kinds if kind not in stored["scorers"])]}
     return {"scorers": [written_scorer(item) for item in spec.scorers], "primary": spec.primary}
