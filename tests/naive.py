@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from scipy import stats
 
 BETS = [(j - 0.5) / 64 for j in range(1, 65)]
@@ -194,14 +195,14 @@ def watched(run: Run, cases: Sequence[int], values: Sequence[float], alpha: floa
     low, high, p = -1.0, 1.0, 1.0
     for at in looks(len(values)):
         seen = list(cases[:at])
-        last = run.groups[seen[-1]]
-        if at < len(values) and last is not None:  # the last group is open
-            seen = [case for case in seen if run.groups[case] != last]
-        elif at < len(values) and is_grouped(run):
-            seen = seen[:-1]
-        if seen:
-            one = sequence(units_of(run, seen, values[: len(seen)]), alpha, largest(run))
-            low, high, p = max(low, one[0]), min(high, one[1]), min(p, one[2])
+        if is_grouped(run):  # the last group is open
+            last = run.groups[seen[-1]]
+            seen = seen[:-1] if last is None else [case for case in seen if run.groups[case] != last]
+        samples = [seen, list(cases)] if at == len(values) else [seen]
+        for sample in samples:
+            if sample:
+                one = sequence(units_of(run, sample, values[: len(sample)]), alpha, largest(run))
+                low, high, p = max(low, one[0]), min(high, one[1]), min(p, one[2])
     units = units_of(run, cases, values)
     if not low <= estimate(units) <= high:
         return sequence(units, alpha, largest(run))
@@ -239,20 +240,47 @@ def final(run: Run, cases: Sequence[int], values: Sequence[float], level: float)
     """The interval at the planned number of cases: low, high, p."""
     n, wins, losses = len(values), sum(value > 0 for value in values), sum(value < 0 for value in values)
     units, binary = units_of(run, cases, values), all(value in (-1, 0, 1) for value in values)
-    by_sequence = sequence(units, 1 - level, largest(run))
-    if binary and len(units) == n:
-        if wins + losses >= 10:
-            return bonett_price(wins, losses, n, level)
-        return exact(wins, losses, n, level, by_sequence) if wins + losses else by_sequence
-    if wins + losses < 10 or len(units) < 5 or not (binary or n >= 60):
-        return by_sequence
-    error, degrees = t_error(units)
-    asymmetry = skewness([total / size for total, size in units])
-    if error < 1e-12 or (len(units) >= 25 and len(units) <= 25 * asymmetry**2):
-        return by_sequence
-    mean, half = estimate(units), stats.t.ppf(0.5 + level / 2, degrees) * error
-    p = 2 * stats.t.sf(abs(mean) / error, degrees) if mean else 1.0
-    return max(-1.0, mean - half), min(1.0, mean + half), p
+    if binary and len(units) == n and wins + losses >= 10:
+        return bonett_price(wins, losses, n, level)
+    means = [total / size for total, size in units]
+    if wins + losses >= 10 and len(units) >= 5 and (binary or n >= 60):
+        error, degrees = t_error(units)
+        samples = (means, [*means, -1.0], [*means, 1.0])
+        symmetric = all(len(sample) > 25 * skewness(sample) ** 2 for sample in samples)
+        if error >= 1e-12 and (len(units) < 25 or symmetric):
+            mean, half = estimate(units), stats.t.ppf(0.5 + level / 2, degrees) * error
+            p = 2 * stats.t.sf(abs(mean) / error, degrees) if mean else 1.0
+            return max(-1.0, mean - half), min(1.0, mean + half), p
+    if len({size for _, size in units}) == 1:
+        return gaffke(means, level)
+    return sequence(units, 1 - level, largest(run))
+
+
+def gaffke(values: Sequence[float], level: float) -> tuple[float, float, float]:
+    """Quantiles of the mean with uniform weights on the simplex, with one further value at the end of the range."""
+    tail, mean = (1 - level) / 2, sum(values) / len(values)
+
+    def chance(sample: Counter[float], bound: float) -> float:
+        """That the sum of exponential variables, times these distances, is at most 0."""
+        spread = math.sqrt(sum(count * (value - bound) ** 2 for value, count in sample.items()))
+        at, phase, damping = np.exp(np.arange(-30, 24, 0.03)), 0.0, 0.0
+        for value, count in sample.items():
+            argument = at * (value - bound) / spread
+            phase, damping = phase + count * np.arctan(argument), damping + count * np.log1p(argument**2) / 2
+        return 0.5 - 0.03 / math.pi * float((np.sin(phase) * np.exp(-damping)).sum())
+
+    def lowest(sample: Counter[float], centre: float) -> float:
+        low, high = -1.0 + 1e-9, centre
+        if centre <= low or chance(sample, low) > tail:
+            return -1.0
+        for _ in range(24):
+            middle = (low + high) / 2
+            low, high = (middle, high) if chance(sample, middle) < tail else (low, middle)
+        return low
+
+    up, down = Counter([*values, -1.0]), Counter([*(-value for value in values), -1.0])
+    p = 2 * min(chance(up, 0.0), chance(down, 0.0))
+    return lowest(up, mean), -lowest(down, -mean), min(1.0, max(0.0, p))
 
 
 def bonett_price(wins: int, losses: int, n: int, level: float) -> tuple[float, float, float]:
@@ -261,18 +289,6 @@ def bonett_price(wins: int, losses: int, n: int, level: float) -> tuple[float, f
     error = math.sqrt((won + lost - (won - lost) ** 2) / (n + 2))
     p = 2 * stats.norm.sf(abs(won - lost) / error)
     return max(-1.0, won - lost - z * error), min(1.0, won - lost + z * error), p
-
-
-def exact(wins: int, losses: int, n: int, level: float, look: tuple[float, float, float]) -> tuple[float, float, float]:
-    both, low, high = wins + losses, look[0], look[1]
-    p = float(stats.binomtest(wins, both).pvalue)
-    if p <= 1 - level:
-        share = stats.binomtest(wins, both).proportion_ci(level, method="exact")
-        if wins > losses:
-            low = both / n * (2 * share.low - 1)
-        else:
-            high = both / n * (2 * share.high - 1)
-    return low, high, p
 
 
 # -- the decision ------------------------------------------------------------------------------------------------------

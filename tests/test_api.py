@@ -627,8 +627,12 @@ def test_a_transform_and_a_template_make_a_treatment_in_two_lines(folder: Folder
     assert sorted(body["messages"][0]["content"] for body in asked(provider)) == sorted(prompts.values())
 
 
-def test_a_name_that_a_template_does_not_find_is_an_error_of_that_trial(folder: Folder, provider: FakeProvider) -> None:
-    run(folder, [{"question": "?"}], {**FAMILIES["chat"], "prompt": "{{ qestion }}"})
+def test_a_template_with_an_unknown_name_is_refused_and_fails_if_forced(folder: Folder, provider: FakeProvider) -> None:
+    misspelt = {**FAMILIES["chat"], "prompt": "{{ qestion }}"}
+    refused = run(folder, [{"question": "?"}], misspelt)
+    assert refused.code == 4
+    assert 'did you mean "question"?' in refused.err
+    run(folder, [{"question": "?"}], misspelt, "--force")
     (row,) = folder.sql("select status, error from predictions")
     assert row["status"] == "error"
     assert "qestion" in row["error"]

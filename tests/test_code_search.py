@@ -86,7 +86,7 @@ def test_end_to_end_an_agent_finds_code_by_the_demo_server_and_not_without_it(
     assert json.loads(rows["nav-001", "with_mcp"]["tools"]) == {"mcp__demo__find_references": 1}
     assert rows["search-003", "without_mcp"]["score"] == 1.0
     assert {row["model"] for row in rows.values()} == {rows["search-001", "with_mcp"]["model"]}
-    assert "with_mcp against without_mcp" in done.out
+    assert "with_mcp vs without_mcp" in done.out
     assert "SIMULATED" in done.out
     for case, variant in rows:  # verbose lines say which case and variant starts and ends
         assert re.search(rf"^start  {case} {variant}$", done.err, re.M)

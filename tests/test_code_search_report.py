@@ -23,6 +23,7 @@ from abreast.experiment import Experiment
 from abreast.report import formats
 from abreast.report.sections import Section
 from abreast.report.terminal import as_text
+from abreast.stats import latency_ratio
 from abreast.store import open_store
 from abreast.suites.code_search.figures import F1
 from abreast.suites.code_search.report import sections
@@ -580,6 +581,18 @@ def test_every_figure_is_what_the_rows_say(
         assert counts == (item.verdict.wins, item.verdict.losses, item.verdict.ties)
 
 
+def test_latency_counts_cases_of_one_group_together(run: Run, folder: Folder) -> None:
+    names = ("v0", "v1")
+    words = {name: [said(turns=1, tool_calls=1)] for name in names}
+    run([{"input": words, "group": "one" if at < 3 else None} for at in range(5)], names, store="grouped.db")
+    trial = {"status": "ok", "score": 1.0, "usage": (1, 1, 0, 0), "cost": 0.1, "reused": None, "data": {}}
+    seconds = [(0.5, 7.0), (0.5, 7.0), (0.5, 7.0), (7.0, 0.5), (0.5, 0.5)]
+    trials = rewritten(folder.path / "grouped.db", [{**trial, "seconds": s} for pair in seconds for s in pair])
+    by_hand = ByHand(trials, names)
+    assert by_hand.faster("v1") == (pytest.approx(0), 5)
+    by_hand.agrees_with(told(folder, store="grouped.db"))
+
+
 def rewritten(path: Path, drawn: Trials) -> Trials:
     """The rows of a store of one run, after every trial became what was drawn for it."""
     with closing(sqlite3.connect(path)) as store, store:
@@ -597,7 +610,7 @@ def rewritten(path: Path, drawn: Trials) -> Trials:
             store.execute("UPDATE payloads SET data = ? WHERE position = ?", (json.dumps(one["data"]), position))
         store.row_factory = sqlite3.Row
         found = store.execute(
-            "SELECT t.*, c.id AS case_id, v.name, s.value AS score, p.data FROM trials t "
+            "SELECT t.*, c.id AS case_id, c.case_group, v.name, s.value AS score, p.data FROM trials t "
             "JOIN cases c ON c.digest = t.case_digest JOIN variants v ON v.variant = t.variant "
             "JOIN payloads p ON p.position = t.position "
             "JOIN scores s ON s.position = t.position AND s.name = 'retrieval_f1' ORDER BY t.position"
@@ -636,6 +649,19 @@ class ByHand:
         """Over all cases, repeats first."""
         return mean(mean(what(row) for row in self.of[name, case]) for case in self.cases)
 
+    def compared(self, name: str) -> float | None:
+        """The mean score over the repeats that are compared with the baseline."""
+        partners = [other for other in self.names if other != self.base] if name == self.base else [self.base]
+        means = []
+        for case in self.cases:
+            repeats = range(len(self.of[name, case]))
+            scores = {one: [outcome(row) for row in self.of[one, case]] for one in (name, *partners)}
+            has_partner = [
+                not partners or any(scores[one][repeat] is not None for one in partners) for repeat in repeats
+            ]
+            means.append(mean(scores[name][repeat] for repeat in repeats if has_partner[repeat]))
+        return mean(means)
+
     def amount(self, field: str) -> dict[str, dict[str, float | None]]:
         """For each variant what a case takes: the mean over its answers that tell it."""
         return {
@@ -651,6 +677,18 @@ class ByHand:
         each = self.amount(field)
         cases = self.on(each) if self.common else self.cases
         return {name: middle([own[case] for case in cases if own[case] is not None]) for name, own in each.items()}
+
+    def faster(self, name: str) -> tuple[float, int] | None:
+        """By the latency ratio, cases of one group taken together."""
+        each = self.amount("new_s")
+        own, base = each[name], each[self.base]
+        cases = [case for case in self.cases if self.always(name, case) and self.always(self.base, case)]
+        cases = [case for case in cases if own[case] is not None and base[case] is not None]
+        if not cases:
+            return None
+        groups = [self.of[name, case][0]["case_group"] or f"only {case}" for case in cases]
+        ratio = latency_ratio(*([times[case] or 0 for case in cases] for times in (base, own)), groups=groups)
+        return 1 - ratio.estimate, len(cases)
 
     def saved(self, field: str, name: str) -> tuple[float, int] | None:
         each = self.amount(field)
@@ -688,7 +726,7 @@ class ByHand:
             shown = measures[name]["values"] if name in measures else dict.fromkeys(everybody)
             assert {key: pytest.approx(value) for key, value in values.items()} == shown, name
 
-        same(F1, {one: self.share(one, outcome) if one in self.active else None for one in everybody})
+        same(F1, {one: self.compared(one) if one in self.active else None for one in everybody})
         same("success_rate", {one: self.share(one, success) for one in everybody})
         fields = {"latency_mean_s": "new_s", **{name: name for name in ("turns", "tool_calls", "cost_usd")}}
         fields |= {name: name for name in ("input_tokens", "output_tokens")}
@@ -701,6 +739,10 @@ class ByHand:
                 told = None if change is None else (change["estimate"], change["cases"])
                 assert told == pytest.approx(self.saved(field, one)), (name, one)
         same("latency_median_s", self.values("new_s", lambda each: median(each) if each else None))
+        if "latency_median_s" in measures:
+            for one, change in measures["latency_median_s"]["improvements"].items():
+                told = None if change is None else (change["estimate"], change["cases"])
+                assert told == pytest.approx(self.faster(one)), one
         same("cost_per_correct_usd", {one: self.price(one) for one in everybody})
         for row in trials_that_tell(self.of):
             row["told_prompt"], row["told_read"] = row["prompt_tokens"], row["cache_read_tokens"]

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from abreast.stats import latency_ratio
 from conftest import Done, Folder
 from scripted import pairs, scripted
 
@@ -86,7 +87,7 @@ def test_requirements_fail_a_build(regressed: Folder) -> None:
     first, second = names(regressed)
     done = regressed.abreast("compare", first, second, "--fail-if", "worse")
     assert done.code == 1
-    assert f"failed: {second}:b is worse than {first}:b" in done.err
+    assert f"requirement not met: {second}:b is worse than {first}:b" in done.err
     assert regressed.abreast("compare", second, first, "--fail-if", "worse").code == 0
     done = regressed.abreast("compare", first, second, "--variant", "b", "--fail-if", "score < -10%")
     assert done.code == 1
@@ -142,25 +143,96 @@ def test_latest_is_of_one_store(folder: Folder) -> None:
         scripted(folder, pairs(5, 2, 5), "--store", name)
     done = folder.abreast("compare", "latest", "previous", "--store", "one.db", "--store", "two.db")
     assert done.code == 2
-    assert "latest: of which store?" in done.err
+    assert '"latest" is ambiguous with several stores' in done.err
 
 
-def test_answers_that_both_runs_share_are_counted_and_set_aside(folder: Folder) -> None:
+SHARING = "name: s\ncases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 0.5}}\nscorers: [exact]\n"
+
+
+def test_runs_that_share_all_answers_allow_no_comparison(folder: Folder) -> None:
     folder.cases(30)
-    spec = "name: s\ncases: cases.jsonl\ntarget: simulated\nvariants: {a: {accuracy: 0.5}}\nscorers: [exact]\n"
-    folder.write("spec.yaml", spec)
+    folder.write("spec.yaml", SHARING)
     folder.abreast("run", "spec.yaml")
     folder.cases(50)
     folder.abreast("run", "spec.yaml")
     first, second = names(folder)
-    said = folder.abreast("compare", first, second).out
-    assert "nothing to compare; all 30 answers are the same ones, reused" in said
-    assert "SIMULATED" in said
-    folder.write("spec.yaml", spec + "seed: 7\n")
+    done = folder.abreast("compare", first, second)
+    assert done.code == 1
+    assert f"no comparison: {second}:a vs {first}:a: all 30 answers are shared by both runs (reused)" in done.out
+    assert "run it again with --fresh" in done.out
+    assert "SIMULATED" in done.out
+    found = folder.abreast("compare", first, second, "--json")
+    assert found.code == 1
+    verdict = compared(found)
+    assert (verdict["verdict"], verdict["regression"], verdict["effect"]) == ("no comparison", "no comparison", None)
+    assert verdict["reason"] == "all 30 answers are shared by both runs (reused)"
+    assert (verdict["shared_answers"], len(verdict["shared_cases"])) == (30, 30)
+    folder.write("spec.yaml", SHARING + "seed: 7\n")
     folder.abreast("run", "spec.yaml", "--fresh")
     third = names(folder)[2]
-    found = compared(folder.abreast("compare", second, third, "--json"))
-    assert (found["cases"], found["shared_answers"]) == (50, 0)
+    fresh = compared(folder.abreast("compare", second, third, "--json"))
+    assert (fresh["cases"], fresh["shared_answers"], fresh["shared_cases"]) == (50, 0, [])
+
+
+@pytest.mark.parametrize("requirement", ["worse", "not better", "inconclusive"])
+def test_a_requirement_on_runs_that_share_all_answers_is_not_met(folder: Folder, requirement: str) -> None:
+    folder.cases(10)
+    folder.write("spec.yaml", SHARING)
+    for _ in range(2):
+        folder.abreast("run", "spec.yaml", "--quiet")
+    first, second = names(folder)
+    done = folder.abreast("compare", "--fail-if", requirement)
+    assert done.code == 1
+    why = f"no comparison of {second}:a with {first}:a: all 10 answers are shared by both runs (reused)"
+    assert f'requirement not met: "{requirement}" cannot be decided: {why}' in done.err
+    root = ElementTree.fromstring(folder.abreast("compare", "--fail-if", requirement, "--format", "junit").out)
+    assert (root.get("errors"), root.get("failures")) == ("1", "1")
+
+
+def test_a_run_compared_with_itself_says_so_and_meets_no_requirement(regressed: Folder) -> None:
+    _, second = names(regressed)
+    regressed.abreast("tag", second, "candidate")
+    for name in (second, "latest", "candidate"):
+        done = regressed.abreast("compare", second, name, "--variant", "b", "--fail-if", "worse")
+        assert done.code == 1
+        assert f"no comparison: {second}:b vs {second}:b: a run cannot be compared with itself\n" in done.out
+        assert '"worse" cannot be decided: ' in done.err
+        assert "set aside" not in done.out
+
+
+def test_partly_shared_answers_are_listed_and_the_rest_is_compared(folder: Folder) -> None:
+    """In the second run b changes for some cases only: its other answers are reused."""
+    folder.write("mine.py", "def answer(case, side):\n    return 'yes'\n")
+    folder.cases(40)
+    spec = "name: s\ncases: cases.jsonl\ntarget: python:mine:answer\nvariants: {a: {side: a}, b: {side: b}}\n"
+    folder.write("spec.yaml", spec + "scorers: [exact]\n")
+    folder.abreast("run", "spec.yaml", "--quiet", "--limit", "15")
+    folder.abreast("run", "spec.yaml", "--quiet", "--fresh")
+    folder.abreast("run", "spec.yaml", "--quiet", "--variant", "b", "--fresh", "--limit", "15")
+    folder.abreast("run", "spec.yaml", "--quiet")
+    _, second, third, fourth = names(folder)
+    done = folder.abreast("compare", second, fourth)
+    assert done.code == 0, "b is compared"
+    assert f"no comparison: {fourth}:a vs {second}:a: all 40 answers are shared by both runs" in done.out
+    assert "0 wins, 0 losses, 15 ties in 15 cases" in done.out
+    assert "set aside, shared by both runs because reused: 25 answers of b, in " in done.out
+    assert "(25 cases)" in done.out
+    one, other = folder.abreast("compare", second, fourth, "--json").json[0]["verdicts"]
+    assert (one["verdict"], other["verdict"], other["cases"]) == ("no comparison", "inconclusive", 15)
+    again = set(folder.abreast("compare", third, fourth, "--json").json[0]["verdicts"][0]["shared_cases"])
+    assert set(other["shared_cases"]) == {f"c{n}" for n in range(40)} - again
+    assert folder.abreast("compare", second, fourth, "--fail-if", "worse").code == 0, "b is not worse, a is the same"
+    alone = folder.abreast("compare", second, fourth, "--fail-if", "worse", "--variant", "a")
+    assert alone.code == 1, "nothing is compared"
+
+
+def test_different_variants_do_not_share_answers_after_the_cache_is_cleared(folder: Folder) -> None:
+    scripted(folder, pairs(14, 2, 4))
+    (run,) = names(folder)
+    assert folder.abreast("cache", "clear", "--yes").code == 0
+    found = compared(folder.abreast("compare", f"{run}:a", f"{run}:b", "--json"))
+    assert (found["shared_answers"], found["wins"]) == (0, 14)
+    assert "cannot be compared with itself" in folder.abreast("compare", f"{run}:a", f"{run}:a").out
 
 
 def test_runs_of_two_stores_are_found_where_they_are(folder: Folder) -> None:
@@ -275,6 +347,16 @@ def test_groups_count_whichever_run_knows_them(folder: Folder) -> None:
     assert back["interval"] == pytest.approx([-end for end in reversed(there["interval"])])
     (alone,) = folder.abreast("report", first, "--format", "json").json["verdicts"]
     assert there["p"] != alone["p"], "by the clustered error"
+    latencies = there["latency_ratio"], back["latency_ratio"]
+    assert latencies[0]["estimate"] == pytest.approx(1 / latencies[1]["estimate"])
+    rows = folder.sql("select run, variant, service_s from predictions order by run, variant, case_id")
+    times = [
+        [row["service_s"] for row in rows if row["variant"] == side and row["run"] == run]
+        for side, run in (("a", first), ("b", second))
+    ]
+    ids = sorted(range(20), key=lambda number: f"c{number}")
+    expected = latency_ratio(*times, groups=[number // 2 for number in ids])
+    assert latencies[0]["interval"] == pytest.approx([expected.low, expected.high])
 
 
 def test_cases_that_failed_are_told_beside_those_that_are_shared(folder: Folder) -> None:
@@ -288,7 +370,8 @@ def test_cases_that_failed_are_told_beside_those_that_are_shared(folder: Folder)
     folder.abreast("sql", "--write", "results.db", "update variants set digest = 'same'")
     said = folder.abreast("compare", first, second, "--variant", "b").out
     assert "2 of 2 cases are not compared: 2 failed by infrastructure" in said
-    assert "5 answers set aside: the same ones in both runs, reused" in said
+    assert "no comparison: " in said
+    assert "set aside, shared by both runs because reused: 5 answers of b, in c0, c1, c2, c3, c4 (5 cases)" in said
 
 
 def test_cases_that_a_run_has_not_begun_are_not_said_to_be_missing_from_it(folder: Folder) -> None:
@@ -304,6 +387,7 @@ def test_runs_without_a_case_in_common_say_so_and_list_all(folder: Folder) -> No
     scripted(folder, [{**case, "id": f"one{n}"} for n, case in enumerate(pairs(2, 1, 1))])
     scripted(folder, [{**case, "id": f"two{n}"} for n, case in enumerate(pairs(2, 1, 1))])
     found = compared(folder.abreast("compare", "--variant", "b", "--json"))
-    assert (found["cases"], found["verdict"]) == (0, "inconclusive")
+    assert (found["cases"], found["verdict"]) == (0, "no comparison")
     assert [len(ids) for ids in found["unmatched"].values()] == [4, 4]
-    assert "no case was answered by both" in folder.abreast("compare", "--variant", "b").out
+    done = folder.abreast("compare", "--variant", "b")
+    assert (done.code, "no case can be paired" in done.out) == (1, True)

@@ -734,7 +734,7 @@ def test_a_paused_driver_still_owns_its_run(folder: Folder) -> None:
         done = folder.abreast("resume")
         assert done.code == 2
         assert f"is being executed by process {process.pid}" in done.err
-        assert folder.abreast("delete", only_run(folder)["run"]).code == 2
+        assert folder.abreast("delete", only_run(folder)["run"], "--yes").code == 2
     finally:
         process.send_signal(signal.SIGCONT)
     assert ended(process).code == 0

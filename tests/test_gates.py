@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from abreast.analyse import gates
 from abreast.errors import BadInput
 from conftest import Folder
+from scripted import pairs, scripted
 
 
 @pytest.fixture
@@ -44,16 +45,16 @@ scorers: [exact]
 @pytest.mark.parametrize(
     ("requirement", "told"),
     [
-        ("worse", "failed: bad is worse than good"),
-        ("score < 0.8", "failed: score < 0.8: score of bad is 0"),
+        ("worse", "requirement not met: bad is worse than good"),
+        ("score < 0.8", "requirement not met: score < 0.8: score of bad is 0"),
         ("score[bad] <= 0", "score of bad is 0"),
         ("cost_usd > 0.3", "cost_usd of bad is 0.4"),
         ("cost > +10%", "cost_usd of bad is 0.4, +100.0% against good"),
         ("score < -5%", "score of bad is 0, -100.0% against good"),
         ("errors >= 0%", "errors of bad is 0.0%"),
-        ("not better", "failed: not better: bad against good is worse"),
+        ("not better", "requirement not met: not better: bad against good is worse"),
         ("score_exact < 0.8", "score_exact of bad is 0"),
-        ("score_other < 0.8", "score_other of bad is not known"),
+        ("score_other < 0.8", '"score_other < 0.8" cannot be decided: score_other of bad is not known'),
     ],
 )
 def test_a_requirement_that_is_not_met_is_exit_1_and_a_sentence(compared: Folder, requirement: str, told: str) -> None:
@@ -74,7 +75,7 @@ def test_a_requirement_that_is_met_is_exit_0(compared: Folder, requirement: str)
 def test_every_requirement_is_looked_at(compared: Folder) -> None:
     done = compared.abreast("report", "--fail-if", "worse", "--fail-if", "cost > 5", "--fail-if", "score < 0.5")
     assert done.code == 1
-    assert done.err.count("failed:") == 2
+    assert done.err.count("requirement not met:") == 2
 
 
 def test_what_is_not_known_is_not_met(folder: Folder) -> None:
@@ -83,11 +84,44 @@ def test_what_is_not_known_is_not_met(folder: Folder) -> None:
     folder.write("spec.yaml", "{cases: cases.jsonl, variants: {only: {target: 'python:mine:unpriced'}}}")
     done = folder.abreast("run", "spec.yaml", "--fail-if", "cost_usd > 5")
     assert done.code == 1
-    assert "cost_usd of only is not known" in done.err
+    assert '"cost_usd > 5" cannot be decided: cost_usd of only is not known' in done.err
     for requirement in ("latency_p50 > +10%", "worse"):
         done = folder.abreast("report", "--fail-if", requirement)
         assert done.code == 1
-        assert "there is nothing to compare only with" in done.err
+        assert f'"{requirement}" cannot be decided: there is nothing to compare only with' in done.err
+
+
+WORDS = ["worse", "not better", "inconclusive"]
+
+
+@pytest.mark.parametrize("requirement", WORDS)
+def test_a_run_that_allows_no_comparison_meets_no_requirement_on_its_verdict(folder: Folder, requirement: str) -> None:
+    """Every answer of one side is skipped, so no case has a score on both sides."""
+    cases = [{"a": ["yes"], "b": ["skip"]}] * 12
+    done = scripted(folder, cases, "--fail-if", requirement)
+    assert done.code == 1
+    assert f'requirement not met: "{requirement}" cannot be decided: no comparison of b with a: ' in done.err
+    assert folder.abreast("report", "--fail-if", requirement).code == 1
+
+
+def test_a_resumed_run_that_allows_no_comparison_meets_no_requirement(folder: Folder) -> None:
+    cases = [{"a": ["yes"], "b": ["network", "skip"]}] * 2
+    assert scripted(folder, cases).code == 3
+    done = folder.abreast("resume", "--quiet", "--fail-if", "worse")
+    assert done.code == 1, done.err
+    assert 'requirement not met: "worse" cannot be decided: no comparison of b with a: ' in done.err
+
+
+def test_an_inconclusive_verdict_is_known(folder: Folder) -> None:
+    assert scripted(folder, pairs(5, 5, 10), "--fail-if", "worse").code == 0
+    assert folder.abreast("report", "--fail-if", "inconclusive").code == 1
+
+
+def test_the_latency_of_reused_answers_is_not_known_and_the_message_says_why(compared: Folder) -> None:
+    done = compared.abreast("run", "spec.yaml", "--quiet", "--fail-if", "latency_p95 > +10%")
+    assert done.code == 1
+    why = "latency_p95 of good is not known (all its answers are reused)"
+    assert f'"latency_p95 > +10%" cannot be decided: {why}; latency_p95 of bad is not known' in done.err
 
 
 @pytest.mark.parametrize(

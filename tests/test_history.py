@@ -84,3 +84,13 @@ def test_slips_are_said(versions: Folder) -> None:
     versions.abreast("run", "other.yaml", "--quiet")
     assert "there are several experiments: s, o" in versions.abreast("history").err
     assert "o: no labelled run" in versions.abreast("history", "o").err
+
+
+def test_history_says_where_nothing_could_be_compared(versions: Folder) -> None:
+    """The last run is repeated: all its answers are reused."""
+    versions.abreast("run", "spec.yaml", "--quiet", "--seed", "2", "--label", "e1.1.1")
+    rows = versions.abreast("history", "--variant", "b", "--json").json
+    assert [(row["label"], row["verdict"], row["cases"], row["points"]) for row in rows[2:]] == [
+        ("e1.1.1", "no comparison", 0, None)
+    ]
+    assert "no comparison" in versions.abreast("history").out

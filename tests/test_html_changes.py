@@ -135,7 +135,7 @@ def test_everything_that_agents_left_is_linked_as_it_is_stored_and_goes_with_the
         assert path.read_bytes() == (home(changed) / path.relative_to(changed.path / "again")).read_bytes()
     assert again == "again/report.html", "one line, however many files lie beside it"
     assert changed.abreast("report", "--format", "html").out.strip().endswith("report.html"), "nothing new, no new file"
-    changed.abreast("delete", "latest", "--yes")
+    changed.abreast("delete", home(changed).name, "--yes")
     assert not (changed.path / "runs").exists()
 
 
@@ -176,7 +176,7 @@ def test_nothing_beside_a_page_is_overwritten_and_what_is_not_ours_is_left(chang
     assert path.read_text() == "mine"
     found = links_of(changed.path / done.out.strip())
     assert found["artifacts/easy/first-1-2.diff"].read_text().startswith("diff --git")
-    said = changed.abreast("delete", "latest", "--yes").out
+    said = changed.abreast("delete", home(changed).name, "--yes").out
     assert "artifacts/easy/first-1.diff was not written by abreast, or changed since" in said
     assert path.exists()
 
@@ -261,7 +261,7 @@ def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_obeyed(fo
     assert "this cannot be read as a diff" in own.said
     assert "‹U+202E›" in own.said
     assert "<script>alert(1)</script>" in " ".join(words(own, "ins"))
-    folder.abreast("delete", "latest", "--yes")
+    folder.abreast("delete", home(folder).name, "--yes")
     assert not (folder.path / "runs").exists()
 
 
@@ -306,7 +306,7 @@ def test_a_report_that_could_not_be_finished_is_removed_with_its_run(changed: Fo
     assert "the report cannot be written there" in done.err
     assert any((place / "artifacts").rglob("*.diff"))
     (place / "changes").unlink()
-    changed.abreast("delete", "latest", "--yes")
+    changed.abreast("delete", home(changed).name, "--yes")
     assert not (changed.path / "runs").exists()
 
 

@@ -194,7 +194,7 @@ def test_dimensions_give_a_column_each_and_their_mean_drives_the_verdict(folder:
     assert scores(folder, "score_quality_tone") == {"alpha": [0.25] * 20, "omega": [0.75] * 20}
     assert scores(folder, "score_quality_truth") == {"alpha": [1.0] * 20, "omega": [1.0] * 20}
     assert scores(folder) == {"alpha": [0.625] * 20, "omega": [0.875] * 20}
-    assert "omega against alpha: +25.0 points" in done.out
+    assert "omega is better than alpha: +25.0 points" in done.out
     assert set(explanations(folder, "quality_tone")) == {"2: heard", "4: heard"}
 
 

@@ -174,7 +174,7 @@ def test_keys_find_their_columns_and_types_widen(folder: Folder, source: str, ta
 def test_a_column_without_values_is_not_lost(folder: Folder) -> None:
     track(folder, "a.db", {"x": 1})
     gone = track(folder, "a.db", {"rare": 1})
-    assert folder.abreast("delete", "a.db", gone).code == 0
+    assert folder.abreast("delete", "a.db", gone, "--yes").code == 0
     track(folder, "b.db", {"x": 1})
     folder.abreast("merge", "a.db", "--into", "b.db")
     assert "rare" in [row["column"] for row in folder.abreast("columns", "b.db", "--json").json]

@@ -18,7 +18,7 @@ import pytest
 
 from abreast import Experiment, Result
 from abreast.errors import BadInput
-from abreast.stats import wilson
+from abreast.stats import Interval, Weight, paired_t, wilson
 from abreast.store import open_store, schema
 from conftest import WITHOUT_VERSION_5, Folder
 
@@ -135,6 +135,93 @@ def test_the_interval_of_a_segment_is_that_of_its_own_cases(folder: Folder, stor
         ]
         low, high = wilson(sum(trials), len(trials)).low, wilson(sum(trials), len(trials)).high
         assert (row["score_low"], row["score_high"]) == (pytest.approx(low), pytest.approx(high)), row
+
+
+GRADED = """\
+import zlib
+
+def answer(case, scores):
+    chance = zlib.crc32(f"{scores} {case.id}".encode()) % 1000 / 1000
+    return str(round(chance) if scores == "binary" else 0.5 + 0.05 * chance + 0.03 * (case.input % 3))
+
+def grade(case, answer):
+    kind = case.tags["kind"]
+    return None if kind == "unscored" else 0.3 if kind == "alike" else float(answer.text)
+"""
+KINDS = {  # sizes of groups; 0 is a case without a group
+    "unequal": (29, 4, 4, 4, 3, 3, 2, 1),
+    "equal": (5,) * 6,
+    "single": (1,) * 12,
+    "none": (0,) * 12,
+    "some": (3, 2, 0, 0, 0, 7),
+    "two": (9, 2),
+    "uneven": (20, 1, 1),  # 1.1 degrees of freedom
+    "one": (6,),
+    "alike": (3, 2, 2),
+    "unscored": (4, 2),
+}
+
+
+def graded_cases() -> list[dict[str, Any]]:
+    """Cases of all these kinds; the tag `part` cuts through groups."""
+    cases: list[dict[str, Any]] = []
+    for kind, sizes in KINDS.items():
+        for number, size in enumerate(sizes):
+            group = {"group": f"{kind} {number}"} if size else {}
+            for _ in range(max(size, 1)):
+                tags = {"kind": kind, "part": "ab"[len(cases) % 2]}
+                cases.append({"id": f"c{len(cases)}", "input": number, "tags": tags, **group})
+    return cases
+
+
+def interval_of(scores: dict[str, float], groups: dict[str, str], weight: Weight) -> Interval:
+    """The interval of the mean of these scores, by case."""
+    values, labels = list(scores.values()), [groups.get(case, case) for case in scores]
+    if not groups.keys() & scores.keys() and set(values) <= {0.0, 1.0}:
+        return wilson(sum(values), len(values))
+    units = len(set(labels))
+    if units == 1:
+        return Interval(sum(values) / len(values), 0.0, 1.0)
+    interval = paired_t(values, groups=labels, weight=weight)
+    if interval.high - interval.low < 1e-9:
+        return wilson(interval.estimate * units, units)
+    return Interval(interval.estimate, max(0.0, interval.low), min(1.0, interval.high))
+
+
+@pytest.mark.parametrize("store", ENGINES)
+@pytest.mark.parametrize("weight", ["case", "group"])
+def test_groups_of_any_size_give_the_interval_of_the_statistics_in_every_segment_and_that_of_the_report_in_all(
+    folder: Folder, store: str, weight: Weight
+) -> None:
+    cases = graded_cases()
+    folder.write("graded.py", GRADED)
+    spec = {
+        "cases": cases,
+        "target": "python:graded:answer",
+        "variants": {"graded": {"scores": "graded"}, "binary": {"scores": "binary"}},
+        "scorers": ["python:graded:grade"],
+        "weight": weight,
+        "store": store,
+    }
+    folder.write("graded.json", json.dumps(spec))
+    (report,) = folder.abreast("run", "graded.json", "--quiet", "--json").json
+    rows = folder.sql("select * from metrics", store)
+    groups = {case["id"]: case["group"] for case in cases if "group" in case}
+    assert len(rows) == 2 * (1 + len(KINDS) + 2)
+    for (_, variant, segment), trials in segments_of(folder, store).items():
+        (row,) = (row for row in rows if (row["variant"], row["segment"]) == (variant, segment))
+        numbers = [row["score_mean"], row["score_low"], row["score_high"]]
+        scores = {trial["case_id"]: trial["score"] for trial in trials if trial["score"] is not None}
+        if segment == "kind=unscored":
+            assert numbers == [None, None, None]
+            continue
+        expected = interval_of(scores, groups, weight)
+        assert row["accuracy"] == pytest.approx(sum(scores.values()) / len(scores), abs=1e-9)
+        assert numbers[0] == pytest.approx(expected.estimate, abs=1e-9), (variant, segment)
+        assert numbers[1:] == pytest.approx([expected.low, expected.high], abs=2e-5), (variant, segment)
+        if segment == "all":
+            score = report["variants"][variant]["scores"]["grade"]
+            assert numbers == pytest.approx([score["mean"], *score["interval"]], abs=2e-5), variant
 
 
 SURE = """\
@@ -506,7 +593,7 @@ def test_with_its_run_a_logged_row_is_deleted_and_no_other(
         result.log({"x": 1}, variant="plain")
     wanted = "select run from metrics where source = 'logged' order by run"
     assert [row["run"] for row in folder.sql(wanted, store)] == sorted([one.run, other.run])
-    assert folder.abreast("delete", "--store", store, one.run).code == 0
+    assert folder.abreast("delete", "--store", store, one.run, "--yes").code == 0
     assert folder.sql(wanted, store) == [{"run": other.run}]
     assert folder.sql("select count(*) as n from logged_metrics", store) == [{"n": 1}]
     if store.endswith("duckdb"):
@@ -554,6 +641,14 @@ def test_a_store_of_an_older_abreast_gets_segments_and_can_be_logged_into(folder
     with open_store(folder.path / store) as opened:
         opened.log_metrics("latest", "plain", "all", {"x": 1})
     assert folder.sql("select x from metrics where source = 'logged'", store) == [{"x": 1}]
+
+
+def test_a_store_of_the_previous_format_gets_the_new_view(folder: Folder) -> None:
+    tagged(folder, "results.db")
+    before = folder.sql("select * from metrics")
+    with contextlib.closing(apsw.Connection(str(folder.path / "results.db"))) as connection:
+        connection.execute("DROP VIEW metrics; CREATE VIEW metrics AS SELECT 1 AS one; PRAGMA user_version=5")
+    assert folder.sql("select * from metrics") == before
 
 
 def test_as_many_logged_columns_as_may_be_make_a_view_that_can_be_read() -> None:

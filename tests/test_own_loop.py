@@ -177,7 +177,7 @@ def test_debug_on_a_few_items_look_and_delete(here: Folder) -> None:
         reader = Reader(db="benchmark.db", table="predictions")
         print(reader.to_df().tail())
         for tid in reader.to_df()["track_id"].unique():
-            subprocess.run(["abreast", "delete", "benchmark.db", tid], check=True)
+            subprocess.run(["abreast", "delete", "benchmark.db", tid, "--yes"], check=True)
         print(len(reader.to_df()), "left")
     """
     assert "0 left" in script(here, text).out

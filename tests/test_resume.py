@@ -286,7 +286,7 @@ def test_deleting_the_source_of_reused_answers_leaves_them_readable_and_reusable
     bench.executed()
     bench.executed()
     first, second = (run["run"] for run in bench.runs())
-    assert bench.folder.abreast("delete", first).code == 0
+    assert bench.folder.abreast("delete", first, "--yes").code == 0
     rows = bench.rows()
     assert [run["run"] for run in bench.runs()] == [second]
     assert {(row["answer"], row["score"], row["reused_from"]) for row in rows} == {("yes", 1.0, first)}
@@ -306,7 +306,7 @@ def test_a_deleted_run_leaves_nothing_in_any_table(bench: Bench, store: str) -> 
     for table in ("attempts", "old_scores", "scores"):
         assert bench.folder.sql(f"select * from {table}", store), table
     (run,) = bench.runs()
-    assert bench.folder.abreast("delete", "--store", store, run["run"]).code == 0
+    assert bench.folder.abreast("delete", "--store", store, run["run"], "--yes").code == 0
     for table in ("runs", "variants", "cases", "trials", "payloads", "attempts", "scores", "old_scores", "events"):
         assert bench.folder.sql(f"select * from {table}", store) == [], table
     for view in ("predictions", "metrics"):
@@ -324,7 +324,7 @@ def test_deleting_one_run_takes_nothing_from_another_of_the_same_cases(bench: Be
     if store.endswith("duckdb"):  # as if the second run could not have been written to the file yet
         with duckdb.connect(str(bench.folder.path / store)) as file:
             file.execute("delete from trials where run_id = 2; update watermarks set seq = 8 where name = 'trials'")
-    assert bench.folder.abreast("delete", "--store", store, first).code == 0
+    assert bench.folder.abreast("delete", "--store", store, first, "--yes").code == 0
     rows = bench.folder.sql("select case_id, variant, answer, score from predictions", store)
     assert len(rows) == 8
     assert {(row["answer"], row["score"]) for row in rows} == {("yes", 1.0)}

@@ -91,7 +91,7 @@ def test_a_run_goes_on_under_the_scorers_and_the_baseline_of_the_spec_as_it_is_n
     done = folder.anew("run", "spec.yaml")
     assert done.code == 0, done.err
     assert "going on with" in done.err
-    assert "a against b" in done.out
+    assert "a vs b" in done.out
     assert folder.sql("select count(*) n, avg(score) s from predictions") == [{"n": 24, "s": 1.0}]
 
 
@@ -110,7 +110,7 @@ def test_failures_rolled_again_are_told_of_by_every_later_run_that_reuses_them(f
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: python:moody:predict}}\nscorers: [exact]\n")
     folder.anew("run", "spec.yaml")
     (folder.path / "mended").touch()
-    told = "executed again on purpose"
+    told = "retried on request"
     reused = folder.anew("run", "spec.yaml")
     assert "4 of them failures: --retry-failed" in reused.err
     assert told not in reused.out

@@ -28,6 +28,7 @@ from abreast.stats import (
     cost_per_correct,
     final_interval,
     futility,
+    gaffke,
     holm,
     latency_ratio,
     mcnemar,
@@ -201,6 +202,14 @@ def test_the_sign_flip_test_counts_all_patterns_of_signs(differences: list[int])
     sums = [sum(sign * size for sign, size in zip(pattern, differences, strict=True)) for pattern in patterns]
     expected = sum(abs(found) >= abs(sum(differences)) for found in sums) / len(patterns)
     assert sign_flip([difference / 20 for difference in differences]).p == pytest.approx(expected)
+
+
+def test_many_sign_flips_agree_with_the_normal_distribution() -> None:
+    differences = np.random.default_rng(6).normal(0.015, 1, 20_001)
+    exact = 2 * scipy_stats.norm.sf(abs(differences.sum()) / math.sqrt(float((differences**2).sum())))
+    error = math.sqrt(exact * (1 - exact) / 10_000)
+    assert sign_flip(differences).p == pytest.approx(exact, abs=3 * error)
+    assert sign_flip(differences, flips=500) == sign_flip(differences, flips=500)
 
 
 def test_drawn_sign_flips_are_close_to_all_of_them_and_repeatable() -> None:
@@ -538,17 +547,30 @@ def test_two_large_groups_cannot_turn_the_word_against_the_estimate() -> None:
 
 def test_below_ten_cases_that_differ_the_exact_test_gives_the_direction() -> None:
     result = verdict(pairs(9, 31, 0))
-    assert (result.word, result.p) == ("better", pytest.approx(2 * 0.5**9))
-    assert result.interval is not None
-    share = scipy_stats.binomtest(9, 9).proportion_ci(0.95, method="exact").low
-    assert result.interval.low == pytest.approx(9 / 40 * (2 * share - 1))
-    assert result.interval.high == confidence_sequence(pairs(9, 31, 0)).high
+    assert (result.word, result.p) == ("better", pytest.approx(2 * 0.5**9, abs=1e-7))
     assert verdict(pairs(0, 31, 9)).word == "worse"
     assert verdict(pairs(5, 35, 0)).word == "inconclusive"
     assert "only 5 of 40 cases differ" in verdict(pairs(5, 35, 0)).reason
     assert verdict(pairs(7, 93, 0)).word == "better", "p = .016, below the .03 of a plan of 60 cases or more"
     assert verdict(pairs(6, 94, 0)).word == "inconclusive", "p = .031"
     assert verdict([0.01] * 8 + [-0.9] + [0.0] * 31).word == "inconclusive", "no direction of unequal differences"
+    assert verdict([0.25] * 20).word == "better"
+
+
+@quick
+@given(st.integers(0, 9), st.integers(0, 60), st.integers(0, 9))
+def test_gaffkes_interval_inverts_the_exact_sign_test(wins: int, ties: int, losses: int) -> None:
+    if wins + ties + losses:
+        assert gaffke(pairs(wins, ties, losses)).p == pytest.approx(mcnemar(wins, losses, exact=True).p, abs=1e-6)
+
+
+def test_gaffkes_bounds_are_quantiles_of_means_with_random_weights() -> None:
+    random = np.random.default_rng(3)
+    for values in (random.normal(0.1, 0.3, 40).clip(-1, 1), np.array([0.9, -0.1, -0.1, 0.2]), np.full(20, 0.25)):
+        weights = random.dirichlet(np.ones(len(values) + 1), 200_000)
+        low = np.quantile(weights @ np.append(values, -1), 0.025)
+        high = np.quantile(weights @ np.append(values, 1), 0.975)
+        assert (gaffke(values).low, gaffke(values).high) == close(low, high, to=4e-3)
 
 
 def test_variants_that_never_differ_are_equivalent() -> None:
@@ -574,7 +596,7 @@ def test_few_groups_decide_nothing() -> None:
 def test_a_few_large_scores_are_no_sample_for_t() -> None:
     rare = [0.95] * 2 + [-0.05] * 78
     assert paired_t(rare).high < 0.1
-    assert final_interval(rare).method == "confidence sequence"
+    assert final_interval(rare).method == "Gaffke"
     assert final_interval([0.4, -0.3, 0.1, 0.2] * 20).method == "paired t"
 
 
@@ -635,7 +657,7 @@ def test_all_ties() -> None:
     assert look.low == -look.high
     assert (look.p, mcnemar(0, 0).p, sign_flip(ties).p, paired_t(ties).p) == (1, 1, 1, 1)
     assert ends(paired_t(ties)) == (0, 0)
-    assert final_interval(ties).method == "confidence sequence"
+    assert final_interval(ties).method == "Gaffke"
     assert bonett_price(0, 0, 30).low == -bonett_price(0, 0, 30).high < 0
     assert verdict(ties).word == "inconclusive"
 
@@ -654,7 +676,7 @@ def test_all_wins() -> None:
 
 def test_one_case() -> None:
     assert -1 < confidence_sequence([1.0]).low < -0.9
-    assert final_interval([0.5]).method == "confidence sequence"
+    assert final_interval([0.5]).method == "Gaffke"
     found = verdict([1.0])
     assert (found.word, found.needed, found.cases) == ("inconclusive", None, 1)
     assert ends(latency_ratio([1.0], [2.0])) == (0, math.inf)
@@ -670,7 +692,7 @@ def test_no_case_is_no_verdict() -> None:
 
 def test_differences_that_are_all_alike_are_not_certainty() -> None:
     found = final_interval([0.2] * 40)
-    assert found.method == "confidence sequence"
+    assert found.method == "Gaffke"
     assert found.low < 0.15
     assert verdict([0.2] * 40).word == "better"
     assert verdict([0.02] * 40).word == "inconclusive"
@@ -683,8 +705,87 @@ def test_nothing_correct_costs_infinitely_much() -> None:
     assert cost_per_correct([1], [0], [1], [0]).ratio is None
     assert cost_per_correct([0, 0], [1, 1], [0, 0], [1, 1]).ratio is None, "free against free"
     rare = cost_per_correct([1.0] * 30, [1.0] + [0.0] * 29, [1.0] * 30, [1.0] * 30)
-    assert (rare.a.high, rare.b.high) == (math.inf, 1), "with one of thirty it may be that none is correct"
+    assert rare.a.high == math.inf, "with one of thirty it may be that none is correct"
     assert 0 < rare.a.low < 30
+
+
+def test_always_correct_at_a_constant_cost_is_no_certainty() -> None:
+    always = [1.0] * 20
+    price = cost_per_correct([2.0] * 20, always, [3.0] * 20, always)
+    assert ends(price.a) == pytest.approx((2, 2 / wilson(20, 20).low))
+    assert price.ratio is not None
+    assert price.ratio.low < 1.4 < price.ratio.estimate < 1.6 < price.ratio.high
+    grouped = cost_per_correct([2.0] * 20, always, [3.0] * 20, always, groups=[index // 4 for index in range(20)])
+    assert grouped.a.high == pytest.approx(2 / wilson(5, 5).low), "five documents may have been five lucky ones"
+
+
+def test_dependent_cases_count_as_their_group_in_ratios_of_latency_and_cost() -> None:
+    random = np.random.default_rng(3)
+    one, other = np.exp(random.normal(0, 1, (2, 30)))
+    groups = [f"document {index % 10}" for index in range(30)]
+    logs = np.log(other / one).reshape(3, 10).mean(axis=0)
+    expected = scipy_stats.ttest_1samp(logs, 0).confidence_interval()
+    ratio = latency_ratio(one, other, groups=groups)
+    assert ends(ratio) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
+    assert ratio.estimate == pytest.approx(math.exp(logs.mean()))
+    assert latency_ratio(one, other, groups=range(30)) == latency_ratio(one, other), "groups of one are no groups"
+
+    right, more = random.random((2, 30)) < 0.5
+    alone = cost_per_correct(one, right, other, more)
+    assert alone.ratio is not None
+    again = cost_per_correct(one, right, other, more, groups=[f"case {index}" for index in range(30)])
+    assert again.ratio is not None
+    assert (*ends(again.a), *ends(again.ratio)) == pytest.approx((*ends(alone.a), *ends(alone.ratio)))
+    copies = cost_per_correct(*(np.tile(values, 20) for values in (one, right, other, more)), groups=[*range(30)] * 20)
+    assert copies.ratio is not None
+    assert ends(copies.ratio) == pytest.approx(ends(alone.ratio), rel=0.02), "twenty copies say no more than one"
+
+
+def test_the_price_of_groups_of_any_size_is_clustered_by_the_small_sample_formula() -> None:
+    random = np.random.default_rng(12)
+    sizes = [4, 2] * 100
+    groups = np.repeat(np.arange(200), sizes)
+    cases = len(groups)
+    costs, right = random.uniform(1, 3, cases), (random.random(cases) < 0.5).astype(float)
+    price = cost_per_correct(costs, right, costs, right, groups=groups.tolist()).a
+    residuals = costs - price.estimate * right
+    totals = np.bincount(groups, weights=residuals) / np.sqrt(1 - np.array(sizes) / cases)
+    error = math.sqrt(float((totals**2).sum())) / right.sum()
+    assert (price.high - price.low) / 2 == pytest.approx(1.97 * error, rel=0.02), "CR2"
+    assert price.low < price.estimate < price.high
+
+
+def test_one_group_has_no_interval() -> None:
+    ratio = latency_ratio([1.0, 2.0], [2.0, 8.0], groups=["x", "x"])
+    assert (ratio.estimate, *ends(ratio)) == (pytest.approx(math.sqrt(8)), 0, math.inf)
+    price = cost_per_correct([1.0, 2.0], [1, 1], [2.0, 2.0], [1, 1], groups=["x", "x"])
+    assert (ends(price.a), price.ratio) == ((0, math.inf), stats.Interval(4 / 3, 0.0, math.inf))
+
+
+@quick
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 100),
+            st.sampled_from([0, 0.5, 1, 1, 1]),
+            st.sampled_from([0, 0.01, 2.0, 2.0]),
+            st.sampled_from([0, 1, 1]),
+            st.integers(0, 6),
+        ),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_a_price_lies_in_its_interval(cases: list[tuple[float, float, float, float, int]]) -> None:
+    *arms, groups = zip(*cases, strict=True)
+    for price in (cost_per_correct(*arms), cost_per_correct(*arms, groups=groups)):
+        for interval in (price.a, price.b, price.ratio):
+            if interval is not None:
+                assert 0 <= interval.low <= interval.estimate * (1 + 1e-12)
+                assert interval.estimate <= interval.high * (1 + 1e-12)
+    ratio = latency_ratio(*([0.1 + cost for cost in arm] for arm in (arms[0], arms[2])), groups=groups)
+    assert ratio.low <= ratio.estimate * (1 + 1e-12)
+    assert ratio.estimate <= ratio.high * (1 + 1e-12)
 
 
 def test_a_contender_that_never_lost_has_no_strength() -> None:
@@ -756,6 +857,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: cost_per_correct([1], [1, 0], [1], [1]), "a cost and a score for each case, got 1 and 2"),
     (lambda: cost_per_correct([-1], [1], [1], [1]), "at least 0, got -1"),
     (lambda: cost_per_correct([1], [2], [1], [1]), r"in \[0, 1\]"),
+    (lambda: cost_per_correct([1], [1], [1], [1], groups=["x", "y"]), "got 2 groups and 1 cases"),
     (lambda: cases_needed(0.5, 0.0), "effect must be above 0, got 0.0"),
     (lambda: cases_needed(-0.5, 0.1), "sd must be at least 0"),
     (lambda: smallest_detectable(0.5, 0), "n must be a whole number"),
@@ -777,6 +879,22 @@ def test_lists_tuples_and_arrays_are_all_welcome() -> None:
     differences = pairs(20, 30, 5)
     for given_as in (differences, tuple(differences), np.array(differences), np.array(differences, dtype=np.int8)):
         assert verdict(given_as) == verdict(differences)
+
+
+@pytest.mark.parametrize("width", [np.int8, np.uint8, np.int16, np.int32, np.uint64])
+def test_counts_may_be_numpy_integers_of_any_width(width: Callable[[int], Any]) -> None:
+    calls: list[tuple[Callable[..., Any], tuple[int, ...]]] = [
+        (wilson, (100, 120)),
+        (bonett_price, (70, 40, 120)),
+        (mcnemar, (70, 40)),
+        (pass_at_k, (120, 30, 50)),
+        (stats.pass_hat_k, (120, 100, 50)),
+        (cases_needed, (100, 50)),
+        (smallest_detectable, (100, 120)),
+        (alphas, (120, 3)),
+    ]
+    for function, counted in calls:
+        assert function(*map(width, counted)) == function(*counted)
 
 
 def test_a_look_at_a_hundred_thousand_cases_takes_milliseconds() -> None:

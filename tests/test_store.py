@@ -516,7 +516,7 @@ def test_the_interval_in_metrics_is_that_of_the_report(
         row, score = rows[name], variant["scores"]["grade"]
         assert row["score_mean"] == pytest.approx(score["mean"], abs=1e-9), name
         assert row["accuracy"] == pytest.approx(variant["accuracy"], abs=1e-9), name
-        assert [row["score_low"], row["score_high"]] == pytest.approx(score["interval"], abs=2e-4), name
+        assert [row["score_low"], row["score_high"]] == pytest.approx(score["interval"], abs=2e-5), name
 
 
 @pytest.mark.parametrize("store", ENGINES)

@@ -152,7 +152,7 @@ def test_check_and_aa_take_a_suite(suite: Folder) -> None:
     assert "12 cases × 2 variants × 2 repeats = 48 trials" in checked.err
     itself = suite.abreast("aa", "tiny", "--size", "12", "--quiet")
     assert itself.code == 0, itself.err
-    assert "plain again against plain" in itself.out
+    assert "plain again vs plain" in itself.out
     assert "Who says yes" in itself.out
 
 
@@ -450,7 +450,7 @@ def test_sections_that_fail_are_one_sentence_and_the_report_is_there(finished: F
     with_sections(finished, source)
     for form, told in everywhere(finished).items():
         assert told.replace("&#39;", "'").count(said) == 1, form
-        assert "against plain" in told
+        assert "vs plain" in told
     assert finished.abreast("report", "--format", "svg").code == 0
 
 
@@ -563,7 +563,7 @@ def test_files_that_cannot_be_made_are_a_warning_and_no_lost_verdict(suite: Fold
     assert done.code == 0, done.said
     assert "warning: the suite tiny could not make its files of results" in done.err
     assert told in done.err
-    assert "other against plain" in done.out
+    assert "other vs plain" in done.out
 
 
 def test_files_of_results_come_from_python_too(suite: Folder) -> None:

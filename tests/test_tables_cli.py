@@ -192,7 +192,7 @@ def test_rows_of_runs_and_of_trackers_are_seen_together(simulated: Folder) -> No
 def test_delete_takes_the_track_id_of_a_tracker_and_removes_its_rows_everywhere(folder: Folder, store: str) -> None:
     tracker = tracked(folder, store, cache=folder.path / "cache")
     other = tracked(folder, store)
-    done = folder.abreast("delete", store, tracker.track_id)
+    done = folder.abreast("delete", store, tracker.track_id, "--yes")
     assert done.code == 0
     assert done.out == f"deleted {tracker.track_id}: 4 rows of predictions, 2 rows of metrics\n"
     assert folder.abreast("ls", store, "track_id", "--unique").out.split() == [other.track_id]
@@ -208,7 +208,7 @@ def test_a_name_that_is_neither_run_nor_track_id_is_told_and_nothing_is_deleted(
     assert f'did you mean "{tracker.track_id}"?' in done.err
     assert len(simulated.abreast("ls", "track_id").out.split()) == 4
     run = simulated.abreast("runs", "--json").json[0]["run"]
-    both = simulated.abreast("delete", run, tracker.track_id)
+    both = simulated.abreast("delete", run, tracker.track_id, "--yes")
     assert both.code == 0
     assert "80 trials" in both.out
     assert "4 rows of predictions" in both.out

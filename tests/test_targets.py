@@ -104,23 +104,24 @@ def test_an_answer_object_is_stored_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "kind", "blame", "status"),
+    ("raised", "kind", "blame", "status", "attempts"),
     [
-        (ValueError("bad"), "crash", "variant", "error"),
-        (Refused("no"), "refused", "variant", "error"),
-        (Unauthenticated("key?"), "auth", "infrastructure", "error"),
-        (RateLimited("slow", retry_after=0.0), "rate_limit", "infrastructure", "error"),
-        (Transient("gone"), "network", "infrastructure", "error"),
-        (ConnectionResetError("gone"), "network", "infrastructure", "error"),
-        (TimeoutError("slow"), "timeout", "infrastructure", "error"),
-        (Skipped("too large"), "skipped", "unknown", "skipped"),
-        (SystemExit(3), "crash", "variant", "error"),
-        (KeyboardInterrupt(), "crash", "variant", "error"),
-        (StopIteration("x"), "crash", "variant", "error"),
+        (ValueError("bad"), "crash", "variant", "error", 1),
+        (Refused("no"), "refused", "variant", "error", 1),
+        (Unauthenticated("key?"), "auth", "infrastructure", "error", 1),
+        (RateLimited("slow", retry_after=0.0), "rate_limit", "infrastructure", "error", 2),
+        (Transient("gone"), "network", "infrastructure", "error", 2),
+        (ConnectionResetError("gone"), "network", "variant", "error", 2),
+        (TimeoutError("slow"), "timeout", "variant", "error", 2),
+        (MemoryError(), "resources", "variant", "error", 2),
+        (Skipped("too large"), "skipped", "unknown", "skipped", 1),
+        (SystemExit(3), "crash", "variant", "error", 1),
+        (KeyboardInterrupt(), "crash", "variant", "error", 1),
+        (StopIteration("x"), "crash", "variant", "error", 1),
     ],
 )
 def test_every_error_has_its_kind_and_its_blame(
-    raised: BaseException, kind: str, blame: str, status: str, tmp_path: Path
+    raised: BaseException, kind: str, blame: str, status: str, attempts: int, tmp_path: Path
 ) -> None:
     def fail(case: Case) -> str:
         raise raised
@@ -129,8 +130,7 @@ def test_every_error_has_its_kind_and_its_blame(
     assert (row["status"], row["error_kind"], row["error_blame"]) == (status, kind, blame)
     assert row["error"]
     assert row["answer"] is None
-    retried = blame == "infrastructure" and kind != "auth"
-    assert row["attempts"] == (2 if retried else 1)
+    assert row["attempts"] == attempts
     assert row["score"] == (0.0 if status == "error" and blame == "variant" else None)
 
 
@@ -209,8 +209,9 @@ def test_errors_of_an_sdk_are_known_by_their_status(tmp_path: Path) -> None:
     def fail(case: Case) -> str:
         raise TooMany("slow down")
 
-    row = rows_of(fail, tmp_path, cases=CASES[:1], limits={"retries": 0})[0]
-    assert (row["error_kind"], row["error_blame"]) == ("rate_limit", "infrastructure")
+    row = rows_of(fail, tmp_path, cases=CASES[:1], limits={"retries": 1})[0]
+    assert (row["error_kind"], row["attempts"]) == ("rate_limit", 2)
+    assert row["error_blame"] == "variant", "only a typed error says that the provider is at fault"
 
 
 @pytest.mark.parametrize("returned", [None, {"prediction": None}])
@@ -624,7 +625,7 @@ def test_a_dry_run_says_why_a_request_cannot_be_made(folder: Folder) -> None:
     assert "(skipped: more than 8 points)" in done.out
 
 
-def test_a_template_that_names_what_is_not_there_fails_the_trial_and_says_what(folder: Folder) -> None:
+def test_a_template_that_names_what_is_not_there_is_refused_and_fails_its_trials_if_forced(folder: Folder) -> None:
     folder.write("cases.jsonl", '{"id": "a", "input": {"text": "hello"}, "expected": "x"}\n')
     folder.write(
         "spec.yaml",
@@ -634,7 +635,13 @@ def test_a_template_that_names_what_is_not_there_fails_the_trial_and_says_what(f
         scorers: [exact]
         """,
     )
-    assert folder.abreast("run", "spec.yaml").code == 1
+    refused = folder.abreast("run", "spec.yaml")
+    assert refused.code == 4
+    assert (
+        'variant "only", case "a": prompt template, line 1: \'txet\' is undefined (did you mean "text"?)' in refused.err
+    )
+    assert not (folder.path / "results.db").exists()
+    assert folder.abreast("run", "spec.yaml", "--force").code == 1
     row = folder.sql("select error_kind, error from predictions")[0]
     assert row["error_kind"] == "crash"
     assert "txet" in row["error"]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from abreast import Experiment
 from abreast.analyse.decisions import Rule
-from abreast.analyse.sequential import UntilDecided, largest_group
+from abreast.analyse.sequential import UntilDecided
 from abreast.execute import Decision
 from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.local import LocalEngine
@@ -54,7 +54,7 @@ def decided(
     **how: Any,
 ) -> Decision | None:
     """What is decided when trials end in this order."""
-    rule = replace(rule or Rule(), largest=largest_group(plan.cases.groups))
+    rule = replace(rule or Rule(), largest=plan.largest_group or 1)
     stop = UntilDecided(plan, "v0", "exact", rule, **how)
     for position in order:
         stop.observe(position, scores[position], position in skipped)
@@ -564,6 +564,6 @@ def test_a_margin_is_not_changed_once_a_run_has_begun(folder: Folder) -> None:
     assert folder.abreast("run", "spec.yaml", "--quiet", "--margin", "0.05").code == 3
     done = folder.abreast("run", "spec.yaml", "--quiet", "--margin", "0.3")
     assert done.code == 4
-    assert "was started with a margin of 0.05, and is not finished: a margin is chosen before one looks" in done.err
+    assert "was started with a margin of 0.05 and is not finished: the rule of a verdict is fixed before" in done.err
     assert "--margin: a run goes on as it was started" in folder.abreast("resume", "--margin", "0.3").err
     assert folder.abreast("report", "--json").json[0]["margin"] == 0.05

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from abreast.analyse.decisions import Decided, Decider, Rule
 from abreast.analyse.paired import Side, pair
-from abreast.analyse.sequential import UntilDecided, largest_group
+from abreast.analyse.sequential import UntilDecided
 from abreast.model import Case, Variant
 from abreast.plan import Plan
 from abreast.spec import load_cases
@@ -74,7 +75,7 @@ def decide(scores: Scores, counted: Ints, planned: int, rule: Rule) -> tuple[Dec
 
 
 def _with_largest(rule: Rule, scores: Scores) -> Rule:
-    return replace(rule, largest=largest_group(scores.groups or ()))
+    return replace(rule, largest=max(Counter(scores.groups or ()).values(), default=1))
 
 
 def _side(scores: Floats) -> Side:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import difflib
 import errno
+import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -26,6 +28,7 @@ from abreast.model import Answer, Blame, Failure, RateLimits
 LONGEST_RETRY_AFTER_S = 3600.0
 LONGEST_DETAIL = 4_000  # characters kept of where a crash happened
 MOST_CALLS = 16  # of a deeper stack the first and the last are kept
+MOST_CALLS_IN_MESSAGE = 3
 MOST_KNOWN = 20  # names listed when none is near
 
 
@@ -170,15 +173,26 @@ class Crashed(TrialError):
     """The target broke. Its own failure."""
 
 
+class Classified(TrialError):
+    """An exception that was classified where it was raised."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
 class Skipped(TrialError):
     """Not a failure: this trial does not apply. The message is the reason."""
 
     kind = "skipped"
 
 
-def classify(error: BaseException) -> Failure:
+def classify(error: BaseException, in_user_code: bool = False) -> Failure:
     """The failure behind any exception: typed ones say it themselves, SDK ones by their HTTP status, the rest by their
     classes and by what caused them. Nothing that an exception does when it is looked at breaks this.
+
+    If a user's function raised it, infrastructure is only presumed unless the exception is typed: the function could
+    raise it instead of a wrong answer.
 
     >>> classify(ConnectionResetError("peer went away")).blame
     'infrastructure'
@@ -193,19 +207,20 @@ def classify(error: BaseException) -> Failure:
     for each, meant in _chain(error):
         failure = _verdict(each, message if each is error else f"{message} (caused by {_message(each)})")
         if failure is not None and (meant or failure.blame == "infrastructure"):
-            return _located(failure, error)
+            typed = _is(each, TrialError)
+            presumed = in_user_code and not typed and failure.blame == "infrastructure"
+            return _located(replace(failure, presumed=True) if presumed else failure, error)
     return _located(Failure("crash", "variant", message), error)
 
 
 def _located(failure: Failure, error: BaseException) -> Failure:
-    """The same with the place, if it is a crash that nobody raised on purpose."""
-    if failure.kind != "crash" or _is(error, TrialError):
+    """Add where the exception was raised, unless it is typed: those are raised on purpose."""
+    if _is(error, TrialError):
         return failure
     try:
-        detail = where_raised(error)
+        return replace(failure, detail=where_raised(error))
     except Exception:  # noqa: BLE001 - a user's exception, and sources that may be gone
         return failure
-    return Failure(failure.kind, failure.blame, failure.message, failure.retry_after, detail)
 
 
 def where_raised(error: BaseException) -> str:
@@ -221,6 +236,18 @@ def where_raised(error: BaseException) -> str:
         lines += calls
     text = "\n".join(lines)
     return text if len(text) <= LONGEST_DETAIL else text[: LONGEST_DETAIL - 2] + " …"
+
+
+def location(detail: str) -> str:
+    """The last calls before an exception, outermost first, from what `where_raised` returned.
+
+    >>> location("predict.py:4 in predict: return half(case)\\npredict.py:9 in half: 1 / 0\\ncaused by KeyError: 'x'")
+    'predict.py:4 in predict: return half(case) > predict.py:9 in half: 1 / 0'
+    """
+    calls = itertools.takewhile(
+        lambda line: not line.startswith(("caused by ", "while handling ")), detail.splitlines()
+    )
+    return " > ".join(list(calls)[-MOST_CALLS_IN_MESSAGE:])
 
 
 def _calls(error: BaseException) -> list[str]:
@@ -334,6 +361,9 @@ _BLAMES: tuple[Blame, ...] = ("variant", "infrastructure", "unknown")
 
 
 def _typed(error: BaseException, message: str) -> Failure:
+    known = _peek(error, "failure")
+    if type(known) is Failure:
+        return known
     kind, blame = _peek(error, "kind"), _peek(error, "blame")
     detail, rate, fix = _peek(error, "detail"), _peek(error, "rate"), _peek(error, "fix")
     return Failure(

@@ -155,9 +155,10 @@ class Failure:
     blame: Blame
     message: str
     retry_after: float | None = None
-    detail: str = ""  # of a crash: where in the user's code it happened
+    detail: str = ""  # where in the user's code the exception was raised
     rate: RateLimits | None = None
     fix: str = ""  # what the user can do about it, as a command if there is one
+    presumed: bool = False  # the blame is a guess, from a foreign exception that a user's function raised
 
 
 @dataclass(frozen=True, slots=True)

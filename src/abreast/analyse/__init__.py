@@ -1,5 +1,6 @@
 """Analysis: from rows to verdicts."""
 
+from abreast.analyse.calibration import Calibration
 from abreast.analyse.paired import Pairs
 from abreast.analyse.rows import Rows
 from abreast.analyse.run import Analysis, CaseDifference, Comparison, analyse
@@ -8,6 +9,7 @@ from abreast.analyse.variants import Repeats, VariantSummary
 
 __all__ = [
     "Analysis",
+    "Calibration",
     "CaseDifference",
     "Comparison",
     "Pairs",

@@ -32,16 +32,16 @@ class Censoring:
         return CENSORED[self.kind]
 
 
-def lopsided(baseline: Errors, variant: Errors) -> list[Censoring]:
+def lopsided(baseline: Errors, variant: Errors) -> tuple[Censoring, ...]:
     """Kinds of censoring that fall on one of two variants, with about as many trials each, beyond chance.
 
     >>> lopsided({}, {("timeout", "variant"): 14})
-    [Censoring(kind='timeout', baseline=0, variant=14)]
+    (Censoring(kind='timeout', baseline=0, variant=14),)
     >>> lopsided({("timeout", "variant"): 9}, {("timeout", "variant"): 14})
-    []
+    ()
     """
     counts = [Censoring(kind, _count(baseline, kind), _count(variant, kind)) for kind in CENSORED]
-    return [item for item in counts if mcnemar(item.baseline, item.variant, exact=True).p < CHANCE]
+    return tuple(item for item in counts if mcnemar(item.baseline, item.variant, exact=True).p < CHANCE)
 
 
 def _count(errors: Errors, kind: str) -> int:

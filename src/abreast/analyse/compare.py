@@ -9,14 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse.decisions import Decider, Rule
-from abreast.analyse.paired import Side, pair, side_of
+from abreast.analyse.calibration import uncalibrated
+from abreast.analyse.censoring import lopsided
+from abreast.analyse.decisions import Decided, Decider, Rule
+from abreast.analyse.paired import Pairs, Side, pair, side_of
 from abreast.analyse.rows import Bools, Ints, Rows
 from abreast.analyse.run import Comparison, largest, largest_cases, never_answered, no_comparison
 from abreast.analyse.variants import VariantSummary, summarise
 from abreast.errors import BadInput, suggestion
 from abreast.stats import Verdict
 from abreast.store import Store
+from abreast.store.run_names import find_run, matching_runs
 
 REGRESSION = {
     "worse": "regression",
@@ -37,10 +40,16 @@ class Contender:
     simulated: bool
     stopped_early: bool
     summary: VariantSummary = field(repr=False)
+    aliases: frozenset[str] = frozenset()  # other names of the run: its label, and how the user named it
 
     @property
     def name(self) -> str:
         return f"{self.run}:{self.variant}"
+
+    @property
+    def names(self) -> set[str]:
+        """Everything a requirement may call it."""
+        return {self.variant, *(f"{run}:{self.variant}" for run in {self.run, *self.aliases})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,8 @@ class Match:
     changed: tuple[str, ...]  # the same id with another input
     other_truth: tuple[str, ...]  # the same id and input with another expected answer
     unfinished: tuple[str, ...]  # in both, and not yet complete in one
-    shared: int  # answers that are one and the same in both, reused: they tell nothing and are set aside
+    shared: int  # answers that both runs have in common because one reused them; they are set aside
+    shared_cases: tuple[str, ...]  # the ids of their cases
     not_begun: tuple[int, int]  # cases that each run planned and has no row of: whose they are is not known
 
 
@@ -74,11 +84,21 @@ class AcrossRuns:
     def word(self) -> str:
         return REGRESSION[self.comparison.verdict.word]
 
+    @property
+    def is_compared(self) -> bool:
+        return self.comparison.verdict.word != "no comparison"
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether both runs have the very same answers of this variant, reused."""
+        return not self.is_compared and not self.comparison.planned and self.match.shared > 0
+
 
 @dataclass(frozen=True, slots=True)
 class _Named:
     rows: Rows
     variant: int
+    written: str  # the run as the user named it: by its name, its label, `latest`, ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,30 +120,25 @@ def compare(stores: Sequence[Store], names: Sequence[str], variant: str | None, 
 
 def _named(stores: Sequence[Store], name: str, variant: str | None, read: dict[str, Rows]) -> list[_Named]:
     """The contenders that one word of the command line means."""
-    run, colon, chosen = name.partition(":")
-    rows = read[run] = read.get(run) or Rows(_holding(stores, run), run)
-    wanted = chosen if colon else variant
+    written, chosen = _split(stores, name)
+    store, run = find_run(stores, written)
+    rows = read[run] = read.get(run) or Rows(store, run)
+    wanted = variant if chosen is None else chosen
     if wanted is None:
-        return [_Named(rows, index) for index in range(len(rows.variants))]
+        return [_Named(rows, index, written) for index in range(len(rows.variants))]
     if wanted not in rows.variants:
         hint = suggestion(wanted, rows.variants)
         raise BadInput(f"{rows.meta['run']}: no variant {wanted}{hint}", f"it has {', '.join(rows.variants)}")
-    return [_Named(rows, rows.variants.index(wanted))]
+    return [_Named(rows, rows.variants.index(wanted), written)]
 
 
-def _holding(stores: Sequence[Store], run: str) -> Store:
-    """The store that has this run; the error of the first if none has."""
-    if len(stores) > 1 and run in ("latest", "previous"):
-        raise BadInput(f"{run}: of which store?", "with several stores name the runs: abreast runs --store S")
-    first: Exception | None = None
-    for store in stores:
-        try:
-            store.run(run)
-            return store
-        except BadInput as error:
-            first = first or error
-    assert first is not None
-    raise first
+def _split(stores: Sequence[Store], name: str) -> tuple[str, str | None]:
+    """Run and variant of `RUN` or `RUN:VARIANT`; a label may contain colons too."""
+    run, variant = name, None
+    while ":" in run and not any(matching_runs(store, run) for store in stores):
+        run, _, last = run.rpartition(":")
+        variant = last if variant is None else f"{last}:{variant}"
+    return run, variant
 
 
 def _questions(first: list[_Named], later: list[_Named]) -> list[_Question]:
@@ -147,46 +162,69 @@ def _questions(first: list[_Named], later: list[_Named]) -> list[_Question]:
 
 
 def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
-    """All verdicts, taken together in Holm's order."""
+    """All verdicts, taken together in Holm's order; what cannot be compared does not count there."""
     matched = [_matched(question) for question in questions]
-    paired = {(0, at): pair(one, other, np.arange(len(one.score))) for at, (one, other, *_) in enumerate(matched)}
-    planned = {key: len(pairs.cases) + pairs.dropped for key, pairs in paired.items()}
-    rule = Rule(
-        margin, questions[0].first.rows.weight, max(question.first.rows.largest_group for question in questions)
-    )
-    decider = Decider(planned, lambda key, cases: _groups(questions[key[1]], matched[key[1]][3][cases]), rule, False)
-    decided = decider.decide(paired)
+    paired = {
+        (0, at): pair(both.first, both.second, np.arange(len(both.cases)), _groups(questions[at], both.cases))
+        for at, both in enumerate(matched)
+    }
+    compared = {key: pairs for key, pairs in paired.items() if len(pairs.cases)}
+    planned = {key: len(pairs.cases) + pairs.dropped for key, pairs in compared.items()}
+    rule = Rule(margin, questions[0].first.rows.weight)
+    decider = Decider(planned, lambda key, cases: _groups(questions[key[1]], matched[key[1]].cases[cases]), rule, False)
+    decisions = decider.decide(compared)
     answers = []
     for at, question in enumerate(questions):
-        pairs, (_, _, match, cases) = paired[0, at], matched[at]
+        pairs, both = paired[0, at], matched[at]
         first, second = (_contender(side) for side in (question.first, question.second))
         facts = question.first.rows.cases
-        ids = [facts[int(cases[case])].id for case in largest_cases(pairs)]
+        ids = [facts[int(both.cases[case])].id for case in largest_cases(pairs)]
+        shared_repeats = int(both.shared[pairs.cases].sum())
+        repeats = min(question.first.rows.repeats, question.second.rows.repeats)
+        impossible = Verdict("no comparison", None, 0, 0, 0, _why_not_compared(question, both, pairs))
+        decided = decisions.get((0, at), Decided(impossible, (), None, None))
         comparison = Comparison(
             metric=question.metric,
             variant=second.name,
             baseline=first.name,
-            verdict=_with_answers(question, decided[0, at].verdict),
+            verdict=_with_answers(question, decided.verdict),
             margin=margin,
             weight=rule.weight,
-            planned=len(cases),
+            planned=len(both.cases),
             not_run=0,
             waiting=0,
             stopped_after=None,
-            repeats=len(pairs.cases) * min(question.first.rows.repeats, question.second.rows.repeats),
-            scores=decided[0, at].scores,
-            bounds=decided[0, at].bounds,
+            repeats=len(pairs.cases) * repeats - shared_repeats,
+            scores=decided.scores,
+            bounds=decided.bounds,
             differences=largest(pairs, ids),
-            pairs=replace(pairs, cases=cases[pairs.cases]),
+            censoring=lopsided(first.summary.errors, second.summary.errors),
+            pairs=replace(
+                pairs, cases=both.cases[pairs.cases], repeats_left_out=pairs.repeats_left_out - shared_repeats
+            ),
             looks=(),
+            calibration=uncalibrated(question.first.rows, question.metric, "labels correct verdicts within one run"),
         )
-        answers.append(AcrossRuns(first, second, comparison, match, _changes(question)))
+        answers.append(AcrossRuns(first, second, comparison, both.match, _changes(question)))
     return answers
 
 
 def _with_answers(question: _Question, verdict: Verdict) -> Verdict:
     silent = [never_answered(side.rows, side.variant) for side in (question.first, question.second)]
     return no_comparison(verdict, "; ".join(filter(None, silent))) if any(silent) else verdict
+
+
+def _why_not_compared(question: _Question, both: _Matched, pairs: Pairs) -> str:
+    """The reason, if no case is compared."""
+    first, second = ((side.rows.meta["run"], side.variant) for side in (question.first, question.second))
+    if first == second:
+        return "a run cannot be compared with itself"
+    if len(both.cases):
+        return f"no case {'has a score in' if pairs.unscored else 'was answered in'} both"
+    count = both.match.shared
+    if count:
+        return f"{'the only answer is' if count == 1 else f'all {count:,} answers are'} shared by both runs (reused)"
+    return "no case can be paired"
 
 
 def _groups(question: _Question, cases: Ints) -> list[str] | None:
@@ -201,12 +239,28 @@ def _groups(question: _Question, cases: Ints) -> list[str] | None:
 
 def _contender(side: _Named) -> Contender:
     rows = side.rows
-    told = bool(rows.meta["simulated"]), rows.meta["status"] == "stopped_early"
-    return Contender(rows.meta["run"], rows.variants[side.variant], *told, summarise(rows, side.variant))
+    return Contender(
+        run=rows.meta["run"],
+        variant=rows.variants[side.variant],
+        simulated=bool(rows.meta["simulated"]),
+        stopped_early=rows.meta["status"] == "stopped_early",
+        summary=summarise(rows, side.variant),
+        aliases=frozenset({side.written, rows.meta["label"] or side.written}),
+    )
 
 
-def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:
-    """Both sides with one numbering of the cases they have in common; the cases by their index in the first run."""
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    """Both sides with one numbering of the cases they have in common, without the cases they share entirely."""
+
+    first: Side
+    second: Side
+    match: Match
+    cases: Ints  # their indexes in the first run
+    shared: Bools  # by case and repeat: which answers are set aside
+
+
+def _matched(question: _Question) -> _Matched:
     one, other = question.first.rows, question.second.rows
     here, there = ({(case.id, case.input_digest): index for index, case in rows.cases.items()} for rows in (one, other))
     common = sorted(here.keys() & there.keys(), key=lambda key: here[key])
@@ -224,18 +278,19 @@ def _matched(question: _Question) -> tuple[Side, Side, Match, Ints]:
     ]
     shared = _shared(question, [(here[key], there[key]) for key in ready], repeats)
     sides = [replace(side, score=np.where(shared, np.nan, side.score), skipped=side.skipped | shared) for side in sides]
-    kept = np.flatnonzero(~np.logical_and.reduce(shared, axis=1))  # a case of nothing else says nothing
+    kept = np.flatnonzero(~np.logical_and.reduce(shared, axis=1))  # a case with nothing but shared answers is left out
     match = Match(
-        tuple(case_id for case_id, _ in sorted(here.keys() - there.keys()) if case_id not in ids),
-        tuple(case_id for case_id, _ in sorted(there.keys() - here.keys()) if case_id not in ids),
-        tuple(changed),
-        tuple(key[0] for key in finished if truths[0][here[key]] != truths[1][there[key]]),
-        tuple(key[0] for key in common if here[key] not in counted[0] or there[key] not in counted[1]),
-        int(shared.sum()),
-        (one.planned_cases - len(one.cases), other.planned_cases - len(other.cases)),
+        only_first=tuple(case_id for case_id, _ in sorted(here.keys() - there.keys()) if case_id not in ids),
+        only_second=tuple(case_id for case_id, _ in sorted(there.keys() - here.keys()) if case_id not in ids),
+        changed=tuple(changed),
+        other_truth=tuple(key[0] for key in finished if truths[0][here[key]] != truths[1][there[key]]),
+        unfinished=tuple(key[0] for key in common if here[key] not in counted[0] or there[key] not in counted[1]),
+        shared=int(shared.sum()),
+        shared_cases=tuple(key[0] for key, row in zip(ready, shared, strict=True) if row.any()),
+        not_begun=(one.planned_cases - len(one.cases), other.planned_cases - len(other.cases)),
     )
-    one_side, other_side = (side.taken(kept, repeats) for side in sides)
-    return one_side, other_side, match, places[0][kept]
+    first, second = (side.taken(kept, repeats) for side in sides)
+    return _Matched(first, second, match, places[0][kept], shared[kept])
 
 
 def _side(named: _Named, metric: str) -> Side:
@@ -247,7 +302,7 @@ def _shared(question: _Question, cases: list[tuple[int, int]], repeats: int) -> 
     contenders of one run, and of cases that look the same, the occurrence says which."""
     found = np.zeros((len(cases), repeats), dtype=bool)
     one, other = question.first, question.second
-    if _variant(one)["digest"] != _variant(other)["digest"]:
+    if _identity(one) != _identity(other):
         return found
     origins = [_origins(side) for side in (one, other)]
     for place, (here, there) in enumerate(cases):
@@ -274,6 +329,12 @@ def _variant(side: _Named) -> dict[str, Any]:
         (rows.run_id, side.variant),
     )
     return found
+
+
+def _identity(side: _Named) -> tuple[str, ...]:
+    """What two contenders must have in common to share answers. `cache clear` removes digests."""
+    variant = _variant(side)
+    return (variant["digest"],) if variant["digest"] else (variant["target"], variant["params"])
 
 
 def _changes(question: _Question) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def check(gate: Gate, variants: list[str]) -> None:
 
 
 def failures(gates: Sequence[Gate], analysis: Analysis) -> list[str]:
-    """A sentence for each requirement that a run does not meet. What cannot be known is not met either."""
+    """A sentence for each requirement that a run does not meet. What cannot be decided is not met either."""
     sides = {summary.name: summary for summary in analysis.variants}
     return unmet(gates, analysis.comparisons, sides, analysis.run["baseline"])
 
@@ -98,8 +98,12 @@ def unmet(
 
 def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str]:
     """The same of runs against runs. `score[RUN:VARIANT]` is about that contender, `score[VARIANT]` about the later
-    one of that name; others are about every contender of a later run."""
+    one of that name; others are about every contender of a later run.
+
+    A verdict is required of the variants that have new answers, if any has.
+    """
     known = [_contenders(item) for item in items]
+    has_new = any(item.is_compared for item in items)
     for gate in gates:
         check(gate, sorted({name for names in known for name in names}))
     found: list[str] = []
@@ -108,48 +112,62 @@ def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str
         mine = [
             replace(gate, variant=names[gate.variant]) if gate.variant else gate
             for gate in gates
-            if gate.variant is None or gate.variant in names
+            if (gate.variant is None or gate.variant in names) and (gate.measure or not (has_new and item.is_unchanged))
         ]
         found += unmet(mine, [item.comparison], sides, item.first.name)
     return list(dict.fromkeys(found))
 
 
 def _contenders(item: AcrossRuns) -> dict[str, str]:
-    """What each of the two may be called, and its full name."""
-    return {name: side.name for side in (item.first, item.second) for name in (side.variant, side.name)}
+    """What each of the two may be called, and its full name. A variant alone means the later run's."""
+    first, second = item.first, item.second
+    ambiguous = (first.names & second.names) - {second.variant} if first.run != second.run else set()
+    names = {name: side.name for side in (first, second) for name in side.names}
+    return {name: full_name for name, full_name in names.items() if name not in ambiguous}
 
 
 def _unmet(
     gate: Gate, comparisons: Sequence[Comparison], sides: Mapping[str, VariantSummary], baseline: str
 ) -> list[str]:
     if not gate.measure and not comparisons:
-        return [f"{gate.text}: there is nothing to compare {baseline} with"]
+        return [_undecided(gate, f"there is nothing to compare {baseline} with")]
     if not gate.measure:
-        return [_told(gate, item) for item in comparisons if _is(gate.text, item.verdict.word)]
+        return [sentence for item in comparisons if (sentence := _unmet_verdict(gate, item))]
     check(gate, list(sides))
-    asked = [gate.variant] if gate.variant else [name for name in sides if name != baseline] or [baseline]
+    names = [gate.variant] if gate.variant else [name for name in sides if name != baseline] or [baseline]
     if gate.relative:
-        return _changes(gate, sides, asked, baseline)
-    found = []
-    for name in asked:
+        return _unmet_changes(gate, sides, names, baseline)
+    sentences = []
+    for name in names:
         value = _measure(gate)(sides[name])
         if value is None:
-            found.append(f"{gate.text}: {gate.measure} of {name} is not known")
+            sentences.append(_undecided(gate, _unknown(gate, sides[name], name)))
         elif _holds(value, gate):
-            shown = f"{value:.1%}" if gate.measure == "errors" else f"{value:.4g}"
-            found.append(f"{gate.text}: {gate.measure} of {name} is {shown}")
-    return found
+            formatted = f"{value:.1%}" if gate.measure == "errors" else f"{value:.4g}"
+            sentences.append(f"{gate.text}: {gate.measure} of {name} is {formatted}")
+    return sentences
 
 
-def _is(wanted: str, word: str) -> bool:
-    """Whether a verdict is what a requirement forbids."""
-    return word != "better" if wanted == "not better" else word == wanted
+def _undecided(gate: Gate, reason: str) -> str:
+    return f'"{gate.text}" cannot be decided: {reason}'
 
 
-def _told(gate: Gate, item: Comparison) -> str:
+def _unknown(gate: Gate, summary: VariantSummary, name: str) -> str:
+    """Why a measure has no value. A reused answer counts as no new latency or cost."""
+    reused = " (all its answers are reused)" if summary.reused and summary.reused == summary.trials else ""
+    return f"{gate.measure} of {name} is not known{reused}"
+
+
+def _unmet_verdict(gate: Gate, item: Comparison) -> str:
+    """What a verdict has against a requirement; empty if the requirement is met."""
+    word = item.verdict.word
+    if word == "no comparison":
+        return _undecided(gate, f"no comparison of {item.variant} with {item.baseline}: {item.verdict.reason}")
+    if word != gate.text and (gate.text != "not better" or word == "better"):
+        return ""
     if gate.text == "worse":
         return f"{item.variant} is worse than {item.baseline}"
-    return f"{gate.text}: {item.variant} against {item.baseline} is {item.verdict.word}"
+    return f"{gate.text}: {item.variant} against {item.baseline} is {word}"
 
 
 def _measure(gate: Gate) -> Callable[[VariantSummary], float | None]:
@@ -160,22 +178,24 @@ def _measure(gate: Gate) -> Callable[[VariantSummary], float | None]:
     return lambda summary: summary.scores[name].estimate if name in summary.scores else None
 
 
-def _changes(gate: Gate, sides: Mapping[str, VariantSummary], asked: list[str], baseline: str) -> list[str]:
-    found, measure = [], _measure(gate)
+def _unmet_changes(gate: Gate, sides: Mapping[str, VariantSummary], names: list[str], baseline: str) -> list[str]:
+    sentences, measure = [], _measure(gate)
     before = measure(sides[baseline])
-    for name in asked:
-        if name == baseline:
-            found.append(f"{gate.text}: there is nothing to compare {name} with")
-            continue
+    for name in names:
         value = measure(sides[name])
-        if value is None or before is None or (before == 0 and value != 0):
-            found.append(f"{gate.text}: the change of {gate.measure} from {baseline} to {name} is not known")
-            continue
-        change = value / before - 1 if before else 0.0
-        if _holds(change, gate):
-            told = f"{gate.measure} of {name} is {value:.4g}, {change:+.1%} against {baseline}"
-            found.append(f"{gate.text}: {told}")
-    return found
+        if name == baseline:
+            sentences.append(_undecided(gate, f"there is nothing to compare {name} with"))
+        elif value is None or before is None:
+            unknown = [side for side, known in ((baseline, before), (name, value)) if known is None]
+            sentences.append(_undecided(gate, "; ".join(_unknown(gate, sides[side], side) for side in unknown)))
+        elif before == 0 and value != 0:
+            sentences.append(_undecided(gate, f"{gate.measure} of {baseline} is 0, that of {name} {value:.4g}"))
+        else:
+            change = value / before - 1 if before else 0.0
+            if _holds(change, gate):
+                difference = f"{change:+.1%} against {baseline}"
+                sentences.append(f"{gate.text}: {gate.measure} of {name} is {value:.4g}, {difference}")
+    return sentences
 
 
 def _holds(value: float, gate: Gate) -> bool:

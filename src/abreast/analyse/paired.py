@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -109,16 +111,16 @@ def _rounded(differences: Floats) -> Floats:
     return differences
 
 
-def pair(one: Side, other: Side, cases: Ints) -> Pairs:
-    """Put two sides together, case by case; `one` is the baseline."""
-    scores = one.score[cases], other.score[cases]
+def pair(first: Side, second: Side, cases: Ints, groups: Sequence[str] | None = None) -> Pairs:
+    """Put two sides together, case by case; `first` is the baseline, `groups` the group of each case if it has any."""
+    scores = first.score[cases], second.score[cases]
     both = ~np.isnan(scores[0]) & ~np.isnan(scores[1])
     compared = np.logical_or.reduce(both, axis=1)
     means = [_mean(np.where(both, score, np.nan)[compared]) for score in scores]
 
-    skipped_cells = (one.skipped | other.skipped)[cases]
+    skipped_cells = (first.skipped | second.skipped)[cases]
     skipped = np.logical_or.reduce(skipped_cells, axis=1)
-    failed = np.logical_or.reduce((one.failed | other.failed)[cases], axis=1)
+    failed = np.logical_or.reduce((first.failed | second.failed)[cases], axis=1)
     why_failed, why_skipped = failed & ~compared, skipped & ~(compared | failed)
     why_unscored = ~(compared | failed | skipped)
     return Pairs(
@@ -130,8 +132,8 @@ def pair(one: Side, other: Side, cases: Ints) -> Pairs:
         int(why_skipped.sum()),
         int(compared.sum()) * both.shape[1] - int(both.sum()),
         _worst(cases, scores, both, ~both & ~skipped_cells),
-        _latency(one.service_s[cases], other.service_s[cases]),
-        _cost(one.cost_usd[cases], other.cost_usd[cases], scores),
+        _latency(first.service_s[cases], second.service_s[cases], groups),
+        _cost((first.cost_usd[cases], second.cost_usd[cases]), scores, groups),
     )
 
 
@@ -163,20 +165,28 @@ def _mean(values: Floats) -> Floats:
     return np.where(count > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
 
 
-def _latency(one: Floats, other: Floats) -> LatencyRatio | None:
+def _latency(first: Floats, second: Floats, groups: Sequence[str] | None) -> LatencyRatio | None:
     """On the repeats that both answered: one that failed may be the one that would have taken longest."""
-    shared = ~np.isnan(one) & ~np.isnan(other)
-    cases = shared.any(axis=1)
-    before, after = (_mean(np.where(shared, each, np.nan))[cases] for each in (one, other))
-    return latency_ratio(before, after) if cases.any() else None
+    shared = ~np.isnan(first) & ~np.isnan(second)
+    timed = np.logical_or.reduce(shared, axis=1)
+    before, after = (_mean(np.where(shared, seconds, np.nan))[timed] for seconds in (first, second))
+    return latency_ratio(before, after, groups=_chosen(groups, timed)) if timed.any() else None
 
 
-def _cost(one: Floats, other: Floats, scores: tuple[Floats, Floats]) -> CostPerCorrect | None:
+def _cost(
+    costs: tuple[Floats, Floats], scores: tuple[Floats, Floats], groups: Sequence[str] | None
+) -> CostPerCorrect | None:
     """On the cases that have trials of known cost and score on both sides, as each variant's own price is."""
-    known = [~np.isnan(cost) & ~np.isnan(score) for cost, score in zip((one, other), scores, strict=True)]
-    costs = [_mean(np.where(both, cost, np.nan)) for both, cost in zip(known, (one, other), strict=True)]
+    known = [~np.isnan(cost) & ~np.isnan(score) for cost, score in zip(costs, scores, strict=True)]
+    paid = [_mean(np.where(both, cost, np.nan)) for both, cost in zip(known, costs, strict=True)]
     corrects = [_mean(np.where(both, score, np.nan)) for both, score in zip(known, scores, strict=True)]
-    cases = ~np.isnan(np.array(costs)).any(axis=0)
-    if not cases.any() or not any(cost[cases].any() for cost in costs):
+    priced = np.logical_and.reduce(~np.isnan(np.array(paid)), axis=0)
+    if not priced.any() or not any(cost[priced].any() for cost in paid):
         return None
-    return cost_per_correct(costs[0][cases], corrects[0][cases], costs[1][cases], corrects[1][cases])
+    return cost_per_correct(
+        paid[0][priced], corrects[0][priced], paid[1][priced], corrects[1][priced], groups=_chosen(groups, priced)
+    )
+
+
+def _chosen(groups: Sequence[str] | None, cases: Bools) -> list[str] | None:
+    return None if groups is None else list(compress(groups, cases))

@@ -13,6 +13,9 @@ import numpy.typing as npt
 
 from abreast.stats import Weight
 from abreast.store import Store
+from abreast.store.extension import Extension
+from abreast.store.lock_check import LockCheck
+from abreast.store.schema import LABEL_VERSION
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -63,6 +66,7 @@ class Rows:
         self.store = store
         self.run_id = int(self.meta["run_id"])
         self.spec: dict[str, Any] = json.loads(self.meta["spec"])
+        self.provenance: dict[str, Any] = json.loads(self.meta["provenance"])
         found = store.rows("SELECT name, target FROM variants WHERE run_id = ? ORDER BY variant", (self.run_id,))
         self.variants, self.targets = ([str(row[at]) for row in found] for at in range(2))
         self.repeats = int(self.spec.get("repeats", 1))
@@ -91,7 +95,7 @@ class Rows:
         self.present: Bools = self.status != "cancelled"
         self.scores = self._scores() if self.primary else {}
         nothing = np.full(len(self.position), np.nan)
-        self.score: Floats = self.scores.get(self.primary or "", self._judged(nothing))
+        self.score: Floats = self.scores.get(self.primary or "", self.usable(nothing))
         self._block: Ints = column["block"]
         self._case_digest = column["case_digest"]
 
@@ -108,14 +112,6 @@ class Rows:
         """What weighs the same: every case, or every group of cases."""
         return "group" if self.spec.get("weight") == "group" else "case"
 
-    @cached_property
-    def largest_group(self) -> int:
-        """Cases in the largest group of the plan; of a run that did not store it, of the cases that have a row."""
-        stored = json.loads(self.meta["provenance"]).get("largest_group")
-        if stored or not self.grouped:
-            return int(stored or 1)
-        return max(Counter(case.group for case in self.cases.values() if case.group is not None).values())
-
     def first_error(self, variant: int) -> tuple[str, str]:
         """Kind and message of the first trial of this variant that failed."""
         ((kind, message),) = self.store.rows(
@@ -127,7 +123,10 @@ class Rows:
 
     def _scores(self) -> dict[str, Floats]:
         """A score for each trial by the name of the score, the primary one first."""
-        rows = self.store.chunks("SELECT position, name, value FROM scores WHERE run_id = ?", (self.run_id,))
+        rows = self.store.chunks(
+            "SELECT position, name, value FROM scores WHERE run_id = ? AND version IS NOT ?",
+            (self.run_id, LABEL_VERSION),
+        )
         position, name, value = columns(rows, (int, str, float))
         place = np.searchsorted(self.position, position)
         known = np.flatnonzero(place < len(self.position))
@@ -137,16 +136,16 @@ class Rows:
         for one in sorted(set(name.tolist()), key=lambda each: (each != self.primary, each)):
             values, mine = np.full(len(self.position), np.nan), name == one
             values[place[mine]] = value[mine]
-            found[str(one)] = self._judged(values)
+            found[str(one)] = self.usable(values)
         return found
 
-    def _judged(self, value: Floats) -> Floats:
+    def usable(self, value: Floats) -> Floats:
         """What a scorer gave, 0 for failures of the variant's own, nan for what cannot be judged.
 
         A value outside [0, 1] is a mistake of the scorer, not a score: `UntilDecided` takes it for none either.
         """
-        usable = np.where((value >= 0) & (value <= 1), value, np.nan)
-        return np.where(self.ok, usable, np.where(self.own_failure, 0.0, np.nan))
+        within = np.where((value >= 0) & (value <= 1), value, np.nan)
+        return np.where(self.ok, within, np.where(self.own_failure, 0.0, np.nan))
 
     @cached_property
     def turn(self) -> Ints:
@@ -214,12 +213,12 @@ class Rows:
                 if tags not in known:
                     known[tags] = json.loads(tags)
                 facts[digest] = CaseFacts(case_id, input_digest, group, known[tags])
-        return {index: facts[digest] for index, digest in self._digests.items()}
+        return {index: facts[digest] for index, digest in self.digests.items()}
 
     def input_sizes(self) -> dict[int, int]:
         """How long the input of each case is, in characters of its JSON."""
         sizes = {digest: size for chunk in self._of_cases("c.digest, LENGTH(c.input)") for digest, size in chunk}
-        return {index: sizes[digest] for index, digest in self._digests.items()}
+        return {index: sizes[digest] for index, digest in self.digests.items()}
 
     def expected(self) -> dict[int, str]:
         """The expected answer of each case, as JSON."""
@@ -231,19 +230,20 @@ class Rows:
 
     def _texts(self, field: str) -> dict[int, str]:
         found = {digest: text for chunk in self._of_cases(f"c.digest, c.{field}") for digest, text in chunk}
-        return {index: found[digest] for index, digest in self._digests.items()}
+        return {index: found[digest] for index, digest in self.digests.items()}
 
     @cached_property
-    def _digests(self) -> dict[int, str]:
+    def digests(self) -> dict[int, str]:
+        """The digest of each case that has a row, by its index."""
         cases, first = np.unique(self.case, return_index=True)
         return dict(zip(cases.tolist(), self._case_digest[first].tolist(), strict=True))
 
     def _of_cases(self, fields: str) -> Iterator[list[tuple[Any, ...]]]:
         """These fields of the cases of this run; of all cases, where there are few others, for that is faster."""
         ((there,),) = self.store.rows("SELECT COUNT(*) FROM cases")
-        if there <= MOSTLY_OURS * len(self._digests):
+        if there <= MOSTLY_OURS * len(self.digests):
             return self.store.chunks(f"SELECT {fields} FROM cases c")
-        wanted = json.dumps(list(self._digests.values()))
+        wanted = json.dumps(list(self.digests.values()))
         return self.store.chunks(f"SELECT {fields} FROM json_each(?) j JOIN cases c ON c.digest = j.value", (wanted,))
 
     @cached_property
@@ -268,6 +268,32 @@ class Rows:
     @cached_property
     def grouped(self) -> bool:
         return self._any_case("case_group IS NOT NULL") and any(case.group is not None for case in self.cases.values())
+
+    @cached_property
+    def largest_group(self) -> int:
+        """Number of cases in the largest group of the plan; 1 without groups.
+
+        Older runs did not store it: then the largest group among the cases that have rows.
+        """
+        if "largest_group" in self.provenance:
+            return int(self.provenance["largest_group"] or 1)
+        sizes = Counter(case.group for case in self.cases.values() if case.group is not None)
+        return max(sizes.values(), default=1)
+
+    @cached_property
+    def extension(self) -> Extension | None:
+        """The earlier run that this one extends."""
+        return Extension.read(self.provenance)
+
+    @cached_property
+    def lock(self) -> LockCheck | None:
+        """Whether the run kept to the locked plan; None if no plan was locked."""
+        return LockCheck.read(self.provenance)
+
+    @property
+    def final_spent(self) -> bool:
+        """Whether an earlier run used the final interval, so that only the confidence sequence decides."""
+        return self.extension is not None and self.extension.final_spent
 
     @cached_property
     def chained(self) -> bool:

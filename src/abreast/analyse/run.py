@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from abreast.analyse.calibration import Calibration, calibrate
+from abreast.analyse.censoring import Censoring, lopsided
 from abreast.analyse.decisions import Decider, Question, Rule
 from abreast.analyse.paired import Pairs, pair, side_of
 from abreast.analyse.rows import Floats, Rows
 from abreast.analyse.segments import Segment, adjusted, segments_of
-from abreast.analyse.variants import VariantSummary, compared_trials, summarise
+from abreast.analyse.variants import VariantSummary, compared_trials, error_counts, summarise
 from abreast.stats import Look, Ranking, Verdict, Weight, bradley_terry
 from abreast.store import Store
 
@@ -51,8 +53,10 @@ class Comparison:
     scores: tuple[float, float] | None  # of baseline and variant, on the compared cases
     bounds: tuple[float, float] | None  # of the difference, with the lost pairs at their worst and at their best
     differences: tuple[CaseDifference, ...]  # the largest first
+    censoring: tuple[Censoring, ...]  # limits that cut one side off more often than the other
     pairs: Pairs = field(repr=False)
     looks: tuple[Look, ...] = field(repr=False)  # how the interval closed in over the cases
+    calibration: Calibration | None = None  # of a judge's score; None for other scorers
 
     @property
     def cases(self) -> int:
@@ -84,6 +88,11 @@ class Analysis:
     @property
     def simulated(self) -> bool:
         return bool(self.run["simulated"])
+
+    @property
+    def is_without_comparison(self) -> bool:
+        """Whether there are variants to compare and none of them can be."""
+        return bool(self.comparisons) and all(item.verdict.word == "no comparison" for item in self.comparisons)
 
     @property
     def retried_failures(self) -> bool:
@@ -129,10 +138,12 @@ def compared(
     """Variants of one run, each (baseline, variant) by their indexes; together they are wrong in one of twenty."""
     sides = {index: side_of(rows, index, score) for index in {index for question in questions for index in question}}
     counted, planned = rows.counted, rows.planned_cases
-    paired = {question: pair(sides[question[0]], sides[question[1]], counted) for question in questions}
-    rule = Rule(margin, rows.weight, rows.largest_group)
+    groups = rows.groups(counted)
+    paired = {question: pair(sides[question[0]], sides[question[1]], counted, groups) for question in questions}
+    rule = Rule(margin, rows.weight, rows.largest_group, rows.final_spent)
     decider = Decider(dict.fromkeys(paired, planned), lambda _, cases: rows.groups(cases), rule)
-    decided = decider.decide(paired)
+    judged = decider.decide(paired)
+    decided, calibrations = calibrate(rows, metric, score, paired, judged, margin)
     waiting = int(rows.complete.sum()) - len(counted)
     return tuple(
         Comparison(
@@ -150,8 +161,10 @@ def compared(
             scores=decided[question].scores,
             bounds=decided[question].bounds,
             differences=largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
+            censoring=lopsided(*(error_counts(rows, index) for index in question)),
             pairs=pairs,
             looks=decided[question].looks,
+            calibration=calibrations.get(question),
         )
         for question, pairs in paired.items()
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -225,11 +224,6 @@ def _difference(pairs: Sequence[tuple[float, float]], baseline: float = 0.0, var
         for side in (0, 1)
     )
     return 0.0 if abs(second - first) < ROUNDING else second - first
-
-
-def largest_group(groups: Sequence[str | None]) -> int:
-    """Cases in the largest group of a plan; 1 without groups."""
-    return max(Counter(group for group in groups if group is not None).values(), default=1)
 
 
 def _numbered(groups: Sequence[str | None]) -> array[int] | None:

@@ -72,6 +72,13 @@ class VariantSummary:
         return self.latency.get("p95")
 
 
+def error_counts(rows: Rows, variant: int) -> dict[tuple[str, str], int]:
+    """Errors of a variant by kind and blame."""
+    failed = (rows.variant == variant) & rows.error
+    counts = Counter(zip(rows.kind[failed].tolist(), rows.blame[failed].tolist(), strict=True))
+    return {(str(kind), str(blame)): count for (kind, blame), count in counts.items()}
+
+
 def compared_trials(rows: Rows, base: int) -> dict[str, Bools]:
     """For each score, the trials whose scores tables show: those that are compared with the baseline.
 
@@ -98,8 +105,6 @@ def compared_trials(rows: Rows, base: int) -> dict[str, Bools]:
 def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = None) -> VariantSummary:
     """Everything about one variant. Its scores are over the trials in `compared`, by the name of the score."""
     mine = rows.variant == variant
-    failed = mine & rows.error
-    errors = Counter(zip(rows.kind[failed].tolist(), rows.blame[failed].tolist(), strict=True))
     new = mine & ~rows.reused
     answered = new & rows.ok
     cost = rows.cost_usd[new]
@@ -114,14 +119,14 @@ def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = N
         rows.variants[variant],
         int((mine & rows.present).sum()),
         int((mine & rows.ok).sum()),
-        {(str(kind), str(blame)): count for (kind, blame), count in errors.items()},
+        error_counts(rows, variant),
         int((mine & rows.skipped).sum()),
         int(np.isnan(rows.score[mine & rows.ok]).sum()) if rows.primary else 0,
         int((mine & rows.reused).sum()),
         {name: mean for name, mean in means.items() if mean is not None},
         rows.primary,
         float(np.nansum(cost)) if len(cost) and not np.isnan(cost).all() else None,
-        _cost_per_correct(own),
+        _cost_per_correct(rows, own),
         quantiles(rows.service_s[answered]),
         quantiles(rows.queue_s[answered]),
         quantiles(rows.backoff_s[answered]),
@@ -176,16 +181,16 @@ def _mean_by(keys: Ints, values: Floats) -> tuple[Ints, Floats]:
     return unique, np.bincount(inverse, weights=values) / np.bincount(inverse)
 
 
-def _cost_per_correct(own: Side) -> Interval | None:
+def _cost_per_correct(rows: Rows, own: Side) -> Interval | None:
     """On the trials whose cost and score are known, case by case."""
     known = ~np.isnan(own.cost_usd) & ~np.isnan(own.score)
-    cases = known.any(axis=1)
-    if not cases.any() or not own.cost_usd[known].any():
+    cases = np.flatnonzero(known.any(axis=1))
+    if not len(cases) or not own.cost_usd[known].any():
         return None
-    cost = np.where(known, own.cost_usd, 0.0).sum(axis=1)[cases]
-    right = (np.where(known, own.score, 0.0).sum(axis=1) / np.maximum(1, known.sum(axis=1)))[cases]
-    cost = cost / known.sum(axis=1)[cases]
-    return cost_per_correct(cost, right, cost, right).a
+    trials = known.sum(axis=1)[cases]
+    cost = np.where(known, own.cost_usd, 0.0).sum(axis=1)[cases] / trials
+    correct = np.where(known, own.score, 0.0).sum(axis=1)[cases] / trials
+    return cost_per_correct(cost, correct, cost, correct, groups=rows.groups(cases)).a
 
 
 def _repeats(own: Side) -> Repeats | None:
@@ -216,7 +221,11 @@ def failures_by_case(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str
     return found
 
 
-_PARTICULAR = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[.*\]|\{.*\}|[-+]?\d[\d.,e+-]*""", re.DOTALL)
+_PARTICULAR = re.compile(
+    r"U\+[0-9A-F]{4,6} [A-Z0-9 -]+|"
+    r"""…?'(?:[^'\\]|\\.)*'…?|…?"(?:[^"\\]|\\.)*"…?|\[.*\]|\{.*\}|[-+]?\d[\d.,e+-]*""",
+    re.DOTALL,
+)
 
 
 def failure_modes(rows: Rows) -> dict[str, list[tuple[str, int]]]:
@@ -242,6 +251,8 @@ def _general(explanation: str) -> str:
 
     >>> _general("read 41.5 (the last number), expected 42"), _general("names no class, expected 'cat'")
     ('read … (the last number), expected …', 'names no class, expected …')
+    >>> _general("only whitespace differs, first at character 5: read U+00A0 NO-BREAK SPACE, expected U+0020 SPACE")
+    'only whitespace differs, first at character …: read …, expected …'
     """
     text = _PARTICULAR.sub("…", explanation[:2_000]).strip()
     return (text if len(text) <= 120 else text[:119] + "…") or "without an explanation"

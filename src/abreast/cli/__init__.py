@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -23,6 +24,7 @@ COMMANDS = {
     "resume": "go on where a run stopped",
     "report": "the report of a run",
     "compare": "runs against each other, paired by case",
+    "label": "label a blind sample of judged answers by hand, to correct the verdict",
     "rescore": "new or changed scorers on stored answers; nothing is run again",
     "validate": "look for what makes a result untrustworthy",
     "aa": "self-test: the baseline against itself must find nothing",
@@ -174,8 +176,12 @@ def _turn_to(parser: argparse.ArgumentParser, suite: Suite) -> None:
     suites.add_arguments(suite, parser)
 
 
-# Flags that may stand alone: a following word that is not a value of theirs is left alone.
-_OPTIONAL = {"--parallel": ("variants", ("auto",)), "--debug": ("10", ())}
+# Flags that may stand alone, with the value they have then; a following word is a value only if it matches.
+_OPTIONAL = {
+    "--parallel": ("variants", r"auto|-?\d+"),
+    "--debug": ("10", r"-?\d+"),
+    "--lock": ("", r".+\.lock\.json"),
+}
 
 
 def _with_optional_values(name: str, words: list[str]) -> list[str]:
@@ -191,7 +197,7 @@ def _with_optional_values(name: str, words: list[str]) -> list[str]:
         if word in _OPTIONAL:
             default, values = _OPTIONAL[word]
             following = words[index + 1] if index + 1 < len(words) else ""
-            takes = following in values or following.removeprefix("-").isdecimal()
+            takes = re.fullmatch(values, following) is not None
             joined.append(f"{word}={following if takes else default}")
             index += 2 if takes else 1
         else:

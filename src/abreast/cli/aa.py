@@ -11,6 +11,7 @@ from abreast.cli.run import add_options
 def arguments(parser: argparse.ArgumentParser) -> None:
     spec_or_suite.argument(parser)
     add_options(parser)
+    parser.set_defaults(lock=False)  # twins of the baseline follow no plan
 
 
 def main(args: argparse.Namespace) -> int:

@@ -8,12 +8,13 @@ from contextlib import closing
 from dataclasses import asdict, replace
 
 from abreast.cli import spec_or_suite, tables
-from abreast.cli.run import add_options, options_of
+from abreast.cli.run import add_lock, add_options, options_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     spec_or_suite.argument(parser)
     add_options(parser)
+    add_lock(parser)
     parser.add_argument(
         "--try-tests",
         action="store_true",

@@ -13,12 +13,18 @@ from abreast.errors import BadInput
 FORMATS = ("terminal", "markdown", "json", "junit")
 EPILOG = """The first run is the one the others are compared with, variant by variant of the same name.
 RUN:VARIANT names one, so that two of different names can be compared:
-  abreast compare brave-otter-4821:short quiet-heron-0217:brief"""
+  abreast compare brave-otter-4821:short quiet-heron-0217:brief
+Answers that one run reused from the other are set aside. If nothing remains to be compared, the exit code is 1."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("runs", metavar="RUN", nargs="*", help="two or more, the first is the baseline; else previous and latest")
+    add(
+        "runs",
+        metavar="RUN",
+        nargs="*",
+        help="two or more, by name or label; the first is the baseline (default: previous latest)",
+    )
     add("--variant", metavar="NAME", help="only this variant")
     add("--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters, such as 0.05")
     add("--format", choices=FORMATS, default="terminal")
@@ -57,4 +63,4 @@ def main(args: argparse.Namespace) -> int:
     else:
         for line in across.text(items):
             print(tables.printable(line))
-    return tell_unmet(unmet)
+    return tell_unmet(unmet) or int(not any(item.is_compared for item in items))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +13,12 @@ from abreast.cli import stores
 from abreast.errors import BadInput, suggestion
 from abreast.store import Store
 
-EPILOG = """NAME is a run, or the track_id of a Tracker: its rows in all tables go, with what is cached of them.
+EPILOG = """NAME is the full name of a run, or the full track_id of a Tracker: its rows in all tables are deleted, with
+what is cached of them. You are asked to confirm; without a terminal, --yes is required.
   abreast delete brave-otter-4821
   abreast delete results.db --debug --yes"""
 
-MOST_NAMES = 5_000  # looked through for one that was meant
+MOST_NAMES = 5_000  # searched for a similar one
 
 
 @dataclass(slots=True)
@@ -33,14 +35,14 @@ class Chosen:
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] NAME", nargs="*")
     parser.add_argument("--debug", action="store_true", help="every run that was marked as debug")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     stores.argument(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     words = list(args.words)
-    given = words.pop(0) if words and not args.store and stores.looks_like_store(words[0]) else args.store
-    with stores.find_store(given) as store:
+    address = words.pop(0) if words and not args.store and stores.looks_like_store(words[0]) else args.store
+    with stores.find_store(address) as store:
         if not words and not args.debug:
             raise BadInput(
                 "delete: name runs or track_ids, or --debug for all debug runs",
@@ -52,7 +54,7 @@ def main(args: argparse.Namespace) -> int:
         if not chosen:
             print("no debug run to delete", file=sys.stderr)
             return 0
-        if not _agreed(_question(chosen), args.yes, bool(words)):
+        if not args.yes and not _confirm(_question(chosen), _command(store, words, args.debug)):
             print("nothing deleted", file=sys.stderr)
             return 1
         _delete_tracked(store, chosen.tracked)
@@ -62,31 +64,39 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _chosen(store: Store, words: list[str]) -> Chosen:
-    """What the words name: runs, what was tracked, or both; the start of a name will do if only one begins so."""
+    """The runs and tracked rows with exactly these names. What a name merely suggests is never deleted."""
     from abreast.store import tables
 
     chosen = Chosen()
-    runs, tracked = {run["run"]: run for run in store.runs()}, tables.track_ids(store) if words else []
-    known = [*dict.fromkeys([*runs, *tracked])]
+    runs = {run["run"]: run for run in store.runs()}
     for word in words:
-        name = _meant(store, store.run(word)["run"] if word in ("latest", "previous") else word, known)
-        if name in runs:
-            chosen.runs[name] = runs[name]
-        if rows := tables.written_as(store, name):
-            chosen.tracked[name] = rows
+        rows = tables.written_as(store, word)
+        if word in runs:
+            chosen.runs[word] = runs[word]
+        if rows:
+            chosen.tracked[word] = rows
+        if word not in runs and not rows:
+            raise _not_a_full_name(store, word)
     return chosen
 
 
-def _meant(store: Store, word: str, known: list[str]) -> str:
-    matching = [name for name in known if name == word] or [name for name in known if name.startswith(word)]
-    if len(matching) != 1:
-        near = known[-MOST_NAMES:]
-        hint = f" (several begin so: {', '.join(matching[:5])})" if matching else suggestion(word, near)
-        raise BadInput(
-            f'{store.path}: nothing is called "{word}", no run and no track_id{hint}',
-            f"abreast runs{stores.option(store)}, or: abreast ls track_id --unique{stores.option(store)}",
+def _not_a_full_name(store: Store, word: str) -> BadInput:
+    from abreast.store import tables
+    from abreast.store.run_names import matching_runs, shorten
+
+    where, tracked = stores.option(store), tables.track_ids(store)
+    matches = [*matching_runs(store, word), *(name for name in tracked if word and name.startswith(word))]
+    if len(matches) == 1:
+        return BadInput(
+            f'delete takes full names only; "{word}" matches {matches[0]}', f"abreast delete {matches[0]}{where}"
         )
-    return matching[0]
+    if matches:
+        return BadInput(f'delete takes full names only; "{word}" matches {len(matches):,}: {shorten(matches)}')
+    known = [*(run["run"] for run in store.runs()), *tracked][-MOST_NAMES:]
+    return BadInput(
+        f'{store.path}: no run or track_id "{word}"{suggestion(word, known)}',
+        f"abreast runs{where}, or: abreast ls track_id --unique{where}",
+    )
 
 
 def _question(chosen: Chosen) -> str:
@@ -137,12 +147,14 @@ def _tell(report: tuple[Path, list[str]] | None) -> None:
         print(f"removed {stores.shown(folder)} with its report")
 
 
-def _agreed(question: str, yes: bool, named: bool) -> bool:
-    if yes:
-        return True
+def _confirm(question: str, command: str) -> bool:
     if not sys.stdin.isatty():
-        if named:
-            return True
-        raise BadInput("delete --debug needs --yes where nobody can be asked")
+        raise BadInput("delete needs --yes: there is no terminal to confirm on; nothing was deleted", command)
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _command(store: Store, words: list[str], debug: bool) -> str:
+    """The command that deletes without asking, to paste."""
+    flags = ["--debug", "--yes"] if debug else ["--yes"]
+    return f"{shlex.join(['abreast', 'delete', *words, *flags])}{stores.option(store)}"

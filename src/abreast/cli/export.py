@@ -10,7 +10,9 @@ from abreast.errors import BadInput
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="NAME", nargs="?", help="only this run or track_id; all if left out")
+    parser.add_argument(
+        "run", metavar="NAME", nargs="?", help="only this run (name or label) or track_id; default: all rows"
+    )
     parser.add_argument("--format", choices=("csv", "parquet", "jsonl"), help="by the ending of --output, else csv")
     parser.add_argument("--table", metavar="T", default="predictions", help="any table (predictions if left out)")
     parser.add_argument("--output", metavar="FILE", help="a file; standard output if left out (not for parquet)")

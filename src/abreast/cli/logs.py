@@ -26,7 +26,7 @@ _END = 2_000  # characters of a raw response that are shown, of its beginning an
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
+    stores.run_argument(parser)
     parser.add_argument("--case", metavar="ID", help="only this case")
     parser.add_argument("--variant", metavar="NAME", help="only this variant")
     parser.add_argument("--errors", action="store_true", help="only trials that failed")

@@ -17,7 +17,7 @@ Several, separated by commas, go to files. A file that is there already is never
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
+    stores.run_argument(parser)
     add("--format", metavar="F", action="append", default=[], help="of the report (see below); repeatable")
     add("--output", metavar="DIR", help="where files go, instead of runs/RUN beside the store")
     add("--all-pairs", action="store_true", help="compare each variant with each, not only with the baseline")

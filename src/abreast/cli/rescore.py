@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
+    stores.run_argument(parser)
     parser.add_argument("--spec", metavar="SPEC", help="take the scorers of this file; the run's own file if left out")
     parser.add_argument("--scorer", metavar="NAME", action="append", help="a scorer without settings; repeatable")
     stores.argument(parser)

@@ -16,8 +16,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "run",
         metavar="RUN",
         nargs="?",
-        help="its name (one that stopped early has to be named), or its spec file or suite; the last incomplete run if "
-        "left out",
+        help="its name or label (required for runs that stopped early), or its spec file or suite; default: the last "
+        "incomplete run",
     )
     add_options(parser)
 

@@ -23,6 +23,16 @@ EPILOG = """parallelism:
 def arguments(parser: argparse.ArgumentParser) -> None:
     spec_or_suite.argument(parser)
     add_options(parser)
+    add_lock(parser)
+
+
+def add_lock(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lock",
+        metavar="FILE",
+        help="before the first run, write the plan to FILE (default: experiment.lock.json beside experiment.yaml); "
+        "if the file exists, say whether this run keeps to it",
+    )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--debug", metavar="N", type=int, help="the first N cases (10), in a run marked as debug")
     add("--fresh", action="store_true", help="execute everything anew; reuse nothing")
     add("--retry-failed", action="store_true", help="execute the variants' own failures again; the report says so")
+    add("--allow-failing", action="store_true", help="continue although a variant fails in nearly every trial")
     add("--budget", metavar="USD", type=float, help="dollars this run may spend, instead of the spec's budget_usd")
     add("--on-quota", choices=("wait", "stop"), help="what to do when a quota is used up (wait)")
     add("--seed", metavar="N", type=int, help="of the order, and of the simulator")
@@ -74,6 +85,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--no-pictures", action="store_true", help="a page without pictures, and no picture files")
     add("--no-artifacts", action="store_true", help="a page alone, without files beside it of what trials left")
     add("--json", action="store_true", help="the result as a list with one object on standard output")
+    parser.set_defaults(lock=None)  # commands with `add_lock` take it
 
 
 def main(args: argparse.Namespace) -> int:
@@ -97,6 +109,7 @@ def options_of(args: argparse.Namespace, started: Options | None = None) -> Opti
         "variant": tuple(args.variant),
         "limit": args.limit,
         "debug": args.debug,
+        "allow_failing": args.allow_failing,
         "budget_usd": args.budget,
         "on_quota": args.on_quota,
         "until_decided": args.until_decided,
@@ -105,6 +118,7 @@ def options_of(args: argparse.Namespace, started: Options | None = None) -> Opti
         "fresh": args.fresh,
         "retry_failed": args.retry_failed,
         "label": args.label,
+        "lock": True if args.lock == "" else args.lock,
         "strict": args.strict,
         "force": args.force,
         "keep_workspaces": args.keep_workspaces,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,13 +18,14 @@ from abreast import suites
 from abreast.analyse import Analysis, gates
 from abreast.cli import stores, tables, unscored
 from abreast.cli.run import options_of, say
-from abreast.errors import BadInput, Incomplete, PreflightRefused, TrialError
+from abreast.errors import BadInput, Incomplete, PreflightRefused
 from abreast.execute import Listener
 from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
-from abreast.model import Trial
+from abreast.model import Request, Trial
 from abreast.preflight import Finding, cost
+from abreast.preflight.requests import render_request
 from abreast.report import objects
 from abreast.report.figures import in_flight_line
 from abreast.report.sentence import SIMULATED
@@ -163,7 +165,7 @@ def _say_what_is_reused(prepared: Prepared, quiet: bool) -> None:
     if quiet:
         return
     if prepared.continues:
-        say(f"  going on with {prepared.continues}: {_many(prepared.to_execute, 'trial')} left")
+        say(f"  going on with {prepared.continues}: {_many(prepared.to_execute, 'trial')} left{_again(prepared)}")
     elif prepared.reuses:
         failures = sum(reuse.failed for reuse in prepared.reuses)
         which = f" ({failures:,} of them failures: --retry-failed executes those again)" if failures else ""
@@ -171,6 +173,11 @@ def _say_what_is_reused(prepared: Prepared, quiet: bool) -> None:
             f"  reusing {_many(len(prepared.reuses), 'answer')} of earlier runs{which}, executing "
             f"{prepared.to_execute:,} (--fresh executes all)"
         )
+
+
+def _again(prepared: Prepared) -> str:
+    number = len(prepared.broken)
+    return f" ({_many(number, 'failure')} that stopped it among them; --allow-failing keeps them)" if number else ""
 
 
 def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
@@ -201,7 +208,7 @@ def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[tuple[L
         yield tuple(listeners)
 
 
-def conclude(result: Result, args: argparse.Namespace) -> int:
+def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> int:
     """The verdict, the report, and how it ended."""
     from abreast.report.terminal import render
 
@@ -219,7 +226,8 @@ def conclude(result: Result, args: argparse.Namespace) -> int:
         lines = [f"  report   {stores.shown(report)}"] if report else []
         for line in (*lines, *results_line(results), f"  rows     {_sql_hint(result)}"):
             console.print(Text(line), soft_wrap=True)  # not cut, so that it can be copied
-    return ending(result) or tell_unmet(unmet)
+    code = ending(result, command)
+    return code if code > 1 else tell_unmet(unmet) or code
 
 
 def write_reports(
@@ -264,13 +272,13 @@ def results_line(paths: Sequence[Path]) -> list[str]:
 
 
 def tell_unmet(sentences: list[str]) -> int:
-    """1 and a line for each requirement that is not met."""
+    """Print unmet requirements and return the exit code."""
     for sentence in sentences:
-        say(f"failed: {sentence}")
+        say(f"requirement not met: {tables.printable(sentence)}")
     return 1 if sentences else 0
 
 
-def ending(result: Result) -> int:
+def ending(result: Result, command: str) -> int:
     """The exit code, and the sentence that goes with one that is not 0."""
     stored = result.analysis.stored
     if result.stopped == "interrupted":
@@ -281,12 +289,12 @@ def ending(result: Result) -> int:
         say(f"       to run the rest all the same: abreast resume {result.run}{_where(result)}")
     elif result.status != "complete":
         left = result.planned - stored
-        say(f"{'stopped' if left else 'incomplete'}: {result.analysis.run['reason']}")
+        say(f"{'stopped' if left else 'incomplete'}: {tables.printable(result.analysis.run['reason'])}")
         say(f"       {stored:,} of {result.planned:,} done and stored, {left:,} not run, nothing lost")
         if not left and any(summary.errors for summary in result.analysis.variants):
             say(f"       see why: abreast logs {result.run} --errors{_where(result)}")
-        first = f"{result.fix}, then: " if result.fix and "--" not in result.fix else ""
-        say(f"       {first}abreast resume {result.run}{_where(result)}{_more(result)}")
+        for line in _ways_on(result, command):
+            say(f"       {line}")
         return Incomplete.exit_code
     variants = result.analysis.variants
     if result.planned and all(summary.ok == 0 for summary in variants):
@@ -295,6 +303,9 @@ def ending(result: Result) -> int:
     if result.analysis.score_name is not None and all(summary.unscored == summary.ok for summary in variants):
         for line in unscored.lines(result.analysis, _where(result)):
             say(line)
+        return 1
+    if result.analysis.is_without_comparison:
+        say(f"error: this run allows no comparison. See why: abreast logs {result.run} --errors{_where(result)}")
         return 1
     return 0
 
@@ -320,6 +331,29 @@ def _saved_usd(result: Result) -> float | None:
             return None
         saved += left * (variant.cost_usd or 0.0) / max(1, paid)
     return saved
+
+
+def _ways_on(result: Result, command: str) -> list[str]:
+    """What to do after a run that stopped, with the commands to paste."""
+    resume = f"abreast resume {result.run}{_where(result)}"
+    if result.stopped == "failing":
+        again = f"{_run_again(result, command)} (answers of variants that did not change are reused)"
+        return [
+            f"{result.fix or 'fix it'}, then {again}",
+            f"to continue as it is: {resume} --allow-failing",
+        ]
+    first = f"{result.fix}, then: " if result.fix and "--" not in result.fix else ""
+    return [f"{first}{resume}{_more(result)}"]
+
+
+def _run_again(result: Result, command: str) -> str:
+    """`run again: abreast run spec.yaml`; without the command if the run has no spec file of its own."""
+    spec = json.loads(result.analysis.run["spec"])
+    if not spec["origin"] or spec["suite"]:
+        return "run it again"
+    name = shlex.quote(stores.shown(Path(spec["origin"])))
+    flags = " with the same flags" if any(spec["options"].values()) else ""
+    return f"run again: abreast {command} {name}{flags}"
 
 
 def _more(result: Result) -> str:
@@ -359,10 +393,8 @@ def dry_run(prepared: Prepared) -> None:
 
 def _sent(target: Target, trial: Trial) -> str:
     """The prompt of a request, or why there is none."""
-    try:
-        return target.request(trial).prompt
-    except TrialError as error:
-        return f"({error.kind}: {error})"
+    rendered = render_request(target, trial)
+    return rendered.prompt if isinstance(rendered, Request) else f"({rendered.kind}: {rendered.message})"
 
 
 def _sql_hint(result: Result) -> str:
@@ -385,7 +417,7 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
         refuse_if_failed(prepared, args)
         ask(prepared, args.yes)
         result = _execute(prepared, args)
-    code = conclude(result, args)
+    code = conclude(result, args, "aa")
     if code:
         return code
     found = [comparison for comparison in result.analysis.comparisons if comparison.verdict.word in ("better", "worse")]

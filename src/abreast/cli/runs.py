@@ -27,11 +27,13 @@ def main(args: argparse.Namespace) -> int:
                 "debug": bool(run["debug"]),
                 "simulated": bool(run["simulated"]),
                 "label": run["label"],
-                "series": json.loads(run["provenance"]).get("series") or 1,
+                "extends": (provenance.get("extends") or {}).get("run"),
+                "series": provenance.get("series") or 1,
                 "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run["created_at"])),
                 "reason": run["reason"],
             }
             for run in store.runs()
+            for provenance in [json.loads(run["provenance"])]
         ]
     tables.show(rows if args.json else _for_people(rows), args.json, "no run yet")
     return 0
@@ -52,4 +54,4 @@ def _for_people(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-_ASIDE = ("debug", "simulated", "label", "reason")
+_ASIDE = ("debug", "simulated", "label", "extends", "reason")

@@ -14,7 +14,7 @@ from abreast.store import Store
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
+    stores.run_argument(parser)
     parser.add_argument("case", metavar="CASE", nargs="?", help="the id of one case")
     parser.add_argument(
         "--artifact", metavar="NAME", help="what the trials of the case left under this name: diff, ..."

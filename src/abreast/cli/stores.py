@@ -18,6 +18,11 @@ def argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", metavar="S", help="the store; else $ABREAST_STORE, else the one in this folder")
 
 
+def run_argument(parser: argparse.ArgumentParser) -> None:
+    how = "name, label or unique prefix of a run, or previous (default: latest)"
+    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help=how)
+
+
 def looks_like_store(word: str) -> bool:
     return word.endswith(SUFFIXES)
 

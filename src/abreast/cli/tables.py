@@ -172,5 +172,5 @@ def printable(text: str) -> str:
 def score_line(score: Mapping[str, Any]) -> str:
     """`score_tests: 0 exit code 1: 2 failed`."""
     value = "no score" if score["value"] is None else f"{score['value']:.6g}"
-    told = " ".join(printable(score["explanation"] or "").split())
-    return f"score_{score['name']}: {value} {told}".rstrip()
+    explanation = " ".join(part.strip() for part in printable(score["explanation"] or "").splitlines())
+    return f"score_{score['name']}: {value} {explanation}".rstrip()

@@ -11,8 +11,8 @@ from abreast.errors import BadInput
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="its name; latest and previous will do")
-    parser.add_argument("label", metavar="LABEL", nargs="?", help="such as e1.2.0; left out, the present one is shown")
+    parser.add_argument("run", metavar="RUN", help="its name, its present label, a unique prefix, latest or previous")
+    parser.add_argument("label", metavar="LABEL", nargs="?", help="such as e1.2.0; without one, show the present label")
     parser.add_argument("--remove", action="store_true", help="take the label away")
     parser.add_argument("--git", action="store_true", help="tag the run's commit in git with the label too")
     stores.argument(parser)

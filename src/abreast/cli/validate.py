@@ -16,7 +16,7 @@ EPILOG = "exit 1 if a finding is serious; notes alone exit 0"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", nargs="?", default="latest", help="its name; the latest if left out")
+    stores.run_argument(parser)
     stores.argument(parser)
     tables.argument(parser)
 

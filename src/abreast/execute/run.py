@@ -21,6 +21,7 @@ from abreast.execute.job import Job
 from abreast.execute.judging import Judging, Panel, without_judges
 from abreast.execute.limits import Limit
 from abreast.execute.limits.assembly import Surroundings, assemble
+from abreast.execute.limits.failing import Tally, tally
 from abreast.execute.limits.resources import SAMPLE_S, Resources
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.local import LocalEngine
@@ -213,6 +214,7 @@ class Execution:
             self._spent(),
             self.waits_for_quota,
             plan=self.plan,
+            tallies=self._tallies(),
         )
         limits = assemble(self.limits, targets, around, len(judges))
         judging = None if panel is None else Judging(panel, self.store, self.held, len(self.targets), listener)
@@ -277,6 +279,10 @@ class Execution:
             for variant, target in zip(variants, targets[: len(variants)], strict=True)
         ]
         return [*own, *(self.limits.of(target.name).seconds for target in targets[len(variants) :])]
+
+    def _tallies(self) -> list[Tally]:
+        """What the run has of each variant already: outcomes, and failures of its own by kind."""
+        return tally(self.plan, self.plan.done, self.store.own_failures(self.held.run_id))
 
     def _spent(self) -> list[Spent]:
         """What this run has taken before, its warm-ups included; a look at every trial, so only where a limit asks."""

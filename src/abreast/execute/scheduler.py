@@ -34,6 +34,7 @@ HOLD_S = 0.005  # for each in flight: who took longer keeps the place until the 
 
 
 INTERRUPTED = "interrupted"
+TYPED = "if a service is at fault, raise a typed error instead: RateLimited, Transient, ... of abreast.errors"
 
 
 def undecided_if_broken(outcome: Outcome) -> Outcome:
@@ -120,6 +121,7 @@ class Scheduler:
         self._backoff: list[tuple[float, int, Job]] = []
         self._completed: deque[tuple[Job, Outcome]] = deque()
         self._stored: deque[Sequence[Job]] = deque()
+        self._presumed: list[tuple[Job, Outcome]] = []  # final failures whose blame is still open
         self._blocks = plan.open_blocks()
         self._cursor = 0  # the next of them to be put into the lanes
         self._open: dict[int, int] = {}  # blocks begun and not all stored: how many trials are left
@@ -206,6 +208,8 @@ class Scheduler:
             if self._judges is not None:
                 self._refill_judges(self._judges, now)
             wait = self._start(now)
+            if self._presumed and wait == UNTIL_AN_EVENT:
+                self._settle_blame(nothing_follows=self._is_at_rest())
             if self._engine.foresees:
                 self._engine.foresee(self._next_up(now) if self.stopped is None else ())
             if self._is_over():
@@ -216,7 +220,7 @@ class Scheduler:
                 await asyncio.sleep(0)
 
     def _is_over(self) -> bool:
-        if self._completed or self._stored or self.in_flight:
+        if self._completed or self._stored or self._presumed or self.in_flight:
             return False
         if self.stopped is not None:
             return self._unacknowledged == 0 or self.store_failed
@@ -253,18 +257,7 @@ class Scheduler:
                     self._listener.retried(job, failure, delay)
                 heapq.heappush(self._backoff, (now + delay, job.trial.position, job))
             else:
-                for limit in self._concluding:
-                    limit.conclude(job, outcome, now)
-                if job.asks is None:
-                    self._listener.finished(job, outcome)
-                    if self._chains is not None:
-                        self._chains.concluded(job, outcome)
-                self._unacknowledged += 1
-                if outcome.service_s < HOLD_S * job.timing.in_flight:
-                    job.holds = False
-                    self._unsafe += 1
-                    self._release_place(job, now)
-                self._records.outcome(job, outcome)
+                self._conclude(job, outcome, now)
         while self._stored:
             jobs = self._stored.popleft()
             for job in jobs:
@@ -281,6 +274,51 @@ class Scheduler:
             if trials:
                 self._unstored -= len(trials)
                 self._listener.stored(trials)
+
+    def _conclude(self, job: Job, outcome: Outcome, now: float) -> None:
+        for limit in self._concluding:
+            limit.conclude(job, outcome, now)
+        if job.asks is None:
+            self._listener.finished(job, outcome)
+        is_presumed = job.asks is None and outcome.failure is not None and outcome.failure.presumed
+        if is_presumed or outcome.service_s < HOLD_S * job.timing.in_flight:
+            job.holds = False
+            self._release_place(job, now)
+        if is_presumed:
+            self._presumed.append((job, outcome))
+        else:
+            self._hand_over(job, outcome)
+        if self._presumed:
+            self._settle_blame()
+
+    def _hand_over(self, job: Job, outcome: Outcome) -> None:
+        """Pass a final outcome to the writer."""
+        if job.asks is None and self._chains is not None:
+            self._chains.concluded(job, outcome)
+        self._unacknowledged += 1
+        self._unsafe += not job.holds
+        self._records.outcome(job, outcome)
+
+    def _settle_blame(self, nothing_follows: bool = False) -> None:
+        """Hand over the failures of users' functions that look like infrastructure, once it is known what they are.
+
+        They are the variant's own if the target turns out to be up, or if no further trial can tell. If the run stops
+        first, they stay infrastructure, and resume executes them again.
+        """
+        waiting = []
+        for job, outcome in self._presumed:
+            if self.stopped is None:
+                if not nothing_follows and any(limit.may_be_down(job) for limit in self._limits):
+                    waiting.append((job, outcome))
+                    continue
+                assert outcome.failure is not None
+                outcome.failure = dataclasses.replace(outcome.failure, blame="variant", fix=TYPED)
+            self._hand_over(job, outcome)
+        self._presumed = waiting
+
+    def _is_at_rest(self) -> bool:
+        """Nothing is under way that could start another trial."""
+        return not (self.in_flight or self._unacknowledged or (self._behind is not None and self._behind()))
 
     def _follow(self, chains: Chains, job: Job, now: float) -> None:
         """Those that waited for this trial go to their lanes, or never start."""

@@ -22,8 +22,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
-from abreast.errors import Crashed, TrialError, classify
-from abreast.model import Failure
+from abreast.errors import Classified, Crashed, classify
 from abreast.targets.base import Moment
 
 Task = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
@@ -130,7 +129,7 @@ class Process:
             self.kill()
             raise Crashed(f"the process ended ({_exit(code)})") from None
         if kind == "failure":
-            raise _Told(value)
+            raise Classified(value)
         return value
 
     def kill(self) -> None:
@@ -147,17 +146,6 @@ class Process:
     @property
     def alive(self) -> bool:
         return self._process.is_alive()
-
-
-class _Told(TrialError):
-    """A failure that another process has already classified."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message, retry_after=failure.retry_after)
-        self.kind = failure.kind
-        self.blame = failure.blame
-        self.detail = failure.detail
-        self.rate = failure.rate
 
 
 def _exit(code: int | None) -> str:
@@ -198,7 +186,7 @@ class Workers:
         self._clock("preparing")
         worker: Process = await self._threads.call(Process)
         self._all.add(worker)
-        with contextlib.suppress(_Told):  # the call itself will say the same
+        with contextlib.suppress(Classified):  # the call itself will say the same
             await self._call(worker, pickle.dumps((id, (function,))))
         self._clock("ready")
 
@@ -209,7 +197,7 @@ class Workers:
             self._all.discard(worker)
             self._threads.call(worker.kill)
             raise
-        except _Told:
+        except Classified:
             self._free.append(worker)
             raise
         except BaseException:
@@ -239,7 +227,7 @@ def serve(pipe: Connection, parent: int) -> None:
             function, arguments = pickle.loads(call)
             reply = pickle.dumps(("value", function(*arguments)))
         except BaseException as error:  # noqa: BLE001 - user code, told to the driver
-            reply = pickle.dumps(("failure", classify(error)))
+            reply = pickle.dumps(("failure", classify(error, in_user_code=True)))
         pipe.send_bytes(reply)
 
 

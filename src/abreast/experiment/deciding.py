@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from abreast.analyse.decisions import Rule
-from abreast.analyse.sequential import UntilDecided, largest_group
+from abreast.analyse.sequential import UntilDecided
 from abreast.plan import Plan
 from abreast.spec import Spec
 from abreast.store import Store
@@ -22,7 +22,7 @@ def until_decided(
     spec: Spec, plan: Plan, baseline: str, score: str, version: str, store: Store, run_id: int
 ) -> UntilDecided:
     """Who decides, with everything that the run has stored."""
-    rule = Rule(spec.margin or 0.0, spec.weight, largest_group(plan.cases.groups))
+    rule = Rule(spec.margin or 0.0, spec.weight, plan.largest_group or 1, plan.final_spent)
     stop = UntilDecided(plan, baseline, score, rule, spec.min_cases)
     per_case = len(plan.variants) * plan.repeats
     whole = plan.done.reshape(-1, per_case).all(axis=1)

@@ -300,6 +300,8 @@ def _overridden(spec: Spec, options: Options) -> Spec:
         if not 0 < options.budget_usd < math.inf:
             raise BadInput(f"--budget {options.budget_usd}: must be dollars above 0")
         limits["budget_usd"] = float(options.budget_usd)
+    if options.allow_failing:
+        limits["allow_failing"] = True
     changes: dict[str, Any] = {"limits": limits}
     for key in ("repeats", "seed"):
         value = getattr(options, key)

@@ -15,6 +15,7 @@ from abreast.execute import Decision, Flown, Listener
 from abreast.preflight.tests import SOME
 from abreast.report.sentence import verdict_lines
 from abreast.store import Store, open_store
+from abreast.store.run_names import check_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +35,23 @@ class Options:
     fresh: bool = False
     retry_failed: bool = False
     budget_usd: float | None = None
+    allow_failing: bool = False
     on_quota: str = "wait"
     until_decided: bool | None = None
     margin: float | None = None
     min_cases: int | None = None
     label: str | None = None
+    lock: bool | str | Path | None = None  # write the plan to a file; None: compare if there is one; False: do not
     strict: bool = False
     force: bool = False
     keep_workspaces: bool = False
     try_tests: int = SOME  # of so many cases, before anybody is paid
     resume: str | None = None
     listeners: tuple[Listener, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.label is not None:
+            check_label(self.label)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

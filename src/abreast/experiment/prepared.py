@@ -14,13 +14,16 @@ from abreast.analyse.sequential import UntilDecided
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
 from abreast.execute import Execution, Listeners
 from abreast.execute.judging import Panel, without_judges
+from abreast.execute.limits.failing import failures_of_broken
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
 from abreast.experiment.deciding import until_decided
 from abreast.experiment.judges import calls_of
+from abreast.experiment.lock import Lock, find_lock
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
-from abreast.plan import Carrying, Plan, final_positions, find_reusable, git, mark_done
+from abreast.plan import Carrying, Plan, final_positions, find_extension, find_reusable, git, mark_done
+from abreast.plan.lock import LockedPlan, default_file
 from abreast.plan.names import new_name
 from abreast.plan.provenance import provenance
 from abreast.preflight import (
@@ -42,6 +45,8 @@ from abreast.scorers.base import Scorer
 from abreast.spec import Spec
 from abreast.spec.read_cases import files_of
 from abreast.store import Lease, NewRun, Reuse, Store
+from abreast.store.extension import Extension
+from abreast.store.lock_check import LockCheck
 from abreast.store.metrics import NUMBERS
 from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.schema import Column
@@ -79,10 +84,20 @@ class Prepared:
         self.provenance = {**provenance(repository, plan.cases, spec.seed), **self.surroundings.recorded()}
         self.exists = store.exists()
         self.continues = self._unfinished_run()
+        self.extension = self._find_extension()
+        if self.extension is not None:
+            self.plan = plan = plan.extending(self.extension)
+            self.provenance |= self.extension.recorded()
+        self.lock = self._find_lock()
+        if self.lock is not None:
+            self.provenance |= self.lock.check.recorded()
         self.reuses = self._reusable()
         self._marked: object = None  # the state of the run when it was looked at
+        self.broken: frozenset[int] = frozenset()  # failures that stopped the run: executed again
         if self.continues:
-            self._mark_done(store.run(self.continues)["run_id"])
+            run_id = store.run(self.continues)["run_id"]
+            self.broken = self._failures_of_broken(run_id)
+            self._mark_done(run_id)
         self.done_before = int(plan.done.sum())
         self.simulated = any(target.simulated for target in (*targets, *(panel.targets if panel else ())))
         self.estimate = self._estimate()
@@ -93,6 +108,7 @@ class Prepared:
         self.series = series(context)
         self.provenance["answers"] = still_answered(context)
         self.provenance |= {"series": self.series.number, "series_why": self.series.why}
+        self.provenance["largest_group"] = plan.largest_group
         self.interrupt: Callable[[], object] | None = None  # while it executes in a thread, where no signal arrives
 
     @property
@@ -217,6 +233,8 @@ class Prepared:
         return until_decided(self.spec, self.plan, self.baseline, self.primary, version, self.store, run_id)
 
     def _enter(self) -> Lease:
+        if self.lock is not None:
+            self.lock.write()
         if self.exists:
             abandoned = self.store.abandoned()
             orphans.reap(abandoned)
@@ -224,7 +242,7 @@ class Prepared:
         if self.continues:
             held = self.store.claim(self.continues)
             spec = stored_spec(self.spec, self.base, self.origin, self.options)
-            self.store.revise(held, self.primary, self.baseline, spec)
+            self.store.revise(held, self.primary, self.baseline, spec, self.provenance.get("lock"))
             if self.simulated:
                 self.store.mark_simulated(held.run_id)
             self._register_columns()
@@ -244,8 +262,14 @@ class Prepared:
         """What the run has. Looked at again once it is ours, but only if somebody wrote in between."""
         state = self.store.rows("SELECT COUNT(*), MAX(seq) FROM trials WHERE run_id = ?", (run_id,))
         if state != self._marked:
-            mark_done(self.plan, self.store, run_id, not self.options.retry_failed)
+            mark_done(self.plan, self.store, run_id, not self.options.retry_failed, self.broken)
             self._marked = state
+
+    def _failures_of_broken(self, run_id: int) -> frozenset[int]:
+        if self.spec.limits.allow_failing or self.store.last_stop(run_id) != "failing":
+            return frozenset()
+        final = final_positions(self.plan, self.store, run_id)
+        return failures_of_broken(self.plan, final, self.store.own_failures(run_id))
 
     def _reuses_retried(self) -> bool:
         return bool(self.reuses) and self.store.sources_retried([reuse.run_id for reuse in self.reuses])
@@ -300,18 +324,47 @@ class Prepared:
         found = self.store.unfinished(self.spec.name, self.plan.fingerprint())
         if found is None or bool(self.store.run(found)["debug"]) != (options.debug is not None):
             return None
-        self._refuse_another_margin(found)
+        self._refuse_another_rule(found)
         return found
 
-    def _refuse_another_margin(self, name: str) -> None:
-        """What difference matters is said before one has looked."""
-        before = json.loads(self.store.run(name)["spec"]).get("margin")
-        if before != self.spec.margin:
-            told = "without a margin" if before is None else f"with a margin of {before:g}"
-            raise PreflightRefused(
-                f"{name} was started {told}, and is not finished: a margin is chosen before one looks",
-                f"go on with it: abreast resume {name}; or execute all of it anew: --fresh",
-            )
+    def _find_extension(self) -> Extension | None:
+        """What the run that goes on stored, or the run that a new one extends. Fresh and debug runs extend nothing."""
+        if self.continues:
+            return Extension.read(self._stored_provenance())
+        if not self.exists or self.options.fresh or self.options.debug is not None:
+            return None
+        return find_extension(self.plan, self.store, self.spec.name, self.primary, self.baseline)
+
+    def _find_lock(self) -> Lock | None:
+        default = default_file(self.base, self.origin, self.spec.name)
+        return find_lock(self.options, default, LockCheck.read(self._stored_provenance()), self._locked_plan)
+
+    def _stored_provenance(self) -> Mapping[str, Any]:
+        """Of the run that goes on; empty for a new one."""
+        found: Mapping[str, Any] = json.loads(self.store.run(self.continues)["provenance"]) if self.continues else {}
+        return found
+
+    def _locked_plan(self) -> LockedPlan:
+        earlier = "SELECT COUNT(*) FROM runs WHERE experiment = ? AND debug = 0"
+        ((runs,),) = self.store.rows(earlier, (self.spec.name,)) if self.exists else ((0,),)
+        spec = stored_spec(self.spec, self.base, self.origin, self.options)
+        version = self.provenance["packages"].get("abreast", "unknown")
+        return LockedPlan.of(self.plan, spec, self.primary, self.baseline, version, runs)
+
+    def _refuse_another_rule(self, name: str) -> None:
+        """How the verdict is reached is fixed before the first look."""
+        before = json.loads(self.store.run(name)["spec"])
+        margin, weight = before.get("margin"), before.get("weight", "case")
+        if margin != self.spec.margin:
+            changed = "without a margin" if margin is None else f"with a margin of {margin:g}"
+        elif weight != self.spec.weight:
+            changed = f"with weight: {weight}"
+        else:
+            return
+        raise PreflightRefused(
+            f"{name} was started {changed} and is not finished: the rule of a verdict is fixed before the first look",
+            f"continue it: abreast resume {name}; or start over: --fresh",
+        )
 
     def _resumable(self, name: str) -> str:
         run = self.store.run(name)
@@ -363,6 +416,9 @@ class Prepared:
             if self.panel
             else {},
             options.try_tests,
+            self.extension,
+            self.lock.check if self.lock else None,
+            self.lock is not None and self.lock.unwritten is not None,
         )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:

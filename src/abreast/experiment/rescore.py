@@ -14,7 +14,7 @@ from abreast.errors import BadInput
 from abreast.execute import Ending, Execution, Listener, Listeners
 from abreast.execute.judging import Panel, without_judges
 from abreast.execute.scoring import scored, unscored
-from abreast.experiment.judges import seat
+from abreast.experiment.judges import seat, written_scorer
 from abreast.plan import Plan
 from abreast.spec import Spec, validated
 from abreast.spec.cases import CaseTable
@@ -66,7 +66,7 @@ def rescore(
         for row in score_rows(run_id, position, scorer.version, scored(scorer, case, answer))
     ]
     versions = {column: scorer.version for scorer in scorers for column in scorer.columns}
-    store.replace_scores(run_id, versions, fresh, primary)
+    store.replace_scores(run_id, versions, fresh, primary, _kept_spec(stored, spec, kinds))
     positions = {row[1] for row in fresh}
     ended = Rescored(str(run["run"]), len(positions))
     if panel is not None:
@@ -106,6 +106,13 @@ async def _execution(store: Store, run: str, spec: Spec, panel: Panel, listeners
         return await Execution(nothing, (), (), spec.limits, store, held, listener, panel=panel).run()
     finally:
         store.give_back(held)
+
+
+def _kept_spec(stored: Mapping[str, Any], spec: Spec, kinds: Sequence[str] | None) -> dict[str, Any]:
+    """Record the scorers behind the run's scores, for resume and label."""
+    if kinds:
+        return {"scorers": [*stored["scorers"], *(kind for kind in kinds if kind not in stored["scorers"])]}
+    return {"scorers": [written_scorer(item) for item in spec.scorers], "primary": spec.primary}
 
 
 def _scorer_spec(stored: Mapping[str, Any], kinds: Sequence[str] | None) -> tuple[Spec, Path]:

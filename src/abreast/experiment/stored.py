@@ -15,6 +15,7 @@ from abreast.model import Variant
 from abreast.spec import Spec, validated
 from abreast.spec.schema import VARIANT_SETTINGS
 from abreast.store import Store
+from abreast.store.run_names import matching_runs
 from abreast.targets.python import reference_of
 from abreast.targets.request import params_as_mapping
 
@@ -102,8 +103,7 @@ def reopened(store: Store, name: str | None) -> tuple[Spec, Path, Path | None, d
 
     `name` is its own, or that of the spec file or the suite it was started from: then the last one is meant.
     """
-    of_it = [run for run in store.runs() if name is not None and _is_started_from(run, name)]
-    run = store.run(name) if name is not None and not of_it else _last_incomplete(store, of_it or store.runs())
+    run = _last_incomplete(store, store.runs()) if name is None else _run_to_resume(store, name)
     if run["status"] == "complete":
         raise BadInput(f"{run['run']} is complete: there is nothing to go on with", f"abreast report {run['run']}")
     spec, base, origin, options = spec_of(run)
@@ -138,6 +138,19 @@ def _is_started_from(run: Mapping[str, Any], name: str) -> bool:
     spec = json.loads(run["spec"])
     origin = spec.get("origin")
     return spec.get("suite") == name or (origin is not None and Path(origin) == Path(name).resolve())
+
+
+def _run_to_resume(store: Store, name: str) -> dict[str, Any]:
+    """The run of this name or label, or the last incomplete one that was started from this spec file or suite."""
+    started = [run for run in store.runs() if _is_started_from(run, name)]
+    named = matching_runs(store, name)
+    if not started or named == [name]:
+        return store.run(name)
+    run = _last_incomplete(store, started)
+    if set(named) - {run["run"]}:
+        candidates = ", ".join(dict.fromkeys([*named, run["run"]]))
+        raise BadInput(f'"{name}" names a spec or suite and also matches a run: {candidates}', "write the full name")
+    return run
 
 
 def _last_incomplete(store: Store, runs: list[dict[str, Any]]) -> dict[str, Any]:

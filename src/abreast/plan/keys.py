@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,15 +45,21 @@ def _code_in(params: Any) -> Iterator[str]:
         yield from _code_in(params_as_mapping(params) if dataclasses.is_dataclass(params) else None)
 
 
-def mark_done(plan: Plan, store: Store, run_id: int, failures_too: bool = True) -> None:
-    """What this run has already: its final outcomes, the variants' own failures included unless told otherwise."""
-    positions = np.array(final_positions(plan, store, run_id, failures_too), dtype=np.int64)
+def mark_done(
+    plan: Plan, store: Store, run_id: int, failures_too: bool = True, again: Collection[int] = frozenset()
+) -> None:
+    """What this run has already: its final outcomes, the variants' own failures included unless told otherwise.
+    Trials at the positions `again` do not count."""
+    positions = np.array(final_positions(plan, store, run_id, failures_too, again), dtype=np.int64)
     plan.done[positions] = True
 
 
-def final_positions(plan: Plan, store: Store, run_id: int, failures_too: bool = True) -> list[int]:
+def final_positions(
+    plan: Plan, store: Store, run_id: int, failures_too: bool = True, again: Collection[int] = frozenset()
+) -> list[int]:
     """Trials of a run whose outcome stands; in a chain only as long as that stands which they began with."""
-    found = [position for position in store.final_positions(run_id, failures_too) if position < len(plan)]
+    stored = store.final_positions(run_id, failures_too)
+    found = [position for position in stored if position < len(plan) and position not in again]
     if not plan.is_chained:
         return found
     return sorted(unbroken(plan, store, {position: (run_id, position) for position in found}))

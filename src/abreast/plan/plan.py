@@ -2,13 +2,14 @@
 
 A trial's position is arithmetic: case, then repeat, then variant, in the order they were written; reports use it.
 Trials start in another order, the dispatch order: groups shuffled, cases shuffled within a group, all repeats of a
-case together, the variants of a block next to each other in random order; cases of a chain as they are written. A
-million trials are a few arrays.
+case together, the variants of a block next to each other in random order; cases of a chain as they are written. In a
+run that extends an earlier one, the cases of that one come first. A million trials are a few arrays.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -19,6 +20,7 @@ from abreast.digest import compose
 from abreast.model import Trial, Variant
 from abreast.plan.chains import FIRST, Before, in_order
 from abreast.spec.cases import CaseTable, expand_duplicates
+from abreast.store.extension import Extension
 from abreast.targets.base import Sees
 
 _MASK = 2**64 - 1
@@ -36,6 +38,7 @@ class Plan:
         seed: int,
         sees: Sequence[Sees] | None = None,
         before: Before | None = None,
+        extension: Extension | None = None,
     ) -> None:
         self.cases = cases
         self.variants = tuple(variants)
@@ -44,12 +47,13 @@ class Plan:
         self.seed = seed
         self.done: npt.NDArray[np.bool_] = np.zeros(len(self), dtype=np.bool_)
         self._before = before
-        self._order = dispatch_order(cases.groups, seed)
+        self._extension = extension
+        self._order = dispatch_order(cases.groups, seed, extension.order if extension else ())
         if before is not None:
             self._order = in_order(self._order, before)
         self._case_occurrence = expand_duplicates(cases)
         self.variant_occurrence = tuple(self.digests[:i].count(digest) for i, digest in enumerate(self.digests))
-        self.sees = tuple(sees or ["input"] * len(self.variants))
+        self.sees: tuple[Sees, ...] = tuple(sees or ["input"] * len(self.variants))
         self._same = tuple(self.digests.count(digest) for digest in self.digests)
 
     def __len__(self) -> int:
@@ -127,18 +131,42 @@ class Plan:
     def missing(self) -> int:
         return len(self) - int(self.done.sum())
 
+    @property
+    def largest_group(self) -> int | None:
+        """Number of cases in the largest group; None if no case has a group.
+
+        If the plan extends a run whose largest group was larger, the number of that one: a bound that only grows.
+        """
+        sizes = Counter(group for group in self.cases.groups if group is not None)
+        earlier = self._extension.largest_group if self._extension else None
+        return max([*sizes.values(), earlier or 0], default=0) or None
+
+    @property
+    def final_spent(self) -> bool:
+        """Whether an earlier run used the final interval, so that only the confidence sequence decides."""
+        return self._extension is not None and self._extension.final_spent
+
+    def extending(self, extension: Extension) -> Plan:
+        """The same trials in the order of a run that extends another."""
+        shared = (self.cases, self.variants, self.digests, self.repeats, self.seed, self.sees, self._before)
+        return Plan(*shared, extension)
+
     def fingerprint(self) -> str:
-        """The same for the same cases, contenders, repeats and seed: then a run can go on."""
+        """The same for the same cases, contenders, repeats and seed: then a run can go on, in the order it stored."""
         named = [f"{variant.name}={digest}" for variant, digest in zip(self.variants, self.digests, strict=True)]
         return compose("plan", self.cases.hash, *named, self.repeats, self.seed)
 
 
-def dispatch_order(groups: Sequence[str | None], seed: int) -> npt.NDArray[np.int64]:
+def dispatch_order(groups: Sequence[str | None], seed: int, first: Sequence[int] = ()) -> npt.NDArray[np.int64]:
     """Case indexes: groups shuffled, then cases within a group, so that no two groups mix.
+
+    Groups with cases in `first` come first, in the order of these; within a group, cases in `first` precede the others.
 
     >>> order = dispatch_order(["a", "b", "a", "b"], seed=1)
     >>> {tuple(sorted(order[:2])), tuple(sorted(order[2:]))} == {(0, 2), (1, 3)}
     True
+    >>> dispatch_order(["a", "b", "a", "b"], seed=1, first=[3, 0]).tolist()
+    [3, 1, 0, 2]
     """
     random = np.random.default_rng(seed)
     numbers: dict[str, int] = {}
@@ -152,7 +180,11 @@ def dispatch_order(groups: Sequence[str | None], seed: int) -> npt.NDArray[np.in
     )
     _, dense = np.unique(group, return_inverse=True)
     place = random.permutation(int(dense.max()) + 1 if len(dense) else 0)
-    return np.lexsort((random.random(len(groups)), place[dense]))
+    turn = np.full(len(groups), len(first), dtype=np.int64)
+    turn[list(first)] = np.arange(len(first))
+    earliest = np.full(len(place), len(first), dtype=np.int64)
+    np.minimum.at(earliest, dense, turn)
+    return np.lexsort((random.random(len(groups)), turn, place[dense], earliest[dense]))
 
 
 def block_order(seed: int, block: int, variants: int) -> list[int]:

@@ -11,13 +11,16 @@ from abreast.preflight import (
     duplicates,
     dvc,
     environment,
+    extension,
     limits,
+    lock,
     mcp,
     models,
     noted,
     power,
     quota,
     repository,
+    requests,
     schema,
     stopping,
     subscription,
@@ -56,6 +59,7 @@ __all__ = [
 
 _CHECKS = (
     targets.check,
+    requests.check,
     agents.check,
     agents.check_room,
     tests.check,
@@ -74,6 +78,8 @@ _CHECKS = (
     design.check,
     power.check,
     stopping.check,
+    extension.check,
+    lock.check,
     cost.check,
     quota.check,
 )

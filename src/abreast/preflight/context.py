@@ -12,6 +12,8 @@ from abreast.preflight.earlier import Earlier
 from abreast.preflight.estimate import Estimate
 from abreast.preflight.surroundings import Surroundings
 from abreast.spec import Limits
+from abreast.store.extension import Extension
+from abreast.store.lock_check import LockCheck
 from abreast.targets import Target
 
 
@@ -40,3 +42,6 @@ class Context:
     notes: Sequence[str] = ()  # of the suite
     judges: Mapping[str, Target] = field(default_factory=dict)  # the target of each judge, by the name of its score
     try_tests: int = 0  # of so many cases
+    extension: Extension | None = None  # of an earlier run
+    lock: LockCheck | None = None
+    locks: bool = False  # the plan is locked by this run

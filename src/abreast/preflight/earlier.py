@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from abreast.store import Store
+from abreast.store.schema import LABEL_VERSION
 
 LOOKED_AT = 200  # trials, to see what targets give back
 
@@ -57,9 +58,9 @@ class Earlier:
         """The version of the scorer that gave each score."""
         return dict(
             self._store.rows(
-                "SELECT name, version FROM scores WHERE run_id = ?1 "
-                "AND position = (SELECT MIN(position) FROM scores WHERE run_id = ?1)",
-                (self.run_id,),
+                "SELECT name, version FROM scores WHERE run_id = ?1 AND version IS NOT ?2 "
+                "AND position = (SELECT MIN(position) FROM scores WHERE run_id = ?1 AND version IS NOT ?2)",
+                (self.run_id, LABEL_VERSION),
             )
         )
 

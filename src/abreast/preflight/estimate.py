@@ -23,7 +23,7 @@ from abreast.spec import Expectation, Limits
 from abreast.spec.schema import quota_window
 from abreast.store.ledger import Ledger, default_path
 from abreast.targets import Target
-from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected
+from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, may_render
 
 RENDERS = 50  # requests that are made to see how long they are, over all variants
 
@@ -182,12 +182,11 @@ def _filled(known: Expected, expects: Expectation) -> tuple[Expected, tuple[str,
 def _sampled(
     plan: Plan, left: npt.NDArray[np.bool_], variant: int, most: int, target: Target, expects: Expectation
 ) -> Guess:
-    """From a few trials spread over what is left. A user's transform is run for this only if it says that it is quick:
-    it may take long or cost."""
+    """From a few trials spread over what is left."""
     open_blocks = np.flatnonzero(left.reshape(-1, len(plan.variants))[:, variant])
     chosen = open_blocks[np.unique(np.linspace(0, len(open_blocks) - 1, most).astype(np.int64))]
     positions = [int(block) * len(plan.variants) + variant for block in chosen]
-    if target.transforms and not getattr(target, "quick", False):
+    if not may_render(target):
         lengths = [_length(plan.trial(position).case.input) for position in positions]
         filled, expected = _filled(Expected(sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN), expects)
         return Guess(Took(0, *filled), "inputs", expected)

@@ -1,4 +1,4 @@
-"""Can so many cases show anything at all?"""
+"""How large a difference this many cases can detect."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, many
-from abreast.stats import smallest_detectable
+from abreast.stats import alphas, smallest_detectable
 from abreast.stats.final import GROUPS
 
 TYPICAL_SD = 0.5  # of differences between two contenders that mostly agree
@@ -31,11 +31,12 @@ def check(context: Context) -> Finding:
             f"{told} no more than {many(independent, 'case')} would",
             "ask for cases that are independent",
         )
-    effect = smallest_detectable(TYPICAL_SD, independent)
+    alpha = alphas(cases, len(context.plan.variants) - 1)[1]
+    effect = smallest_detectable(TYPICAL_SD, independent, alpha=alpha)
     what = f"{cases:,} cases" if independent == cases else f"{cases:,} cases in {many(independent, 'group')}"
-    message = f"{what} can typically show effects above {min(1.0, effect) * 100:.0f} points"
+    message = f"{what} can usually detect differences of {min(1.0, effect) * 100:.0f} points or more"
     if effect > SMALL:
-        return Finding("power", "warn", message, "add cases to see smaller ones")
+        return Finding("power", "warn", message, "add cases to detect smaller ones")
     return Finding("power", "pass", message)
 
 

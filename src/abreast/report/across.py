@@ -17,16 +17,19 @@ NOT_INTERLEAVED = "the runs were not interleaved: whatever else changed in betwe
 
 
 def lines(item: AcrossRuns) -> list[str]:
-    """The verdict on one contender of a later run, and what stands beside it."""
+    """The verdict on one contender of a later run, and what qualifies it."""
     comparison, match = item.comparison, item.match
-    if not comparison.planned and match.shared:
-        first = f"{item.second.name} against {item.first.name}: nothing to compare"
-        said = [f"not known: {first}; all {many(match.shared, 'answer')} are the same ones, reused"]
-    else:
+    if item.is_compared:
         said = [_headline(item), *advice(comparison)]
-        said += [told for told in (aside(comparison),) if told]
-        if match.shared:
-            said.append(f"{many(match.shared, 'answer')} set aside: the same ones in both runs, reused")
+        said += [line for line in (aside(comparison),) if line]
+    else:
+        contenders = f"{item.second.name} vs {item.first.name}"
+        said = [f"no comparison: {contenders}: {comparison.verdict.reason}", *advice(comparison)]
+    if match.shared and comparison.planned:
+        what = f"{many(match.shared, 'answer')} of {item.second.variant}"
+        said.append(f"set aside, shared by both runs because reused: {what}, in {_listed(match.shared_cases)}")
+    elif match.shared and item.first.run != item.second.run:
+        said.append("to compare new answers, run it again with --fresh")
     reasons = (
         (f"only in {item.first.run}{_or_not_begun(item.second.run, match.not_begun[1])}", match.only_first),
         (f"only in {item.second.run}{_or_not_begun(item.first.run, match.not_begun[0])}", match.only_second),
@@ -68,7 +71,8 @@ def text(items: Sequence[AcrossRuns]) -> list[str]:
 
 def _cautions(items: Sequence[AcrossRuns]) -> list[str]:
     """What every comparison of runs must be read with."""
-    said = [NOT_INTERLEAVED] if any(item.first.run != item.second.run for item in items) else []
+    apart = any(item.is_compared and item.first.run != item.second.run for item in items)
+    said = [NOT_INTERLEAVED] if apart else []
     early = sorted({side.run for item in items for side in (item.first, item.second) if side.stopped_early})
     if early:
         said.append(f"{', '.join(early)} stopped when it was decided: its scores flatter whoever led then")
@@ -105,6 +109,7 @@ def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
                 "changed_expected": item.match.other_truth,
                 "unfinished": item.match.unfinished,
                 "shared_answers": item.match.shared,
+                "shared_cases": item.match.shared_cases,
                 "changes": item.changes,
                 "before": objects.variant(item.first.summary),
                 "after": objects.variant(item.second.summary),
@@ -115,7 +120,8 @@ def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
 
 
 def as_junit(items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
-    """A test for each contender, which fails on a regression, and one for each requirement that is not met."""
+    """A test for each contender, which fails on a regression and is an error where nothing could be compared, and one
+    for each requirement that is not met."""
     root = ElementTree.Element("testsuites", name="compare")
     suite = ElementTree.SubElement(root, "testsuite", name="compare")
     for item in items:
@@ -128,6 +134,8 @@ def as_junit(items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
         )
         if item.word == "regression":
             ElementTree.SubElement(test, "failure", message=clean(lines(item)[0]), type="regression")
+        elif not item.is_compared:
+            ElementTree.SubElement(test, "error", message=clean(lines(item)[0]), type="no comparison")
         ElementTree.SubElement(test, "system-out").text = clean("\n".join(lines(item)))
     for told in unmet:
         test = ElementTree.SubElement(suite, "testcase", classname="compare", name=clean(told.split(": ")[0]), time="0")

@@ -1,7 +1,8 @@
 """The report as JUnit XML, for whatever shows test results in CI.
 
-The suite `verdict` has a test for each comparison, which fails if the variant is worse, and one for each requirement
-(`--fail-if`). Each variant is a suite with a test for each trial: an error is an error, a score below 0.5 a failure.
+The suite `verdict` has a test for each comparison, which fails if the variant is worse and is an error if there is no
+comparison, and one for each requirement (`--fail-if`). Each variant is a suite with a test for each trial: an error is
+an error, a score below 0.5 a failure.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ def _verdicts(root: ElementTree.Element, analysis: Analysis, unmet: Sequence[str
         )
         if item.verdict.word == "worse":
             ElementTree.SubElement(test, "failure", message=clean(sentence(item)), type="worse")
+        elif item.verdict.word == "no comparison":
+            ElementTree.SubElement(test, "error", message=clean(sentence(item)), type="no comparison")
         else:
             ElementTree.SubElement(test, "system-out").text = clean(sentence(item))
     for told in unmet:

@@ -10,6 +10,7 @@ from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment, VariantSummary
 from abreast.analyse.variants import failure_modes
+from abreast.report.calibration import calibration_object
 from abreast.report.sections import suite_part
 from abreast.report.sentence import doubt, trusted, verdict_lines
 from abreast.stats import Interval, holm
@@ -118,9 +119,11 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "not_run_cases": item.not_run,
         "waiting_cases": item.waiting,
         "repeats_left_out": pairs.repeats_left_out,
+        "censoring": {each.kind: {"baseline": each.baseline, "variant": each.variant} for each in item.censoring},
         "bounds": list(item.bounds) if item.bounds else None,
         "cases_needed": result.needed,
         "effect_to_detect": result.effect,
+        "calibration": calibration_object(item.calibration),
         "latency_ratio": _ratio(pairs.latency),
         "cost_per_correct_ratio": _ratio(cost.ratio if cost else None),
     }
@@ -204,7 +207,7 @@ def provenance(analysis: Analysis) -> dict[str, Any]:
         "cli_versions": found.get("cli_versions", {}),
         "created_at": moment(run["created_at"]),
         "finished_at": moment(run["finished_at"]),
-        **{key: value for key, value in found.items() if key not in (*first, "cli_versions")},
+        **{key: value for key, value in found.items() if key not in (*first, "cli_versions", "first_cases")},
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from abreast.analyse import Analysis, Comparison, Segment
-from abreast.analyse.censoring import lopsided
+from abreast.report.calibration import calibration_lines, correction
 from abreast.stats import Interval, Verdict
 from abreast.stats.final import GROUPS
 from abreast.stats.values import ROUNDING
@@ -62,34 +62,35 @@ def verdict_lines(analysis: Analysis) -> list[str]:
     for comparison in analysis.comparisons:
         lines.append(sentence(comparison))
         lines.extend(advice(comparison))
-        lines.extend(beside_the_table(analysis, comparison))
+        lines.extend(scores_behind(analysis, comparison))
     lines += circumstances(analysis)
     if analysis.retried_failures:
         lines.append("failures of the variants were retried on request (--retry-failed): that flatters flaky ones")
     return lines
 
 
-def beside_the_table(analysis: Analysis, comparison: Comparison) -> list[str]:
-    """Notes that need the summaries of both variants: lopsided censoring, scores that differ from the table's."""
+def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
+    """The two scores whose difference is the effect, where the table shows others because variants lost other cases."""
     summaries = {summary.name: summary for summary in analysis.variants}
-    before, after = summaries[comparison.baseline], summaries[comparison.variant]
-    lines = [
-        f"{item.noun}: {item.variant:,} of {many(after.trials, 'trial')} of {after.name}, "
-        f"{item.baseline:,} of {before.trials:,} of {before.name}"
-        for item in lopsided(before.errors, after.errors)
-    ]
-    if comparison.scores is None or before.score is None or after.score is None:
-        return lines
+    before, after = summaries[comparison.baseline].score, summaries[comparison.variant].score
+    if comparison.scores is None or before is None or after is None or correction(comparison):
+        return []
     first, second = comparison.scores
-    if max(abs(first - before.score.estimate), abs(second - after.score.estimate)) > ROUNDING:
-        scores = f"{before.name} {first:.1%}, {after.name} {second:.1%}"
-        lines.append(f"on the {many(comparison.cases, 'case')} that both answered: {scores}")
-    return lines
+    if max(abs(first - before.estimate), abs(second - after.estimate)) < ROUNDING:
+        return []
+    scores = f"{comparison.baseline} {first:.1%}, {comparison.variant} {second:.1%}"
+    return [f"on the {many(comparison.cases, 'case')} that both answered: {scores}"]
 
 
 def circumstances(analysis: Analysis) -> list[str]:
     """How the run was made and evaluated, where a reader must know it."""
-    return [*_weighting(analysis), *_jointly(analysis), *_in_turns(analysis), *_of_chains(analysis)]
+    return [
+        *_weighting(analysis),
+        *_jointly(analysis),
+        *_of_plan(analysis),
+        *_in_turns(analysis),
+        *_of_chains(analysis),
+    ]
 
 
 def _weighting(analysis: Analysis) -> list[str]:
@@ -104,6 +105,12 @@ def _jointly(analysis: Analysis) -> list[str]:
     if len(analysis.comparisons) < 2:
         return []
     return ["the verdicts hold together at 95 %; each interval holds on its own, at the level shown"]
+
+
+def _of_plan(analysis: Analysis) -> list[str]:
+    """Which run this one extends, and whether it kept to the locked plan."""
+    records = (analysis.rows.extension if analysis.comparisons else None, analysis.rows.lock)
+    return [record.sentence() for record in records if record is not None]
 
 
 def _in_turns(analysis: Analysis) -> list[str]:
@@ -155,9 +162,11 @@ def sentence(comparison: Comparison) -> str:
     result, interval = comparison.verdict, comparison.verdict.interval
     if result.word == "no comparison" or interval is None:
         return f"no comparison: {_why_not(comparison)}"
+    corrected = correction(comparison)
     counts = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
-    text = f"{_claim(comparison)}{_amount(comparison, interval)}{_within(result.word, comparison.margin)}"
-    return f"{text}; {counts} in {many(comparison.cases, 'case')}{_decided_after(comparison)}"
+    text = f"{_claim(comparison)}{_amount(comparison, interval)}{corrected}{_within(result.word, comparison.margin)}"
+    counted = "by the judge " if corrected else "case by case " if comparison.weight == "group" else ""
+    return f"{text}; {counted}{counts} in {many(comparison.cases, 'case')}{_decided_after(comparison)}"
 
 
 def _why_not(comparison: Comparison) -> str:
@@ -231,6 +240,10 @@ def advice(comparison: Comparison) -> list[str]:
     if result.word == "no comparison":
         return [line for line in (_cases_left_out(comparison),) if line]
     lines = [result.reason] if result.reason else []
+    lines += [
+        f"{item.noun}: {item.variant:,} of {comparison.variant}, {item.baseline:,} of {comparison.baseline}"
+        for item in comparison.censoring
+    ]
     if result.word == "inconclusive" and result.needed and trusted(result) and not result.demoted:
         effect = f"{result.effect * 100:.4g} points"
         if result.still_needed:
@@ -240,6 +253,7 @@ def advice(comparison: Comparison) -> list[str]:
             lines.append(f"any difference is smaller than {effect}: the whole interval is")
         else:
             lines.append(f"a difference of {effect} is not excluded; more cases would tell")
+    lines += calibration_lines(comparison)
     lines += [line for line in (_cases_left_out(comparison), bounds(comparison), _repeats_left_out(comparison)) if line]
     return lines
 

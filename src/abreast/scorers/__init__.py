@@ -83,6 +83,8 @@ def _from_entry_point(kind: str, given: dict[str, Any]) -> Scorer:
     from importlib.metadata import entry_points
 
     found = {point.name: point for point in entry_points(group=_GROUP)}
+    if kind == "human":
+        raise BadInput('scorer "human": labels are given by people after a run', "abreast label RUN")
     if kind not in found:
         raise BadInput(f'unknown scorer "{kind}"{suggestion(kind, [*KINDS, *found])}')
     return _loaded(found[kind], given)

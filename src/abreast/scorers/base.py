@@ -160,12 +160,17 @@ def short(value: Any, longest: int = 60) -> str:
     >>> short("x" * 100, longest=10)
     "'xxxxx..."
     """
-    try:
-        text = repr(value[:longest] if isinstance(value, str) else value)
-    except (ValueError, RecursionError):  # digits beyond the interpreter's limit; nesting beyond its stack
-        text = f"a huge {type(value).__name__}"
+    text = rendered(value[:longest] if isinstance(value, str) else value)
     cut = len(text) > longest or (isinstance(value, str) and len(value) > longest)
     return text[: longest - 4] + "..." if cut else text
+
+
+def rendered(value: Any) -> str:
+    """Its `repr`, if it has one."""
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # digits beyond the interpreter's limit; nesting beyond its stack
+        return f"a huge {type(value).__name__}"
 
 
 def _as_json(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from abreast.model import Answer
 from abreast.scorers.base import Mark, SingleColumn, given_value, same, short
 from abreast.scorers.jsontext import MISSING, parsed
+from abreast.scorers.mismatch import mismatch, mismatch_any
 from abreast.settings import is_texts
 
 
@@ -33,12 +34,10 @@ class Exact(SingleColumn):
             right = same(found, expected)
         except RecursionError:
             return 0.0, "the answer is nested too deeply to compare"
-        return float(right), f"read {short(found)}, expected {short(expected)}"
+        return float(right), f"read {mismatch(found, expected)}"
 
 
 def _mark_text(expected: Any, text: str) -> Mark:
-    wanted = [expected] if isinstance(expected, str) else list(expected)
+    wanted = [expected.strip()] if isinstance(expected, str) else [item.strip() for item in expected]
     found = text.strip()
-    any_of = "one of " if len(wanted) > 1 else ""
-    shown = short(wanted[0] if len(wanted) == 1 else wanted)
-    return float(found in {item.strip() for item in wanted}), f"read {short(found)}, expected {any_of}{shown}"
+    return float(found in wanted), f"read {mismatch_any(found, wanted)}"

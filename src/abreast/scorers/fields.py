@@ -7,8 +7,9 @@ from typing import Any
 
 from abreast.errors import BadInput, suggestion
 from abreast.model import Answer
-from abreast.scorers.base import Mark, Settings, SingleColumn, given_value, is_tolerance, same, short, within
+from abreast.scorers.base import Mark, Settings, SingleColumn, given_value, is_tolerance, same, within
 from abreast.scorers.jsontext import MISSING, find_list, find_object, parsed
+from abreast.scorers.mismatch import mismatch
 from abreast.scorers.number import read_value
 from abreast.scorers.text import normalised
 from abreast.settings import is_flag, is_number
@@ -113,4 +114,4 @@ def _difference(path: str, found: dict[str, Any], wanted: Any) -> str:
     label = path or "the value"
     if path not in found:
         return f"{label} missing"
-    return f"{label} is {short(found[path], 30)}, expected {short(wanted, 30)}"
+    return f"{label} is {mismatch(found[path], wanted, 30)}"

@@ -122,6 +122,41 @@ class Judge:
         """A judge is asked by a run, never in passing."""
         return self.without_a_call(None, "nobody was asked: a judge is asked by abreast run, resume and rescore")
 
+    # -- what a person is asked, who labels the same answers --------------------------------------------------------
+
+    @property
+    def rubric(self) -> Mapping[str, str]:
+        """The dimensions and what they mean."""
+        return self._rubric
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        return self._low, self._high
+
+    def shows(self, part: str) -> bool:
+        """Whether the judge sees this part: input, expected, answer or change."""
+        return part in self._shows
+
+    def column(self, dimension: str) -> str:
+        return self.name if self._is_one else f"{self.name}_{dimension}"
+
+    def dimensions_of(self, column: str) -> tuple[str, ...]:
+        """The dimensions that a column is computed from."""
+        alone = [name for name in self._rubric if column in (self.column(name), f"{self.name}_{name}_passed")]
+        return tuple(alone or self._rubric)
+
+    def columns_of(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The columns that follow from these dimensions, each a value in [0, 1]."""
+        known = {dimension: value for dimension, value in values.items() if dimension in self._rubric}
+        columns = {self.column(dimension): value for dimension, value in known.items()}
+        for dimension, mark in self._passing.items():
+            if dimension in known:
+                rating = self._low + known[dimension] * (self._high - self._low)
+                columns[f"{self.name}_{dimension}_passed"] = float(rating >= mark - 1e-9)
+        if len(known) == len(self._rubric):
+            columns[self.name] = math.fsum(known.values()) / len(known)
+        return columns
+
     # -- what is asked ---------------------------------------------------------------------------------------------
 
     @property

@@ -11,6 +11,7 @@ from abreast.model import Answer, Case, Score
 from abreast.scorers.base import NO_EXPECTED, Settings, clipped, given_value, short
 from abreast.scorers.folding import folded
 from abreast.scorers.jsontext import MISSING, find_list, parsed
+from abreast.scorers.mismatch import difference
 
 _MOST_ITEMS = 10_000
 _BULLET = re.compile(r"[ \t]*(?:[-*+•·–][ \t]+|\(?\d{1,4}[.)][ \t]+)")
@@ -132,7 +133,8 @@ def _measures(found: frozenset[str], wanted: frozenset[str]) -> tuple[float, flo
 
 def _why(found: frozenset[str], wanted: frozenset[str]) -> str:
     why = f"{len(found & wanted)} of {len(wanted)} expected items found"
-    for name, items in (("missing", wanted - found), ("unexpected", found - wanted)):
+    missing, unexpected = wanted - found, found - wanted
+    for name, items in (("missing", missing), ("unexpected", unexpected)):
         if items:
             why += f"; {name}: {short(', '.join(sorted(items)[:10]))}"
-    return why
+    return why + (difference(*unexpected, *missing) if len(missing) == len(unexpected) == 1 else "")

@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from abreast.model import Answer
-from abreast.scorers.base import LONGEST_TEXT, Mark, SingleColumn, clipped, short, texts_of
+from abreast.scorers.base import LONGEST_TEXT, Mark, SingleColumn, clipped, texts_of
 from abreast.scorers.folding import folded, without_mark_floods
+from abreast.scorers.mismatch import mismatch_any
 
 _SUPERSCRIPT = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 _FRACTION = re.compile("(?<=[0-9])([¼½¾⅐-⅞])")
@@ -43,7 +44,7 @@ class Text(SingleColumn):
         text, note = clipped(answer.text)
         found = normalised(text)
         wanted = [normalised(item) for item in texts_of(expected)]
-        return float(found in wanted), f"read {short(found)}, expected {short(' | '.join(wanted))}{note}"
+        return float(found in wanted), f"read {mismatch_any(found, wanted)}{note}"
 
 
 def normalised(text: str) -> str:

@@ -249,6 +249,10 @@ class Limits(TargetLimits):
     retries: Annotated[StrictInt, Field(ge=0, le=1000), Expects("a whole number from 0 to 1,000")] = Field(
         default=3, description="Attempts after the first"
     )
+    allow_failing: Annotated[bool, Field(strict=True), Expects("true or false")] = Field(
+        default=False,
+        description="Continue although a variant fails in all of its first 10 trials, or in 95 % of 20 or more",
+    )
     run_timeout: Annotated[Seconds | None, Expects("seconds above 0")] = Field(
         default=None, description="Seconds after which nothing more starts; resume goes on"
     )

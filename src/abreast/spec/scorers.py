@@ -49,6 +49,9 @@ def build_scorers(spec: Spec, base: Path) -> list[Scorer]:
         except BadInput as error:
             raise Misplaced(("scorers", index), error.message, error.fix) from error
         for column in scorer.columns:
+            if column == "human":
+                fix = f"give it another name: - {kind}: {{name: mine}}"
+                raise Misplaced(("scorers", index), 'scorers: the name "human" is reserved for human labels', fix)
             if column in columns:
                 raise Misplaced(
                     ("scorers", index),

@@ -1,5 +1,7 @@
 """Statistics for comparisons, usable on their own: lists or arrays in, small frozen results out."""
 
+from abreast.stats.bounded import gaffke
+from abreast.stats.calibration import Agreement, CorrectedEstimate, agreement, labels_needed, ppi
 from abreast.stats.cost import CostPerCorrect, cost_per_correct
 from abreast.stats.final import final_interval
 from abreast.stats.intervals import Estimate, Interval, bonett_price, paired_t, wilson
@@ -14,6 +16,8 @@ from abreast.stats.units import Weight, weighted_mean
 from abreast.stats.verdict import Verdict, Word, alphas, verdict, verdicts
 
 __all__ = [
+    "Agreement",
+    "CorrectedEstimate",
     "CostPerCorrect",
     "Estimate",
     "Futility",
@@ -26,6 +30,7 @@ __all__ = [
     "Verdict",
     "Weight",
     "Word",
+    "agreement",
     "alphas",
     "benjamini_hochberg",
     "bonett_price",
@@ -35,13 +40,16 @@ __all__ = [
     "cost_per_correct",
     "final_interval",
     "futility",
+    "gaffke",
     "holm",
+    "labels_needed",
     "latency_ratio",
     "looks",
     "mcnemar",
     "paired_t",
     "pass_at_k",
     "pass_hat_k",
+    "ppi",
     "sign_flip",
     "smallest_detectable",
     "verdict",

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from abreast.stats.intervals import Interval
+from abreast.stats.clusters import RelativeMeans, relative_means
+from abreast.stats.intervals import Interval, wilson_bounds
 from abreast.stats.student import quantile_t
-from abreast.stats.values import Floats, Numbers, numbers, share
+from abreast.stats.values import Floats, Numbers, exponential, numbers, share
+
+MODERATE_SKEWNESS = 0.2  # over √n: above it, a t interval misses the truth too often
+HARDLY_VARYING = 0.1  # the standard deviation of costs over their mean
+
+Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +29,39 @@ class CostPerCorrect:
 
 
 def cost_per_correct(
-    cost_a: Numbers, correct_a: Numbers, cost_b: Numbers, correct_b: Numbers, level: float = 0.95
+    cost_a: Numbers,
+    correct_a: Numbers,
+    cost_b: Numbers,
+    correct_b: Numbers,
+    level: float = 0.95,
+    groups: Sequence[Hashable] | None = None,
 ) -> CostPerCorrect:
-    """Cost per correct answer, of two contenders on the same cases: a cost and a score in [0, 1] per case and side.
+    """Cost per correct answer of two variants on the same cases: a cost and a score in [0, 1] per case and variant.
 
-    >>> found = cost_per_correct([1, 2, 1, 2, 1, 1], [1, 1, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 1])
-    >>> round(found.a.estimate, 2), round(found.b.estimate, 2), round(found.ratio.estimate, 2)
+    The interval of one price is Fieller's, that of the ratio is t on the linearised logarithm. Where a mean is too
+    skewed for t (few wrong answers, a few expensive cases), or costs hardly vary, Wilson's bounds of the accuracy and
+    the interval of the mean cost, corrected for skewness, are combined. Every case weighs the same; cases of one group
+    count as dependent.
+
+    >>> price = cost_per_correct([1, 2, 1, 2, 1, 1], [1, 1, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 1])
+    >>> round(price.a.estimate, 2), round(price.b.estimate, 2), round(price.ratio.estimate, 2)
     (1.6, 1.2, 0.75)
+    >>> always_correct = cost_per_correct([2] * 20, [1] * 20, [2] * 20, [1] * 20).a
+    >>> always_correct.low, round(always_correct.high, 3)
+    (2.0, 2.384)
     >>> cost_per_correct([1, 1], [0, 0], [1, 1], [1, 0]).a.estimate
     inf
     """
     share(level, "level")
-    sides = [_side(cost_a, correct_a, "a"), _side(cost_b, correct_b, "b")]
-    (one, right), (other, other_right) = sides
-    if len(one) != len(other):
-        raise ValueError(f"costs must be of the same cases, got {len(one)} and {len(other)}")
-    return CostPerCorrect(
-        _fieller(one, right, level), _fieller(other, other_right, level), _ratio(one, right, other, other_right, level)
-    )
+    a, b = _columns(cost_a, correct_a, "a"), _columns(cost_b, correct_b, "b")
+    if a.shape != b.shape:
+        raise ValueError(f"costs must be of the same cases, got {a.shape[1]} and {b.shape[1]}")
+    if groups is not None and len(groups) != a.shape[1]:
+        raise ValueError(f"a group for each case is needed, got {len(groups)} groups and {a.shape[1]} cases")
+    return CostPerCorrect(_price(a, level, groups), _price(b, level, groups), _ratio(a, b, level, groups))
 
 
-def _side(cost: Numbers, correct: Numbers, name: str) -> tuple[Floats, Floats]:
+def _columns(cost: Numbers, correct: Numbers, name: str) -> Floats:
     costs, corrects = numbers(cost, f"costs of {name}"), numbers(correct, f"scores of {name}")
     if len(costs) != len(corrects):
         raise ValueError(f"{name} must have a cost and a score for each case, got {len(costs)} and {len(corrects)}")
@@ -52,38 +71,117 @@ def _side(cost: Numbers, correct: Numbers, name: str) -> tuple[Floats, Floats]:
         raise ValueError(
             f"scores of {name} must lie in [0, 1], got {float(corrects.min())!r} … {float(corrects.max())!r}"
         )
-    return costs, corrects
+    return np.array([costs, corrects])
 
 
-def _fieller(costs: Floats, corrects: Floats, level: float) -> Interval:
-    """The interval of a ratio of means (Fieller's): without an upper end where it may be that nothing is correct."""
-    n, cost, correct = len(costs), float(costs.mean()), float(corrects.mean())
+def _price(arm: Floats, level: float, groups: Sequence[Hashable] | None) -> Interval:
+    cost, correct = (float(mean) for mean in arm.mean(axis=1))
     if correct == 0:
         return Interval(math.inf, 0.0, math.inf, level)
-    if n < 2:
-        return Interval(cost / correct, 0.0, math.inf, level)
-    square = quantile_t(0.5 + level / 2, n - 1) ** 2 / n
-    ((cc, ck), (_, kk)) = np.cov(costs, corrects)
-    # The set of ratios r with a·r² − 2·b·r + c ≤ 0.
-    a, b, c = correct**2 - square * kk, cost * correct - square * ck, cost**2 - square * cc
-    root = math.sqrt(max(0.0, b * b - a * c))
-    if a > 0:
-        return Interval(cost / correct, float(max(0.0, (b - root) / a)), float((b + root) / a), level)
-    low = (b - root) / a if a < 0 and c > 0 else 0.0
-    return Interval(cost / correct, float(max(0.0, low)), math.inf, level)
+    price = cost / correct
+    if cost == 0:
+        return Interval(0.0, 0.0, 0.0, level)
+    if _independent(arm, groups) < 2:
+        return Interval(price, 0.0, math.inf, level)
+    means = relative_means(arm, groups)
+    low, high = _fieller(means, level)
+    if not _suits_t(means):
+        combined = _combined(means, np.array([1, -1]), level)
+        low, high = min(low, combined[0]), max(high, combined[1])
+    return Interval(price, price * low, price * high, level)
 
 
-def _ratio(one: Floats, right: Floats, other: Floats, other_right: Floats, level: float) -> Interval | None:
-    """B's price over A's: the logarithm, linearised case by case, with t."""
-    prices = [math.inf if not k.any() else float(c.mean() / k.mean()) for c, k in ((one, right), (other, other_right))]
+def _ratio(a: Floats, b: Floats, level: float, groups: Sequence[Hashable] | None) -> Interval | None:
+    """B's price over A's."""
+    prices = [math.inf if not correct.any() else float(cost.mean() / correct.mean()) for cost, correct in (a, b)]
     if prices[0] == prices[1] and prices[0] in (0.0, math.inf):
         return None
     if prices[0] in (0.0, math.inf) or prices[1] in (0.0, math.inf):
         known = 0.0 if prices[1] == 0 or prices[0] == math.inf else math.inf
         return Interval(known, 0.0, math.inf, level)
-    estimate, n = prices[1] / prices[0], len(one)
-    if n < 2:
-        return Interval(estimate, 0.0, math.inf, level)
-    pulls = other / other.mean() - other_right / other_right.mean() - one / one.mean() + right / right.mean()
-    reach = math.exp(quantile_t(0.5 + level / 2, n - 1) * float(pulls.std(ddof=1)) / math.sqrt(n))
-    return Interval(estimate, estimate / reach, estimate * reach, level)
+    ratio = prices[1] / prices[0]
+    if _independent(a, groups) < 2:
+        return Interval(ratio, 0.0, math.inf, level)
+    low, high = _combined(relative_means(np.concatenate([b, a]), groups), np.array([1, -1, -1, 1]), level)
+    return Interval(ratio, ratio * low, ratio * high, level)
+
+
+def _independent(arm: Floats, groups: Sequence[Hashable] | None) -> int:
+    return arm.shape[1] if groups is None else len(set(groups))
+
+
+def _suits_t(means: RelativeMeans) -> bool:
+    """Whether every mean is close enough to normal, and costs vary enough to smooth the steps of the accuracy."""
+    spread = means.naive_errors[::2] * math.sqrt(means.cases)  # costs are the even columns
+    skewness = np.abs(means.skewness) / math.sqrt(means.groups)  # nan, hence too much, without spread
+    return bool((spread >= HARDLY_VARYING).all() and (skewness < MODERATE_SKEWNESS).all())
+
+
+def _fieller(means: RelativeMeans, level: float) -> Bounds:
+    """Fieller's bounds of a price, as multiples of it; without an upper one if it may be that nothing is correct."""
+    square = quantile_t(0.5 + level / 2, means.degrees) ** 2
+    ((cc, ck), (_, kk)) = means.covariance
+    # The set of ratios r with a·r² − 2·b·r + c ≤ 0.
+    a, b, c = 1 - square * kk, 1 - square * ck, 1 - square * cc
+    root = math.sqrt(max(0.0, b * b - a * c))
+    if a > 0:
+        return float(max(0.0, (b - root) / a)), float((b + root) / a)
+    low = (b - root) / a if a < 0 and c > 0 else 0.0
+    return float(max(0.0, low)), math.inf
+
+
+def _combined(means: RelativeMeans, exponents: Floats, level: float) -> Bounds:
+    """Bounds of a product of powers of means, as multiples of it.
+
+    The distance from each mean to its own bound, on a log scale, counts as its error, and these errors are added as
+    correlated errors are (Zou and Donner's method). With distances of t standard errors this is the delta method.
+    """
+    below, above = _distances(means, level)
+    errors = means.errors
+    scale = np.where(errors > 0, errors, 1.0) * exponents
+    correlation = means.covariance / np.outer(scale, scale)
+    np.fill_diagonal(correlation, 1.0)
+    down, up = np.where(exponents > 0, [below, above], [above, below])
+    return exponential(-_norm(down, correlation)), exponential(_norm(up, correlation))
+
+
+def _norm(distances: Floats, correlation: Floats) -> float:
+    if np.isinf(distances).any():
+        return math.inf
+    return math.sqrt(max(0.0, float(distances @ correlation @ distances)))
+
+
+def _distances(means: RelativeMeans, level: float) -> tuple[Floats, Floats]:
+    """How far below and above each mean its own bounds lie, on a log scale."""
+    t = quantile_t(0.5 + level / 2, means.degrees)
+    below = t * means.errors
+    above = below.copy()
+    if _suits_t(means):
+        return below, above
+    for column in range(0, len(below), 2):
+        shift = means.errors[column] * _skewness_shift(means, column, level)
+        below[column] += max(0.0, -shift)
+        above[column] += max(0.0, shift)
+    for column in range(1, len(below), 2):
+        mean = float(means.means[column])
+        low, high = wilson_bounds(mean, _effective_size(means, column, t, level), level)
+        below[column] = max(below[column], math.log(mean / low) if low else math.inf)
+        above[column] = max(math.log(high / mean), min(above[column], -math.log(mean)))
+    return below, above
+
+
+def _skewness_shift(means: RelativeMeans, column: int, level: float) -> float:
+    """By how many standard errors skewness moves the bounds of a mean (Johnson's and Hall's correction)."""
+    if math.isnan(means.skewness[column]):
+        return 0.0
+    t = quantile_t(0.5 + level / 2, means.groups - 1)
+    return float(means.skewness[column]) * (2 * t * t + 1) / (6 * math.sqrt(means.groups))
+
+
+def _effective_size(means: RelativeMeans, column: int, t: float, level: float) -> float:
+    """How many independent cases tell as much about an accuracy as these (Korn and Graubard)."""
+    naive = float(means.naive_errors[column])
+    if naive == 0:  # nothing shows how alike the cases of a group are: count each group once
+        return means.groups
+    design_effect = max(1.0, (float(means.errors[column]) / naive) ** 2)
+    return means.cases / design_effect * (quantile_t(0.5 + level / 2, means.cases - 1) / t) ** 2

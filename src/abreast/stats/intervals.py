@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from abreast.stats.student import NORMAL, quantile_t, two_sided_t
-from abreast.stats.units import Units, Weight, units_of
+from abreast.stats.units import Weight, units_of
 from abreast.stats.values import Numbers, numbers, share, whole
 
 
@@ -36,17 +36,22 @@ def wilson(successes: float, n: int, level: float = 0.95) -> Interval:
     >>> round(interval.low, 6), round(interval.high, 6)
     (0.743789, 0.9654)
     """
-    whole(n, "n", least=1)
+    n = whole(n, "n", least=1)
     if not 0 <= successes <= n:
         raise ValueError(f"successes must lie between 0 and n, got {successes} of {n}")
-    z = NORMAL.inv_cdf(0.5 + share(level, "level") / 2)
-    found = successes / n
-    scale = 1 + z * z / n
-    centre = (found + z * z / (2 * n)) / scale
-    half = z / scale * math.sqrt(found * (1 - found) / n + z * z / (4 * n * n))
-    low = 0.0 if successes == 0 else max(0.0, centre - half)
-    high = 1.0 if successes == n else min(1.0, centre + half)
-    return Interval(found, low, high, level)
+    proportion = float(successes) / n
+    low, high = wilson_bounds(proportion, n, share(level, "level"))
+    return Interval(proportion, low, high, level)
+
+
+def wilson_bounds(proportion: float, n: float, level: float) -> tuple[float, float]:
+    """The ends of Wilson's interval; n need not be a whole number, for it may be an effective sample size."""
+    square = NORMAL.inv_cdf(0.5 + level / 2) ** 2
+    centre = (proportion + square / (2 * n)) / (1 + square / n)
+    half = math.sqrt(square * (proportion * (1 - proportion) / n + square / (4 * n * n))) / (1 + square / n)
+    low = 0.0 if proportion == 0 else max(0.0, centre - half)
+    high = 1.0 if proportion == 1 else min(1.0, centre + half)
+    return low, high
 
 
 def bonett_price(wins: int, losses: int, n: int, level: float = 0.95) -> Estimate:
@@ -83,12 +88,8 @@ def paired_t(
     (0.2, 0.052, 0.348, 0.018)
     """
     units = units_of(numbers(differences, least=2), groups, weight)
-    method = "paired t" if groups is None else "t, CR2" if weight == "case" else "t on group means"
-    return t_interval(units, level, method)
-
-
-def t_interval(units: Units, level: float, method: str) -> Estimate:
     mean, (error, degrees) = units.estimate, units.standard_error()
     half = quantile_t(0.5 + share(level, "level") / 2, degrees) * error
     p = 1.0 if mean == 0 else 0.0 if error == 0 else two_sided_t(mean / error, degrees)
+    method = "paired t" if groups is None else "t, CR2" if weight == "case" else "t on group means"
     return Estimate(mean, mean - half, mean + half, level, p, method)

@@ -24,7 +24,7 @@ def cases_needed(sd: float, effect: float, power: float = 0.8, alpha: float = 0.
     """
     if not (math.isfinite(effect) and effect > 0):
         raise ValueError(f"effect must be above 0, got {effect!r}")
-    return max(2, math.ceil((_deviates(power, alpha) * _spread(sd) / effect) ** 2 - 1e-9))
+    return max(2, math.ceil((_deviates(power, alpha) * _spread(sd) / float(effect)) ** 2 - 1e-9))
 
 
 def smallest_detectable(sd: float, n: int, power: float = 0.8, alpha: float = 0.03) -> float:
@@ -43,7 +43,7 @@ def _deviates(power: float, alpha: float) -> float:
 def _spread(sd: float) -> float:
     if not (math.isfinite(sd) and sd >= 0):
         raise ValueError(f"sd must be at least 0, got {sd!r}")
-    return sd
+    return float(sd)
 
 
 def spread(units: Units, cases: int) -> float:

@@ -68,8 +68,8 @@ def looks(cases: int) -> list[int]:
     >>> looks(25), looks(500)[-4:]
     ([10, 20, 25], [448, 470, 493, 500])
     """
-    schedule, at = [], LOOK
-    while at < whole(cases, "cases"):
+    schedule, at, cases = [], LOOK, whole(cases, "cases")
+    while at < cases:
         schedule.append(at)
         at += max(LOOK, at // 20)
     return [*schedule, cases] if cases else schedule

@@ -33,11 +33,6 @@ class Units:
     def means(self) -> Floats:
         return self.sums / self.sizes
 
-    def with_extremes(self) -> Units:
-        """These and two more of average size, one with the lowest and one with the highest difference there can be."""
-        size = self.sizes.mean()
-        return Units(np.append(self.sums, [-size, size]), np.append(self.sizes, [size, size]))
-
     def standard_error(self) -> tuple[float, float]:
         """Standard error of the estimate (CR2) and its degrees of freedom (Bell and McCaffrey).
 
@@ -48,11 +43,16 @@ class Units:
         shares = self.sizes / self.sizes.sum()
         residuals = (self.sums - self.estimate * self.sizes) / self.sizes.sum()
         error = math.sqrt(float((residuals**2 / (1 - shares)).sum()))
-        if np.ptp(self.sizes) == 0:
-            return error, len(self) - 1
-        leverage = shares**2 / (1 - shares)
-        cross = float(leverage.sum()) ** 2 - float((leverage**2).sum())
-        return error, 1 / (float((shares**2).sum()) + cross)
+        return error, degrees_of_freedom(self.sizes)
+
+
+def degrees_of_freedom(sizes: Floats) -> float:
+    """Bell and McCaffrey's degrees of freedom of a mean over groups of these sizes; G − 1 for groups of equal size."""
+    if np.ptp(sizes) == 0:
+        return len(sizes) - 1
+    shares = sizes / sizes.sum()
+    leverage = shares**2 / (1 - shares)
+    return 1 / float((shares**2).sum() + leverage.sum() ** 2 - (leverage**2).sum())
 
 
 def units_of(values: Floats, groups: Sequence[Hashable] | None = None, weight: Weight = "case") -> Units:

@@ -69,12 +69,17 @@ def share(value: float, name: str) -> float:
     return float(value)
 
 
+def exponential(value: float) -> float:
+    """The exponential function; infinity where the result is too large for a float."""
+    return math.exp(value) if value < 709 else math.inf
+
+
 def unit_margin(margin: float, scale: Scale) -> float:
     """A margin as a share of the scale's width."""
-    found = margin / width(scale)
+    found = float(margin) / width(scale)
     if not 0 <= found < 1:
         raise ValueError(f"margin must be at least 0 and less than {width(scale):g}, got {margin!r}")
-    return float(found)
+    return found
 
 
 def group_index(groups: Sequence[Hashable], length: int) -> tuple[npt.NDArray[np.int64], int]:

@@ -151,14 +151,14 @@ def verdict(
     >>> verdict([1.0] * 9 + [0.0] * 31).word
     'better'
     """
-    values = unit_differences(differences, scale, least=0)
+    values, dropped = unit_differences(differences, scale, least=0), whole(dropped, "dropped")
     question = _Question(
         values=values,
         groups=groups,
         weight=weight,
         largest=largest,
         planned=_planned(planned, "", len(values) + dropped),
-        dropped=whole(dropped, "dropped"),
+        dropped=dropped,
         margin=margin,
         effect=effect,
         seen=seen,
@@ -248,7 +248,7 @@ def _decide(question: _Question, levels: _Levels) -> Verdict:
     final = _final(question, levels.final)
     look = _look(question, levels.sequence)
     interval = _combine(question.estimate, look, final, 1 - levels.sequence - levels.final)
-    word = _word(interval, question.unit_margin)
+    word = word_of(interval, question.unit_margin)
     reason = _no_verdict(question, interval, look, final) if word == "inconclusive" else ""
     return Verdict(
         word=word,
@@ -330,11 +330,14 @@ def _no_verdict(question: _Question, interval: Interval, look: Look, final: Esti
         return f"only {len(units)} groups: at least {GROUPS} are needed"
     informative = int(np.count_nonzero(values))
     if informative < INFORMATIVE:
-        return f"only {informative} of {len(values)} cases differ"
+        if not informative:
+            return "no case differs"
+        return f"only {informative} of {len(values)} cases {'differs' if informative == 1 else 'differ'}"
     return ""
 
 
-def _word(interval: Interval, margin: float) -> Word:
+def word_of(interval: Interval, margin: float) -> Word:
+    """The word that an interval allows."""
     if interval.low > 0:
         return "better"
     if interval.high < 0:

@@ -308,6 +308,7 @@ class _Twins:
     def merge(self) -> int:
         """How many trials came or were replaced."""
         self._refuse_at_work()
+        ahead = self._progress(self._source, self._run) > self._progress(self._target, self._twin)
         taken, same = self._trials()
         self._put("variants", _of_run(self._source, "variants", self._there), "INSERT OR IGNORE")
         self._put("trials", taken.values(), "INSERT OR REPLACE")
@@ -322,7 +323,7 @@ class _Twins:
         for table in ("attempts", "logged_metrics", "events"):
             there, here = self._counted(table)
             self._put(table, (there - here).elements(), "INSERT")
-        self._row()
+        self._row(ahead)
         if self._stale:
             _renumber(self._target, self._here)
         return len(taken)
@@ -407,9 +408,8 @@ class _Twins:
             found.append((scores, {(position, name): at for position, name, at in rows}))
         return found
 
-    def _row(self) -> None:
+    def _row(self, ahead: bool) -> None:
         """How the run stands: as the one that was continued more often, finished later, or scored anew later."""
-        ahead = self._progress(self._source, self._run) > self._progress(self._target, self._twin)
         values = {"label": self._twin["label"] or self._run["label"]}
         values["simulated"] = max(self._twin["simulated"], self._run["simulated"])  # for good
         if ahead:

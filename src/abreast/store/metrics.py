@@ -1,10 +1,10 @@
 """The view `metrics`: a row per run, variant and segment, derived from the rows, and the rows that users logged.
 
-`score_low` and `score_high` are the interval that reports show: Wilson where every score is 0 or 1, there is one
-repeat and no case has a group; else t over the means of cases, by groups where there are any.
+`score_mean`, `score_low` and `score_high` are those of `mean_score` in `abreast.analyse`, over all scored trials.
 
-The steps are: trials, cases, groups, segments. In SQLite a condition on an outer query reaches no further than one
-`GROUP BY` deep, so all steps of one run are one subquery, asked for each run that is wanted (`_per_run`).
+The steps are: trials, cases, groups, sizes of groups, segments. In SQLite a condition on an outer query reaches no
+further than one `GROUP BY` deep, so all steps of one run are one subquery, asked for each run that is wanted
+(`_per_run`).
 """
 
 from __future__ import annotations
@@ -78,6 +78,13 @@ _KIND = (
 )
 _SUMS = ("trials", "successful", "failed", "score", "scored", "latency", "timed", "cost_usd", "priced")
 
+# The 0.975 quantile of t by the inverse of its degrees of freedom, which may be any number from 1 on: the exponential
+# of a polynomial fitted to the logarithm. Its relative error is at most 1.4e-5.
+_QUANTILE = (
+    "1.959963984540054 * exp(per_degree * (1.21009 + per_degree * (0.708396 + per_degree * (0.16594 "
+    "+ per_degree * (-0.315655 + per_degree * 0.100407)))))"
+)
+
 # By row number, not as the index goes: rows lie in the order they came, and each page is read once.
 _OF_THIS_RUN = "t.seq IN (SELECT seq FROM trials WHERE run_id = r.run_id)"
 
@@ -85,9 +92,9 @@ _OF_THIS_RUN = "t.seq IN (SELECT seq FROM trials WHERE run_id = r.run_id)"
 def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
     """`WITH ... measured AS (...)`: a row per variant (and run, unless `r` is one) and segment, with all numbers.
 
-    The square of a unit's residual is summed without knowing the centre first: (S - nc)² = S² - 2c·Sn + c²n², where a
-    unit is a case, or the cases of one group. The quantile of t is an expansion around the normal one (1.95996), right
-    to four digits from 5 degrees of freedom on.
+    A unit is a case without a group, or all cases of a group. Its weight is its number of cases, or 1 if every group
+    weighs the same. Standard error and degrees of freedom are those of `Units.standard_error` in `abreast.stats`. They
+    need the mean c over all units first; Σ(m - c)² = Σm² - 2cΣm + c²n, so one row for all units of one size is enough.
     """
     lite = dialect == "sqlite"
     trial = "variant" if lite else "run_id, variant"
@@ -96,15 +103,20 @@ def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
     runs = "" if lite else "JOIN runs r ON r.run_id = t.run_id"
     case = "c.seq" if lite else "c.digest"
     which = _OF_THIS_RUN if lite else "TRUE"
-    nulls = ", ".join(["NULL"] * (8 + len(_SUMS)))
+    sums = ", ".join(f"SUM({name}) AS {name}" for name in _SUMS)
+    nulls = ", ".join(["NULL"] * (len(_SUMS) + 9))
+    weighted = json_value(dialect, "r.spec", "weight", "text")
+    repeats = json_value(dialect, "r.spec", "repeats", "integer")
     payloads, sure, number = "", "NULL", "NULL"
     if confident:  # a confidence stands in the JSON of an answer, which is read for nothing else
         payloads = " LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position"
         sure = "p.data -> '$.confidence'" if lite else "CAST(json_extract(p.data, '/confidence') AS VARCHAR)"
         cast = f"{'CAST' if lite else 'TRY_CAST'}(sure AS DOUBLE)"
         number = f"CASE WHEN sure GLOB '[-0-9]*' AND ABS({cast}) < 1e308 THEN {cast} END"  # not true, "high", Infinity
-    return f"""WITH graded AS (
-  SELECT {run}t.variant, {case} AS case_key, c.case_group, c.tags, t.repeat, t.status, {_SCORE},
+    return f"""WITH settings AS MATERIALIZED (
+  SELECT {weighted} AS weighted, COALESCE({repeats}, 1) AS repeats{"" if lite else ", r.run_id FROM runs r"}
+), graded AS (
+  SELECT {run}t.variant, {case} AS case_key, c.case_group, c.tags, t.status, {_SCORE},
     CASE WHEN {_NEW} AND t.status = 'ok' THEN t.service_s END AS latency,
     CASE WHEN {_NEW} THEN t.cost_usd END AS cost_usd
   FROM trials t {runs} JOIN cases c ON c.digest = t.case_digest
@@ -115,15 +127,32 @@ def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
     COUNT(CASE WHEN status = 'ok' THEN 1 END) AS successful, COUNT(CASE WHEN status = 'error' THEN 1 END) AS failed,
     SUM(score) AS score, COUNT(score) AS scored, AVG(score) AS mean,
     MIN(CASE WHEN score IN (0.0, 1.0) THEN 1 WHEN score IS NOT NULL THEN 0 END) AS plain,
-    MAX(CASE WHEN score IS NOT NULL THEN repeat END) AS repeats,
     SUM(latency) AS latency, COUNT(latency) AS timed, SUM(cost_usd) AS cost_usd,
     COUNT(CASE WHEN status = 'ok' THEN cost_usd END) AS priced
   FROM graded GROUP BY {trial}, case_key
 ), by_group AS (
-  SELECT {key}, case_group, {", ".join(f"SUM({name}) AS {name}" for name in _SUMS)},
+  SELECT {key}, case_group, {sums},
     COUNT(mean) AS cases, SUM(mean) AS total, SUM(mean * mean) AS squares, MIN(mean) AS lowest, MAX(mean) AS highest,
-    MIN(plain) AS plain, MAX(repeats) AS repeats
+    MIN(plain) AS plain
   FROM {_unpivoted(dialect, "by_case") if tagged else "by_case"} GROUP BY {key}, case_group
+), by_size AS (
+  SELECT {key}, CASE WHEN case_group IS NULL THEN 1 ELSE NULLIF(cases, 0) END AS size, {sums},
+    SUM(CASE WHEN case_group IS NULL THEN cases WHEN cases > 0 THEN 1 END) AS units,
+    SUM(CASE WHEN case_group IS NULL THEN total ELSE total / cases END) AS means,
+    SUM(CASE WHEN case_group IS NULL THEN squares ELSE total / cases * (total / cases) END) AS squares,
+    MIN(CASE WHEN case_group IS NULL THEN lowest ELSE total / cases END) AS lowest,
+    MAX(CASE WHEN case_group IS NULL THEN highest ELSE total / cases END) AS highest,
+    MIN(CASE WHEN case_group IS NULL THEN plain ELSE 0 END) AS plain
+  FROM by_group GROUP BY {key}, size
+), with_weight AS (
+  SELECT *, CASE weighted WHEN 'group' THEN 1.0 ELSE 1.0 * size END AS weight
+  FROM by_size {"CROSS JOIN settings" if lite else "JOIN settings USING (run_id)"}
+), centred AS (
+  SELECT *, SUM(weight * units) OVER every AS total_weight,
+    SUM(weight * means) OVER every / SUM(weight * units) OVER every AS centre
+  FROM with_weight WINDOW every AS (PARTITION BY {key})
+), with_leverage AS (
+  SELECT *, weight * weight / (total_weight * NULLIF(total_weight - weight, 0)) AS leverage FROM centred
 ), told AS (
   SELECT {run}t.variant, {"c.tags, " if tagged else ""}{_KIND} AS kind, t.service_s AS latency, {sure} AS sure
   FROM trials t{" JOIN cases c ON c.digest = t.case_digest" if tagged else ""}{payloads}
@@ -133,41 +162,35 @@ def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
     CUME_DIST() OVER (PARTITION BY {key}, kind ORDER BY latency) AS share
   FROM {_unpivoted(dialect, "told") if tagged else "told"}
 ), either AS (
-  SELECT *, NULL AS p50, NULL AS p95, NULL AS failure, NULL AS confidence, NULL AS confident FROM by_group UNION ALL
+  SELECT {key}, {", ".join(_SUMS)}, units, lowest, highest, centre,
+    CASE WHEN repeats = 1 THEN plain ELSE 0 END AS plain,
+    leverage * (squares - 2 * centre * means + centre * centre * units) AS variance,
+    units * weight * weight / (total_weight * total_weight) AS squared_shares,
+    units * leverage AS leverages, units * leverage * leverage AS squared_leverages,
+    NULL AS p50, NULL AS p95, NULL AS failure, NULL AS confidence, NULL AS confident
+  FROM with_leverage UNION ALL
   SELECT {key}, {nulls}, MIN(CASE WHEN kind IS NULL AND share >= 0.5 THEN latency END),
     MIN(CASE WHEN kind IS NULL AND share >= 0.95 THEN latency END),
     CASE WHEN kind <> '' THEN {"json_quote" if lite else "to_json"}(kind) || ':' || COUNT(*) END,
     SUM(confidence), COUNT(confidence)
   FROM ranked{"" if confident else " WHERE share >= 0.5 OR kind IS NOT NULL"} GROUP BY {key}, kind
 ), summed AS (
-  SELECT {key}, {", ".join(f"SUM({name}) AS {name}" for name in _SUMS)}, SUM(cases) AS cases,
-    1.0 * SUM(CASE WHEN case_group IS NULL THEN cases WHEN cases > 0 THEN 1 END) AS units,
-    SUM(CASE WHEN case_group IS NOT NULL THEN cases ELSE 0 END) AS grouped,
-    SUM(total) / NULLIF(SUM(cases), 0) AS centre,
-    SUM(CASE WHEN case_group IS NULL THEN squares ELSE total * total END) AS s_s,
-    SUM(CASE WHEN case_group IS NULL THEN total ELSE total * cases END) AS s_n,
-    SUM(CASE WHEN case_group IS NULL THEN cases ELSE 1.0 * cases * cases END) AS n_n,
-    MIN(CASE WHEN case_group IS NULL THEN lowest WHEN cases > 0 THEN total / cases END) AS lowest,
-    MAX(CASE WHEN case_group IS NULL THEN highest WHEN cases > 0 THEN total / cases END) AS highest,
-    MIN(plain) AS plain, MAX(repeats) AS repeats, MAX(p50) AS p50, MAX(p95) AS p95,
+  SELECT {key}, {sums}, SUM(units) AS units, MIN(lowest) AS lowest, MAX(highest) AS highest, MIN(plain) AS plain,
+    MAX(centre) AS centre, SUM(variance) AS variance,
+    SUM(squared_shares) + SUM(leverages) * SUM(leverages) - SUM(squared_leverages) AS per_degree,
+    MAX(p50) AS p50, MAX(p95) AS p95,
     '{{' || {"group_concat(failure)" if lite else "string_agg(failure, ',' ORDER BY failure)"} || '}}' AS failures,
     SUM(confidence) AS confidence, SUM(confident) AS confident
   FROM either GROUP BY {key}
 ), spread AS (
-  SELECT *, units - 1 AS degrees,
-    CASE WHEN centre IS NULL THEN NULL WHEN plain = 1 AND repeats = 0 AND grouped = 0 THEN 'wilson'
-      WHEN units < 2 THEN 'unknown' WHEN highest - lowest < 1e-9 THEN 'wilson' ELSE 't' END AS method,
-    s_s - 2 * centre * s_n + centre * centre * n_n AS residuals
+  SELECT *, CASE WHEN centre IS NULL THEN NULL WHEN plain = 1 THEN 'wilson' WHEN units < 2 THEN 'unknown'
+    WHEN highest - lowest < 1e-9 THEN 'wilson' ELSE 't' END AS method
   FROM summed
 ), widths AS (
   SELECT *, (centre + 1.920729410347062 / units) / (1 + 3.841458820694124 / units) AS middle,
     1.959963984540054 * sqrt(centre * (1 - centre) / units + 0.960364705173531 / (units * units))
       / (1 + 3.841458820694124 / units) AS wilson_half,
-    CASE WHEN method = 't' AND residuals > 0 THEN sqrt(units / degrees * residuals) / cases * CASE degrees
-      WHEN 1 THEN 12.706205 WHEN 2 THEN 4.302653 WHEN 3 THEN 3.182446 WHEN 4 THEN 2.776445
-      ELSE 1.959963984540054 + 2.372271 / degrees + 2.822499 / (degrees * degrees)
-      + 2.555850 / (degrees * degrees * degrees) + 1.589534 / (degrees * degrees * degrees * degrees) END
-      ELSE 0.0 END AS half
+    CASE WHEN method = 't' AND variance > 0 THEN sqrt(variance) * {_QUANTILE} ELSE 0.0 END AS half
   FROM spread
 ), measured AS (
   SELECT {key}, trials AS n_predictions, successful AS n_successful, failed AS n_failed,

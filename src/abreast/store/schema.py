@@ -17,11 +17,12 @@ from abreast.store import metrics
 from abreast.store.dialect import Dialect, json_value, literal, quote
 from abreast.store.joining import Tracked, deletable, joining
 
-VERSION = 5
+VERSION = 6
 MOST_COLUMNS = 1_900  # generated ones: SQLite allows 2,000 in a result
 MOST_RETURNED = 1_000  # of them keys of returned dicts; further ones stay in the JSON of their row
 LONGEST_NAME = 200
 MOST_LOGGED = 1_000  # names that were logged; what comes after them is refused
+LABEL_VERSION = "label"  # of score rows that people gave; no scorer has it
 _KINDS = ("score", "params", "tag", "data")  # of predictions; `metric` is of metrics
 
 TABLES: dict[str, dict[str, str]] = {
@@ -269,7 +270,10 @@ def _create_table(table: str) -> str:
 
 
 def upgrades(version: int) -> Iterable[str]:
-    """The statements that bring the tables of an older SQLite store up to date; the views are made anew after them."""
+    """The statements that bring the tables of an older SQLite store up to date.
+
+    Views are always created again, so a view that changes needs a new version and no statement here.
+    """
     if version < 2:
         yield "ALTER TABLE trials ADD COLUMN error_detail TEXT"
     if version < 3:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from abreast.errors import BadInput, StoreError, suggestion
-from abreast.store import lease, logged, schema, sqlite, tracked
+from abreast.store import lease, logged, run_names, schema, sqlite, tracked
 from abreast.store.rows import Row, storable, to_json
 from abreast.store.writer import Lease, add_columns
 
@@ -185,22 +185,12 @@ class Store:
         return rows
 
     def run(self, name: str) -> dict[str, Any]:
-        """One run by its name; `latest`, `previous`, or the start of a name will do if only one begins so."""
-        names = [row[0] for row in self.rows("SELECT run FROM runs ORDER BY run_id")]
-        if not names:
-            raise BadInput(f"{self.path}: there is no run in it", "abreast run SPEC begins one")
-        if name == "previous" and len(names) < 2:
-            raise BadInput(f"{self.path}: there is only one run in it, so none is previous", "abreast runs lists them")
-        if name in ("latest", "previous"):
-            name = names[-1] if name == "latest" else names[-2]
-        matching = [known for known in names if known == name] or [known for known in names if known.startswith(name)]
-        if len(matching) != 1:
-            hint = suggestion(name, names) if not matching else f" (several begin so: {', '.join(matching[:5])})"
-            raise BadInput(f'{self.path}: no run "{name}"{hint}', f"abreast runs --store {self.path}")
+        """One run by its name, its label, `latest`, `previous`, or a prefix that only one name has."""
+        _, run = run_names.find_run([self], name)
         row = self.dicts(
             "SELECT r.*, (SELECT COUNT(*) FROM trials t WHERE t.run_id = r.run_id) AS stored_trials "
             "FROM runs r WHERE run = ?",
-            (matching[0],),
+            (run,),
         )[0]
         _settle_status(row)
         return row
@@ -229,6 +219,20 @@ class Store:
             (run_id, failures_too),
         )
         return [int(number) for number in found.split(",")] if found else []
+
+    def own_failures(self, run_id: int) -> list[tuple[int, str]]:
+        """Positions of the trials that failed by their variant's fault, each with the kind of error."""
+        return self.rows(
+            "SELECT position, error_kind FROM trials WHERE run_id = ? AND status = 'error' AND error_blame = 'variant'",
+            (run_id,),
+        )
+
+    def last_stop(self, run_id: int) -> str | None:
+        """The kind of reason for which an execution of this run stopped last, if one did."""
+        stops = self.rows(
+            "SELECT detail FROM events WHERE run_id = ? AND kind = 'stop' ORDER BY happened_at", (run_id,)
+        )
+        return json.loads(stops[-1][0])["reason"] if stops else None
 
     def spent(self, run_id: int, variants: int) -> list[tuple[int, float, int, float]]:
         """What a run has taken so far, by variant: trials with a known cost, dollars, with known tokens, tokens."""
@@ -373,9 +377,16 @@ class Store:
         return [mark for mark in marks if mark is not None]
 
     def replace_scores(
-        self, run_id: int, versions: Mapping[str, str], fresh: Sequence[Row], primary: str | None
+        self,
+        run_id: int,
+        versions: Mapping[str, str],
+        fresh: Sequence[Row],
+        primary: str | None,
+        scorers: Mapping[str, Any],
     ) -> None:
-        """Put these scores in the place of those that other versions of the scorers gave; keep the old ones aside."""
+        """Put these scores in the place of those that other versions of the scorers gave; keep the old ones aside.
+
+        `scorers` replaces what the run's spec says of its scorers."""
         names = ", ".join(schema.TABLES["scores"])
         with self.change() as connection:
             for column, version in versions.items():
@@ -386,8 +397,32 @@ class Store:
                 )
                 connection.execute(f"DELETE FROM scores WHERE {where}", (run_id, column, version))
             connection.executemany(schema.insert("scores", "INSERT OR REPLACE"), fresh)
-            connection.execute("UPDATE runs SET primary_score = ? WHERE run_id = ?", (primary, run_id))
+            connection.execute(
+                "UPDATE runs SET primary_score = ?, spec = json_patch(spec, ?) WHERE run_id = ?",
+                (primary, to_json(scorers), run_id),
+            )
             add_columns(connection, [schema.Column("score", column, "real") for column in versions])
+        self.close()
+
+    def add_labels(self, run_id: int, rows: Sequence[Row], sample: tuple[str, Mapping[str, Any]] | None) -> None:
+        """Store score rows that people gave, and the event that records their sample, all or none; a label that
+        changes is kept aside, and scores of scorers stay as they are."""
+        names = ", ".join(schema.TABLES["scores"])
+        where = "run_id = ? AND position = ? AND name = ?"
+        with self.change() as connection:
+            if not connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchall():
+                raise StoreError("the run was deleted a moment ago", f"abreast runs --store {self.path}")
+            connection.executemany(
+                f"INSERT INTO old_scores ({names}, replaced_at) SELECT {names}, ? FROM scores WHERE {where} "
+                "AND value IS NOT NULL AND value IS NOT ?",
+                [(time.time(), *row[:4]) for row in rows],
+            )
+            connection.executemany(schema.insert("scores", "INSERT OR REPLACE"), rows)
+            add_columns(
+                connection, [schema.Column("score", name, "real") for name in dict.fromkeys(r[2] for r in rows)]
+            )
+            if sample is not None:
+                connection.execute(schema.insert("events"), (run_id, time.time(), sample[0], to_json(sample[1])))
         self.close()
 
     def log_metrics(self, run: str, variant: str | None, segment: str, values: Mapping[str, Any]) -> None:
@@ -406,8 +441,18 @@ class Store:
             connection.execute(schema.insert("logged_metrics"), (run_id, index, segment, time.time(), to_json(data)))
         self.close()
 
-    def revise(self, held: Lease, primary: str | None, baseline: str, spec: Mapping[str, Any]) -> None:
-        """A run goes on under a spec whose scorers, primary or baseline may have changed meanwhile."""
+    def revise(
+        self,
+        held: Lease,
+        primary: str | None,
+        baseline: str,
+        spec: Mapping[str, Any],
+        lock: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A run goes on under a spec whose scorers, primary or baseline may have changed meanwhile.
+
+        `lock` says whether it still keeps to the locked plan.
+        """
         with self.change() as connection:
             new, old = (f"json_extract({source}, '$.origin_digest')" for source in ("?1", "spec"))
             kept = (
@@ -418,6 +463,11 @@ class Store:
                 f"UPDATE runs SET primary_score = ?2, baseline = ?3, spec = {kept} WHERE run_id = ?4",
                 (to_json(spec), primary, baseline, held.run_id),
             )
+            if lock is not None:
+                connection.execute(
+                    "UPDATE runs SET provenance = json_set(provenance, '$.lock', json(?)) WHERE run_id = ?",
+                    (to_json(lock), held.run_id),
+                )
 
     def mark_simulated(self, run_id: int) -> None:
         """For good: something that only pretends had a part in this run."""
@@ -500,6 +550,8 @@ class Store:
 
     def label(self, run: str, label: str | None) -> None:
         """Name what a run measured, such as a version; None takes the label away."""
+        if label is not None:
+            run_names.check_label(label)
         with self.change() as connection:
             connection.execute("UPDATE runs SET label = ? WHERE run = ?", (_clean(label), run))
         self.materialise()

@@ -92,3 +92,8 @@ class Target(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and processes."""
+
+
+def may_render(target: Target) -> bool:
+    """Whether requests may be rendered before a run: a transform may take long or cost, unless it says it is quick."""
+    return not target.transforms or getattr(target, "quick", False)

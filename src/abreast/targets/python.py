@@ -15,8 +15,8 @@ from typing import Any
 from abreast.code.digest import source_digest
 from abreast.code.reference import load_function
 from abreast.digest import compose, digest
-from abreast.errors import BadInput, Crashed, NoAnswer, suggestion
-from abreast.model import Answer, Executor, Request, Trial, Usage, has_fields
+from abreast.errors import BadInput, Classified, Crashed, NoAnswer, TrialError, classify, suggestion
+from abreast.model import Answer, Case, Executor, Request, Trial, Usage, has_fields
 from abreast.targets.base import Place, Sees, Workers
 from abreast.targets.request import Renderer, params_as_mapping
 
@@ -87,7 +87,14 @@ class PythonTarget:
         return self._renderer.request(trial)
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
-        case = trial.case
+        try:
+            return as_answer(await self._call(trial.case, request, workers))
+        except TrialError:
+            raise
+        except Exception as error:
+            raise Classified(classify(error, in_user_code=True)) from error
+
+    async def _call(self, case: Case, request: Request, workers: Workers) -> Any:
         if request.input is not case.input:
             case = dataclasses.replace(case, input=request.input)
         arguments: tuple[Any, ...] = (case,) if self._own is None else (case.input, self._own.one())
@@ -103,7 +110,7 @@ class PythonTarget:
             returned = await workers.in_thread(call, *arguments)
             if inspect.isawaitable(returned):  # a plain function that hands back a coroutine
                 returned = await returned
-        return as_answer(returned)
+        return returned
 
     async def close(self) -> None:
         return None

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from abreast.code.digest import source_digest
 from abreast.code.reference import Call, load_call, load_function, reference_in
 from abreast.digest import compose, digest
-from abreast.errors import BadInput, Crashed, TrialError
-from abreast.model import Case, Request, Trial
+from abreast.errors import BadInput, Classified, Crashed, TrialError, classify, did_you_mean
+from abreast.model import Case, Failure, Request, Trial
 from abreast.targets.base import Sees
 
 if TYPE_CHECKING:
     import jinja2
+
+
+_MISSING = re.compile(r"'(\w+)'(?: is undefined)?$")  # the name at the end of what Jinja2 says
 
 
 class Renderer:
@@ -43,13 +48,19 @@ class Renderer:
             except TrialError:  # it says itself what it is: a trial that does not apply, an input that is too long
                 raise
             except Exception as error:
-                raise Crashed(f"transform: {type(error).__name__}: {error}") from error
+                raise Classified(_crash_of_transform(error)) from error
         return Request(self._prompt(case, value), value, self.params)
 
     def _prompt(self, case: Case, value: Any) -> str:
         if self._template is None:
             return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         return _rendered(self._template, "prompt", case, value)
+
+
+def _crash_of_transform(error: Exception) -> Failure:
+    """Whatever a transform raises is the variant's own failure, and none that is tried again."""
+    failure = classify(error)
+    return dataclasses.replace(failure, kind="crash", blame="variant", message=f"transform: {failure.message}")
 
 
 def _transform(where: str, written: Any) -> Callable[[Any], Any] | None:
@@ -91,10 +102,21 @@ class Template:
 
 
 def _rendered(template: jinja2.Template, what: str, case: Case, value: Any) -> str:
+    names = names_of(case, value)
     try:
-        return template.render(names_of(case, value))
+        return template.render(names)
     except Exception as error:
-        raise Crashed(f"{what} template: {error}") from error
+        lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == "<template>"]
+        line = f", line {lines[-1]}" if lines else ""
+        raise Crashed(f"{what} template{line}: {error}{_did_you_mean(error, names)}") from error
+
+
+def _did_you_mean(error: Exception, names: Mapping[str, Any]) -> str:
+    """A suggestion for a name that a template uses and the case does not have."""
+    import jinja2
+
+    missing = _MISSING.search(str(error)) if isinstance(error, jinja2.UndefinedError) else None
+    return did_you_mean(missing[1], map(str, names)) if missing else ""
 
 
 def seen_by(*templates: str | None) -> Sees:

@@ -13,6 +13,7 @@ import numpy
 from abreast.errors import BadInput
 from abreast.store import open_store, tables
 from abreast.store.cached import FILE, Cache, Hit
+from abreast.store.run_names import find_run, matching_runs
 from abreast.store.tables import ALL, Condition, Frame
 from abreast.store.tracked import plain_name
 from abreast.tracker import cache as caches
@@ -128,8 +129,16 @@ class Reader:
 
     def _of(self, track_id: str) -> Condition:
         who = self._who()
-        named = ", ".join(f"{{{name}}}" for name in who)
-        return Condition(f"COALESCE({named}, NULL) = ?", (track_id,), tuple(who))
+        columns = ", ".join(f"{{{column}}}" for column in who)
+        name = self._full_name(track_id) if "run" in who else track_id
+        return Condition(f"COALESCE({columns}, NULL) = ?", (name,), tuple(who))
+
+    def _full_name(self, name: str) -> str:
+        """A track_id as it is; else the full name of the run that a label, `latest`, `previous` or a prefix means."""
+        with self._store as store:
+            if tables.written_as(store, name) or not matching_runs(store, name):
+                return name
+            return find_run([store], name)[1]
 
     def _read(self, condition: Condition = ALL, first: int | None = None, last: int | None = None) -> Frame:
         with self._store as store:

@@ -13,11 +13,12 @@ from typing import Any
 from abreast.analyse.validate.answers import one_answer_for_all, variants_that_answer_alike
 from abreast.analyse.validate.blocks import own_failures, unbalanced_blocks
 from abreast.analyse.validate.cases import duplicate_inputs, leaked_answers
-from abreast.analyse.validate.columns import costs, missing_values, scores_that_say_nothing
+from abreast.analyse.validate.columns import costs, judge_without_labels, missing_values, scores_that_say_nothing
 from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import Finding
 from abreast.analyse.validate.times import clocks, kind_of_run, order
 from abreast.analyse.validate.variants import differences, models
+from abreast.analyse.validate.verdicts import doubtful_verdicts, lopsided_censoring
 from abreast.store import Store
 
 __all__ = ["CHECKS", "Finding", "Validation", "validate"]
@@ -27,12 +28,15 @@ CHECKS: tuple[tuple[Callable[[Evidence], Iterator[Finding]], str], ...] = (
     (duplicate_inputs, "duplicate inputs"),
     (leaked_answers, "prompts that give the answer away"),
     (scores_that_say_nothing, "scores that are missing, constant or out of range"),
+    (judge_without_labels, "judges that no human labels calibrate"),
     (missing_values, "missing tags, returned values and parameters"),
     (costs, "unknown costs and tokens"),
     (one_answer_for_all, "one answer for all cases"),
     (variants_that_answer_alike, "variants that answer alike"),
     (unbalanced_blocks, "blocks that cannot be compared"),
     (own_failures, "variants that hardly answer"),
+    (lopsided_censoring, "timeouts, caps and refusals that fall on one side"),
+    (doubtful_verdicts, "verdicts that lost pairs could change, or whose intervals contradict"),
     (differences, "variants that differ in several things or in nothing"),
     (models, "models that change or do not differ"),
     (clocks, "impossible times"),

@@ -6,8 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
+from abreast.analyse.labels import judge_of, label_column
 from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import FEWEST, MANY, Finding, Level, listed, many, of_cases, of_variants
+from abreast.store.schema import LABEL_VERSION
 
 MOSTLY = 0.8
 
@@ -19,7 +21,9 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
     own_failures = sum(arm["outcomes"] for arm in evidence.arms) > ok
     found = evidence.ask(
         "SELECT name, COUNT(value), MIN(value), MAX(value), TOTAL(value < 0 OR value > 1), "
-        "MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores WHERE run_id = ?1 GROUP BY name"
+        "MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores "
+        "WHERE run_id = ?1 AND version IS NOT ?2 GROUP BY name",
+        LABEL_VERSION,
     )
     if ok and primary is not None and primary not in (row[0] for row in found):
         found.append((primary, 0, None, None, 0, None))
@@ -50,6 +54,22 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
                 known,
                 (),
             )
+
+
+def judge_without_labels(evidence: Evidence) -> Iterator[Finding]:
+    """A verdict by a judge that no human labels calibrate."""
+    primary = evidence.run["primary_score"]
+    if primary is None or judge_of(evidence.spec, primary) is None or len(evidence.variants) < 2:
+        return
+    ((labels,),) = evidence.ask(
+        "SELECT COUNT(*) FROM scores WHERE run_id = ?1 AND name = ?2 AND version = ?3",
+        label_column(primary),
+        LABEL_VERSION,
+    )
+    if not labels:
+        message = f"score_{primary} comes from a judge that no human labels calibrate: it may favour one variant"
+        fix = f"abreast label {evidence.run['run']} --sample 60"
+        yield Finding("judge", "note", message, fix, "trials", evidence.trials, ())
 
 
 def _says_nothing(evidence: Evidence, value: float, others_failed: bool) -> bool:

@@ -112,7 +112,7 @@ def kind_of_run(evidence: Evidence) -> Iterator[Finding]:
         message = "a debug run: a few cases, to see whether it works"
         yield Finding("run", "note", message, "leave out --debug for a result", "trials", evidence.trials, ())
     if evidence.spec.get("options", {}).get("retry_failed"):
-        message = "failures of the variants were executed again on purpose (--retry-failed): that flatters flaky ones"
+        message = "failures of the variants were retried on request (--retry-failed): that flatters flaky ones"
         yield Finding(
             "run", "note", message, "run it anew with --fresh for a fair result", "trials", evidence.trials, ()
         )

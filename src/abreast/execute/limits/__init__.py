@@ -31,6 +31,10 @@ class Limit:
     def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
         """The trial has its final outcome: no attempt follows."""
 
+    def may_be_down(self, job: Job) -> bool:
+        """Whether the last failures of the job's target may mean that it is down, so that their blame is still open."""
+        return False
+
     def leave_out(self, job: Job) -> None:
         """The trial does not start in this run: what it would begin with is not there."""
 

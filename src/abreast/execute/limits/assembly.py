@@ -13,6 +13,7 @@ from abreast.execute.limits.announced import Announced
 from abreast.execute.limits.breaker import Breaker
 from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Together
+from abreast.execute.limits.failing import Failing, Tally
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
 from abreast.execute.limits.resources import Resources
@@ -36,6 +37,7 @@ class Surroundings:
     waits_for_quota: bool = True
     ledger: Callable[[], Ledger] = field(default=Ledger)
     plan: Plan | None = None
+    tallies: Sequence[Tally] = ()  # outcomes by variant, before this execution
 
 
 def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, judges: int = 0) -> list[Limit]:
@@ -64,6 +66,8 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
 
     found.append(Announced([getattr(target, "pool", target.name) for target in targets], estimates.tokens, around.tell))
     found.append(Breaker(most, [target.name for target in targets], trip))
+    if around.tallies and not limits.allow_failing:
+        found.append(Failing(around.tallies, lambda message, fix: around.stop("failing", message, fix)))
     machine = Machine()
     if any(target.place != "loop" for target in targets):
         found.append(_resources(machine, limits, targets, around))

@@ -20,7 +20,10 @@ FIXES = {
 
 def fix_of(failure: Failure) -> str:
     """What the user can do: what the target says, else what helps against failures of this kind."""
-    return failure.fix or FIXES.get(failure.kind, "see abreast logs --errors")
+    fix = failure.fix or FIXES.get(failure.kind, "see abreast logs --errors")
+    if failure.presumed:
+        return f"if the function itself is at fault, set limits.breaker: 0 and run again; if not, {fix}"
+    return fix
 
 
 class Breaker(Limit):
@@ -43,6 +46,10 @@ class Breaker(Limit):
         self._in_a_row[target] += 1
         if self._in_a_row[target] == self._most[target]:
             self._trip(*self._told(target, failure))
+
+    def may_be_down(self, job: Job) -> bool:
+        target = self._targets[job.variant]
+        return 0 < self._in_a_row[target] < self._most[target]
 
     def _told(self, target: str, failure: Failure) -> tuple[str, str]:
         message = " ".join(failure.message.split())

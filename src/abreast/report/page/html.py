@@ -42,6 +42,7 @@ from abreast.report.sentence import (
     points,
     preface,
     ranking_line,
+    scores_behind,
     sentence,
     trusted,
     verdict_lines,
@@ -69,7 +70,7 @@ def page(analysis: Analysis, draw: bool = True, left: Left | None = None, links:
             run=analysis.run,
             banner=SIMULATED if analysis.simulated else "",
             style=rendering.style(),
-            verdicts=[_verdict(item) for item in analysis.comparisons],
+            verdicts=[_verdict(analysis, item) for item in analysis.comparisons],
             preface=[*preface(analysis), *circumstances(analysis)],
             headline=[line for line in verdict_lines(analysis) if line != SIMULATED],
             retried=analysis.retried_failures,
@@ -101,8 +102,9 @@ def _figure(picture: Picture, mark: str) -> dict[str, Any]:
     return {"it": picture, "drawn": Markup(picture.inline(mark))}
 
 
-def _verdict(item: Comparison) -> dict[str, Any]:
-    return {"word": item.verdict.word, "sentence": sentence(item), "advice": advice(item), "aside": aside(item)}
+def _verdict(analysis: Analysis, item: Comparison) -> dict[str, Any]:
+    notes = [*advice(item), *scores_behind(analysis, item)]
+    return {"word": item.verdict.word, "sentence": sentence(item), "advice": notes, "aside": aside(item)}
 
 
 Table = dict[str, Any]  # head and rows

@@ -321,9 +321,11 @@ def _saved(table: _Table, own: Floats, base: Floats, cases: Ints) -> Change | No
     return Change(1 - ratio, 1 - ratio - around.high, min(1.0, 1 - ratio - around.low), len(cases))
 
 
-def _faster(_: _Table, own: Floats, base: Floats, cases: Ints) -> Change | None:
+def _faster(table: _Table, own: Floats, base: Floats, cases: Ints) -> Change | None:
     """By the typical ratio, as the report has it beside the verdict."""
-    return _as_saved(latency_ratio(base[cases], own[cases]), len(cases)) if len(cases) else None
+    if not len(cases):
+        return None
+    return _as_saved(latency_ratio(base[cases], own[cases], groups=table.rows.groups(cases)), len(cases))
 
 
 def _as_saved(ratio: Interval, cases: int) -> Change | None:

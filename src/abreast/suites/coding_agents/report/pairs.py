@@ -62,6 +62,8 @@ def _why(item: Comparison) -> tuple[str, str]:
     """Why there is no verdict at all, and of how many cases."""
     if not item.cases:
         return ", for there is nothing that both have a score of", ""
+    if item.verdict.word == "no comparison":
+        return ", no comparison", item.verdict.reason
     reason, _, detail = item.verdict.reason.partition(": ")
     return (f", {reason}" if reason else ""), detail.split(",")[0]
 

@@ -1,0 +1,109 @@
+"""Human labels of a judged run: which cases are sampled, and what people said about them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from abreast.analyse.rows import Bools, Floats, Ints, Rows
+from abreast.errors import AbreastError
+from abreast.scorers import build
+from abreast.scorers.judge import Judge
+from abreast.store.schema import LABEL_VERSION
+
+SAMPLED = "labels"  # the event that records a sample
+SKIPPED = "skipped"  # begins the explanation of a label that the labeller declined to give
+
+
+def label_column(metric: str) -> str:
+    """The name of the label rows for a score.
+
+    >>> label_column("judge"), label_column("judge_tone")
+    ('human', 'human_judge_tone')
+    """
+    return "human" if metric == "judge" else f"human_{metric}"
+
+
+def judge_of(spec: Mapping[str, Any], metric: str) -> Judge | None:
+    """The judge of this spec that gives a score; None if it comes from another scorer."""
+    for scorer in spec.get("scorers") or ():
+        if not isinstance(scorer, Mapping) or "judge" not in scorer:
+            continue
+        try:
+            judge = build("judge", scorer["judge"])
+        except AbreastError:  # written by another version
+            continue
+        if isinstance(judge, Judge) and metric in judge.columns:
+            return judge
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSample:
+    """A random sample of the cases of a run: the seed of its order, and the sizes it had, growing."""
+
+    seed: int
+    sizes: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return self.sizes[-1] if self.sizes else 0
+
+
+def recorded_sample(rows: Rows) -> LabelSample | None:
+    """The sample that was drawn for this run; None if there is none."""
+    events = rows.store.rows(
+        "SELECT detail FROM events WHERE run_id = ? AND kind = ? ORDER BY happened_at, seq", (rows.run_id, SAMPLED)
+    )
+    details = [json.loads(detail) for (detail,) in events]
+    if not details:
+        return None
+    seed = int(details[0]["seed"])
+    return LabelSample(seed, tuple(sorted({int(detail["sample"]) for detail in details if detail["seed"] == seed})))
+
+
+def random_order(rows: Rows, seed: int, score: Floats) -> Ints:
+    """The cases that can be compared, in an order that depends on nothing but the seed and the cases themselves.
+
+    A sample is the beginning of it, so that a larger one contains the smaller.
+    """
+    scored = ~np.isnan(score)
+    variants = np.zeros((rows.planned_cases, len(rows.variants)), dtype=bool)
+    variants[rows.case[scored], rows.variant[scored]] = True
+    cases = np.flatnonzero(rows.complete & (variants.sum(axis=1) > 1))
+
+    def draw(case: int) -> bytes:
+        return hashlib.sha256(f"{seed}:{rows.digests[case]}".encode()).digest()
+
+    return np.array(sorted(cases.tolist(), key=draw), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What people said about each trial of a run by one score."""
+
+    value: Floats  # nan where there is no label; 0 where the variant failed in a labelled case
+    seen: Bools  # labelled, skipped, or failed in a labelled case
+
+
+def read_labels(rows: Rows, metric: str) -> Labels:
+    """The labels of all trials, in the order of the rows."""
+    value = np.full(len(rows.position), np.nan)
+    seen = np.zeros(len(rows.position), dtype=bool)
+    found: Sequence[tuple[int, float | None, str]] = rows.store.rows(
+        "SELECT position, value, COALESCE(explanation, '') FROM scores WHERE run_id = ? AND name = ? AND version = ?",
+        (rows.run_id, label_column(metric), LABEL_VERSION),
+    )
+    place = {int(position): index for index, position in enumerate(rows.position.tolist())} if found else {}
+    for position, label, explanation in found:
+        index = place.get(position)
+        if index is None:
+            continue
+        value[index] = np.nan if label is None else label
+        seen[index] = label is not None or bool(rows.own_failure[index]) or explanation.startswith(SKIPPED)
+    return Labels(np.where(seen, rows.usable(value), np.nan), seen)

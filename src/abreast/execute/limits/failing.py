@@ -1,0 +1,97 @@
+"""A variant that only fails stops the run: it is broken, and the rest of its trials would be spent for nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from abreast.errors import location
+from abreast.execute.job import Job
+from abreast.execute.limits import Limit
+from abreast.execute.limits.breaker import FIXES
+from abreast.model import Failure, Outcome
+from abreast.plan import Plan
+
+FIRST_TRIALS = 10  # if all of them fail
+MANY_TRIALS, SHARE_PERCENT = 20, 95  # or nearly all of more
+LONGEST_MESSAGE = 500  # characters
+
+
+@dataclass(slots=True)
+class Tally:
+    """Outcomes of one variant in a run: how many, and how many of them are its own failures of each kind."""
+
+    variant: str
+    trials: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+
+    def is_broken(self, kind: str) -> bool:
+        """Whether failures of this kind are nearly all there is.
+
+        >>> [Tally("b", trials, Counter(crash=trials)).is_broken("crash") for trials in (9, 10)]
+        [False, True]
+        >>> [Tally("b", trials, Counter(crash=trials - 1)).is_broken("crash") for trials in (19, 20)]
+        [False, True]
+        """
+        failed = self.failures[kind]
+        if self.trials >= MANY_TRIALS:
+            return 100 * failed >= SHARE_PERCENT * self.trials
+        return failed == self.trials >= FIRST_TRIALS
+
+
+def tally(plan: Plan, done: npt.NDArray[np.bool_], failures: Iterable[tuple[int, str]]) -> list[Tally]:
+    """Count what is done, by variant; `failures` are the variants' own, as position and kind."""
+    number = len(plan.variants)
+    tallies = [Tally(variant.name, int(done[index::number].sum())) for index, variant in enumerate(plan.variants)]
+    for position, kind in failures:
+        if position < len(done) and done[position]:
+            tallies[position % number].failures[kind] += 1
+    return tallies
+
+
+def failures_of_broken(plan: Plan, final: Sequence[int], failures: Sequence[tuple[int, str]]) -> frozenset[int]:
+    """The positions of the failures for which this rule stops a run with these final outcomes."""
+    done = np.zeros(len(plan), dtype=np.bool_)
+    done[list(final)] = True
+    tallies = tally(plan, done, failures)
+    return frozenset(position for position, kind in failures if tallies[position % len(tallies)].is_broken(kind))
+
+
+class Failing(Limit):
+    """Stops the run when a variant fails by its own fault, and in the same way, in nearly every trial.
+
+    Failures of infrastructure do not count: those are the breaker's.
+    """
+
+    def __init__(self, tallies: Sequence[Tally], trip: Callable[[str, str], None]) -> None:
+        """`tallies` are of what the run has before this execution, in the order of its variants."""
+        self._tallies = tallies
+        self._trip = trip
+        self._first: dict[tuple[int, str], Failure] = {}
+
+    def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
+        failure = outcome.failure if outcome.status == "error" else None
+        is_own = failure is None or failure.blame == "variant" or failure.presumed
+        if job.asks is not None or outcome.status == "cancelled" or not is_own:
+            return
+        tally = self._tallies[job.variant]
+        tally.trials += 1
+        if failure is None:
+            return
+        tally.failures[failure.kind] += 1
+        first = self._first.setdefault((job.variant, failure.kind), failure)
+        if tally.is_broken(failure.kind):
+            self._trip(_describe(tally, first), first.fix or FIXES.get(first.kind, ""))
+
+
+def _describe(tally: Tally, first: Failure) -> str:
+    failed, message = tally.failures[first.kind], " ".join(first.message.split())[:LONGEST_MESSAGE]
+    place = location(first.detail)
+    return (
+        f'variant "{tally.variant}" failed in {failed:,} of {tally.trials:,} trials ({first.kind}); '
+        f"first error: {message}" + (f", at {place}" if place else "")
+    )

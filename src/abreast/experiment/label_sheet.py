@@ -1,0 +1,120 @@
+"""Labels in a spreadsheet: the blind sample as CSV, to be filled in and read back."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from abreast.errors import BadInput
+from abreast.experiment.labelling import LabelBlock, Labelling, LabelQuestion
+from abreast.report.visible import visible
+
+LABEL = "label"  # the column to fill in, if the rubric has one dimension
+FORMULA = ("=", "+", "-", "@", "\t")  # how a cell begins that a spreadsheet would execute
+LONGEST_CELL = 32_000  # characters; spreadsheets cut longer ones
+MOST_ERRORS = 20
+
+
+def write_sheet(labelling: Labelling, path: Path) -> int:
+    """Write the sample with the labels there are; how many rows."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\r\n")
+    head = ["id", "case", "repeat", "task", "expected", *_answer_columns(labelling), *_label_columns(labelling)]
+    writer.writerow(head)
+    rows = 0
+    for block in labelling.blocks:
+        for position in block.labelled:
+            cells = [block.task, block.expected, *_answers(labelling, block, position)]
+            labels = [labelling.written(position, dimension) for dimension in labelling.dimensions]
+            place = [labelling.token(position), str(block.number), str(block.repeat)]
+            writer.writerow([*place, *map(_cell, cells), *labels])
+            rows += 1
+    try:
+        path.write_text(file.getvalue(), encoding="utf-8-sig", newline="")
+    except OSError as error:
+        raise BadInput(f"--export {path}: cannot be written ({error.strerror})") from None
+    labelling.record_sample()
+    return rows
+
+
+def read_sheet(labelling: Labelling, path: Path) -> int:
+    """Store the labels of a sheet, all or none; how many are new or changed."""
+    questions = {
+        (labelling.token(position), dimension): LabelQuestion(block, position, dimension)
+        for block in labelling.blocks
+        for position in block.labelled
+        for dimension in labelling.dimensions
+    }
+    labels: dict[tuple[str, str], float | None] = {}
+    errors = []
+    for line, token, dimension, written in _cells(labelling, path):
+        question = questions.get((token, dimension))
+        if question is None:
+            errors.append(f'{path}:{line}: no answer "{token[:40]}" in the sample of {labelling.run}')
+            continue
+        try:
+            value = labelling.value(question, written)
+        except ValueError as error:
+            errors.append(f'{path}:{line}: label "{visible(written)[:40]}" is not {error}')
+            continue
+        if labels.setdefault((token, dimension), value) != value:
+            errors.append(f"{path}:{line}: a second, different label for {token}")
+    if errors:
+        more = f" (and {len(errors) - MOST_ERRORS} more)" if len(errors) > MOST_ERRORS else ""
+        raise BadInput(
+            "\n       ".join(errors[:MOST_ERRORS]) + more,
+            "nothing was imported; fix the file and import it again (an empty label is left for later, s skips)",
+        )
+    return labelling.record((questions[key], value) for key, value in labels.items())
+
+
+def _cells(labelling: Labelling, path: Path) -> Iterator[tuple[int, str, str, str]]:
+    """Line, answer, dimension and content of each cell that was filled in."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise BadInput(f"--import {path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"--import {path}: not valid UTF-8", "save it as CSV UTF-8") from None
+    first = text.split("\n", 1)[0]
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
+    columns = dict(zip(_label_columns(labelling), labelling.dimensions, strict=True))
+    try:
+        head = [name.strip().lower() for name in next(reader, [])]
+        missing = [name for name in ("id", *columns) if name not in head]
+        if missing:
+            raise BadInput(
+                f"{path}:1: no column {', '.join(missing)}",
+                f"export a sheet to fill in: abreast label {labelling.run} --export FILE.csv",
+            )
+        line = reader.line_num + 1
+        for row in reader:
+            cells = dict(zip(head, row, strict=False))
+            for column, dimension in columns.items():
+                if cells.get(column, "").strip():
+                    yield line, cells["id"].strip(), dimension, cells[column]
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise BadInput(f"{path}:{reader.line_num}: {error}") from None
+
+
+def _answer_columns(labelling: Labelling) -> list[str]:
+    return ["answer_1", "answer_2"] if labelling.judge.pairwise else ["answer"]
+
+
+def _answers(labelling: Labelling, block: LabelBlock, position: int) -> list[str]:
+    return [answer.text for answer in block.answers if labelling.judge.pairwise or answer.position == position]
+
+
+def _label_columns(labelling: Labelling) -> list[str]:
+    if len(labelling.dimensions) == 1:
+        return [LABEL]
+    return [f"{LABEL}_{dimension}" for dimension in labelling.dimensions]
+
+
+def _cell(text: str) -> str:
+    """Text of a model as a harmless cell."""
+    safe = visible(text)[:LONGEST_CELL]
+    return f"'{safe}" if safe.startswith(FORMULA) else safe

@@ -1,0 +1,460 @@
+"""Labelling by people: a blind random sample of the answers that a judge scored, stored as score rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from abreast.analyse import Rows
+from abreast.analyse.labels import SAMPLED, SKIPPED, judge_of, label_column, random_order, recorded_sample
+from abreast.errors import BadInput, suggestion
+from abreast.scorers.base import clipped
+from abreast.scorers.judge import Judge
+from abreast.store import Store
+from abreast.store.rows import Row, storable
+from abreast.store.schema import LABEL_VERSION
+
+DEFAULT_SAMPLE = 60  # cases
+NO_ANSWER = "no answer: nothing to label"
+OF_THE_BASELINE = "the baseline of a pair"
+UNOPPOSED = "the baseline gave no answer"
+WITHDRAWN = "withdrawn"
+PREFERENCES = {"1": 0, "2": 1, "t": None, "tie": None}  # which of the answers shown is better
+
+_PAYLOADS = """
+SELECT t.position, c.id, c.input, c.expected, p.answer, a.content FROM trials t
+JOIN cases c ON c.digest = t.case_digest LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position
+LEFT JOIN artifacts a ON a.run_id = t.run_id AND a.position = t.position AND a.name = 'diff'
+WHERE t.run_id = ? AND t.position IN (SELECT value FROM json_each(?))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """An answer as a labeller sees it: nothing tells which variant gave it."""
+
+    position: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelBlock:
+    """What is shown together: the answers of all variants to a case in one repeat, in random order.
+
+    `number` is the place of the case in the sample. In pairs there are two answers, and only the contender's (at
+    `labelled`) gets a label.
+    """
+
+    number: int
+    case_id: str
+    repeat: int
+    task: str
+    expected: str
+    answers: tuple[ShownAnswer, ...]
+    labelled: tuple[int, ...]  # positions
+
+
+@dataclass(frozen=True, slots=True)
+class LabelQuestion:
+    """One label to give: an answer of a block by one dimension of the rubric."""
+
+    block: LabelBlock
+    position: int
+    dimension: str
+
+    @property
+    def answer_number(self) -> int:
+        return 1 + next(at for at, answer in enumerate(self.block.answers) if answer.position == self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelProgress:
+    """How far the labelling of a sample is, in cases."""
+
+    run: str
+    scorer: str
+    seed: int
+    sample: int
+    labelled: int
+    skipped: int
+
+    @property
+    def left(self) -> int:
+        return self.sample - self.labelled - self.skipped
+
+
+@dataclass(slots=True)
+class _GivenLabels:
+    """What people said about one answer: a value in [0, 1] by dimension; None is a skipped one."""
+
+    values: dict[str, float | None] = field(default_factory=dict)
+
+
+class Labelling:
+    """A sample of one run by one judged score. Nothing is stored before the first label."""
+
+    def __init__(
+        self,
+        store: Store,
+        run: str,
+        by: str,
+        scorer: str | None = None,
+        sample: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self._store, self._by = store, by
+        self._rows = _finished_rows(store, run)
+        self.scorer, self.judge = _judged_score(self._rows, scorer)
+        self.dimensions = self.judge.dimensions_of(self.scorer)
+        self._columns = self._label_columns()
+        _refuse_taken_columns(self._rows, self._columns.values())
+        self._score = self._rows.scores.get(self.scorer, self._rows.score)
+        self.seed, self._size, self._recorded = self._drawn(sample, seed)
+        self._cases = random_order(self._rows, self.seed, self._score)[: self._size].tolist()
+        if not self._cases:
+            raise BadInput(f"{self.run}: no case can be compared, so there is nothing to label")
+        self._given = self._stored_labels()
+        self._reached = -1  # place of the last case whose failures are stored
+
+    @property
+    def run(self) -> str:
+        return str(self._rows.meta["run"])
+
+    def _drawn(self, sample: int | None, seed: int | None) -> tuple[int, int, bool]:
+        """Seed and size of the sample, and whether both are recorded already."""
+        recorded = recorded_sample(self._rows)
+        if recorded is None:
+            chosen = int(self._rows.meta["seed"]) if seed is None else seed
+            return chosen, DEFAULT_SAMPLE if sample is None else sample, False
+        if seed is not None and seed != recorded.seed:
+            raise BadInput(
+                f"{self.run}: its sample was drawn with seed {recorded.seed}, not {seed}; labels belong to that sample",
+                f"continue with it: abreast label {self.run}",
+            )
+        if sample is not None and sample < recorded.size:
+            raise BadInput(
+                f"{self.run}: {recorded.size} cases are sampled already; a sample can be enlarged, not reduced",
+                f"continue with it: abreast label {self.run}",
+            )
+        return recorded.seed, sample or recorded.size, sample in (None, recorded.size)
+
+    def _label_columns(self) -> dict[str, str]:
+        """The label columns by the judge's columns that follow from the dimensions asked for."""
+        follow = self.judge.columns_of(dict.fromkeys(self.dimensions, 0.0))
+        return {column: label_column(column) for column in follow}
+
+    # -- what is asked ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def blocks(self) -> list[LabelBlock]:
+        """The whole sample in random order, labelled or not."""
+        positions = [position for case in self._cases for position in self._askable(case)]
+        texts = self._payloads(positions)
+        return [block for number, case in enumerate(self._cases, 1) for block in self._blocks_of(number, case, texts)]
+
+    def _blocks_of(self, number: int, case: int, texts: Mapping[int, tuple[Any, ...]]) -> Iterator[LabelBlock]:
+        asked = self._askable(case)
+        for repeat in range(self._rows.repeats):
+            mine = [position for position in asked if self._trial[position].repeat == repeat]
+            if self.judge.pairwise:
+                baselines = [position for position in mine if self._is_baseline(position)]
+                pairs = [(one, baselines[0]) for one in mine if baselines and not self._is_baseline(one)]
+                for contender, baseline in pairs:
+                    yield self._block(number, repeat, [contender, baseline], [contender], texts)
+            elif mine:
+                yield self._block(number, repeat, mine, mine, texts)
+
+    def _block(
+        self,
+        number: int,
+        repeat: int,
+        shown: Sequence[int],
+        labelled: Sequence[int],
+        texts: Mapping[int, tuple[Any, ...]],
+    ) -> LabelBlock:
+        order = sorted(shown)
+        random.Random(f"{self.seed}:{self.run}:{labelled}").shuffle(order)
+        case_id, given, expected = texts[order[0]][:3]
+        return LabelBlock(
+            number,
+            case_id,
+            repeat,
+            _text(given) if self.judge.shows("input") else "",
+            _text(expected) if self.judge.shows("expected") and expected not in (None, "null") else "",
+            tuple(ShownAnswer(position, self._shown(*texts[position][3:])) for position in order),
+            tuple(position for position in order if position in labelled),
+        )
+
+    def _shown(self, answer: str | None, change: str | None) -> str:
+        """What the judge sees of an answer."""
+        parts = [clipped(answer or "")[0]] if self.judge.shows("answer") else []
+        if self.judge.sees_change:
+            parts.append(clipped(change or "")[0] or "(no files were changed)")
+        return "\n\n".join(parts)
+
+    def _payloads(self, positions: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+        found = self._store.each(_PAYLOADS, (self._rows.run_id, json.dumps(list(positions))))
+        return {position: tuple(rest) for position, *rest in found}
+
+    def pending(self) -> Iterator[LabelQuestion]:
+        """The labels that are still missing, block by block."""
+        for block in self.blocks:
+            yield from self.questions(block)
+
+    def questions(self, block: LabelBlock) -> list[LabelQuestion]:
+        """What is missing of one block."""
+        return [
+            LabelQuestion(block, position, dimension)
+            for position in block.labelled
+            for dimension in self.dimensions
+            if dimension not in self._given[position].values
+        ]
+
+    def token(self, position: int) -> str:
+        """The name of an answer in a sheet; it does not tell the variant."""
+        return hashlib.sha256(f"{self.seed}:{self.run}:{self.scorer}:{position}".encode()).hexdigest()[:12]
+
+    # -- what is said ----------------------------------------------------------------------------------------------
+
+    def value(self, question: LabelQuestion, written: str) -> float | None:
+        """Parse an entry to a value in [0, 1], or None to skip. Raise ValueError saying what is expected."""
+        word = written.strip().lower().replace(",", ".")
+        if word in ("s", "skip"):
+            return None
+        if self.judge.pairwise:
+            if word not in PREFERENCES:
+                raise ValueError("1, 2 or t (tie)")
+            preferred = PREFERENCES[word]
+            return 0.5 if preferred is None else float(preferred + 1 == question.answer_number)
+        low, high = self.judge.scale
+        word = {"y": "1", "yes": "1", "n": "0", "no": "0"}.get(word, word) if (low, high) == (0, 1) else word
+        try:
+            rating = float(word)
+        except ValueError:
+            rating = float("nan")
+        if not low <= rating <= high:
+            raise ValueError(self.expects)
+        return (rating - low) / (high - low)
+
+    @property
+    def expects(self) -> str:
+        """`a number from 1 (worst) to 5 (best)`."""
+        if self.judge.pairwise:
+            return "1 or 2, whichever is better, or t for a tie"
+        low, high = self.judge.scale
+        return f"a number from {low:g} (worst) to {high:g} (best)"
+
+    def written(self, position: int, dimension: str) -> str:
+        """A label as it would be typed; empty if there is none."""
+        values = self._given[position].values
+        if dimension not in values:
+            return ""
+        value = values[dimension]
+        if value is None:
+            return "s"
+        if not self.judge.pairwise:
+            return self._written(value, dimension)
+        block = next(block for block in self.blocks if position in block.labelled)
+        number = LabelQuestion(block, position, dimension).answer_number
+        return {0.5: "t", 1.0: str(number), 0.0: str(3 - number)}[value]
+
+    def record(self, labels: Iterable[tuple[LabelQuestion, float | None]]) -> int:
+        """Store labels, all or none; how many are new or changed."""
+        fresh: list[Row] = []
+        changed, last = 0, -1
+        for question, value in labels:
+            values = self._given[question.position].values
+            last = max(last, question.block.number - 1)
+            if question.dimension in values and values[question.dimension] == value:
+                continue
+            values[question.dimension] = value
+            changed += 1
+            fresh += self._answer_rows(question.position)
+        rows = list({(row[1], row[2]): row for row in [*self._failures(last), *fresh]}.values())
+        if rows:
+            self._write(rows)
+        return changed
+
+    def withdraw(self, question: LabelQuestion) -> None:
+        """Take a label back; it is asked for again."""
+        self._given[question.position].values.pop(question.dimension, None)
+        self._write(self._answer_rows(question.position, question.dimension))
+
+    def finish(self) -> None:
+        """At the end of the sample: cases in which nobody answered count as labelled too."""
+        if self.progress().left == 0 or not any(self.pending()):
+            rows = self._failures(len(self._cases) - 1)
+            if rows:
+                self._write(rows)
+        self._store.materialise()
+
+    def progress(self) -> LabelProgress:
+        """Cases of the sample: a case is labelled when all its answers are."""
+        labelled = skipped = 0
+        asked: dict[int, list[float | None]] = {number: [] for number in range(1, len(self._cases) + 1)}
+        missing = {question.block.number for question in self.pending()}
+        for block in self.blocks:
+            asked[block.number] += [
+                value for position in block.labelled for value in self._given[position].values.values()
+            ]
+        for number, values in asked.items():
+            if number not in missing:
+                skipped += None in values
+                labelled += None not in values
+        return LabelProgress(self.run, self.scorer, self.seed, len(self._cases), labelled, skipped)
+
+    def _answer_rows(self, position: int, withdrawn: str | None = None) -> list[Row]:
+        """The rows of one answer: each column that follows from what was said about it."""
+        values = self._given[position].values
+        known = {dimension: value for dimension, value in values.items() if value is not None}
+        columns: dict[str, float | None] = dict(self.judge.columns_of(known))
+        if withdrawn is not None or None in values.values():
+            columns = dict.fromkeys(self._columns) | columns
+        words = WITHDRAWN if withdrawn is not None else SKIPPED
+        return [
+            self._row(position, column, value, words if value is None else self._written(value, column))
+            for column, value in columns.items()
+            if column in self._columns
+        ]
+
+    def _written(self, value: float, column: str) -> str:
+        low, high = (0.0, 1.0) if self.judge.pairwise or column.endswith("_passed") else self.judge.scale
+        return f"{low + value * (high - low):g}"
+
+    def _row(self, position: int, column: str, value: float | None, words: str) -> Row:
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        explanation = storable(f"{words}, by {self._by} at {when}, sample seed {self.seed}")
+        return (self._rows.run_id, position, self._columns[column], value, explanation, LABEL_VERSION)
+
+    def _failures(self, last: int) -> list[Row]:
+        """Rows of trials that nobody has to look at, in the cases up to this place of the sample: a variant's own
+        failures, and in pairs the baseline."""
+        rows = []
+        for case in self._cases[self._reached + 1 : last + 1]:
+            for position, trial in self._trials_of(case):
+                label = self._label_without_asking(position, trial)
+                if label is not None:
+                    value, words = label
+                    rows += [self._row(position, column, value, words) for column in self._columns]
+        self._reached = max(self._reached, last)
+        return rows
+
+    def _label_without_asking(self, position: int, trial: _LabelledTrial) -> tuple[float | None, str] | None:
+        if trial.failed:
+            return None, NO_ANSWER
+        if not self.judge.pairwise or not trial.ok:
+            return None
+        if self._is_baseline(position):
+            return 0.5, OF_THE_BASELINE
+        block = [other for other, each in self._trials_of(trial.case) if each.repeat == trial.repeat]
+        unopposed = any(self._is_baseline(other) and self._trial[other].failed for other in block)
+        return (1.0, UNOPPOSED) if unopposed else None
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        detail = {"seed": self.seed, "sample": len(self._cases), "scorer": self.scorer, "by": self._by}
+        self._store.add_labels(self._rows.run_id, rows, None if self._recorded else (SAMPLED, detail))
+        self._recorded = True
+
+    def record_sample(self) -> None:
+        """Store seed and size of the sample, if they are not stored yet: a sheet that is filled in belongs to it."""
+        if not self._recorded:
+            self._write([])
+
+    # -- the trials of the sample ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _trial(self) -> dict[int, _LabelledTrial]:
+        """The trials that have the judge's score, or would have it had they not failed."""
+        rows, known = self._rows, ~np.isnan(self._score)
+        columns = (rows.position, rows.case, rows.variant, rows.repeat, rows.ok, rows.own_failure)
+        return {
+            position: _LabelledTrial(case, variant, repeat, ok, failed)
+            for position, case, variant, repeat, ok, failed in zip(
+                *(column[known].tolist() for column in columns), strict=True
+            )
+        }
+
+    @cached_property
+    def _by_case(self) -> dict[int, list[tuple[int, _LabelledTrial]]]:
+        found: dict[int, list[tuple[int, _LabelledTrial]]] = {}
+        for position, trial in self._trial.items():
+            found.setdefault(trial.case, []).append((position, trial))
+        return found
+
+    def _trials_of(self, case: int) -> list[tuple[int, _LabelledTrial]]:
+        return self._by_case.get(case, [])
+
+    def _askable(self, case: int) -> list[int]:
+        return [position for position, trial in self._trials_of(case) if trial.ok]
+
+    def _is_baseline(self, position: int) -> bool:
+        return bool(self._rows.variants[self._trial[position].variant] == self._rows.meta["baseline"])
+
+    def _stored_labels(self) -> dict[int, _GivenLabels]:
+        """What was said about the answers of the sample before."""
+        given = {position: _GivenLabels() for case in self._cases for position in self._askable(case)}
+        dimensions = {label_column(self.judge.column(dimension)): dimension for dimension in self.dimensions}
+        found = self._store.rows(
+            "SELECT position, name, value, COALESCE(explanation, '') FROM scores WHERE run_id = ? AND version = ?",
+            (self._rows.run_id, LABEL_VERSION),
+        )
+        for position, name, value, explanation in found:
+            if position in given and name in dimensions and (value is not None or explanation.startswith(SKIPPED)):
+                given[position].values[dimensions[name]] = value
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class _LabelledTrial:
+    case: int
+    variant: int
+    repeat: int
+    ok: bool
+    failed: bool  # by the variant's own fault
+
+
+def _finished_rows(store: Store, run: str) -> Rows:
+    meta = store.run(run)
+    if meta["status"] == "running":
+        raise BadInput(f"{meta['run']} is still running", "label its answers when it has ended")
+    rows = Rows(store, meta["run"])
+    if len(rows.variants) < 2:
+        raise BadInput(f"{meta['run']} has one variant: there is no comparison that labels could correct")
+    return rows
+
+
+def _judged_score(rows: Rows, scorer: str | None) -> tuple[str, Judge]:
+    """The score that is labelled, and the judge that gives it."""
+    judged = {name: judge for name in rows.scores if (judge := judge_of(rows.spec, name)) is not None}
+    run = rows.meta["run"]
+    if not judged:
+        raise BadInput(
+            f"{run}: no score comes from a judge", "labels calibrate a judge; see the scorer judge in docs/spec.md"
+        )
+    wanted = (scorer or (rows.primary if rows.primary in judged else next(iter(judged)))).removeprefix("score_")
+    if wanted not in judged:
+        raise BadInput(f'{run}: no judge gives the score "{wanted}"{suggestion(wanted, judged)}')
+    return wanted, judged[wanted]
+
+
+def _refuse_taken_columns(rows: Rows, names: Iterable[str]) -> None:
+    for name in names:
+        if name in rows.scores:
+            raise BadInput(
+                f"{rows.meta['run']}: score_{name} is the score of a scorer, so labels cannot have that name",
+                f"give the scorer another name and run: abreast rescore {rows.meta['run']}",
+            )
+
+
+def _text(written: str) -> str:
+    """The JSON of an input or expected answer as a person reads it."""
+    value = json.loads(written)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

@@ -1,0 +1,49 @@
+"""The locked plan of an experiment: found beside its spec, or written before its first run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from abreast.errors import BadInput
+from abreast.experiment.options import Options
+from abreast.plan.lock import LockedPlan, read_lock
+from abreast.store.lock_check import LockCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A locked plan, and whether this run keeps to it."""
+
+    file: Path
+    check: LockCheck
+    unwritten: LockedPlan | None = None
+
+    def write(self) -> None:
+        """Write the file, unless it was there before."""
+        if self.unwritten is not None:
+            self.unwritten.write(self.file)
+
+
+def find_lock(options: Options, default: Path, stored: LockCheck | None, plan: Callable[[], LockedPlan]) -> Lock | None:
+    """The locked plan that this run is held to; None if there is none. Debug runs are held to none.
+
+    `stored` is what the run that goes on recorded, `default` the file to look for otherwise, `plan` the plan of now.
+    """
+    if options.lock is False or options.debug is not None:
+        if options.lock:
+            raise BadInput("--lock and --debug: a debug run is not part of a plan", "leave one of them out")
+        return None
+    file = default if stored is None else Path(stored.file)
+    if isinstance(options.lock, str | Path):
+        file = Path(options.lock)
+    locked, before = read_lock(file), stored.differences if stored else ()
+    if locked is not None:
+        check = locked.check(file, plan())
+        return Lock(file, replace(check, differences=tuple(dict.fromkeys((*before, *check.differences)))))
+    if options.lock:
+        planned = plan()
+        return Lock(file, planned.check(file, planned), planned)
+    missing = f"{file.name} is missing"
+    return Lock(file, replace(stored, differences=(*before, missing))) if stored else None

@@ -1,0 +1,177 @@
+"""The locked plan: a file that says, before the first run, what will be run and how it will be judged."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from abreast.digest import compose
+from abreast.errors import BadInput
+from abreast.plan.plan import Plan
+from abreast.spec.values import shown_path
+from abreast.stats import alphas
+from abreast.store.lock_check import LockCheck
+
+SUFFIX = ".lock.json"
+_ELSEWHERE = "name another file: --lock=FILE, or move this one away"
+
+
+class _Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class LockedCases(_Strict):
+    number: int
+    digest: str
+
+
+class LockedRule(_Strict):
+    alpha_sequence: float
+    alpha_final: float
+    until_decided: bool
+    min_cases: int
+
+
+class LockedPlan(_Strict):
+    """Everything that a verdict depends on and that is chosen beforehand."""
+
+    abreast_lock: Literal[1]
+    created_at: str
+    abreast: str
+    earlier_runs: int
+    experiment: str
+    cases: LockedCases
+    repeats: int
+    variants: dict[str, str]
+    baseline: str
+    primary: str | None
+    weight: str
+    margin: float | None
+    seed: int
+    rule: LockedRule
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        spec: Mapping[str, Any],
+        primary: str | None,
+        baseline: str,
+        version: str,
+        earlier_runs: int,
+    ) -> LockedPlan:
+        """The plan of now. `spec` is the spec as it is stored with a run."""
+        cases, (sequence, final) = plan.cases, alphas(max(1, len(plan.cases)))
+        contents = sorted(cases.digest(index) for index in range(len(cases)))
+        return cls(
+            abreast_lock=1,
+            created_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            abreast=version,
+            earlier_runs=earlier_runs,
+            experiment=spec["name"],
+            cases=LockedCases(number=len(cases), digest=compose("cases", *contents)),
+            repeats=plan.repeats,
+            variants={variant.name: digest for variant, digest in zip(plan.variants, plan.digests, strict=True)},
+            baseline=baseline,
+            primary=primary,
+            weight=spec.get("weight", "case"),
+            margin=spec["margin"],
+            seed=plan.seed,
+            rule=LockedRule(
+                alpha_sequence=sequence,
+                alpha_final=final,
+                until_decided=spec["until_decided"],
+                min_cases=spec["min_cases"],
+            ),
+        )
+
+    def check(self, file: Path, planned: LockedPlan) -> LockCheck:
+        """Whether the plan of now keeps to this one."""
+        return LockCheck(str(file.absolute()), self.created_at, self.earlier_runs, tuple(_differences(self, planned)))
+
+    def write(self, file: Path) -> None:
+        """Write a new file; an existing one is never overwritten."""
+        text = json.dumps(self.model_dump(), indent=2, ensure_ascii=False) + "\n"
+        try:
+            with file.open("x", encoding="utf-8") as stream:
+                stream.write(text)
+        except FileExistsError:
+            raise BadInput(f"{shown_path(file)} already exists", "run again to compare with it") from None
+        except OSError as error:
+            message = f"{shown_path(file)}: the plan cannot be written ({error.strerror})"
+            raise BadInput(message, "name another file: --lock=FILE") from None
+
+
+def default_file(base: Path, origin: Path | None, experiment: str) -> Path:
+    """`experiment.lock.json` beside `experiment.yaml`; without a spec file, named after the experiment."""
+    if origin is not None:
+        return origin.with_name(origin.stem + SUFFIX)
+    return base / (re.sub(r"[^\w.-]+", "-", experiment) + SUFFIX)
+
+
+def read_lock(file: Path) -> LockedPlan | None:
+    """The plan that was locked in this file; None if there is no such file. Raises BadInput for any other content."""
+    name = shown_path(file)
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadInput(f"{name}: the locked plan cannot be read ({error.strerror})", _ELSEWHERE) from None
+    except (ValueError, RecursionError):
+        raise BadInput(f"{name}: not a locked plan: not valid JSON", _ELSEWHERE) from None
+    version = content.get("abreast_lock") if isinstance(content, dict) else None
+    if isinstance(version, int) and version > 1:
+        raise BadInput(f"{name}: this plan was locked by a newer abreast", "update abreast")
+    try:
+        return LockedPlan.model_validate(content)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        problem = f"{key}: {first['msg']}" if key else first["msg"]
+        raise BadInput(f"{name}: not a locked plan: {problem}", _ELSEWHERE) from None
+
+
+def _differences(locked: LockedPlan, planned: LockedPlan) -> Iterator[str]:
+    """What is not as it was locked, a phrase for each."""
+    if planned.cases.number != locked.cases.number:
+        yield f"{planned.cases.number:,} cases instead of {locked.cases.number:,}"
+    elif planned.cases.digest != locked.cases.digest:
+        yield "the content of the cases changed"
+    yield from _variant_differences(locked.variants, planned.variants)
+    before, now = _settings(locked), _settings(planned)
+    for name, value in now.items():
+        if value != before[name]:
+            yield f"{name} {_shown(value)} instead of {_shown(before[name])}"
+
+
+def _variant_differences(locked: Mapping[str, str], planned: Mapping[str, str]) -> Iterator[str]:
+    for name in {**locked, **planned}:
+        if name not in planned:
+            yield f"variant {name} is missing"
+        elif name not in locked:
+            yield f"variant {name} was added"
+        elif planned[name] != locked[name]:
+            yield f"variant {name} changed"
+
+
+def _settings(plan: LockedPlan) -> dict[str, Any]:
+    names = ("experiment", "repeats", "margin", "primary", "baseline", "weight", "seed")
+    return {**{name: getattr(plan, name) for name in names}, **plan.rule.model_dump()}
+
+
+def _shown(value: Any) -> str:
+    """A setting in a message.
+
+    >>> _shown(None), _shown(0.05), _shown(True)
+    ('none', '0.05', 'true')
+    """
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

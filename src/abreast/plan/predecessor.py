@@ -1,0 +1,119 @@
+"""Which earlier run a new one extends, and whether the final interval was used on the way.
+
+Growing runs share an experiment, its variants with their digests, the baseline and the primary score. What was looked
+at in an earlier run keeps its order and comes first, so that the confidence sequence continues. The record is stored
+with the new run: later changes to the store do not change its order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache, cached_property
+from typing import Any
+
+from abreast.plan.plan import Plan
+from abreast.store import Store
+from abreast.store.extension import Extension
+
+Identity = tuple[str, str]
+"""Id and input digest: what makes two cases the same."""
+
+DECIDABLE = 6  # cases; on fewer, no two-sided test at 5 % can decide
+
+_STARTED = """
+SELECT c.id, c.input_digest, MIN(t.block) / ?2, SUM(t.status <> 'cancelled') FROM trials t
+JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ?1 GROUP BY t.case_digest ORDER BY 3
+"""
+
+
+class _EarlierRun:
+    """A run of the same variants, as a new plan sees it."""
+
+    def __init__(self, store: Store, row: Mapping[str, Any], indexes: Callable[[], Mapping[Identity, int]]) -> None:
+        self.name = str(row["run"])
+        self.is_complete = row["status"] == "complete"
+        self.provenance: Mapping[str, Any] = json.loads(row["provenance"])
+        self.extension = Extension.read(self.provenance)
+        self._store, self._run_id, self._indexes = store, int(row["run_id"]), indexes
+        self._repeats = int(json.loads(row["spec"]).get("repeats", 1))
+        variants = store.rows("SELECT name, digest FROM variants WHERE run_id = ?", (self._run_id,))
+        self.digests = {str(name): str(digest) for name, digest in variants}
+        self._per_case = max(1, self._repeats * len(variants))
+        self.planned_cases = int(row["planned_trials"]) // self._per_case
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Cases of the new plan that a verdict on this run could rest on: complete without a gap, in order."""
+        kept, indexes = [], self._indexes()
+        started = self._store.rows(_STARTED, (self._run_id, self._repeats))
+        for turn, (case_id, input_digest, stored_turn, outcomes) in enumerate(started):
+            if stored_turn != turn or outcomes < self._per_case:
+                break
+            if (index := indexes.get((case_id, input_digest))) is not None:
+                kept.append(index)
+        return tuple(kept)
+
+    @property
+    def spent_at(self) -> int | None:
+        """Planned cases of the run that used the final interval first."""
+        if self.extension is not None and self.extension.final_spent:
+            return self.extension.spent_at
+        return self.planned_cases if self.is_complete and self.planned_cases >= DECIDABLE else None
+
+
+def find_extension(plan: Plan, store: Store, experiment: str, primary: str | None, baseline: str) -> Extension | None:
+    """The earlier run that this plan extends; None if it shares no case with one, or repeats a complete one."""
+    if primary is None or len(plan.variants) < 2:
+        return None
+    cases, runs = plan.cases, _earlier_runs(plan, store, experiment, primary, baseline)
+    for run in runs:
+        if run.is_complete and run.planned_cases == len(cases) == len(run.order):  # the same cases again: the same rule
+            return replace(run.extension, order=run.order) if run.extension else None
+    extended = _longest(run for run in runs if run.provenance.get("data_hash") != cases.hash)
+    if extended is None:
+        return None
+    spent = (run.spent_at for run in (extended, *runs) if run.spent_at is not None and run.order)
+    return Extension(
+        run=extended.name,
+        cases=len(extended.order),
+        added=len(cases) - len(extended.order),
+        spent_at=next(spent, None),
+        grown_groups=_grown_groups(plan, extended),
+        largest_group=extended.provenance.get("largest_group"),
+        order=(_longest(runs) or extended).order,
+    )
+
+
+def _earlier_runs(plan: Plan, store: Store, experiment: str, primary: str, baseline: str) -> list[_EarlierRun]:
+    """Finished and stopped runs of the same contenders, the newest first."""
+    cases = plan.cases
+    indexes = cache(lambda: {(name, cases.input_digest(index)): index for index, name in enumerate(cases.ids)})
+    digests = {variant.name: digest for variant, digest in zip(plan.variants, plan.digests, strict=True)}
+    runs = [
+        _EarlierRun(store, row, indexes)
+        for row in reversed(store.runs())
+        if (row["experiment"], row["primary_score"], row["baseline"]) == (experiment, primary, baseline)
+        and row["status"] in ("complete", "stopped_early", "incomplete")
+        and not row["debug"]
+    ]
+    return [run for run in runs if run.digests == digests]
+
+
+def _longest(runs: Iterable[_EarlierRun]) -> _EarlierRun | None:
+    """The run with most cases of the plan, the first of several; None if none has any."""
+    longest, most = None, 0
+    for run in runs:
+        if run.planned_cases > most and len(run.order) > most:
+            longest, most = run, len(run.order)
+    return longest
+
+
+def _grown_groups(plan: Plan, extended: _EarlierRun) -> int:
+    """Number of groups that the extended run was judged by and that have other cases now."""
+    known, groups = extended.order, plan.cases.groups
+    judged = {groups[index] for index in known} - {None}
+    if not extended.is_complete:
+        judged.discard(groups[known[-1]])  # no look counts a group before its end
+    return len(judged & {groups[index] for index in set(range(len(groups))) - set(known)})

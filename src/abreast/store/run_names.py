@@ -1,0 +1,74 @@
+"""Which run a name means: its own name, `latest`, `previous`, a label, or a prefix of a name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from abreast.errors import BadInput, suggestion
+
+if TYPE_CHECKING:
+    from abreast.store.store import Store
+
+POSITIONS = {"latest": -1, "previous": -2}
+MOST_CANDIDATES = 10  # listed in an error message
+
+
+def matching_runs(store: Store, name: str) -> list[str]:
+    """Names of the runs that `name` may mean, oldest first. An exact run name means that run and no other."""
+    labels = _labels(store)
+    if name in labels:
+        return [name]
+    if name in POSITIONS:
+        return list(labels)[POSITIONS[name] :][:1] if len(labels) >= -POSITIONS[name] else []
+    return [run for run, label in labels.items() if name and (label == name or run.startswith(name))]
+
+
+def find_run(stores: Sequence[Store], name: str) -> tuple[Store, str]:
+    """The run that `name` means and the store that holds it; refuses a name that could mean several runs."""
+    if len(stores) > 1 and name in POSITIONS:
+        raise BadInput(f'"{name}" is ambiguous with several stores', "name the run: abreast runs --store S lists them")
+    holders: dict[str, Store] = {}
+    for store in stores:
+        for run in matching_runs(store, name):
+            holders.setdefault(run, store)
+    if name in holders:
+        return holders[name], name
+    if len(holders) != 1:
+        raise _ambiguous(holders, name) if holders else _unknown(stores, name)
+    ((run, store),) = holders.items()
+    return store, run
+
+
+def check_label(label: str) -> None:
+    """Refuse a label that could never name its run."""
+    if label in POSITIONS:
+        raise BadInput(
+            f'"{label}" cannot be a label: it always names the {label} run', "choose another, such as e1.2.0"
+        )
+
+
+def shorten(names: Sequence[str]) -> str:
+    """Candidates for an error message: `a, b, c and 7 more`."""
+    more = f" and {len(names) - MOST_CANDIDATES:,} more" if len(names) > MOST_CANDIDATES else ""
+    return f"{', '.join(names[:MOST_CANDIDATES])}{more}"
+
+
+def _labels(store: Store) -> dict[str, str | None]:
+    """The label of each run, oldest run first."""
+    return dict(store.rows("SELECT run, label FROM runs ORDER BY run_id"))
+
+
+def _ambiguous(holders: dict[str, Store], name: str) -> BadInput:
+    candidates = [run if run.startswith(name) else f'{run} (label "{name}")' for run in holders]
+    return BadInput(f'"{name}" matches {len(holders):,} runs: {shorten(candidates)}', "write the full name")
+
+
+def _unknown(stores: Sequence[Store], name: str) -> BadInput:
+    first, labels = stores[0], {run: label for store in stores for run, label in _labels(store).items()}
+    if not labels:
+        return BadInput(f"{first.path}: there is no run in it", "abreast run SPEC starts one")
+    if name in POSITIONS:
+        return BadInput(f"{first.path}: there is only one run in it, so none is previous", "abreast runs lists them")
+    known = {*labels, *(label for label in labels.values() if label)}
+    return BadInput(f'{first.path}: no run "{name}"{suggestion(name, known)}', f"abreast runs --store {first.path}")

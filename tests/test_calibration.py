@@ -1,0 +1,142 @@
+"""A judge corrected by human labels: how often the interval holds the truth, and what it is made of."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from benchmarks.statistics_judges import SCENARIOS, biased_judge, simulate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abreast.stats import CorrectedEstimate, agreement, labels_needed, paired_t, ppi
+
+EXPERIMENTS = 1_000
+ERROR = math.sqrt(0.95 * 0.05 / EXPERIMENTS)  # the Monte Carlo error of a coverage: 0.7 points
+
+
+def test_a_judge_that_favours_one_arm_is_wrong_in_a_third_of_the_experiments_and_labels_correct_it() -> None:
+    found = simulate(biased_judge, 0.0, labels=60, experiments=EXPERIMENTS)
+    assert 0.58 < found["judge"].covered < 0.69
+    assert found["corrected"].covered >= 0.95 - 2 * ERROR
+    assert found["corrected"].width < 0.88 * found["labels"].width
+
+
+@pytest.mark.parametrize("labels", [20, 40, 60])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_corrected_intervals_hold_the_truth(name: str, labels: int) -> None:
+    generate, truth = SCENARIOS[name]
+    found = simulate(generate, truth, labels, EXPERIMENTS, seed=labels)
+    assert found["corrected"].covered >= 0.95 - 2 * ERROR
+
+
+@pytest.mark.parametrize("weight", ["case", "group"])
+def test_groups_are_taken_into_account(weight: str) -> None:
+    random, experiments = np.random.default_rng(3), 1_000
+    sizes = [20, 12, 8, *[4] * 30]
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    covered, ignored = 0, 0
+    for _ in range(experiments):
+        human = np.clip(random.normal(0, 0.2, len(sizes))[groups] + random.normal(0, 0.25, len(groups)), -1, 1)
+        judge = np.clip(
+            human + random.normal(0.05, 0.1, len(sizes))[groups] + random.normal(0, 0.2, len(groups)), -1, 1
+        )
+        labelled = random.choice(len(groups), 60, replace=False)
+        found = ppi(judge, human[labelled], labelled, groups=groups.tolist(), weight=weight)  # type: ignore[arg-type]
+        covered += found.low <= 0 <= found.high
+        plain = ppi(judge, human[labelled], labelled)
+        ignored += plain.low <= 0 <= plain.high
+    error = math.sqrt(0.95 * 0.05 / experiments)
+    assert covered / experiments >= 0.95 - 2 * error
+    assert ignored / experiments < 0.9
+
+
+def test_the_estimate_is_the_judges_mean_plus_the_mean_correction() -> None:
+    judge = np.array([1.0, 0.0, 0.5, -1.0, 0.0, 1.0, 0.5, 0.0, -0.5, 0.25] * 8)
+    labelled = np.arange(0, 80, 3)
+    human = np.round(judge[labelled] * 0.5 + np.sin(labelled) * 0.2, 3)
+    found = ppi(judge, human, labelled)
+    n, total = len(labelled), len(judge)
+    tuning = np.cov(human, judge[labelled])[0, 1] / ((1 + n / total) * judge.var(ddof=1))
+    assert found.tuning == pytest.approx(tuning)
+    assert found.estimate == pytest.approx(tuning * judge.mean() + (human - tuning * judge[labelled]).mean())
+    assert found.labels == n
+
+
+def test_a_judge_that_says_nothing_leaves_the_labels_alone() -> None:
+    human = [1.0, 0.0, -1.0, 1.0, 1.0, 0.0] * 5
+    found = ppi([0.5] * 200, human, range(30))
+    assert found.tuning == 0
+    assert found.estimate == pytest.approx(np.mean(human))
+    assert found.high - found.low == pytest.approx(paired_t(human).high - paired_t(human).low, rel=0.03)
+
+
+def test_a_judge_that_contradicts_people_does_not_count() -> None:
+    human = np.array([1.0, -1.0, 0.0] * 10)
+    assert ppi(np.tile(-human, 5), human, range(30)).tuning == 0
+
+
+def test_labels_on_every_case_are_all_that_counts() -> None:
+    judge, human = biased_judge(np.random.default_rng(1), 80)
+    assert ppi(judge, human, range(80)).estimate == pytest.approx(human.mean())
+
+
+def test_labels_that_all_agree_are_not_certainty() -> None:
+    found = ppi([0.0] * 100, [0.0] * 20, range(20))
+    assert found.low < -0.1
+    assert found.high > 0.1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), min_size=30, max_size=60),
+    st.lists(st.sampled_from([-1.0, 0.0, 0.1, 1.0]), min_size=20, max_size=30),
+)
+def test_the_estimate_lies_in_its_interval(judge: list[float], human: list[float]) -> None:
+    groups = [index % 9 for index in range(len(judge))]
+    for found in (ppi(judge, human, range(len(human))), ppi(judge, human, range(len(human)), groups=groups)):
+        assert -1 <= found.low <= found.estimate <= found.high <= 1
+        assert 0 <= found.p <= 1
+
+
+def test_more_labels_are_needed_for_a_smaller_effect_and_none_helps_if_there_are_too_few_cases() -> None:
+    judge, human = biased_judge(np.random.default_rng(5), 2_000)
+    labels = human[:60]
+    width = ppi(judge, labels, range(60))
+
+    def needed(effect: float) -> int | None:
+        half = (width.high - width.low) / 2
+        found = CorrectedEstimate(effect, effect - half, effect + half, 0.95, 1.0, "PPI++", width.tuning, 60)
+        return labels_needed(found, judge, labels)
+
+    large, small = needed(0.08), needed(0.05)
+    assert large is not None
+    assert small is not None
+    assert 60 < large < small <= 2_000
+    assert needed(0.5) == 60
+    assert needed(0.001) is None
+
+
+def test_agreement_beyond_chance() -> None:
+    assert agreement([1, 1, 0, 0], [1, 1, 0, 0]).kappa == 1
+    assert agreement([1, 0, 1, 0], [1, 1, 0, 0]).kappa == 0
+    assert agreement([1, 1], [1, 1]).kappa is None
+    assert agreement([0.0, 0.25, 1.0], [0.05, 0.3, 0.5], grades=5).rate == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0.1] * 30, [0.1] * 5, range(4)), "as many human differences"),
+        (([0.1] * 30, [0.1] * 5, [0, 1, 2, 3, 3]), "different indexes"),
+        (([0.1] * 30, [0.1] * 5, [0, 1, 2, 3, 30]), "different indexes"),
+        (([2.0] * 30, [0.1] * 5, range(5)), "within ±1"),
+        (([0.1] * 30, [math.nan] * 5, range(5)), "finite"),
+        (([0.1] * 30, [0.1] * 5, range(5), 0.95, [1] * 29), "as many groups"),
+        (([0.1] * 30, [0.1] * 5, range(5), 0.95, [1] * 30), "at least 5 groups"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ppi(*arguments)  # type: ignore[arg-type]
