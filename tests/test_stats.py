@@ -564,6 +564,14 @@ def test_gaffkes_interval_inverts_the_exact_sign_test(wins: int, ties: int, loss
         assert gaffke(pairs(wins, ties, losses)).p == pytest.approx(mcnemar(wins, losses, exact=True).p, abs=1e-6)
 
 
+def test_gaffkes_interval_of_ten_times_the_ties_is_ten_times_as_narrow() -> None:
+    """Far from the mean, the integrand oscillates faster than the grid can follow."""
+    few, many, most = (gaffke(pairs(5, ties, 2), 0.97) for ties in (993, 9_993, 99_993))
+    assert (10 * many.low, 10 * many.high) == pytest.approx((few.low, few.high), rel=0.01)
+    assert (100 * most.low, 100 * most.high) == pytest.approx((few.low, few.high), rel=0.01)
+    assert gaffke([0.3] * 5000).p < 1e-6
+
+
 def test_gaffkes_bounds_are_quantiles_of_means_with_random_weights() -> None:
     random = np.random.default_rng(3)
     for values in (random.normal(0.1, 0.3, 40).clip(-1, 1), np.array([0.9, -0.1, -0.1, 0.2]), np.full(20, 0.25)):

@@ -18,6 +18,7 @@ STEP = 0.05  # of the integration, on a log scale: the error is about 1e-9
 LOGS = np.arange(-10.0, 22.0, STEP)
 COARSE = 10
 VANISHED = 30.0  # a factor of 1e-13
+FAR = 20.0  # standard deviations from the mean, where a chance is below 1e-9 and the integrand oscillates too fast
 MOST_VALUES = 1_000  # distinct ones
 
 
@@ -67,10 +68,13 @@ def _chance(values: Floats, counts: Floats, mean: float) -> float:
     spread = math.sqrt(float(counts @ distances**2))
     if spread == 0:
         return 0.5
+    deviation = float(counts @ distances) / spread
+    if abs(deviation) > FAR:
+        return float(deviation < 0)
     logs = LOGS[: _rows(distances, counts, spread)]
     arguments = np.multiply.outer(np.exp(logs) / spread, distances)
     phase, damping = np.arctan(arguments) @ counts, np.log1p(arguments**2) @ counts / 2
-    below = math.exp(LOGS[0] - STEP / 2) * float(counts @ distances) / spread  # where the integrand is linear
+    below = math.exp(LOGS[0] - STEP / 2) * deviation  # where the integrand is linear
     return 0.5 - (STEP * float((np.sin(phase) * np.exp(-damping)).sum()) + below) / math.pi
 
 
