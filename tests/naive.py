@@ -309,15 +309,14 @@ Question = tuple[int, int]
 
 def decide(run: Run, questions: Sequence[Question]) -> dict[Question, tuple[Compared, Decided | None]]:
     """All verdicts by one score, with what lost pairs could have changed."""
-    data = {question: compared(run, *question) for question in questions}
+    everything = {question: compared(run, *question) for question in questions}
+    data = {q: found for q, found in everything.items() if not any(never_answered(run, index) for index in q)}
     plain = decide_all(run, {question: (found.cases, found.differences) for question, found in data.items()})
     worst = decide_all(run, {question: (found.all_cases, found.worst) for question, found in data.items()})
     best = decide_all(run, {question: (found.all_cases, found.best) for question, found in data.items()})
     for question, result in plain.items():
         low, high = worst[question], best[question]
-        if any(never_answered(run, index) for index in question):
-            plain[question] = None
-        elif result is not None and data[question].is_lossy:
+        if result is not None and data[question].is_lossy:
             assert low is not None
             assert high is not None
             stands = {
@@ -329,7 +328,7 @@ def decide(run: Run, questions: Sequence[Question]) -> dict[Question, tuple[Comp
             }
             if not stands[result.word]:
                 result.word = "inconclusive"
-    return {question: (data[question], plain[question]) for question in questions}
+    return {question: (everything[question], plain.get(question)) for question in questions}
 
 
 def never_answered(run: Run, variant: int) -> bool:

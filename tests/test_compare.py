@@ -255,7 +255,10 @@ def test_a_run_that_stopped_when_it_was_decided_is_read_with_care(folder: Folder
     folder.abreast("run", "spec.yaml", "--quiet", "--until-decided")
     folder.abreast("run", "spec.yaml", "--quiet", "--fresh", "--seed", "9")
     first, _ = names(folder)
-    assert f"{first} stopped when it was decided: its scores flatter whoever led then" in folder.abreast("compare").out
+    assert (
+        f"{first} stopped when it was decided: its scores favour the variant that led then"
+        in folder.abreast("compare").out
+    )
 
 
 def test_contenders_of_any_name_can_be_compared(folder: Folder) -> None:

@@ -156,7 +156,7 @@ def test_labels_from_a_sheet_correct_the_verdict(folder: Folder) -> None:
     assert after["level"] == 0.95
     report = " ".join(folder.abreast("report").out.split())
     assert f"corrected by 60 human labels (λ = {found['lambda']:.2f})" in report
-    assert "corrected scores: alpha" in report
+    assert "corrected scores (estimates): alpha" in report
     assert "uncalibrated" not in report
     assert "nothing found" in folder.abreast("validate").out
     assert folder.sql("select * from scores where name <> 'human' order by seq") == scores
@@ -297,6 +297,9 @@ def test_bad_rows_are_named_by_line_and_nothing_is_imported(folder: Folder) -> N
         (b"", "no column id, label"),
         (b"id,grade\nx,1\n", "no column label"),
         (b"id,label\nnobody,1\n", 'broken.csv:2: no answer "nobody"'),
+        (b'id,label\n"abc,3\n', "unexpected end of data"),
+        (b"label,id\n3\n", 'broken.csv:2: no answer ""'),
+        (b"id,label,label\nx,1,2\n", "column label occurs more than once"),
     ],
 )
 def test_a_file_that_is_no_sheet_is_refused(folder: Folder, content: bytes, message: str) -> None:

@@ -88,6 +88,7 @@ def test_later_runs_find_the_file_and_say_that_they_kept_to_it(locked: Folder) -
         ("seed: 1", "seed: 1\nuntil_decided: true", "until_decided true instead of false"),
         ("seed: 1", "seed: 1\nmin_cases: 50", "min_cases 50 instead of 30"),
         ("accuracy: 0.9", "accuracy: 0.8", "variant better changed"),
+        ("seed: 1", "seed: 1\nweight: group", "weight group instead of case"),
         ("better:", "best:", "variant best was added"),
         ("better:", "best:", "variant better is missing"),
     ],
@@ -232,3 +233,13 @@ def test_a_plan_is_locked_from_python(tmp_path: Path) -> None:
     assert "kept to the locked plan" in experiment(0.1).run(lock=True).verdict
     assert (tmp_path / "from-python.lock.json").exists()
     assert "margin 0.2 instead of 0.1" in experiment(0.2).run().verdict
+
+
+def test_another_tolerance_of_the_primary_scorer_is_a_difference(locked: Folder) -> None:
+    (locked.path / LOCK).unlink()
+    tolerant = SPEC.replace("[exact, text]", "[{number: {rel: 0.15}}]")
+    locked.write("experiment.yaml", tolerant)
+    assert locked.abreast("run", "experiment.yaml", "--quiet", "--lock", "--allow-failing").code in (0, 1)
+    assert lock_finding(locked)["level"] == "pass"
+    locked.write("experiment.yaml", tolerant.replace("0.15", "0.03"))
+    assert "the scorer of number changed" in lock_finding(locked)["message"]

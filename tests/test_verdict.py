@@ -134,3 +134,52 @@ def test_few_cases_can_decide_where_they_agree(folder: Folder) -> None:
     scripted(folder, pairs(0, 0, 400), more="margin: 0.05\n")
     (verdict,) = report(folder)["verdicts"]
     assert verdict["verdict"] == "equivalent"
+
+
+@pytest.mark.parametrize("change", ["repeats", "weight", "groups"])
+def test_another_look_at_the_same_cases_has_no_final_interval_left(folder: Folder, change: str) -> None:
+    cases = [{**case, "group": f"g{n // 4}"} for n, case in enumerate(pairs(20, 10, 50))]
+    assert scripted(folder, cases).code == 0
+    assert report(folder)["verdicts"][0]["level"] == 0.95
+    if change == "repeats":
+        scripted(folder, cases, repeats=2)
+    elif change == "weight":
+        scripted(folder, cases, more="weight: group\n")
+    else:
+        scripted(folder, [{**case, "group": f"h{n // 2}"} for n, case in enumerate(cases)])
+    assert report(folder)["verdicts"][0]["level"] == 0.98
+    assert "the final interval is spent, so only the confidence sequence decides" in folder.abreast("report").out
+
+
+def test_runs_of_different_weight_are_not_compared(folder: Folder) -> None:
+    scripted(folder, unequal_groups())
+    scripted(folder, unequal_groups(), more="weight: group\n")
+    done = folder.abreast("compare")
+    assert (done.code, "has weight: case" in done.err) == (2, True)
+
+
+def test_a_run_that_is_not_complete_is_compared_by_the_sequence_alone(folder: Folder) -> None:
+    scripted(folder, pairs(30, 10, 60))
+    scripted(folder, [*pairs(10, 30, 60), {"a": ["network"], "b": ["yes"]}], "--fresh")
+    by_variant = {row["variant"]: row for row in folder.abreast("compare", "--json").json[0]["verdicts"]}
+    assert by_variant["b"]["level"] == pytest.approx(0.975), "a share of 5 %, of which the sequence has two fifths"
+    assert by_variant["b"]["p"] > 1e-6
+
+
+def test_a_variant_that_never_answered_has_no_figures_and_no_rank(folder: Folder) -> None:
+    cases = [{"a": ["no"], "b": ["yes"], "c": ["crash"]}] * 9
+    scripted(folder, cases, variants=("a", "b", "c"))
+    found = report(folder, "--all-pairs")
+    silent = next(row for row in found["verdicts"] if row["variant"] == "c")
+    assert (silent["p"], silent["p_adjusted"], silent["wins"], silent["losses"]) == (None, None, 0, 0)
+    assert silent["scores"] is None
+    assert "ranking" not in found
+    better = next(row for row in found["verdicts"] if row["variant"] == "b")
+    assert better["p_adjusted"] == better["p"], "the only comparison"
+
+
+def test_the_ranking_weighs_as_the_verdict_does(folder: Folder) -> None:
+    cases = [{**case, "c": ["no" if n % 2 else "yes"]} for n, case in enumerate(unequal_groups())]
+    scripted(folder, cases, more="weight: group\n", variants=("a", "b", "c"))
+    ranking = [row["variant"] for row in report(folder, "--all-pairs")["ranking"]]
+    assert ranking.index("b") < ranking.index("a")

@@ -31,6 +31,7 @@ class Calibration:
     enlarged: bool = False  # the sample was enlarged after it had been drawn
     estimate: CorrectedEstimate | None = None  # None: the verdict is not corrected, and `reason` says why
     reason: str = ""
+    is_final: bool = False  # no further labels would change the reason
     scores: tuple[float, float] | None = None  # corrected ones of baseline and variant; they differ by the estimate
     agreement: Agreement | None = None
     by_side: tuple[Agreement, Agreement] | None = None
@@ -65,7 +66,9 @@ def calibrate(
 
 def uncalibrated(rows: Rows, metric: str, reason: str) -> Calibration | None:
     """The calibration of a comparison that labels cannot correct; None if the score is not a judge's."""
-    return Calibration(rows.meta["run"], 0, 0, 0, reason=reason) if judge_of(rows.spec, metric) else None
+    if not judge_of(rows.spec, metric):
+        return None
+    return Calibration(rows.meta["run"], 0, 0, 0, reason=reason, is_final=True)
 
 
 def _corrected(decided: Decided, calibration: Calibration, margin: float) -> Decided:
@@ -141,8 +144,10 @@ class _Calibrator:
         groups = self._rows.groups(pairs.cases[cases])
         if groups is not None and len(set(groups)) < LEAST_GROUPS:
             return f"the labels lie in {len(set(groups))} groups; at least {LEAST_GROUPS} are needed"
-        if self._rows.stopped_after is None and len(self._rows.counted) < self._rows.planned_cases:
+        if len(self._rows.counted) < self._rows.planned_cases:
             return "labels correct the verdict when the run is complete"
+        if self._rows.final_spent:
+            return "labels correct the first complete run, and this one extends it"
         return ""
 
     def _estimated(

@@ -17,7 +17,6 @@ from abreast.analyse.rows import Bools, Ints, Rows
 from abreast.analyse.run import Comparison, largest, largest_cases, never_answered, no_comparison
 from abreast.analyse.variants import VariantSummary, summarise
 from abreast.errors import BadInput, suggestion
-from abreast.stats import Verdict
 from abreast.store import Store
 from abreast.store.run_names import find_run, matching_runs
 
@@ -152,6 +151,11 @@ def _questions(first: list[_Named], later: list[_Named]) -> list[_Question]:
             f"{one.meta['run']} and {other.meta['run']} have no variant in common",
             f"name them: abreast compare {one.meta['run']}:{one.variants[0]} {other.meta['run']}:{other.variants[0]}",
         )
+    if one.weight != other.weight:
+        raise BadInput(
+            f"{one.meta['run']} has weight: {one.weight}, {other.meta['run']} has weight: {other.weight}",
+            "run one of them again with the weight of the other: answers are reused",
+        )
     metric = one.primary
     if metric is None or (metric not in other.scores and other.primary != metric):
         what = f"has no score {metric}" if metric else "cannot be compared: the first run has no scorer"
@@ -168,8 +172,9 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
         (0, at): pair(both.first, both.second, np.arange(len(both.cases)), _groups(questions[at], both.cases))
         for at, both in enumerate(matched)
     }
-    compared = {key: pairs for key, pairs in paired.items() if len(pairs.cases)}
-    planned = {key: len(pairs.cases) + pairs.dropped for key, pairs in compared.items()}
+    silent = {(0, at): reason for at, question in enumerate(questions) if (reason := _why_silent(question))}
+    compared = {key: pairs for key, pairs in paired.items() if len(pairs.cases) and key not in silent}
+    planned = {key: _planned(questions[key[1]], len(pairs.cases) + pairs.dropped) for key, pairs in compared.items()}
     rule = Rule(margin, questions[0].first.rows.weight)
     decider = Decider(planned, lambda key, cases: _groups(questions[key[1]], matched[key[1]].cases[cases]), rule, False)
     decisions = decider.decide(compared)
@@ -181,13 +186,13 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
         ids = [facts[int(both.cases[case])].id for case in largest_cases(pairs)]
         shared_repeats = int(both.shared[pairs.cases].sum())
         repeats = min(question.first.rows.repeats, question.second.rows.repeats)
-        impossible = Verdict("no comparison", None, 0, 0, 0, _why_not_compared(question, both, pairs))
+        impossible = no_comparison(silent.get((0, at)) or _why_not_compared(question, both, pairs), len(both.cases))
         decided = decisions.get((0, at), Decided(impossible, (), None, None))
         comparison = Comparison(
             metric=question.metric,
             variant=second.name,
             baseline=first.name,
-            verdict=_with_answers(question, decided.verdict),
+            verdict=decided.verdict,
             margin=margin,
             weight=rule.weight,
             planned=len(both.cases),
@@ -209,9 +214,18 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
     return answers
 
 
-def _with_answers(question: _Question, verdict: Verdict) -> Verdict:
-    silent = [never_answered(side.rows, side.variant) for side in (question.first, question.second)]
-    return no_comparison(verdict, "; ".join(filter(None, silent))) if any(silent) else verdict
+def _planned(question: _Question, cases: int) -> int:
+    """Cases at which the final interval may be used: never those of a run that is not complete."""
+    runs = (question.first.rows, question.second.rows)
+    if all(rows.meta["status"] == "complete" for rows in runs):
+        return cases
+    return max(cases + 1, *(rows.planned_cases for rows in runs))
+
+
+def _why_silent(question: _Question) -> str:
+    """Which of the two never answered; empty if both did."""
+    sides = (question.first, question.second)
+    return "; ".join(filter(None, (never_answered(side.rows, side.variant) for side in sides)))
 
 
 def _why_not_compared(question: _Question, both: _Matched, pairs: Pairs) -> str:

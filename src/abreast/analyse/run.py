@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 
 from abreast.analyse.calibration import Calibration, calibrate
 from abreast.analyse.censoring import Censoring, lopsided
-from abreast.analyse.decisions import Decider, Question, Rule
+from abreast.analyse.decisions import Decided, Decider, Question, Rule
 from abreast.analyse.paired import Pairs, pair, side_of
 from abreast.analyse.rows import Floats, Rows
 from abreast.analyse.segments import Segment, adjusted, segments_of
 from abreast.analyse.variants import VariantSummary, compared_trials, error_counts, summarise
 from abreast.stats import Look, Ranking, Verdict, Weight, bradley_terry
+from abreast.stats.calibration import case_weights
 from abreast.store import Store
 
 SHOWN = 10  # cases that differ most
@@ -128,7 +129,7 @@ def analyse(store: Store, run: str, all_pairs: bool = False, margin: float | Non
         comparisons,
         tuple(further),
         _segments(rows, comparisons),
-        _ranking(names, comparisons) if all_pairs and len(names) > 2 else None,
+        _ranking(rows, comparisons) if all_pairs and len(names) > 2 else None,
     )
 
 
@@ -141,8 +142,12 @@ def compared(
     groups = rows.groups(counted)
     paired = {question: pair(sides[question[0]], sides[question[1]], counted, groups) for question in questions}
     rule = Rule(margin, rows.weight, rows.largest_group, rows.final_spent)
-    decider = Decider(dict.fromkeys(paired, planned), lambda _, cases: rows.groups(cases), rule)
-    judged = decider.decide(paired)
+    silent = {question: reason for question in paired if (reason := _why_silent(rows, question))}
+    answered = {question: pairs for question, pairs in paired.items() if question not in silent}
+    decider = Decider(dict.fromkeys(answered, planned), lambda _, cases: rows.groups(cases), rule)
+    judged = decider.decide(answered) | {
+        question: Decided(no_comparison(reason, planned), (), None, None) for question, reason in silent.items()
+    }
     decided, calibrations = calibrate(rows, metric, score, paired, judged, margin)
     waiting = int(rows.complete.sum()) - len(counted)
     return tuple(
@@ -150,7 +155,7 @@ def compared(
             metric=metric,
             variant=rows.variants[question[1]],
             baseline=rows.variants[question[0]],
-            verdict=_with_answers(rows, question, decided[question].verdict),
+            verdict=decided[question].verdict,
             margin=margin,
             weight=rows.weight,
             planned=planned,
@@ -160,7 +165,9 @@ def compared(
             repeats=len(pairs.cases) * rows.repeats,
             scores=decided[question].scores,
             bounds=decided[question].bounds,
-            differences=largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
+            differences=()
+            if question in silent
+            else largest(pairs, [rows.cases[case].id for case in largest_cases(pairs)]),
             censoring=lopsided(*(error_counts(rows, index) for index in question)),
             pairs=pairs,
             looks=decided[question].looks,
@@ -170,14 +177,14 @@ def compared(
     )
 
 
-def _with_answers(rows: Rows, question: Question, verdict: Verdict) -> Verdict:
-    """The verdict, unless a side never answered: then there is nothing to compare."""
-    silent = [reason for index in question if (reason := never_answered(rows, index))]
-    return no_comparison(verdict, "; ".join(silent)) if silent else verdict
+def _why_silent(rows: Rows, question: Question) -> str:
+    """Which of the two never answered; empty if both did."""
+    return "; ".join(filter(None, (never_answered(rows, index) for index in question)))
 
 
-def no_comparison(verdict: Verdict, reason: str) -> Verdict:
-    return replace(verdict, word="no comparison", interval=None, reason=reason, needed=None, demoted=None)
+def no_comparison(reason: str, planned: int) -> Verdict:
+    """A verdict without a word, an interval or a p value."""
+    return Verdict("no comparison", None, 0, 0, 0, reason, planned)
 
 
 def never_answered(rows: Rows, variant: int) -> str:
@@ -220,14 +227,23 @@ def _segments(rows: Rows, comparisons: Sequence[Comparison]) -> tuple[Segment, .
     return adjusted(found)
 
 
-def _ranking(names: Sequence[str], comparisons: Sequence[Comparison]) -> Ranking | None:
-    """All variants by their wins over each other, a tie being half a win; None if one never won, or nothing ran."""
-    wins = np.zeros((len(names), len(names)))
+def _ranking(rows: Rows, comparisons: Sequence[Comparison]) -> Ranking | None:
+    """All variants by their wins over each other, ties being half wins; None if one never won or is not compared."""
+    names, wins = rows.variants, np.zeros((len(rows.variants), len(rows.variants)))
+    if any(item.verdict.word == "no comparison" for item in comparisons):
+        return None
     for item in comparisons:
-        one, other, found = names.index(item.baseline), names.index(item.variant), item.verdict
-        wins[other, one] = found.wins + found.ties / 2
-        wins[one, other] = found.losses + found.ties / 2
+        first, second = names.index(item.baseline), names.index(item.variant)
+        differences, weights = item.pairs.differences, _case_weights(rows, item)
+        half_ties = float(weights[differences == 0].sum()) / 2
+        wins[second, first] = float(weights[differences > 0].sum()) + half_ties
+        wins[first, second] = float(weights[differences < 0].sum()) + half_ties
     try:
         return bradley_terry(wins)
     except ValueError:
         return None
+
+
+def _case_weights(rows: Rows, item: Comparison) -> Floats:
+    groups = rows.groups(item.pairs.cases) if rows.weight == "group" else None
+    return np.ones(item.cases) if groups is None else case_weights(groups, "group")

@@ -79,7 +79,7 @@ def _cells(labelling: Labelling, path: Path) -> Iterator[tuple[int, str, str, st
     except UnicodeDecodeError:
         raise BadInput(f"--import {path}: not valid UTF-8", "save it as CSV UTF-8") from None
     first = text.split("\n", 1)[0]
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
     columns = dict(zip(_label_columns(labelling), labelling.dimensions, strict=True))
     try:
         head = [name.strip().lower() for name in next(reader, [])]
@@ -89,12 +89,15 @@ def _cells(labelling: Labelling, path: Path) -> Iterator[tuple[int, str, str, st
                 f"{path}:1: no column {', '.join(missing)}",
                 f"export a sheet to fill in: abreast label {labelling.run} --export FILE.csv",
             )
+        repeated = [name for name in ("id", *columns) if head.count(name) > 1]
+        if repeated:
+            raise BadInput(f"{path}:1: column {', '.join(repeated)} occurs more than once", "keep one of them")
         line = reader.line_num + 1
         for row in reader:
             cells = dict(zip(head, row, strict=False))
             for column, dimension in columns.items():
                 if cells.get(column, "").strip():
-                    yield line, cells["id"].strip(), dimension, cells[column]
+                    yield line, cells.get("id", "").strip(), dimension, cells[column]
             line = reader.line_num + 1
     except csv.Error as error:
         raise BadInput(f"{path}:{reader.line_num}: {error}") from None

@@ -229,7 +229,8 @@ class Prepared:
         """Who may end the run early, if that is wanted and there is something to decide."""
         if not self.spec.until_decided or self.primary is None or len(self.plan.variants) < 2:
             return None
-        version = next(scorer.version for scorer in self.scorers if self.primary in scorer.columns)
+        version = self._primary_version()
+        assert version is not None
         return until_decided(self.spec, self.plan, self.baseline, self.primary, version, self.store, run_id)
 
     def _enter(self) -> Lease:
@@ -333,7 +334,7 @@ class Prepared:
             return Extension.read(self._stored_provenance())
         if not self.exists or self.options.fresh or self.options.debug is not None:
             return None
-        return find_extension(self.plan, self.store, self.spec.name, self.primary, self.baseline)
+        return find_extension(self.plan, self.store, self.spec, self.primary, self.baseline)
 
     def _find_lock(self) -> Lock | None:
         default = default_file(self.base, self.origin, self.spec.name)
@@ -349,7 +350,11 @@ class Prepared:
         ((runs,),) = self.store.rows(earlier, (self.spec.name,)) if self.exists else ((0,),)
         spec = stored_spec(self.spec, self.base, self.origin, self.options)
         version = self.provenance["packages"].get("abreast", "unknown")
-        return LockedPlan.of(self.plan, spec, self.primary, self.baseline, version, runs)
+        return LockedPlan.of(self.plan, spec, self.primary, self._primary_version(), self.baseline, version, runs)
+
+    def _primary_version(self) -> str | None:
+        """Version of the scorer that gives the primary score."""
+        return next((scorer.version for scorer in self.scorers if self.primary in scorer.columns), None)
 
     def _refuse_another_rule(self, name: str) -> None:
         """How the verdict is reached is fixed before the first look."""

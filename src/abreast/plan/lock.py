@@ -51,6 +51,7 @@ class LockedPlan(_Strict):
     variants: dict[str, str]
     baseline: str
     primary: str | None
+    scorer: str | None = None  # version of the scorer that gives the primary score
     weight: str
     margin: float | None
     seed: int
@@ -62,6 +63,7 @@ class LockedPlan(_Strict):
         plan: Plan,
         spec: Mapping[str, Any],
         primary: str | None,
+        scorer: str | None,
         baseline: str,
         version: str,
         earlier_runs: int,
@@ -80,6 +82,7 @@ class LockedPlan(_Strict):
             variants={variant.name: digest for variant, digest in zip(plan.variants, plan.digests, strict=True)},
             baseline=baseline,
             primary=primary,
+            scorer=scorer,
             weight=spec.get("weight", "case"),
             margin=spec["margin"],
             seed=plan.seed,
@@ -145,6 +148,8 @@ def _differences(locked: LockedPlan, planned: LockedPlan) -> Iterator[str]:
     elif planned.cases.digest != locked.cases.digest:
         yield "the content of the cases changed"
     yield from _variant_differences(locked.variants, planned.variants)
+    if planned.primary == locked.primary and locked.scorer not in (None, planned.scorer):
+        yield f"the scorer of {locked.primary} changed"
     before, now = _settings(locked), _settings(planned)
     for name, value in now.items():
         if value != before[name]:

@@ -138,8 +138,10 @@ class Plan:
         If the plan extends a run whose largest group was larger, the number of that one: a bound that only grows.
         """
         sizes = Counter(group for group in self.cases.groups if group is not None)
+        if not sizes:
+            return None
         earlier = self._extension.largest_group if self._extension else None
-        return max([*sizes.values(), earlier or 0], default=0) or None
+        return max(*sizes.values(), earlier or 0)
 
     @property
     def final_spent(self) -> bool:

@@ -14,6 +14,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from abreast.plan.plan import Plan
+from abreast.spec import Spec
 from abreast.store import Store
 from abreast.store.extension import Extension
 
@@ -37,7 +38,8 @@ class _EarlierRun:
         self.provenance: Mapping[str, Any] = json.loads(row["provenance"])
         self.extension = Extension.read(self.provenance)
         self._store, self._run_id, self._indexes = store, int(row["run_id"]), indexes
-        self._repeats = int(json.loads(row["spec"]).get("repeats", 1))
+        spec = json.loads(row["spec"])
+        self._repeats, self._weight = int(spec.get("repeats", 1)), str(spec.get("weight", "case"))
         variants = store.rows("SELECT name, digest FROM variants WHERE run_id = ?", (self._run_id,))
         self.digests = {str(name): str(digest) for name, digest in variants}
         self._per_case = max(1, self._repeats * len(variants))
@@ -55,6 +57,26 @@ class _EarlierRun:
                 kept.append(index)
         return tuple(kept)
 
+    def is_repeated_by(self, plan: Plan, weight: str) -> bool:
+        """Whether the plan has the same cases in the same groups, as many repeats and the same weight."""
+        cases = plan.cases
+        if (self._repeats, self._weight, self.planned_cases) != (plan.repeats, weight, len(cases)):
+            return False
+        if self.provenance.get("data_hash") == cases.hash:
+            return True
+        return len(self.order) == len(cases) and all(
+            self._groups.get(name) == group for name, group in zip(cases.ids, cases.groups, strict=True)
+        )
+
+    @cached_property
+    def _groups(self) -> dict[str, str | None]:
+        """The group of each case, by its id."""
+        query = (
+            "SELECT DISTINCT c.id, c.case_group FROM trials t JOIN cases c ON c.digest = t.case_digest "
+            "WHERE t.run_id = ?"
+        )
+        return dict(self._store.rows(query, (self._run_id,)))
+
     @property
     def spent_at(self) -> int | None:
         """Planned cases of the run that used the final interval first."""
@@ -63,15 +85,15 @@ class _EarlierRun:
         return self.planned_cases if self.is_complete and self.planned_cases >= DECIDABLE else None
 
 
-def find_extension(plan: Plan, store: Store, experiment: str, primary: str | None, baseline: str) -> Extension | None:
+def find_extension(plan: Plan, store: Store, spec: Spec, primary: str | None, baseline: str) -> Extension | None:
     """The earlier run that this plan extends; None if it shares no case with one, or repeats a complete one."""
     if primary is None or len(plan.variants) < 2:
         return None
-    cases, runs = plan.cases, _earlier_runs(plan, store, experiment, primary, baseline)
+    cases, runs = plan.cases, _earlier_runs(plan, store, spec.name, primary, baseline)
     for run in runs:
-        if run.is_complete and run.planned_cases == len(cases) == len(run.order):  # the same cases again: the same rule
+        if run.is_complete and run.is_repeated_by(plan, spec.weight):  # the same data again: the same rule
             return replace(run.extension, order=run.order) if run.extension else None
-    extended = _longest(run for run in runs if run.provenance.get("data_hash") != cases.hash)
+    extended = _longest(run for run in runs if not run.is_repeated_by(plan, spec.weight))
     if extended is None:
         return None
     spent = (run.spent_at for run in (extended, *runs) if run.spent_at is not None and run.order)

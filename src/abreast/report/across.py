@@ -75,7 +75,7 @@ def _cautions(items: Sequence[AcrossRuns]) -> list[str]:
     said = [NOT_INTERLEAVED] if apart else []
     early = sorted({side.run for item in items for side in (item.first, item.second) if side.stopped_early})
     if early:
-        said.append(f"{', '.join(early)} stopped when it was decided: its scores flatter whoever led then")
+        said.append(f"{', '.join(early)} stopped when it was decided: its scores favour the variant that led then")
     return said
 
 

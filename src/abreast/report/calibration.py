@@ -26,13 +26,13 @@ def calibration_lines(comparison: Comparison) -> list[str]:
         return []
     command = f"abreast label {calibration.run}"
     if calibration.estimate is None:
-        reason = calibration.reason or "no human labels"
-        label = command if calibration.sample else f"{command} --sample {SUGGESTED_LABELS}"
-        return [f"{UNCALIBRATED}: {reason}; label answers: {label}", *_agreement_lines(comparison, calibration)]
+        label = f"label answers: {command if calibration.sample else f'{command} --sample {SUGGESTED_LABELS}'}"
+        parts = [calibration.reason or "no human labels", *([] if calibration.is_final else [label])]
+        return [f"{UNCALIBRATED}: {'; '.join(parts)}", *_agreement_lines(comparison, calibration)]
     return [
         _scores_line(comparison, calibration),
         *_agreement_lines(comparison, calibration),
-        *_sample_lines(comparison, calibration, command),
+        *_sample_lines(calibration, command),
         *_needed_lines(comparison, calibration, command),
     ]
 
@@ -41,7 +41,7 @@ def _scores_line(comparison: Comparison, calibration: Calibration) -> str:
     assert calibration.scores is not None
     baseline, variant = calibration.scores
     scores = f"{comparison.baseline} {baseline:.1%}, {comparison.variant} {variant:.1%}"
-    return f"corrected scores: {scores}; tables show the judge's own"
+    return f"corrected scores (estimates): {scores}; tables show the judge's own"
 
 
 def _agreement_lines(comparison: Comparison, calibration: Calibration) -> list[str]:
@@ -57,14 +57,9 @@ def _agreement(found: Agreement) -> str:
     return f"{found.rate:.0%}" + (f" (κ {found.kappa:.2f})".replace("-", "−") if found.kappa is not None else "")
 
 
-def _sample_lines(comparison: Comparison, calibration: Calibration, command: str) -> list[str]:
+def _sample_lines(calibration: Calibration, command: str) -> list[str]:
     """What weakens the correction."""
     lines = []
-    if comparison.stopped_after is not None:
-        lines.append(
-            "the run stopped early on the uncorrected judge, which the corrected interval does not account for; "
-            f"run the rest: abreast resume {calibration.run}"
-        )
     if calibration.pending:
         lines.append(
             f"{calibration.pending:,} of {calibration.sample:,} sampled cases are not labelled yet, so the interval is "

@@ -81,10 +81,13 @@ def _verdicts(analysis: Analysis) -> list[dict[str, Any]]:
 
 def adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Verdicts with Holm's p value beside each, over all that are by the same score."""
-    for metric in dict.fromkeys(row["metric"] for row in rows):
-        mine = [row for row in rows if row["metric"] == metric]
-        for row, p in zip(mine, holm([1.0 if row["p"] is None else row["p"] for row in mine]), strict=True):
-            row["p_adjusted"] = None if row["p"] is None else p
+    for row in rows:
+        row["p_adjusted"] = None
+    compared = [row for row in rows if row["p"] is not None]
+    for metric in dict.fromkeys(row["metric"] for row in compared):
+        mine = [row for row in compared if row["metric"] == metric]
+        for row, p in zip(mine, holm([row["p"] for row in mine]), strict=True):
+            row["p_adjusted"] = p
     return rows
 
 
@@ -108,7 +111,7 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "level": sure.level if sure else None,
         "weight": item.weight,
         "scores": dict(zip(("baseline", "variant"), item.scores, strict=True)) if item.scores else None,
-        "p": result.p if item.cases else None,
+        "p": result.p if result.interval else None,
         "wins": result.wins,
         "losses": result.losses,
         "ties": result.ties,

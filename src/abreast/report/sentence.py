@@ -98,6 +98,8 @@ def _weighting(analysis: Analysis) -> list[str]:
         return []
     unit = "group" if analysis.rows.weight == "group" else "case"
     groups = len(set(analysis.rows.groups(analysis.rows.counted) or ()))
+    if not groups:
+        return []
     return [f"cases are in {many(groups, 'group')}; every {unit} weighs the same (weight: {unit})"]
 
 

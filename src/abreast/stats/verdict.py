@@ -327,7 +327,7 @@ def _no_verdict(question: _Question, interval: Interval, look: Look, final: Esti
         return "the final interval and the confidence sequence exclude each other"
     units = units_of(values, question.groups, question.weight)
     if len(units) < min(GROUPS, len(values)):
-        return f"only {len(units)} groups: at least {GROUPS} are needed"
+        return f"only {len(units)} group{'' if len(units) == 1 else 's'}: at least {GROUPS} are needed"
     informative = int(np.count_nonzero(values))
     if informative < INFORMATIVE:
         if not informative:
