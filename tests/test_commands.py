@@ -751,7 +751,7 @@ def grouped(folder: Folder, groups: bool) -> dict[str, Any]:
         """,
     )
     folder.write("spec.yaml", GROUPED)
-    (found,) = folder.abreast("run", "spec.yaml", "--json").json
+    (found,) = folder.abreast("run", "spec.yaml", "--fresh", "--json").json
     return dict(found)
 
 
