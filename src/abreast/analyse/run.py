@@ -183,7 +183,7 @@ def _why_silent(rows: Rows, question: Question) -> str:
 
 
 def no_comparison(reason: str, planned: int) -> Verdict:
-    """A verdict without a word, an interval or a p value."""
+    """A verdict that decides nothing: no interval, no p value."""
     return Verdict("no comparison", None, 0, 0, 0, reason, planned)
 
 
