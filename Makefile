@@ -5,8 +5,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 CLIS   := .cache/clis
+BWRAP  := .cache/bubblewrap
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-full lint bench clean
 
 $(VENV)/user: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "abreast needs Python 3.11 or later, this is " + sys.version)'
@@ -36,8 +37,19 @@ $(CLIS)/ready: tests/clis.txt
 	@npm install --prefix $(CLIS) --no-save --no-package-lock --no-audit --no-fund --loglevel=error $$(cat tests/clis.txt)
 	@touch $@
 
-test: lint $(CLIS)/ready
-	$(BIN)/python -m pytest -n $(WORKERS)
+# The sandbox that tests run agents in: the system's, else Debian's package, unpacked without root.
+$(BWRAP)/ready:
+	@mkdir -p $(BWRAP)
+	@command -v bwrap >/dev/null || (cd $(BWRAP) && apt-get -q download bubblewrap && dpkg -x bubblewrap_*.deb .) || \
+		echo "bubblewrap is not installed and cannot be downloaded: the tests of the sandbox are skipped"
+	@touch $@
+
+test: lint $(CLIS)/ready $(BWRAP)/ready
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not heavy"
+
+# Everything that `make test` does, with the heavy tests and many more examples of hostile input.
+test-full: lint $(CLIS)/ready $(BWRAP)/ready
+	ABREAST_FUZZ=30 $(BIN)/python -m pytest -n $(WORKERS)
 
 $(VENV)/peers/ready: benchmarks/peers.txt $(VENV)/developer
 	@$(BIN)/python -m venv $(VENV)/peers

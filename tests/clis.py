@@ -1,13 +1,17 @@
-"""The real agent CLIs that `make test` installs."""
+"""The real agent CLIs, and the sandbox, that `make test` installs."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-CACHE = Path(__file__).parent.parent / ".cache" / "clis"
+PROJECT = Path(__file__).parent.parent
+CACHE = PROJECT / ".cache" / "clis"
+BUBBLEWRAP = PROJECT / ".cache" / "bubblewrap" / "usr" / "bin"
 
 
 def real_cli(name: str) -> Path:
@@ -17,3 +21,14 @@ def real_cli(name: str) -> Path:
     if not path.exists():
         pytest.fail(f"the real {name} is not there: run make test, which installs it")
     return path
+
+
+def bubblewrap_folder() -> Path:
+    """The folder of `bwrap`; where it cannot work, the test is skipped."""
+    found = shutil.which("bwrap") or shutil.which("bwrap", path=str(BUBBLEWRAP))
+    if found is None:
+        pytest.skip("bubblewrap cannot be installed here")
+    tried = subprocess.run([found, "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true"], check=False)
+    if tried.returncode:
+        pytest.skip("bubblewrap cannot work here: namespaces are forbidden")
+    return Path(found).parent

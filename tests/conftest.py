@@ -29,7 +29,12 @@ ALTER TABLE trials DROP COLUMN reasoning_tokens; ALTER TABLE attempts DROP COLUM
 DROP TABLE artifacts; DROP TABLE judgements
 """
 
-ALLOWED_SKIPS = ("only root can mount", "no Chromium on this machine")
+ALLOWED_SKIPS = (
+    "only root can mount",
+    "no Chromium on this machine",
+    "bubblewrap cannot be installed here",
+    "bubblewrap cannot work here: namespaces are forbidden",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -159,3 +164,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if not any(allowed in reason for allowed in ALLOWED_SKIPS):
             report.outcome = "failed"
             report.longrepr = f"skipped with CI=true, and the reason is not on the allow-list: {reason}"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of its own for each test: no test cleans up what another one killed on purpose."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("ABREAST_STATE", str(folder))
+    return folder

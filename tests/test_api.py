@@ -67,7 +67,7 @@ Said = Callable[[Mapping[str, str], dict[str, Any]], tuple[int, dict[str, str], 
 
 
 @contextlib.contextmanager
-def server(said: Said) -> Iterator[str]:
+def server(said: Said, on_path: Callable[[str], object] = str) -> Iterator[str]:
     """A server that says to every request exactly what `said` returns for its headers and its body."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -75,6 +75,7 @@ def server(said: Said) -> Iterator[str]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            on_path(self.path)
             self._say(*said({name.lower(): value for name, value in self.headers.items()}, body))
 
         def do_GET(self) -> None:

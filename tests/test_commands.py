@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from typing import Any
@@ -18,8 +19,8 @@ import duckdb
 import pytest
 
 import abreast
-from abreast import Experiment
-from conftest import ABREAST, Folder
+from abreast import Experiment, Reader, Tracker
+from conftest import ABREAST, SIMULATED, Folder
 
 SAME = "case_id, variant, repeat, status, error_kind, error_blame, error, score, score_exact, answer, prompt, attempts"
 
@@ -456,6 +457,62 @@ def test_the_store_is_found_by_name_environment_or_being_the_only_one(
     assert simulated.abreast("runs", "--store", "missing.db").code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "of_spec", "store"),
+    [
+        (["--store", "flag.db"], "spec.db", "flag.db"),
+        ([], "spec.db", "spec.db"),
+        ([], None, "environment.db"),
+    ],
+    ids=["a flag", "the spec", "the environment"],
+)
+def test_run_check_and_resume_write_where_a_flag_the_spec_or_the_environment_says(
+    simulated: Folder, monkeypatch: pytest.MonkeyPatch, words: list[str], of_spec: str | None, store: str
+) -> None:
+    monkeypatch.setenv("ABREAST_STORE", "environment.db")
+    if of_spec:
+        simulated.write("experiment.yaml", f"{SIMULATED}store: {of_spec}\n")
+    assert simulated.abreast("check", "experiment.yaml", *words).code == 0
+    done = simulated.abreast("run", "experiment.yaml", *words)
+    assert (done.code, [path.name for path in simulated.path.glob("*.db")]) == (0, [store])
+    simulated.abreast("sql", "--write", store, "update runs set status = 'incomplete'")
+    assert simulated.abreast("resume", "experiment.yaml", *words).code == 0
+    assert simulated.abreast("runs", "--store", store, "--json").json[0]["status"] == "complete"
+    command = re.search(r"abreast show (.*)", done.out)
+    assert command is not None
+    assert simulated.abreast("show", *shlex.split(command[1])).code == 0, "a printed command finds the store"
+
+
+def test_experiments_and_trackers_use_the_store_of_the_environment(
+    simulated: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(simulated.path)
+    monkeypatch.setenv("ABREAST_STORE", "environment.duckdb")
+    cases, variants = [{"id": "a", "input": "?", "expected": "yes"}], {"one": {"target": "simulated"}}
+    result = Experiment(cases=cases, variants=variants, scorers=["exact"]).run()
+    with Tracker() as tracker:
+        tracker.log({"x": 1})
+    assert {result.store, tracker.db, Reader().db} == {simulated.path / "environment.duckdb"}
+    own = Experiment(cases=cases, variants=variants, scorers=["exact"], store="own.db").run()
+    assert {own.store, Tracker("own.db").db, Reader("own.db").db} == {simulated.path / "own.db"}
+    assert not (simulated.path / "results.db").exists()
+
+
+@pytest.mark.parametrize("words", [["resume"], ["head"], ["cache", "ls"], ["run", "experiment.yaml", "--output"]])
+def test_a_name_that_is_too_long_for_a_file_gives_one_line(simulated: Folder, words: list[str]) -> None:
+    simulated.abreast("run", "experiment.yaml", "--quiet")
+    done = simulated.abreast(*words, "a" * 5_000)
+    assert (done.code, done.err.startswith("error: File name too long: aaa")) == (2, True)
+    assert len(done.err) < 400
+
+
+def test_an_empty_store_name_is_refused_not_guessed(simulated: Folder) -> None:
+    simulated.abreast("run", "experiment.yaml")
+    for words in (["runs"], ["delete", "x"], ["run", "experiment.yaml"]):
+        done = simulated.abreast(*words, "--store", "")
+        assert (done.code, "not a file name" in done.err) == (2, True)
+
+
 def test_export_gives_the_same_rows_in_every_format(simulated: Folder) -> None:
     simulated.abreast("run", "experiment.yaml")
     rows = list(csv.DictReader(io.StringIO(simulated.abreast("export").out)))
@@ -618,7 +675,7 @@ def test_init_writes_an_experiment_that_runs(folder: Folder) -> None:
     assert folder.abreast("run", "experiment.yaml").code == 0
     again = folder.abreast("init", "function")
     assert again.code == 2
-    assert "is there already" in again.err
+    assert "already exists" in again.err
 
 
 def test_the_demo_needs_nothing(folder: Folder) -> None:

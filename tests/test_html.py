@@ -21,8 +21,8 @@ import pytest
 
 from abreast.analyse import analyse
 from abreast.report.page import html
-from abreast.report.visible import visible
 from abreast.store import open_store
+from abreast.text import printable
 from conftest import Folder
 
 MARK = "SIMULATED · no model was called"
@@ -238,7 +238,7 @@ def test_text_of_anybody_is_shown_and_never_obeyed(folder: Folder) -> None:
 
 @pytest.mark.parametrize("code", [*range(0x20), 0x7F, 0x85, 0x200B, 0x200E, 0x202E, 0x2066, 0xFEFF, 0xD800, 0xFFFF])
 def test_what_works_in_secret_is_made_visible(code: int) -> None:
-    text = visible(f"a{chr(code)}b")
+    text = printable(f"a{chr(code)}b")
     assert text == f"a{chr(code)}b" if code in (9, 10) else chr(code) not in text
     assert text.encode()
     assert len(text) > 2

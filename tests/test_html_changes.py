@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import test_html
+from abreast.filenames import FileNames
 from abreast.report.page import beside, left
 from abreast.report.page.aligned import GAP, Change, Limits, Pair, side_by_side
 from abreast.report.page.changes import ON_ITS_OWN, Block
-from abreast.report.page.filenames import FileNames
 from abreast.report.page.rendering import environment
 from conftest import ABREAST, WITHOUT_VERSION_5, Folder
 from scripted import pairs, scripted

@@ -10,7 +10,21 @@ import abreast
 SOURCE = Path(abreast.__file__).parent
 
 LAYERS = [
-    ["model", "errors", "headers", "digest", "settings", "globs"],
+    [
+        "model",
+        "errors",
+        "headers",
+        "digest",
+        "settings",
+        "globs",
+        "filenames",
+        "output",
+        "plugins",
+        "signals",
+        "sizes",
+        "text",
+    ],
+    ["redaction"],
     ["code"],
     ["languages"],
     ["stats"],

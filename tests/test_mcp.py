@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from abreast.errors import BadInput
 from abreast.targets.mcp import Found, Server, config, look, look_at_all, servers, version
+from abreast.targets.mcp.references import Variables
 from abreast.targets.mcp.stdio import StdioChannel
 from conftest import Done, Folder
 from mcp_server import TOOLS, answer
@@ -141,17 +142,23 @@ def test_variables_stand_for_secrets_and_are_stored_as_they_are_written(monkeypa
     there = one(url="https://x/${SOME_LEVEL:-mcp}", headers={"Authorization": "Bearer ${SOME_TOKEN}"})
     assert "abcdef" not in repr((here, there))
     before = version([here], Path())
-    assert config([here], {"MARK": "m"}) == {
-        "mcpServers": {
-            "secrets": {
-                "type": "stdio",
-                "command": "x",
-                "args": ["--level=7"],
-                "env": {"API_TOKEN": "abcdef", "MAX_TOKENS": "9", "MARK": "m"},
+    written, values = config([here], {"MARK": "m"})
+    assert "abcdef" not in json.dumps(written)
+    assert Variables(values).fill("", json.dumps(written)) == json.dumps(
+        {
+            "mcpServers": {
+                "secrets": {
+                    "type": "stdio",
+                    "command": "x",
+                    "args": ["--level=7"],
+                    "env": {"API_TOKEN": "abcdef", "MAX_TOKENS": "9", "MARK": "m"},
+                }
             }
         }
-    }
-    assert config([there], {"MARK": "m"})["mcpServers"]["secrets"] == {
+    )
+    written, values = config([there], {"MARK": "m"})
+    assert "abcdef" not in json.dumps(written)
+    assert json.loads(Variables(values).fill("", json.dumps(written)))["mcpServers"]["secrets"] == {
         "type": "http",
         "url": "https://x/mcp",
         "headers": {"Authorization": "Bearer abcdef"},
@@ -380,7 +387,7 @@ def test_claude_starts_a_server_in_a_folder_of_its_own_by_the_same_config(folder
     """Claude's format has no folder: what is written for it does the same."""
     folder.write("spec/serve.py", SCRIPT.read_bytes())
     server = one(folder.path, command=sys.executable, args=["-c", "import os; print(os.getcwd())"], cwd="spec")
-    entry = config([server], {})["mcpServers"]["secrets"]
+    entry = config([server], {})[0]["mcpServers"]["secrets"]
     found = seen(one(**entry), folder.path, 20.0)
     assert found.problem == f'does not speak MCP: it printed "{(folder.path / "spec").resolve()}" first'
 
@@ -389,9 +396,9 @@ def test_secrets_are_not_in_what_a_server_is_said_to_have_said(tmp_path: Path, m
     monkeypatch.setenv("SOME_TOKEN", "abcdefghijklmnop")
     monkeypatch.setenv("SOME_WORD", "xxxxhunter2xxxx")
     found = seen(ours(API_TOKEN="${SOME_TOKEN}", MCP_SAY="API_TOKEN"), tmp_path)
-    assert found.problem == "ended with exit code 4: error: bad key ${SOME_TOKEN}"
+    assert found.problem == "ended with exit code 4: error: bad key [SOME_TOKEN]"
     said = seen(one(command="echo", args=["${SOME_WORD}"]), tmp_path)
-    assert said.problem == 'does not speak MCP: it printed "${SOME_WORD}" first'
+    assert said.problem == 'does not speak MCP: it printed "[SOME_WORD]" first'
     cut = seen(ours(MCP_FAIL="y" * 195 + "${SOME_TOKEN}"), tmp_path)
     assert "abc" not in cut.problem, "half of a secret is one"
 
@@ -721,7 +728,7 @@ def test_the_check_names_the_tools_of_each_server_that_it_has_started_once(agent
 
 
 def test_nothing_is_executed_if_a_server_does_not_start(agent: Folder) -> None:
-    said = "mcp: with and again: secrets: ended with exit code 3: ${FAIL}"
+    said = "mcp: with and again: secrets: ended with exit code 3: [FAIL]"
     done = abreast(agent, "run", "spec.yaml", FAIL="no index here")
     assert (done.code, said in done.err) == (4, True), done.said
     assert said in abreast(agent, "run", "spec.yaml", "--dry-run", FAIL="no index here").err

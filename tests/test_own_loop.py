@@ -242,7 +242,7 @@ def test_a_renamed_parameter_stops_and_the_command_that_is_told_mends_it(
     told = capsys.readouterr().out
     assert "params_lr seems to be params_learning_rate" in told
     command = told.split("→ abreast ")[1].split()
-    assert here.abreast(*command).code == 0
+    assert here.abreast(*command, "--yes").code == 0
     assert validate_schema_before_experiment("benchmark.db", "predictions", Renamed)
     filled(Renamed())
     assert here.sql("select params_learning_rate as lr from predictions", "benchmark.db") == [{"lr": 0.1}] * 2
@@ -254,14 +254,14 @@ def test_a_renamed_parameter_stops_and_the_command_that_is_told_mends_it(
 def test_a_column_is_renamed_also_where_new_rows_have_the_new_name(here: Folder, engine: str) -> None:
     tracker = Tracker("benchmark.db", engine=engine, table="mine")
     tracker.log_batch([{"lr": 0.5}, {"rate": 1}])
-    assert here.abreast("rename", "benchmark.db", "lr", "rate", "--table", "mine").code == 0
+    assert here.abreast("rename", "--yes", "benchmark.db", "lr", "rate", "--table", "mine").code == 0
     assert list(Reader("benchmark.db", table="mine").to_df()["rate"]) == [0.5, 1.0]
     tracker.log_batch([{"lr": 0.7, "rate": 2}])
-    refused = here.abreast("rename", "benchmark.db", "lr", "rate", "--table", "mine")
+    refused = here.abreast("rename", "--yes", "benchmark.db", "lr", "rate", "--table", "mine")
     assert (refused.code, "would be lost" in refused.err) == (2, True)
     assert here.sql("select lr, rate from mine where lr is not null", "benchmark.db") == [{"lr": 0.7, "rate": 2}]
-    assert here.abreast("rename", "benchmark.db", "nothing", "rate", "--table", "mine").code == 2
-    assert here.abreast("rename", "benchmark.db", "track_id", "who", "--table", "mine").code == 2
+    assert here.abreast("rename", "--yes", "benchmark.db", "nothing", "rate", "--table", "mine").code == 2
+    assert here.abreast("rename", "--yes", "benchmark.db", "track_id", "who", "--table", "mine").code == 2
 
 
 def test_before_an_experiment_one_hears_what_changed_and_what_is_kept(

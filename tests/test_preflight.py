@@ -311,7 +311,7 @@ def test_a_rename_is_seen_and_the_command_that_mends_it_works(renamed: Folder) -
         f"abreast rename {store} params_lr params_learning_rate && abreast rename {store} conf confidence"
     )
     for command in found["fix"].split(" && "):
-        done = renamed.anew(*command.split()[1:])
+        done = renamed.anew(*command.split()[1:], "--yes")
         assert done.code == 0, done.err
         assert done.out.endswith("now: 1 run, 24 rows\n")
     assert run(renamed).code == 0
@@ -329,7 +329,7 @@ def test_a_rename_is_seen_and_the_command_that_mends_it_works(renamed: Folder) -
 
 def test_renaming_a_parameter_lets_nothing_more_be_reused(renamed: Folder) -> None:
     store = next(name for name in ("results.db", "results.duckdb") if (renamed.path / name).exists())
-    renamed.anew("rename", store, "params_lr", "params_learning_rate")
+    renamed.anew("rename", "--yes", store, "params_lr", "params_learning_rate")
     assert renamed.anew("run", "spec.yaml", "--json", "--quiet").json[0]["executed"] == 24
 
 
@@ -378,7 +378,7 @@ def test_returned_fields_that_are_not_written_out_are_seen_a_run_later(folder: F
 )
 def test_what_cannot_be_renamed_is_refused(shapes: Folder, words: list[str], said: str) -> None:
     run(shapes, "--quiet")
-    done = shapes.anew("rename", *words)
+    done = shapes.anew("rename", "--yes", *words)
     assert done.code == 2
     assert said in done.err
     assert shapes.sql("select distinct params_style s from predictions order by 1") == [{"s": "loud"}, {"s": "plain"}]
@@ -389,7 +389,7 @@ def test_a_run_that_has_both_names_is_left_alone(folder: Folder) -> None:
     folder.write("fit.py", "def fit(case, **params):\n    return 'yes'\n")
     folder.write("spec.yaml", "cases: cases.jsonl\ntarget: python:fit:fit\nvariants: {a: {lr: 1}, b: {rate: 2}}\n")
     run(folder, "--quiet")
-    done = folder.anew("rename", "params_lr", "params_rate")
+    done = folder.anew("rename", "--yes", "params_lr", "params_rate")
     assert done.code == 2
     assert "has lr and rate: what one of them holds would be lost" in done.err
 
@@ -398,7 +398,8 @@ def test_only_the_runs_of_one_experiment_are_renamed(shapes: Folder) -> None:
     run(shapes, "--quiet")
     shapes.write("other.yaml", SPEC.replace("name: shapes", "name: other"))
     assert shapes.anew("run", "other.yaml", "--quiet").code == 0
-    assert shapes.anew("rename", "params_style", "params_how", "--experiment", "other").out.endswith("1 run, 24 rows\n")
+    done = shapes.anew("rename", "--yes", "params_style", "params_how", "--experiment", "other")
+    assert done.out.endswith("1 run, 24 rows\n")
     rows = shapes.sql("select params_style s, params_how h, count(*) n from predictions group by 1, 2 order by 1, 2")
     assert [(row["s"], row["h"], row["n"]) for row in rows] == [
         (None, "loud", 12),

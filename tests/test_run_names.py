@@ -106,8 +106,8 @@ def test_a_name_that_matches_two_runs_is_refused_with_the_candidates(
 
 
 def test_an_exact_run_name_wins_over_labels_and_prefixes(two: Folder) -> None:
-    rename_runs(two, "alpha", "alpha-bee-2")
     two.abreast("tag", "alpha-bee-2", "alpha")
+    rename_runs(two, "alpha", "alpha-bee-2")
     assert two.abreast("tag", "alpha").out == "alpha: e1.2.0\n"
 
 
@@ -190,3 +190,58 @@ def test_delete_on_a_terminal_asks(two: Folder, answer: str, remaining: int) -> 
     os.close(inside)
     assert b"delete alpha-ant-1 with 80 trials and the report? [y/N]" in message
     assert len(run_names(two)) == remaining
+
+
+@pytest.mark.parametrize("name", ["y", "alpha-a", "latest", "e1.2.0", "*", "alpha-%"])
+def test_delete_with_nobody_to_ask_deletes_nothing_by_a_short_name(two: Folder, name: str) -> None:
+    done = two.command("delete", name, stdin=subprocess.DEVNULL)
+    assert done.code == 2, done.said
+    assert len(run_names(two)) == 2
+
+
+# -- other commands that change or destroy something ------------------------------------------------------------------
+
+
+def test_the_name_of_another_run_cannot_be_a_label(two: Folder) -> None:
+    done = two.abreast("tag", "alpha-ant-1", "alpha-bee-2")
+    assert (done.code, '"alpha-bee-2" cannot be a label: it is the name of another run' in done.err) == (2, True)
+    assert two.abreast("tag", "alpha-ant-1").out == "alpha-ant-1: e1.2.0\n"
+    done = two.abreast("run", "experiment.yaml", "--fresh", "--label", "alpha-bee-2")
+    assert (done.code, "the name of another run" in done.err) == (2, True)
+    assert len(run_names(two)) == 2
+
+
+@pytest.mark.parametrize("label", ["", "  ", "a\nb", "\x1b[31mred", "a\u202eb", "a" * 101])
+def test_a_label_is_printable_text_on_one_line(two: Folder, label: str) -> None:
+    done = two.abreast("tag", "alpha-ant-1", label)
+    assert (done.code, "it must be printable text on one line" in done.err) == (2, True)
+    assert two.abreast("tag", "alpha-ant-1").out == "alpha-ant-1: e1.2.0\n"
+    assert two.abreast("run", "experiment.yaml", "--label", label).code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rename", "params_accuracy", "params_skill"],
+        ["rename", "params_accuracy", "params_skill", "--experiment", "simulated"],
+        ["cache", "clear"],
+    ],
+)
+def test_without_a_terminal_a_change_needs_yes_and_the_command_is_printed(two: Folder, words: list[str]) -> None:
+    before = two.abreast("export").out, two.abreast("cache", "stats").out
+    done = two.command(*words, stdin=subprocess.DEVNULL)
+    assert (done.code, f"{words[0]} needs --yes: there is no terminal to confirm on" in done.err) == (2, True)
+    assert (two.abreast("export").out, two.abreast("cache", "stats").out) == before
+    command = done.err.splitlines()[-1].split()
+    assert command[0] == "abreast"
+    assert two.command(*command[1:], stdin=subprocess.DEVNULL).code == 0
+    assert (two.abreast("export").out, two.abreast("cache", "stats").out) != before
+
+
+def test_the_demo_is_never_written_over_files_of_a_user(folder: Folder) -> None:
+    assert folder.abreast("demo", "--folder", "there", "--limit", "12", "--quiet").code in (0, 1)
+    assert folder.abreast("demo", "--folder", "there", "--limit", "12", "--quiet").code in (0, 1)
+    mine = folder.write("there/experiment.yaml", "name: mine\n")
+    done = folder.abreast("demo", "--folder", "there")
+    assert (done.code, "already exists with other content" in done.err) == (2, True)
+    assert mine.read_text() == "name: mine\n"

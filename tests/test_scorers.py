@@ -115,12 +115,14 @@ def test_an_installed_package_can_bring_a_scorer(tmp_path: Path, monkeypatch: py
     information = tmp_path / "bring-1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: bring\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[abreast.scorers]\nbrought = bring:make\nbroken = bring:absent\n")
+    (information / "entry_points.txt").write_text(
+        "[abreast.scorers]\nbrought = bring_scorer:make\nbroken = bring_scorer:absent\n"
+    )
     source = "from abreast.scorers import build\ndef make(name, settings):\n    return build('exact', {'name': name})\n"
-    (tmp_path / "bring.py").write_text(source)
+    (tmp_path / "bring_scorer.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert build("brought", {}).columns == ("brought",)
-    with pytest.raises(BadInput, match=r'scorer "broken" \(bring:absent\) cannot be built'):
+    with pytest.raises(BadInput, match=r'scorer "broken" \(bring 1.0, bring_scorer:absent\): importing it failed'):
         build("broken", {})
 
 

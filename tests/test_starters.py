@@ -40,7 +40,7 @@ def test_a_starter_is_written_once_and_never_over_other_files(folder: Folder, ki
     first.write_text("mine")
     again = folder.abreast("init", kind)
     assert again.code == 2
-    assert "is there already" in again.err
+    assert "already exists" in again.err
     assert first.read_text() == "mine"
 
 

@@ -26,13 +26,12 @@ from abreast.errors import BadInput
 from abreast.model import Case
 from abreast.report import folder
 from abreast.store import open_store
-from abreast.targets.workspace import Diff, NoWorkspace, Workspace, Workspaces, copying, remove_abandoned
+from abreast.targets.workspace import Diff, NoWorkspace, Workspace, Workspaces, copying
 from abreast.targets.workspace.diff import Counts, replaced
 from abreast.targets.workspace.looking import LARGE
 from abreast.targets.workspace.removal import remove_tree
 
 CASE = Case("c1", "do it")
-MARK = "4711-0123456789ab"
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
 SOMEBODY = {f"GIT_{who}_{what}": "x@y" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
@@ -41,7 +40,6 @@ SOMEBODY = {f"GIT_{who}_{what}": "x@y" for who in ("AUTHOR", "COMMITTER") for wh
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where workspaces are made during a test."""
     monkeypatch.setenv("ABREAST_WORKSPACES", str(tmp_path / "root"))
-    monkeypatch.setenv("ABREAST_RUN", MARK)
     return tmp_path / "root"
 
 
@@ -478,7 +476,7 @@ def test_forty_at_once_from_threads_are_whole_and_prepared_once(project: Project
         (workspace.path / "app.py").write_text(f"print(10 + {number})\n")
         found = workspace.diff()
         assert git(workspace.path, "log", "-1", "--format=%H") == project.start
-        assert len(list((root / MARK / "templates").iterdir())) == 1
+        assert len(list(root.glob("*/templates/*"))) == 1
         workspace.remove()
         return workspace.path, found
 
@@ -542,7 +540,7 @@ def test_of_many_commits_only_the_last_used_stay_prepared(tmp_path: Path, root: 
         workspace = workspaces.make(CASE, {"n": number})
         assert (workspace.path / "n.txt").read_text() == f"{11 - number}\n"
         workspace.remove()
-    assert len(list((root / MARK / "templates").iterdir())) == 8
+    assert len(list(root.glob("*/templates/*"))) == 8
     again = workspaces.make(CASE, {"n": 0})
     workspaces.close()
     write(again.path, n_txt="mine\n")
@@ -735,6 +733,59 @@ def test_pipes_in_the_place_of_what_git_reads_hold_nobody_up(
     found = at_start.diff()
     assert found.problem == ""
     assert "new/file.txt" in found.files
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "* working-tree-encoding=BOGUS\n",
+        "* working-tree-encoding=UTF-16\n",
+        "* filter=missing\n",
+        "* binary\n",
+        "[attr]hidden -diff -text\n* hidden\n",
+        "* diff=missing\n",
+        "* text eol=crlf\n",
+        "* text=auto eol=lf\n",
+        "* ident\n",
+        "* export-ignore export-subst merge=union -delta\n",
+        "* text" + " x" * 2_000 + "\n" + "\1 !\n" * 100,
+    ],
+)
+def test_attributes_that_an_agent_writes_do_not_change_how_its_work_is_read(project: Project, attributes: str) -> None:
+    """Neither at the top nor deeper, and neither in a checkout nor in a folder that began empty."""
+    for workspaces in (project.workspaces(), made()):
+        workspace = workspaces.make(CASE, "x")
+        write(workspace.path, _gitattributes=attributes, sub___gitattributes=attributes)
+        write(workspace.path, app_py="print('$Id: 1 $')\r\n", sub__new_txt="größer\n")
+        found = workspace.diff()
+        assert (found.problem, found.counts.files_binary) == ("", 0)
+        assert {".gitattributes", "app.py", "sub/.gitattributes", "sub/new.txt"} == set(found.files)
+        assert "+print('$Id: 1 $')\r\n" in found.text
+        assert "+größer\n" in found.text
+
+
+def test_ignore_rules_that_take_git_for_ever_hide_nothing(at_start: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("abreast.targets.workspace.looking.RULES_S", 0.5)
+    deep = "/".join(["aaa"] * 40)
+    write(at_start.path, **{f"{deep}/{'a' * 100}": "here\n", "x.log": "log\n"})
+    write(at_start.path, _gitignore="/".join(["**", "aaa"] * 25) + "/b\n" + "**/a*/" * 30 + "b\n")
+    found = at_start.diff()
+    assert found.problem == ""
+    assert set(found.files) == {".gitignore", f"{deep}/{'a' * 100}"}, "what the start ignores stays out"
+
+
+def test_attributes_of_the_repository_convert_files_for_the_agent_and_not_in_the_diff(project: Project) -> None:
+    write(project.path, _gitattributes="*.bat eol=crlf\n*.rc working-tree-encoding=UTF-16LE\n", go_bat="one\ntwo\n")
+    (project.path / "app.rc").write_bytes("größe\n".encode("utf-16-le"))
+    workspace = project.workspaces(commit(project.path, "files for Windows")).make(CASE, "x")
+    assert (workspace.path / "go.bat").read_bytes() == b"one\r\ntwo\r\n"
+    assert (workspace.path / "app.rc").read_bytes() == "größe\n".encode("utf-16-le")
+    assert workspace.diff() == Diff()
+    (workspace.path / "go.bat").write_bytes(b"one\r\nthree\r\n")
+    (workspace.path / "app.rc").write_bytes(b"no UTF-16")
+    found = workspace.diff()
+    assert found.files == ("app.rc", "go.bat")
+    assert "-two\r\n+three\r\n" in found.text
 
 
 def test_a_deleted_workspace_is_a_diff_in_which_everything_is_deleted(project: Project, tmp_path: Path) -> None:
@@ -957,7 +1008,13 @@ def as_somebody(code: str) -> None:
         done = subprocess.run(
             [sys.executable, "-c", WITHOUT_POWERS, textwrap.dedent(code)],
             cwd=place,
-            env={**clean, **QUIET, "PYTHONPATH": source, "ABREAST_WORKSPACES": str(place / "root")},
+            env={
+                **clean,
+                **QUIET,
+                "PYTHONPATH": source,
+                "ABREAST_STATE": str(place / "state"),
+                "ABREAST_WORKSPACES": str(place / "root"),
+            },
             capture_output=True,
             text=True,
         )
@@ -1066,35 +1123,12 @@ def test_trials_cannot_list_the_folders_of_others() -> None:
     )
 
 
-def test_folders_of_runs_whose_driver_was_killed_are_removed(root: Path, project: Project) -> None:
-    code = """
-    import os, signal, sys
-    from pathlib import Path
-    from abreast.model import Case
-    from abreast.targets.workspace import Workspaces
-    Workspaces("v", {"git": sys.argv[1]}, Path.cwd()).make(Case("c", "x"), "x").path.chmod(0)
-    os.kill(os.getpid(), signal.SIGKILL)
-    """
-    for mark in ("1-dead", "2-alive", ""):
-        subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), str(project.path)], env={**os.environ, "ABREAST_RUN": mark}
-        )
-    mine = made().make(CASE, "x")
-    assert sum(1 for _ in root.iterdir()) == 4
-    (root.parent / "elsewhere").mkdir()
-    assert remove_abandoned(["1-dead", "unknown", "../elsewhere", "..", ".", "", "/"]) == 2
-    assert {path.name for path in root.iterdir()} == {"2-alive", MARK}, "the dead one, and the one without a mark"
-    assert (root.parent / "elsewhere").exists()
-    assert mine.path.exists()
-    assert remove_abandoned([]) == 0
-
-
 def test_a_root_that_somebody_else_prepared_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ABREAST_WORKSPACES")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "trap").mkdir()
     (tmp_path / f"abreast-{os.getuid()}").symlink_to(tmp_path / "trap")
-    with pytest.raises(NoWorkspace, match="belongs to somebody else"):
+    with pytest.raises(NoWorkspace, match="belongs to another user"):
         made().make(CASE, "x")
     (tmp_path / f"abreast-{os.getuid()}").unlink()
     workspace = made().make(CASE, "x")

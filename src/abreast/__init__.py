@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from abreast.experiment import Experiment, Options, Result
-    from abreast.model import Answer, Case, Score, Usage, Variant
+    from abreast.model import Answer, Case, Request, Score, Trial, Usage, Variant
+    from abreast.scorers.base import Scorer
     from abreast.spec.grid import grid
+    from abreast.targets.base import Target
     from abreast.tracker import (
         Reader,
         Tracker,
@@ -23,9 +25,13 @@ __all__ = [
     "Experiment",
     "Options",
     "Reader",
+    "Request",
     "Result",
     "Score",
+    "Scorer",
+    "Target",
     "Tracker",
+    "Trial",
     "Usage",
     "Variant",
     "__version__",
@@ -44,9 +50,13 @@ _HOMES = {
     "Experiment": "experiment",
     "Options": "experiment",
     "Reader": "tracker",
+    "Request": "model",
     "Result": "experiment",
     "Score": "model",
+    "Scorer": "scorers.base",
+    "Target": "targets.base",
     "Tracker": "tracker",
+    "Trial": "model",
     "Usage": "model",
     "Variant": "model",
     "check_data_committed": "tracker",

@@ -24,6 +24,7 @@ from typing import Any
 
 from abreast import headers as announced
 from abreast.model import Answer, Blame, Failure, RateLimits
+from abreast.sizes import LARGEST_ANSWER_SIZE, megabytes
 
 LONGEST_RETRY_AFTER_S = 3600.0
 LONGEST_DETAIL = 4_000  # characters kept of where a crash happened
@@ -45,6 +46,10 @@ class AbreastError(Exception):
 
 class BadInput(AbreastError):
     """A spec, case file or argument that cannot be used."""
+
+
+class PluginError(BadInput):
+    """A package registered something that does not do what its interface asks for."""
 
 
 class StoreError(AbreastError):
@@ -139,6 +144,19 @@ class TooLong(TrialError):
     """The request does not fit the model. Its own failure."""
 
     kind = "too_long"
+
+
+class TooBig(TrialError):
+    """The answer is larger than `limits: answer_size`. Its own failure: paid for, and not repeated."""
+
+    kind = "too_big"
+
+    @classmethod
+    def of(cls, what: str, most: int, answer: Answer | None = None) -> TooBig:
+        message = f"{what}; at most {megabytes(most)} are stored"
+        most_allowed = megabytes(LARGEST_ANSWER_SIZE)
+        fix = f"ask for less, or raise limits: answer_size (up to {most_allowed}) and run with --retry-failed"
+        return cls(message, fix=fix, answer=answer)
 
 
 class NoAnswer(TrialError):

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Literal
 
+from abreast.text import storable
+
 Status = Literal["ok", "error", "skipped", "cancelled"]
 Blame = Literal["variant", "infrastructure", "unknown"]
 CostBasis = Literal["reported", "estimated", "included", "unknown"]
@@ -159,6 +161,10 @@ class Failure:
     rate: RateLimits | None = None
     fix: str = ""  # what the user can do about it, as a command if there is one
     presumed: bool = False  # the blame is a guess, from a foreign exception that a user's function raised
+
+    def __post_init__(self) -> None:
+        for name in ("kind", "message", "detail", "fix"):  # from any source: they are stored and printed
+            object.__setattr__(self, name, storable(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)

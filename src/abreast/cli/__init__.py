@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, NoReturn
 
 from abreast import __version__
 from abreast.errors import AbreastError, BadInput, suggestion
+from abreast.output import echo, protect, say, write_error
+from abreast.signals import interrupting
 
 if TYPE_CHECKING:
     from abreast.suites import Suite
 
 # name → what it does; the module is abreast.cli.NAME with dashes as underscores
 _WITH_SPEC = ("run", "check", "aa")
+_WITH_OUTCOME = ("run", "resume", "aa", "compare")  # their exit code is a verdict, also if its text cannot be written
 COMMANDS = {
     "run": "preflight, execute, verdict",
     "check": "preflight only: nothing is executed",
@@ -46,6 +49,7 @@ COMMANDS = {
     "delete": "remove runs, or what a tracker wrote, with everything that is theirs",
     "rename": "another name for a parameter or returned field of stored rows",
     "cache": "what can be reused; clear it",
+    "clean": "remove processes and folders that killed runs left behind",
     "suites": "experiments that packages bring along, run by their name",
     "cases": "the cases of an experiment: list them; new ones for code-search and coding-agents",
     "init": "write a small experiment to start from",
@@ -60,44 +64,88 @@ EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command `abreast`."""
+    protect()
     words = list(sys.argv[1:] if arguments is None else arguments)
+    code = _run(words)
+    problem = write_error()
+    if not problem:
+        return code
+    keeps_code = words[0] in _WITH_OUTCOME if words else False
+    say(f"{'warning' if keeps_code else 'error'}: cannot write to standard output: {problem}")
+    return code if keeps_code else code or BadInput.exit_code
+
+
+def _run(words: list[str]) -> int:
+    """The exit code of a command, after a message if it failed."""
     traceback = "--debug-traceback" in words
     words = [word for word in words if word != "--debug-traceback"]
     try:
-        return _dispatch(words)
+        with interrupting():
+            return _dispatch(words)
     except AbreastError as error:
         if traceback:
             raise
-        from abreast.cli.tables import printable
-
-        print(printable(f"error: {error.message}"), file=sys.stderr)
+        _say_redacted(f"error: {error.message}")
         if error.fix:
-            print(printable(f"       {error.fix}"), file=sys.stderr)
+            _say_redacted(f"       {error.fix}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        say("interrupted")
         return 130
-    except BrokenPipeError:  # `abreast runs | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit as end:  # --help
+        return end.code if isinstance(end.code, int) else 0
+    except Exception as error:
+        if traceback:
+            raise
+        _report_unexpected(error)
+        return 2
+
+
+def _say_redacted(text: str, longest: int | None = None) -> None:
+    """Print a message about an error, which may quote what the user wrote or a file contains."""
+    from abreast.cli.tables import cut
+    from abreast.redaction import redact_log
+
+    text = redact_log(text)
+    say(text if longest is None else cut(text, longest))
+
+
+def _check_encoding(words: list[str]) -> None:
+    """Refuse what no shell can pass, but a program that calls `main` can."""
+    for word in words:
+        try:
+            os.fsencode(word)
+        except UnicodeEncodeError:
+            raise BadInput(f"argument {word[:60]!r}: not valid Unicode") from None
+
+
+def _report_unexpected(error: Exception) -> None:
+    if isinstance(error, OSError):  # such as a name that is too long for a file
+        file = "" if error.filename is None else f": {error.filename}"
+        _say_redacted(f"error: {error.strerror or error}{file}", 300)
+        return
+    _say_redacted(f"error: unexpected {type(error).__name__}: {error}")
+    say("       the store is damaged, or this is a bug; --debug-traceback shows where")
 
 
 def _dispatch(words: list[str]) -> int:
+    _check_encoding(words)
     if not words or words[0] in ("-h", "--help", "help"):
-        print(overview())
+        echo(overview())
         return 0
     if words[0] in ("-V", "--version"):
-        print(f"abreast {__version__}")
+        echo(f"abreast {__version__}")
         return 0
     name = words[0]
     if name not in COMMANDS:
-        print(f'error: no command "{name}"{suggestion(name, COMMANDS)}', file=sys.stderr)
+        _say_redacted(f'error: no command "{name}"{suggestion(name, COMMANDS)}')
         return 2
     module = import_module(f"abreast.cli.{name.replace('-', '_')}")
     words = _with_optional_values(name, words[1:])
     suite = _suite_in(name, words)
-    try:
-        parsed = parser_of(name, suite).parse_intermixed_args(words)
+    parser = parser_of(name, suite)
+    try:  # intermixed parsing forgets a `--` before a name such as -rf
+        parsed = parser.parse_args(words) if "--" in words else parser.parse_intermixed_args(words)
     except BadInput as error:
         raise (_misspelt(words) if suite is None and name in _WITH_SPEC else None) or error from None
     parsed.suite = suite
@@ -145,6 +193,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{self.prog}: {message}", f"{self.prog} --help")
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        echo(message.removesuffix("\n"))  # --help
 
 
 def parser_of(name: str, suite: Suite | None = None) -> argparse.ArgumentParser:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import shlex
 import time
 from pathlib import Path
 
 from abreast.cli import stores, tables
+from abreast.cli.confirmation import confirm
 from abreast.errors import BadInput, suggestion
+from abreast.output import echo, say
 from abreast.store.cached import FILE, Cache
 
 EPILOG = """  stats                      answers of earlier runs that can be reused
@@ -23,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=tuple(WANTED))
     parser.add_argument("words", metavar="FOLDER [TRACK_ID]", nargs="*")
     parser.add_argument("--experiment", metavar="NAME", help="only of this experiment")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     stores.argument(parser)
     tables.argument(parser)
 
@@ -40,13 +42,13 @@ def main(args: argparse.Namespace) -> int:
         if args.action == "stats":
             tables.show(store.reusable(args.experiment), args.json, "nothing can be reused yet")
             return 0
-        if not args.yes and not sys.stdin.isatty():
-            raise BadInput("cache clear needs --yes where nobody can be asked")
-        if not args.yes:
-            print("forget what can be reused? Rows and reports stay. [y/N] ", end="", file=sys.stderr, flush=True)
-            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-                return 1
-        print(f"cleared: {store.forget(args.experiment):,} answers will not be reused; their rows stay")
+        words = ["abreast", "cache", "clear", "--yes"]
+        words += ["--experiment", args.experiment] if args.experiment is not None else []
+        question = "forget which answers can be reused? Rows and reports stay."
+        if not args.yes and not confirm(question, f"{shlex.join(words)}{stores.option(store)}"):
+            say("nothing cleared")
+            return 1
+        echo(f"cleared: {store.forget(args.experiment):,} answers will not be reused; their rows stay")
     return 0
 
 
@@ -68,7 +70,7 @@ def _of_trackers(args: argparse.Namespace, folder: str, track_id: str | None = N
         removed = cache.forget_tracked(track_id)
     finally:
         cache.close()
-    print(f"removed {removed:,} result{'' if removed == 1 else 's'} of {track_id} from {folder}; its rows stay")
+    echo(f"removed {removed:,} result{'' if removed == 1 else 's'} of {track_id} from {folder}; its rows stay")
     return 0
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.cli import new_cases, new_tasks, stores, tables
 from abreast.errors import BadInput, suggestion
+from abreast.output import say
 
 if TYPE_CHECKING:
     from abreast.experiment import Experiment
@@ -97,7 +97,7 @@ def _list(args: argparse.Namespace) -> int:
     files = experiment.spec.cases.get("files", []) if isinstance(experiment.spec.cases, dict) else []
     if not args.json:
         where = f" in {', '.join(stores.shown(Path(file)) for file in files)}" if files else ""
-        print(f"{many(len(found), 'case')}{where}", file=sys.stderr)
+        say(f"{many(len(found), 'case')}{where}")
     return 0
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-import sys
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput
+from abreast.output import echo, emit, emit_json
 
 FORMATS = ("terminal", "markdown", "json", "junit")
 EPILOG = """The first run is the one the others are compared with, variant by variant of the same name.
@@ -55,12 +54,12 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         tables.show([across.as_objects(items)], True, "")
     elif args.format == "json":
-        print(json.dumps(across.as_objects(items), ensure_ascii=False, allow_nan=False, indent=1))
+        emit_json(across.as_objects(items), allow_nan=False, indent=1)
     elif args.format == "markdown":
-        sys.stdout.write(across.as_markdown(items))
+        echo(across.as_markdown(items).removesuffix("\n"))
     elif args.format == "junit":
-        sys.stdout.write(across.as_junit(items, unmet))
+        emit(across.as_junit(items, unmet))
     else:
         for line in across.text(items):
-            print(tables.printable(line))
+            echo(line)
     return tell_unmet(unmet) or int(not any(item.is_compared for item in items))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from abreast import suites
 from abreast.cli import COMMANDS, parser_of
+from abreast.output import echo
 
 EPILOG = """bash:  source <(abreast completion bash)
 zsh:   source <(abreast completion zsh)
@@ -18,7 +20,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     flags = {name: _flags(name) for name in COMMANDS}
-    print({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](flags))
+    plain = [name for name in suites.names() if re.fullmatch(r"\w[\w.-]*", name, re.ASCII)]
+    echo({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](flags, plain))
     return 0
 
 
@@ -27,31 +30,48 @@ def _flags(name: str) -> list[str]:
     return sorted(flag for action in actions for flag in action.option_strings if flag.startswith("--"))
 
 
-def _bash(flags: dict[str, list[str]]) -> str:
-    cases = "\n".join(f'    {name}) words="{" ".join(options)}" ;;' for name, options in flags.items())
-    return f"""_abreast() {{
-  local word="${{COMP_WORDS[COMP_CWORD]}}" words=""
+def _bash(flags: dict[str, list[str]], suite_names: list[str]) -> str:
+    """A script that only compares words. `compgen -W` would expand `$(...)` in the names of files.
+
+    Where no word matches, `-o default` leaves file names to readline, which quotes them.
+    """
+    cases = "\n".join(f'    {name}) _abreast_offer "$word" {" ".join(options)} ;;' for name, options in flags.items())
+    return f"""_abreast_offer() {{
+  local word="$1" candidate
+  shift
+  for candidate in "$@"; do
+    if [[ "$candidate" == "$word"* ]]; then COMPREPLY+=("$candidate"); fi
+  done
+}}
+_abreast() {{
+  local word="${{COMP_WORDS[COMP_CWORD]}}" file
+  COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    words="{" ".join(flags)}"
+    _abreast_offer "$word" {" ".join(flags)}
   elif [[ "$word" == -* ]]; then
     case "${{COMP_WORDS[1]}}" in
 {cases}
     esac
   else
     case "${{COMP_WORDS[1]}}" in
-    run|check|aa) words="{" ".join(suites.names())} $(compgen -f -- "$word")"; compopt -o filenames 2>/dev/null ;;
+    run|check|aa) _abreast_offer "$word" {" ".join(suite_names)} ;;
     esac
+    if [ "${{#COMPREPLY[@]}}" -gt 0 ] && type compopt >/dev/null 2>&1; then
+      compopt -o filenames 2>/dev/null  # readline quotes them
+      for file in "$word"*; do
+        if [ -e "$file" ]; then COMPREPLY+=("$file"); fi
+      done
+    fi
   fi
-  COMPREPLY=( $(compgen -W "$words" -- "$word") )
 }}
 complete -o default -F _abreast abreast"""
 
 
-def _zsh(flags: dict[str, list[str]]) -> str:
-    return f"autoload -U +X bashcompinit && bashcompinit\n{_bash(flags)}"
+def _zsh(flags: dict[str, list[str]], suite_names: list[str]) -> str:
+    return f"autoload -U +X bashcompinit && bashcompinit\n{_bash(flags, suite_names)}"
 
 
-def _fish(flags: dict[str, list[str]]) -> str:
+def _fish(flags: dict[str, list[str]], suite_names: list[str]) -> str:
     lines = [
         f"complete -c abreast -n __fish_use_subcommand -f -a {name} -d '{COMMANDS[name].replace(chr(39), '')}'"
         for name in flags
@@ -62,7 +82,6 @@ def _fish(flags: dict[str, list[str]]) -> str:
         for option in options
     ]
     lines += [
-        f"complete -c abreast -n '__fish_seen_subcommand_from run check aa' -a {name} -d suite"
-        for name in suites.names()
+        f"complete -c abreast -n '__fish_seen_subcommand_from run check aa' -a {name} -d suite" for name in suite_names
     ]
     return "\n".join(lines)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput, StoreError
+from abreast.output import echo, say
 from abreast.store import Store, open_store
 from abreast.store.merging import Merged, merge
 
@@ -40,7 +40,7 @@ def _materialise(store: Store) -> None:
     try:
         store.materialise()
     except StoreError as error:  # somebody has the DuckDB file open
-        print(f"note: {error.message}", file=sys.stderr)
+        say(f"note: {error.message}")
 
 
 def _object(merged: Merged) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _tell(merged: Merged, target: str) -> None:
 
     source = stores.shown(merged.source)
     if not merged:
-        print(f"{source} → {target}: nothing new, it has all of it")
+        echo(f"{source} → {target}: nothing new, it has all of it")
         return
     parts = [many(len(merged.runs), "run")] if merged.runs else []
     parts += [f"more of {', '.join(merged.continued)}"] if merged.continued else []
@@ -68,6 +68,6 @@ def _tell(merged: Merged, target: str) -> None:
     parts += [f"{many(count, 'row')} of {table}" for table, count in merged.rows.items()]
     new = {table: count for table, count in merged.columns.items() if table not in merged.rows}
     parts += [f"{many(count, 'column')} of {table}" for table, count in new.items()]
-    print(f"{source} → {target}: {', '.join(parts)}")
+    echo(f"{source} → {target}: {', '.join(parts)}")
     for there, here in merged.renamed.items():
-        print(f"  another run is called {there} already; the one that came is {here}")
+        echo(f"  another run is called {there} already; the one that came is {here}")

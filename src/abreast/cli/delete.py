@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from abreast.cli import stores
+from abreast.cli.confirmation import confirm
 from abreast.errors import BadInput, suggestion
+from abreast.output import echo, say
 from abreast.store import Store
 
 EPILOG = """NAME is the full name of a run, or the full track_id of a Tracker: its rows in all tables are deleted, with
@@ -40,8 +41,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    from abreast.targets.cleanup import clean
+
     words = list(args.words)
     address = words.pop(0) if words and not args.store and stores.looks_like_store(words[0]) else args.store
+    clean()
     with stores.find_store(address) as store:
         if not words and not args.debug:
             raise BadInput(
@@ -52,10 +56,10 @@ def main(args: argparse.Namespace) -> int:
         if args.debug:
             chosen.runs |= {run["run"]: run for run in store.runs() if run["debug"]}
         if not chosen:
-            print("no debug run to delete", file=sys.stderr)
+            say("no debug run to delete")
             return 0
-        if not args.yes and not _confirm(_question(chosen), _command(store, words, args.debug)):
-            print("nothing deleted", file=sys.stderr)
+        if not args.yes and not confirm(_question(chosen), _command(store, words, args.debug)):
+            say("nothing deleted")
             return 1
         _delete_tracked(store, chosen.tracked)
         _delete_runs(store, chosen.runs)
@@ -120,19 +124,17 @@ def _delete_tracked(store: Store, names: dict[str, dict[str, int]]) -> None:
     from abreast.store import tables
 
     for name in names:
-        print(f"deleted {name}: {_rows_in_words(tables.delete(store, name)) or 'it was gone already'}")
+        echo(f"deleted {name}: {_rows_in_words(tables.delete(store, name)) or 'it was gone already'}")
 
 
 def _delete_runs(store: Store, runs: dict[str, dict[str, Any]]) -> None:
     from abreast.report import folder
     from abreast.report.sentence import many
-    from abreast.targets import orphans
 
     if runs:
-        orphans.reap(store.abandoned())  # with the run goes the mark by which they are known
         removed = store.delete(list(runs))
         store.close()
-        print(f"deleted {', '.join(runs)}: {many(removed, 'trial')}")
+        echo(f"deleted {', '.join(runs)}: {many(removed, 'trial')}")
         for run in runs:
             _tell(folder.remove(store, run))
 
@@ -142,16 +144,9 @@ def _tell(report: tuple[Path, list[str]] | None) -> None:
         return
     folder, foreign = report
     if foreign:
-        print(f"left {stores.shown(folder)}: {', '.join(foreign)} was not written by abreast, or changed since")
+        echo(f"left {stores.shown(folder)}: {', '.join(foreign)} was not written by abreast, or changed since")
     else:
-        print(f"removed {stores.shown(folder)} with its report")
-
-
-def _confirm(question: str, command: str) -> bool:
-    if not sys.stdin.isatty():
-        raise BadInput("delete needs --yes: there is no terminal to confirm on; nothing was deleted", command)
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+        echo(f"removed {stores.shown(folder)} with its report")
 
 
 def _command(store: Store, words: list[str], debug: bool) -> str:

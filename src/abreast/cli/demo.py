@@ -19,7 +19,7 @@ def main(args: argparse.Namespace) -> int:
     from abreast.suites.starters import write_starter
 
     folder = Path(args.folder)
-    write_starter("demo", folder)
+    write_starter("demo", folder, again=True)
     if args.parallel is None and args.trial_parallelism is None:
         args.parallel = "16"
     args.fresh = True  # a demo that reuses yesterday's answers shows nothing

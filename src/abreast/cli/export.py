@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from abreast.cli import stores
 from abreast.errors import BadInput
+from abreast.output import is_read, say
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,6 +16,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("csv", "parquet", "jsonl"), help="by the ending of --output, else csv")
     parser.add_argument("--table", metavar="T", default="predictions", help="any table (predictions if left out)")
     parser.add_argument("--output", metavar="FILE", help="a file; standard output if left out (not for parquet)")
+    parser.add_argument(
+        "--escape-formulas",
+        action="store_true",
+        help="for spreadsheets: put ' before texts in a CSV file that would run as a formula (=, +, -, @)",
+    )
     stores.argument(parser)
 
 
@@ -29,8 +34,12 @@ def main(args: argparse.Namespace) -> int:
         name = args.run
         if name and not written_as(store, name):
             name = store.run(name)["run"]
-        count = export(store, plain_name(args.table), name, args.format or _format_of(args.output), args.output)
-    print(many(count, "row"), file=sys.stderr)
+        form = args.format or _format_of(args.output)
+        if args.escape_formulas and form != "csv":
+            raise BadInput(f"--escape-formulas is for CSV, not for {form}", "leave it out, or write --format csv")
+        count = export(store, plain_name(args.table), name, form, args.output, args.escape_formulas)
+    if is_read():
+        say(many(count, "row"))
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from abreast.output import echo
 from abreast.suites.starters import KINDS, next_step, write_starter
 
 
@@ -14,7 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    written = write_starter(args.kind, Path(args.folder), overwrite=False)
-    print(f"wrote {', '.join(written)}")
-    print(f"next: {next_step(args.kind, Path(args.folder))}")
+    written = write_starter(args.kind, Path(args.folder))
+    echo(f"wrote {', '.join(written)}")
+    echo(f"next: {next_step(args.kind, Path(args.folder))}")
     return 0

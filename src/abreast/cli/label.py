@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput
+from abreast.output import echo, is_interactive, read_answer
 
 if TYPE_CHECKING:
     from abreast.experiment.labelling import LabelBlock, Labelling, LabelProgress, LabelQuestion
@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
     if args.export and args.imported:
         raise BadInput("label: --export and --import exclude each other", "import the filled-in sheet first")
     asks = not (args.export or args.imported or args.json)
-    if asks and not sys.stdin.isatty():
+    if asks and not is_interactive():
         raise BadInput(
             "label: standard input is not a terminal",
             f"use a sheet instead: abreast label {args.run} --export labels.csv, then --import labels.csv",
@@ -60,7 +60,7 @@ def main(args: argparse.Namespace) -> int:
             changed = read_sheet(labelling, Path(args.imported))
             labelling.finish()
             if not args.json:
-                print(f"{labelling.run}: {changed:,} labels imported" if changed else f"{labelling.run}: no new labels")
+                echo(f"{labelling.run}: {changed:,} labels imported" if changed else f"{labelling.run}: no new labels")
         code = _ask_all(labelling) if asks else 0
         if asks:
             labelling.finish()
@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _say(args: argparse.Namespace, message: str, labelling: Labelling, store: Store) -> None:
     if not args.json:
-        print(f"{message}abreast label {labelling.run} --import {args.export}{stores.option(store)}")
+        echo(f"{message}abreast label {labelling.run} --import {args.export}{stores.option(store)}")
 
 
 def _account() -> str:
@@ -96,42 +96,38 @@ def _ask_all(labelling: Labelling) -> int:
             if shown is not question.block:
                 _show(labelling, question.block)
                 shown = question.block
-            word = input(_prompt(labelling, question)).strip().lower()
-            if word in ("q", "quit"):
+            line = read_answer(_prompt(labelling, question))
+            word = line.strip().lower()
+            if not line or word in ("q", "quit"):
                 return 0
             if word in ("u", "undo"):
                 if given:
                     labelling.withdraw(given.pop())
                 else:
-                    print("  nothing to undo in this session")
+                    echo("  nothing to undo in this session")
                 continue
             try:
                 labelling.record([(question, labelling.value(question, word))])
             except ValueError:
-                print(f"  type {labelling.expects}, or s (skip), u (undo), q (quit)")
+                echo(f"  type {labelling.expects}, or s (skip), u (undo), q (quit)")
                 continue
             given.append(question)
-    except EOFError:
-        print()
-        return 0
     except KeyboardInterrupt:
-        print()
+        echo()
         return 130
     return 0
 
 
 def _show(labelling: Labelling, block: LabelBlock) -> None:
-    from abreast.report.visible import visible
-
     repeat = f" · repeat {block.repeat + 1}" if block.repeat else ""
-    print(f"\n=== case {block.number} of {labelling.progress().sample}{repeat}")
+    echo(f"\n=== case {block.number} of {labelling.progress().sample}{repeat}")
     parts = [("task", block.task), ("expected answer", block.expected)]
     parts += [(f"answer {number}", answer.text) for number, answer in enumerate(block.answers, 1)]
     for title, text in parts:
         if text:
-            print(f"--- {title}\n{visible(text)}")
+            echo(f"--- {title}\n{text}")
     for dimension in labelling.dimensions:
-        print(f"--- {dimension}: {visible(labelling.judge.rubric[dimension])}")
+        echo(f"--- {dimension}: {labelling.judge.rubric[dimension]}")
 
 
 def _prompt(labelling: Labelling, question: LabelQuestion) -> str:
@@ -158,15 +154,13 @@ def _conclude(progress: LabelProgress, store: Store) -> None:
 
     where = stores.option(store)
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
-    print(
-        f"{progress.run}: {progress.labelled:,} of {progress.sample:,} cases labelled{skipped} (seed {progress.seed})"
-    )
+    echo(f"{progress.run}: {progress.labelled:,} of {progress.sample:,} cases labelled{skipped} (seed {progress.seed})")
     if progress.left:
-        print(f"  to continue: abreast label {progress.run}{where}")
+        echo(f"  to continue: abreast label {progress.run}{where}")
         return
     analysis = analyse(store, progress.run)
     write_reports(analysis)
     write_results(analysis)
     for line in verdict_lines(analysis):
-        print(f"  {tables.printable(line)}")
-    print(f"  report: abreast report {progress.run}{where}")
+        echo(f"  {line}")
+    echo(f"  report: abreast report {progress.run}{where}")

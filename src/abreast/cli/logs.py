@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput, suggestion
+from abreast.output import echo, say
 from abreast.store import Store
 
 _TRIALS = (
@@ -22,7 +22,7 @@ _TRIALS = (
 
 _CASES = "SELECT DISTINCT c.id FROM trials t JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ?"
 _VARIANTS = "SELECT name FROM variants WHERE run_id = ?"
-_END = 2_000  # characters of a raw response that are shown, of its beginning and of its end
+_MOST_SHOWN = {"raw_response": 4_000}  # characters
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,11 +55,11 @@ def main(args: argparse.Namespace) -> int:
     if not rows:
         tables.show([], False, "no trial failed" if args.errors else "no stored trial matches")
     elif run["simulated"]:
-        print(SIMULATED)
+        echo(SIMULATED)
     for row in rows:
-        _print(row)
+        _echo(row)
     if more:
-        print(f"only the first {many(args.limit, 'trial')}; --limit N shows more", file=sys.stderr)
+        say(f"only the first {many(args.limit, 'trial')}; --limit N shows more")
     return 0
 
 
@@ -83,32 +83,23 @@ def _add_detail(store: Store, run_id: int, row: dict[str, Any]) -> None:
     )
 
 
-def _print(row: dict[str, Any]) -> None:
+def _echo(row: dict[str, Any]) -> None:
     from abreast.report.sentence import failure, many
 
     reused = f", reused from {row['reused_from']}" if row["reused_from"] else ""
-    print(f"=== {row['case_id']} · {row['variant']} · repeat {row['repeat']}: {row['status']}{reused}")
-    print(
+    echo(f"=== {row['case_id']} · {row['variant']} · repeat {row['repeat']}: {row['status']}{reused}")
+    echo(
         f"    {many(row['attempts'], 'attempt')}, {row['service_s']:.3f} s of service, {row['queue_s']:.3f} s queued, "
         f"{row['backoff_s']:.3f} s in back-off, {row['in_flight']} in flight"
     )
     for attempt in row["failed_attempts"]:
-        print(f"    attempt {attempt['attempt']}: {attempt['error_kind']}: {tables.printable(attempt['error'])}")
+        echo(f"    attempt {attempt['attempt']}: {attempt['error_kind']}: {attempt['error']}")
     for title in ("prompt", "answer", "data", "raw_response"):
         if row[title]:
-            told = _ends(row[title]) if title == "raw_response" else row[title]
-            print(f"  {title}: {tables.printable(told)}")
+            echo(f"  {title}: {tables.passage(row[title], _MOST_SHOWN.get(title, tables.PASSAGE))}")
     if row["error"] is not None:
-        print(f"  {tables.printable(failure(row))}")
+        echo(f"  {failure(row)}")
     for line in (row["error_detail"] or "").splitlines():
-        print(f"    {tables.printable(line)}")
+        echo(f"    {line}")
     for score in row["scores"]:
-        print(f"  {tables.score_line(score)}")
-
-
-def _ends(text: str) -> str:
-    """Of all that an agent said on its way, the beginning and the end."""
-    left_out = len(text) - 2 * _END
-    if left_out <= _END:
-        return text
-    return f"{text[:_END]}\n  … {left_out:,} characters more (all of them: --json) …\n{text[-_END:]}"
+        echo(f"  {tables.score_line(score)}")

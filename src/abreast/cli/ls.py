@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from abreast.cli import picking, tables
+from abreast.output import echo
 
 EPILOG = """  abreast ls results.db                      the tables, with rows and columns
   abreast ls results.db track_id --unique    a value a line, each once: for loops in a shell"""
@@ -41,5 +42,5 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         tables.show(rows, True, "")
     elif lines:
-        print("\n".join(lines))
+        echo("\n".join(lines))
     return 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput
+from abreast.output import echo, emit, is_interactive, read_answer, say
 
 if TYPE_CHECKING:
     from abreast.suites.code_search.mining import Proposal
@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
     )
     _warn_of_changes(repo, found)
     if not found and not args.json:
-        print(_nothing(args), file=sys.stderr)
+        say(_nothing(args))
         return 0
     if args.yes and found:
         casefile.append(output, [casefile.as_line(one.case) for one in found])
@@ -54,15 +54,15 @@ def main(args: argparse.Namespace) -> int:
         rows = [{**one.case, "why": one.why, "evidence": list(map(str, one.evidence))} for one in found]
         tables.show(rows, True, "")
     elif args.yes:
-        print(f"accepted {many(len(found), 'case')}: {stores.shown(output)}")
-    elif sys.stdin is not None and sys.stdin.isatty():
+        echo(f"accepted {many(len(found), 'case')}: {stores.shown(output)}")
+    elif is_interactive():
         return _ask(found, output)
     else:
         for one in found:
-            print(casefile.as_line(one.case))
+            emit(casefile.as_line(one.case) + "\n")
         command = shlex.join(["abreast", "cases", "new", "--repo", args.repo or ".", "--yes"])
         again = f"{command} writes them to {stores.shown(output)}; on a terminal each is asked about"
-        print(f"{many(len(found), 'case')} proposed, none written: {again}", file=sys.stderr)
+        say(f"{many(len(found), 'case')} proposed, none written: {again}")
     return 0
 
 
@@ -83,10 +83,7 @@ def _warn_of_changes(repo: Path, found: list[Proposal]) -> None:
     changed = sorted(path for path in (state.changed or () if state else ()) if path.resolve() in named)
     if changed:
         shown = ", ".join(path.name for path in changed[:3]) + (" and more" if len(changed) > 3 else "")
-        print(
-            tables.printable(f"warning: {shown} changed since the commit, which is what agents will see: commit first"),
-            file=sys.stderr,
-        )
+        say(f"warning: {shown} changed since the commit, which is what agents will see: commit first")
 
 
 # -- a person decides ------------------------------------------------------------------------------------------------
@@ -109,10 +106,10 @@ def _ask(found: list[Proposal], output: Path) -> int:
             casefile.append(output, [line])
             accepted, rejected = accepted + (answer == "y"), rejected + (answer == "n")
     except KeyboardInterrupt:
-        print(file=sys.stderr)
+        say()
         code = 130
     where = f": {stores.shown(output)}" if accepted or rejected else ""
-    print(f"accepted {many(accepted, 'case')}, rejected {rejected:,}{where}")
+    echo(f"accepted {many(accepted, 'case')}, rejected {rejected:,}{where}")
     return code
 
 
@@ -123,18 +120,14 @@ def _show(one: Proposal, position: str) -> None:
     lines += [f"  symbols   {', '.join(truth['symbols'])}"] if truth.get("symbols") else []
     lines += [f"  because   {one.why}", *(f"    {evidence}" for evidence in one.evidence)]
     for line in lines:
-        print(tables.printable(line).replace("\n", " "), file=sys.stderr)
+        say(line.replace("\n", " "))
 
 
 def _answer() -> str:
     """y, n or q; the end of the input is q."""
     while True:
-        print("accept? [y/n/q] ", end="", file=sys.stderr, flush=True)
-        try:
-            said = sys.stdin.readline()
-        except UnicodeDecodeError:
-            continue
-        word = {"yes": "y", "no": "n", "quit": "q"}.get(said.strip().lower(), said.strip().lower())
-        if not said or word in ("y", "n", "q"):
-            return word if said else "q"
-        print("y accepts, n rejects, q stops", file=sys.stderr)
+        line = read_answer("accept? [y/n/q] ")
+        word = {"yes": "y", "no": "n", "quit": "q"}.get(line.strip().lower(), line.strip().lower())
+        if not line or word in ("y", "n", "q"):
+            return word or "q"
+        say("y accepts, n rejects, q stops")

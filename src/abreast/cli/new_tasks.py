@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput
+from abreast.output import echo, say
 
 if TYPE_CHECKING:
     from abreast.suites.coding_agents.history import Draft, LeftOut
@@ -67,7 +67,7 @@ def main(args: argparse.Namespace) -> int:
         tables.show([entry.told() for entry in entries], True, "")
         return 0
     before = f" ({draft.before:,} of them were there before)" if draft.before else ""
-    print(f"{many(len(entries), 'task')}{before}: {stores.shown(draft.path)}")
+    echo(f"{many(len(entries), 'task')}{before}: {stores.shown(draft.path)}")
     words = ["--repo", args.repo or ".", "--tasks", str(args.output or FILE)]
     _say(f"read them, then: abreast run coding-agents --agents claude-code,codex {shlex.join(words)}")
     return 0
@@ -92,4 +92,4 @@ def _tell_left_out(left: Sequence[LeftOut]) -> None:
 
 
 def _say(text: str) -> None:
-    print(tables.printable(" ".join(text.split())), file=sys.stderr)
+    say(" ".join(text.split()))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 from typing import Any
 
 from abreast.cli import picking, tables
 from abreast.errors import BadInput, suggestion
+from abreast.output import echo, say
 
 EPILOG = """  hist COLUMN         how often numbers fall where
   bar COLUMN [Y]      how often each value occurs; or the mean of Y for each
@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         tables.show(rows, True, "")
     else:
-        print("\n".join(lines))
+        echo("\n".join(lines))
     return 0
 
 
@@ -68,7 +68,7 @@ def _numbers(key: str, values: list[Any]) -> list[float | None]:
     if not kept:
         raise BadInput(f"plot: {key} has no numbers", f"abreast plot bar {key}")
     if kept < there:
-        print(f"left out: {there - kept:,} values of {key} that are not numbers", file=sys.stderr)
+        say(f"left out: {there - kept:,} values of {key} that are not numbers")
     return found
 
 

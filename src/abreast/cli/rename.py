@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import shlex
 
 from abreast.cli import stores
+from abreast.cli.confirmation import confirm
 from abreast.errors import BadInput, suggestion
+from abreast.output import echo, say
+from abreast.store import Store
 from abreast.store.tracked import plain_name
 
 EPILOG = """Rows of before and after then share a column. What is reused does not change: answers that were given under
-the old name of a parameter are not reused under the new one."""
+the old name of a parameter are not reused under the new one. You are asked to confirm; without a terminal, --yes is
+required."""
+
+TABLE = "predictions"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] OLD NEW", nargs="+", help="columns of predictions, such as params_lr")
     parser.add_argument("--experiment", metavar="NAME", help="only in runs of this experiment")
-    parser.add_argument("--table", metavar="T", default="predictions", help="a table that trackers write (predictions)")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--table", metavar="T", default=TABLE, help="a table that trackers write (predictions)")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     stores.argument(parser)
 
 
@@ -35,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
         _check_experiment(args.experiment, [run["experiment"] for run in store.runs()])
         values = renaming.tracked_values(store, table, old) if args.experiment is None else None
         found, parts = None, [] if values is None else [f"{many(values, 'value')} of {table} that trackers wrote"]
-        if table == "predictions" and (values is None or renaming.is_of_runs(store, old)):
+        if table == TABLE and (values is None or renaming.is_of_runs(store, old)):
             kind, before, after = renaming.meant(store, old, new)
             found = renaming.affected(store, kind, before, args.experiment)
             parts += [f"{many(len(found.runs), 'run')}, {many(found.rows, 'row')}"] if found.runs else []
@@ -43,18 +49,24 @@ def main(args: argparse.Namespace) -> int:
             where = f"no run of {args.experiment}" if args.experiment else f"nothing in {table}"
             raise BadInput(f"{where} has {old}", f"abreast columns --table {table} tells what there is")
         what = " and ".join(parts)
-        if not args.yes and sys.stdin.isatty():
-            print(f"rename {old} to {new} in {what}? [y/N] ", end="", file=sys.stderr, flush=True)
-            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-                print("nothing renamed", file=sys.stderr)
-                return 1
+        if not args.yes and not confirm(f"rename {old} to {new} in {what}?", _command(args, store)):
+            say("nothing renamed")
+            return 1
         if found is not None and found.runs:
             renaming.rename(store, kind, before, after, args.experiment)
         if values is not None:
             renaming.rename_tracked(store, table, old, new)
-        print(f"{old} is {new} now: {what}")
+        echo(f"{old} is {new} now: {what}")
         store.materialise()
     return 0
+
+
+def _command(args: argparse.Namespace, store: Store) -> str:
+    """The command that renames without asking, to paste."""
+    words = ["abreast", "rename", *args.words[-2:], "--yes"]
+    words += ["--experiment", args.experiment] if args.experiment is not None else []
+    words += ["--table", args.table] if args.table != TABLE else []
+    return f"{shlex.join(words)}{stores.option(store)}"
 
 
 def _check_experiment(wanted: str | None, known: list[str]) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput
+from abreast.output import console, echo, emit
 
 EPILOG = """formats:
   terminal, markdown, json, csv, junit   go to standard output, or with --output DIR to a file in it
@@ -24,6 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-trials", action="store_true", help="leave single trials out of json and junit")
     add("--no-pictures", action="store_true", help="a page without pictures, and no picture files")
     add("--no-artifacts", action="store_true", help="a page alone, without files beside it of what trials left")
+    add("--no-escape-formulas", action="store_true", help="leave texts in csv as they are, even =, +, -, @ formulas")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
     stores.argument(parser)
     tables.argument(parser)
@@ -39,16 +40,23 @@ def main(args: argparse.Namespace) -> int:
     with stores.find_store(args.store) as store:
         analysis = analyse(store, args.run, args.all_pairs)
         unmet = gates.failures(required, analysis)
-        asked = formats.Asked(analysis, not args.no_trials, unmet, not args.no_pictures, not args.no_artifacts)
+        asked = formats.Asked(
+            analysis,
+            trials=not args.no_trials,
+            unmet=unmet,
+            pictures=not args.no_pictures,
+            artifacts=not args.no_artifacts,
+            escape_formulas=not args.no_escape_formulas,
+        )
         if args.json:
             tables.show([objects.report(analysis, trials=False)], True, "")
         elif forms in ([], ["terminal"]) and not args.output:
-            tables.console().print(render(analysis, stores.option(store)), crop=False)
+            console().print(render(analysis, stores.option(store)), crop=False)
             for line in results_line(write_results(analysis, None, not args.no_pictures)):
-                print(line)
-            print(f"  run      {analysis.run['run']} ({analysis.run['experiment']}, {analysis.run['status']})")
+                echo(line)
+            echo(f"  run      {analysis.run['run']} ({analysis.run['experiment']}, {analysis.run['status']})")
         elif len(forms) == 1 and forms[0] in formats.TEXTS and forms[0] != "html" and not args.output:
-            sys.stdout.write(formats.text(asked, forms[0]))
+            emit(formats.text(asked, forms[0]))
         else:
             place = Path(args.output) if args.output else folder.home(store, analysis.run["run"])
             try:
@@ -56,5 +64,5 @@ def main(args: argparse.Namespace) -> int:
             except OSError as error:
                 raise BadInput(f"{place}: the report cannot be written there ({error.strerror})") from None
             for path in (*written, *write_results(analysis, args.output, not args.no_pictures)):
-                print(stores.shown(path))
+                echo(stores.shown(path))
     return tell_unmet(unmet)

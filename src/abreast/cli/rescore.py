@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.cli import stores, tables
-from abreast.cli.run import say
 from abreast.errors import Incomplete
+from abreast.output import console, echo, say
 
 if TYPE_CHECKING:
     from abreast.experiment.rescore import Rescored
@@ -36,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
     from abreast.view.progress import JudgingProgress
 
     with stores.find_store(args.store) as store:
-        listeners = () if args.json else (JudgingProgress(sys.stderr),)
+        listeners = () if args.json else (JudgingProgress(),)
         ended = rescore(store, args.run, _scorers_of(store, args), args.scorer, listeners)
         run, count = ended.run, ended.answers
         analysis = analyse(store, run)
@@ -47,13 +46,13 @@ def main(args: argparse.Namespace) -> int:
             return _code(ended)
         nothing = "no answer was scored" if ended.waiting else "every answer has these scores already"
         told = f"scored {many(count, 'answer')}" if count else nothing
-        print(f"{run}: {told}; nothing was run again")
-        print(f"the verdict uses score_{store.run(run)['primary_score']}")
-        tables.console().print(render(analysis, stores.option(store)), crop=False)
+        echo(f"{run}: {told}; nothing was run again")
+        echo(f"the verdict uses score_{store.run(run)['primary_score']}")
+        console().print(render(analysis, stores.option(store)), crop=False)
         if page:
-            print(f"  report   {stores.shown(page)}")
+            echo(f"  report   {stores.shown(page)}")
         for line in results_line(results):
-            print(line)
+            echo(line)
         if ended.waiting:
             where = stores.option(store)
             say(f"stopped: {ended.why or 'a judge failed: abreast show RUN CASE says why'}")

@@ -7,8 +7,9 @@ import shlex
 from pathlib import Path
 
 from abreast.cli import stores
-from abreast.cli.run import add_options, say
+from abreast.cli.run import add_options
 from abreast.errors import BadInput
+from abreast.output import say
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

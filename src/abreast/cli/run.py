@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -55,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--budget", metavar="USD", type=float, help="dollars this run may spend, instead of the spec's budget_usd")
     add("--on-quota", choices=("wait", "stop"), help="what to do when a quota is used up (wait)")
     add("--seed", metavar="N", type=int, help="of the order, and of the simulator")
-    add("--store", metavar="S", help="where rows go, instead of the spec's store")
+    add("--store", metavar="S", help="where rows go; else the spec's store, else $ABREAST_STORE, else results.db")
     add("--label", metavar="TEXT", help="a label for the run")
     add(
         "--dry-run",
@@ -151,9 +149,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals or not key:
         raise BadInput(f"--tag {text}: must be KEY=VALUE", "such as --tag category=easy")
     return key, value
-
-
-def say(text: str = "") -> None:
-    """For people: standard error, so that standard output stays for results. Nobody reading it ends no run."""
-    with contextlib.suppress(BrokenPipeError):
-        print(text, file=sys.stderr, flush=True)

@@ -6,24 +6,22 @@ import argparse
 import contextlib
 import json
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from abreast import suites
 from abreast.analyse import Analysis, gates
 from abreast.cli import stores, tables, unscored
-from abreast.cli.run import options_of, say
+from abreast.cli.run import options_of
 from abreast.errors import BadInput, Incomplete, PreflightRefused
 from abreast.execute import Listener
 from abreast.experiment import Experiment, Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
 from abreast.model import Request, Trial
+from abreast.output import confirm, console, echo, is_interactive, say
 from abreast.preflight import Finding, cost
 from abreast.preflight.requests import render_request
 from abreast.report import objects
@@ -95,19 +93,19 @@ def review(prepared: Prepared, verbose: bool) -> None:
     for finding in prepared.findings:
         say(f"  {_MARKS[finding.level]} {f'{finding.check}:'.ljust(width)} {_told(finding)}")
         for line in finding.details if verbose else ():
-            say(f"    {' ' * width} {tables.printable(line)}")
+            say(f"    {' ' * width} {line}")
     _say_the_series(prepared)
 
 
 def _told(finding: Finding) -> str:
-    return tables.printable(finding.message + (f": {finding.fix}" if finding.fix and finding.level != "pass" else ""))
+    return finding.message + (f": {finding.fix}" if finding.fix and finding.level != "pass" else "")
 
 
 def _say_the_series(prepared: Prepared) -> None:
     found = prepared.series
     if found.since is not None:
         told = f"series {found.number} begins: {found.why}; its scores do not continue those of {found.since}"
-        say(f"  · {tables.printable(told)}")
+        say(f"  · {told}")
 
 
 def _say_the_plan(prepared: Prepared) -> None:
@@ -123,12 +121,12 @@ def _say_the_plan(prepared: Prepared) -> None:
 
 def consult(prepared: Prepared, args: argparse.Namespace) -> None:
     """On a terminal, a person is asked about what changed and what is missing; elsewhere the run goes on."""
-    if not args.yes and (args.quiet or args.json or not sys.stdin.isatty()):
+    if not args.yes and (args.quiet or args.json or not is_interactive()):
         return
     for asked in prepared.questions:
         answer = "no" if asked.stops == "yes" else "yes"  # what --yes means: go on
         if not args.yes:
-            answer = "yes" if _agreed(asked.text) else "no"
+            answer = "yes" if confirm(asked.text) else "no"
         if answer == asked.stops:
             for number, step in enumerate(asked.steps, 1):
                 say(f"  {number}. {step}")
@@ -137,21 +135,16 @@ def consult(prepared: Prepared, args: argparse.Namespace) -> None:
         prepared.answered(asked, answer)
 
 
-def _agreed(question: str) -> bool:
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
 def ask(prepared: Prepared, yes: bool) -> None:
     """Somebody has to agree to what costs a lot; nothing is made before."""
     if prepared.question is None or yes:
         return
-    if not sys.stdin.isatty():
+    if not is_interactive():
         above = f"more than limits.ask_above_usd (${prepared.spec.limits.ask_above_usd:,.2f})"
         raise PreflightRefused(
             f"{prepared.question}, {above}, and nobody can be asked here", "--yes agrees to it; --budget USD caps it"
         )
-    if not _agreed(f"{prepared.question}: go on?"):
+    if not confirm(f"{prepared.question}: go on?"):
         raise PreflightRefused(
             "not agreed to: nothing was executed, nothing was written", "--limit N tries a few cases"
         )
@@ -199,7 +192,7 @@ def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[tuple[L
         if args.events:
             listeners.append(stack.enter_context(contextlib.closing(EventFile(Path(args.events)))))
         if args.verbose:
-            listeners.append(Verbose(sys.stderr))
+            listeners.append(Verbose())
         elif not args.quiet:
             names = [target.name for target in prepared.targets]
             done = prepared.done_before + len(prepared.reuses)
@@ -220,12 +213,12 @@ def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> 
     if args.json:
         tables.show([summary_of(result, report, results)], True, "")
     else:
-        console = tables.console()
-        console.print()
-        console.print(render(result.analysis, _where(result)), crop=False)
+        terminal = console()
+        terminal.print()
+        terminal.print(render(result.analysis, _where(result)), crop=False)
         lines = [f"  report   {stores.shown(report)}"] if report else []
         for line in (*lines, *results_line(results), f"  rows     {_sql_hint(result)}"):
-            console.print(Text(line), soft_wrap=True)  # not cut, so that it can be copied
+            terminal.print(line, soft_wrap=True)  # not cut, so that it can be copied
     code = ending(result, command)
     return code if code > 1 else tell_unmet(unmet) or code
 
@@ -257,7 +250,7 @@ def write_results(analysis: Analysis, output: str | None = None, pictures: bool 
 
     written = results.write(analysis, output, pictures)
     for told in written.warnings:
-        say(f"warning: {tables.printable(told)}")
+        say(f"warning: {told}")
     return written.paths
 
 
@@ -274,7 +267,7 @@ def results_line(paths: Sequence[Path]) -> list[str]:
 def tell_unmet(sentences: list[str]) -> int:
     """Print unmet requirements and return the exit code."""
     for sentence in sentences:
-        say(f"requirement not met: {tables.printable(sentence)}")
+        say(f"requirement not met: {sentence}")
     return 1 if sentences else 0
 
 
@@ -289,7 +282,7 @@ def ending(result: Result, command: str) -> int:
         say(f"       to run the rest all the same: abreast resume {result.run}{_where(result)}")
     elif result.status != "complete":
         left = result.planned - stored
-        say(f"{'stopped' if left else 'incomplete'}: {tables.printable(result.analysis.run['reason'])}")
+        say(f"{'stopped' if left else 'incomplete'}: {result.analysis.run['reason']}")
         say(f"       {stored:,} of {result.planned:,} done and stored, {left:,} not run, nothing lost")
         if not left and any(summary.errors for summary in result.analysis.variants):
             say(f"       see why: abreast logs {result.run} --errors{_where(result)}")
@@ -386,9 +379,9 @@ def dry_run(prepared: Prepared) -> None:
         trial = prepared.plan.trial(position)
         target = prepared.targets[position % len(prepared.targets)]
         params = ", ".join(f"{key}={value!r}" for key, value in shown_params(trial.variant).items())
-        print(f"--- {trial.variant.name} ({target.name}; {params}), case {trial.case.id}")
-        print(tables.printable(_sent(target, trial)))
-    print(f"--- {_many(prepared.to_execute, 'trial')} would be executed; nothing was sent")
+        echo(f"--- {trial.variant.name} ({target.name}; {params}), case {trial.case.id}")
+        echo(_sent(target, trial))
+    echo(f"--- {_many(prepared.to_execute, 'trial')} would be executed; nothing was sent")
 
 
 def _sent(target: Target, trial: Trial) -> str:

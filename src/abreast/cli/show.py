@@ -10,7 +10,9 @@ from typing import Any
 from abreast.cli import stores, tables
 from abreast.errors import BadInput, suggestion
 from abreast.model import STATE
+from abreast.output import console, echo
 from abreast.store import Store
+from abreast.text import storable
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +32,9 @@ def main(args: argparse.Namespace) -> int:
         if args.events:
             _show_events(store, run, args.json)
         elif args.artifact:
-            _show_artifacts(store, run, args.case, args.artifact, args.json)
+            _show_artifacts(store, run, args.case and storable(args.case), args.artifact, args.json)
         elif args.case:
-            _show_case(store, run, args.case, args.json)
+            _show_case(store, run, storable(args.case), args.json)
         else:
             _show_run(store, run, args.json)
     return 0
@@ -49,12 +51,12 @@ def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
         tables.show([shown], True, "")
         return
     provenance = shown["provenance"]
-    print(f"{run['run']}: {run['experiment']}, {run['status']}{', debug' if run['debug'] else ''}")
-    print(f"  {run['stored_trials']:,} of {many(run['planned_trials'], 'trial')} stored, seed {run['seed']}")
+    echo(f"{run['run']}: {run['experiment']}, {run['status']}{', debug' if run['debug'] else ''}")
+    echo(f"  {run['stored_trials']:,} of {many(run['planned_trials'], 'trial')} stored, seed {run['seed']}")
     commit = provenance["commit"] or "no commit"
-    print(f"  {commit}{' with uncommitted changes' if provenance['dirty'] else ''}, data {provenance['data_hash']}")
-    print(f"  Python {provenance['python']}, {provenance['host']}")
-    tables.console().print(render(analyse(store, run["run"]), stores.option(store)), crop=False)
+    echo(f"  {commit}{' with uncommitted changes' if provenance['dirty'] else ''}, data {provenance['data_hash']}")
+    echo(f"  Python {provenance['python']}, {provenance['host']}")
+    console().print(render(analyse(store, run["run"]), stores.option(store)), crop=False)
 
 
 def _show_events(store: Store, run: dict[str, Any], as_json: bool) -> None:
@@ -89,8 +91,8 @@ def _show_artifacts(store: Store, run: dict[str, Any], case: str | None, name: s
         return
     for row in rows:
         if len(rows) > 1:
-            print(f"--- {row['case_id']}, {row['variant']}, repeat {row['repeat']}")
-        print(tables.printable(row["content"]))
+            echo(f"--- {row['case_id']}, {row['variant']}, repeat {row['repeat']}")
+        echo(row["content"])
 
 
 def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> None:
@@ -116,22 +118,16 @@ def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> N
     for one in store.dicts(_SCORES, (run["run_id"], case)):
         scores.setdefault((one["variant"], one["repeat"]), []).append(tables.score_line(one))
     if run["simulated"]:
-        print(SIMULATED)
-    print(f"case {case}\nprompt: {tables.printable(rows[0]['prompt'] or '')}")
+        echo(SIMULATED)
+    echo(f"case {case}\nprompt: {tables.passage(rows[0]['prompt'] or '')}")
     if rows[0]["expected"] is not None:
-        print(f"expected: {_cut(tables.printable(str(rows[0]['expected'])))}")
+        echo(f"expected: {tables.passage(str(rows[0]['expected']), LONGEST_EXPECTED)}")
     for row in rows:
         score = "no score" if row["score"] is None else f"score {row['score']:.4g}"
-        print(f"\n--- {row['variant']}, repeat {row['repeat']}: {row['status']}, {score}")
-        print(tables.printable(row["answer"] if row["status"] == "ok" else failure(row)))
+        echo(f"\n--- {row['variant']}, repeat {row['repeat']}: {row['status']}, {score}")
+        echo(tables.passage(row["answer"] if row["status"] == "ok" else failure(row)))
         for line in scores.get((row["variant"], row["repeat"]), ()):
-            print(line)
+            echo(line)
         left = artifacts.get((row["variant"], row["repeat"]))
         if left:
-            print(f"left: {', '.join(left)} (show it: --artifact {left[0]})")
-
-
-def _cut(text: str) -> str:
-    if len(text) <= LONGEST_EXPECTED:
-        return text
-    return f"{text[:LONGEST_EXPECTED]} … ({len(text):,} characters in all, with --json)"
+            echo(f"left: {', '.join(left)} (show it: --artifact {left[0]})")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from abreast.output import echo
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "in YAML editors: # yaml-language-server: $schema=abreast.schema.json"
@@ -13,5 +15,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(_args: argparse.Namespace) -> int:
     from abreast.spec import json_schema
 
-    print(json.dumps(json_schema(), indent=2))
+    echo(json.dumps(json_schema(), indent=2))
     return 0

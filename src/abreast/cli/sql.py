@@ -6,6 +6,7 @@ import argparse
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput
+from abreast.output import echo
 from abreast.store import Store
 from abreast.store.tables import extent, forget_missing
 
@@ -52,5 +53,5 @@ def _delete(store: Store, table: str, query: str, as_json: bool) -> int:
     if as_json:
         tables.show([{"table": table, "deleted": removed}], True, "")
     else:
-        print(f"deleted {removed:,} row{'' if removed == 1 else 's'} of {table}")
+        echo(f"deleted {removed:,} row{'' if removed == 1 else 's'} of {table}")
     return 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from abreast.cli import picking, tables
 from abreast.errors import BadInput
+from abreast.output import echo
 from abreast.store import Store
 
 EPILOG = """  describe            of every column: count, nulls, distinct, min, mean, p50, p95, max, std
@@ -52,9 +53,9 @@ def _describe(store: Store, name: str, keys: list[str] | None, as_json: bool) ->
     if as_json:
         tables.show(rows, True, "")
         return
-    print(f"{name}: {len(frame):,} row{'' if len(frame) == 1 else 's'}")
+    echo(f"{name}: {len(frame):,} row{'' if len(frame) == 1 else 's'}")
     tables.show([_for_people(row) for row in rows if row["count"]], False, "")
-    tables.say("empty", [row["column"] for row in rows if not row["count"]])
+    tables.name_columns("empty", [row["column"] for row in rows if not row["count"]])
 
 
 def _for_people(row: dict[str, Any]) -> dict[str, Any]:

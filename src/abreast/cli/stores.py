@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shlex
 from pathlib import Path
 
 from abreast.errors import BadInput
 from abreast.store import SQLITE_SUFFIXES, Store, open_store
+from abreast.store.address import named_store
 
 SUFFIXES = (*SQLITE_SUFFIXES, ".duckdb")
 
 
 def argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--store", metavar="S", help="the store; else $ABREAST_STORE, else the one in this folder")
+    parser.add_argument("--store", metavar="S", help="the store; else $ABREAST_STORE, else the only one in this folder")
 
 
 def run_argument(parser: argparse.ArgumentParser) -> None:
@@ -28,11 +28,11 @@ def looks_like_store(word: str) -> bool:
 
 
 def find_store(given: str | None, engine: str | None = None) -> Store:
-    """The store that was named, or the only one there is."""
-    address = given or os.environ.get("ABREAST_STORE") or _only_store()
-    store = open_store(address, engine)
+    """Open the store that is named, else the one in $ABREAST_STORE, else the only one in this folder."""
+    address = named_store(given)
+    store = open_store(_only_store() if address is None else str(address), engine)
     if not store.path.is_file() and not store.journal.is_file():
-        raise BadInput(f"{address}: no such store", "abreast run SPEC makes one; --store names another")
+        raise BadInput(f"{shown(store.path)}: no such store", "abreast run SPEC makes one; --store names another")
     return store
 
 
@@ -46,8 +46,13 @@ def _only_store() -> str:
 
 
 def option(store: Store) -> str:
-    """What a command printed for copying needs so that it finds this store."""
-    return "" if _here() == [shown(store.path)] else f" --store {shlex.quote(shown(store.path))}"
+    """The flag that a command printed for pasting needs to find this store; empty if it is the default here."""
+    return "" if _is_default(store.path) else f" --store {shlex.quote(shown(store.path))}"
+
+
+def _is_default(path: Path) -> bool:
+    address = named_store()
+    return _here() == [shown(path)] if address is None else Path(address).resolve() == path.resolve()
 
 
 def shown(path: Path) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict
 
 from abreast.cli import tables
+from abreast.output import say
 
 EPILOG = """abreast run NAME runs one, abreast run NAME --help tells its flags.
 A package brings suites by entry points of the group abreast.suites."""
@@ -27,5 +27,5 @@ def main(args: argparse.Namespace) -> int:
     tables.show(rows, False, "no suite is installed")
     for one in found:
         if one.problem:
-            print(tables.printable(f"warning: {one.problem}"), file=sys.stderr)
+            say(f"warning: {one.problem}")
     return 0

@@ -6,17 +6,18 @@ import argparse
 import json
 import math
 import shutil
-import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from abreast.output import WIDTH_WITHOUT_TERMINAL, echo, emit_json, say
+from abreast.sizes import excerpt
+from abreast.text import printable
 
 CELL = 60  # characters of a value in a table
+LINE = 10_000  # of a value in a line of its own
+PASSAGE = 100_000  # of a text in lines of its own
 NARROW = 10  # of a value that stands beside others of its column
-WITHOUT_TERMINAL = 140  # columns; as many as reports have in a file
 
 
 def argument(parser: argparse.ArgumentParser) -> None:
@@ -26,11 +27,10 @@ def argument(parser: argparse.ArgumentParser) -> None:
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None:
     """Print rows; `nothing` goes to standard error if there are none."""
     if as_json:
-        json.dump([_plain(row) for row in rows], sys.stdout, ensure_ascii=False, indent=2, default=_text)
-        print()
+        emit_json([_plain(row) for row in rows], indent=2, default=_text)
         return
     if not rows:
-        print(nothing, file=sys.stderr)
+        say(nothing)
         return
     titles = list(rows[0])
     cells = [[_cell(row.get(title)) for title in titles] for row in rows]
@@ -41,7 +41,7 @@ def show_fitted(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows so that no line is wider than the terminal: turned on their side if they are few, so that every column
     is seen; else as many columns as fit, and what the others are.
     """
-    room = shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns
+    room = shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
     titles, empty = _filled(rows)
     cells = [[_cell(row.get(title)) for title in titles] for row in rows]
     lines = [list(map(line, titles)), *cells]
@@ -57,8 +57,8 @@ def show_fitted(rows: Sequence[Mapping[str, Any]]) -> None:
         shown, left = _fitting(widths, room)
         fitting = [[cut(cells[at], most) for at, most in shown.items()] for cells in lines]
         _print(fitting, _right(rows, [titles[at] for at in shown]))
-        say("more columns", [titles[at] for at in left], "choose: --columns A,B; fewer rows show all: -n 3")
-    say("empty here", empty)
+        name_columns("more columns", [titles[at] for at in left], "choose: --columns A,B; fewer rows show all: -n 3")
+    name_columns("empty here", empty)
 
 
 def _filled(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
@@ -83,11 +83,11 @@ def _fitting(widths: Sequence[int], room: int) -> tuple[dict[int, int], list[int
     return shown, [at for at in range(len(widths)) if at not in shown]
 
 
-def say(what: str, titles: Sequence[str], advice: str = "") -> None:
+def name_columns(what: str, titles: Sequence[str], advice: str = "") -> None:
     """Name columns that are not shown."""
     if titles:
         named = ", ".join(map(line, titles[:12])) + (", …" if len(titles) > 12 else "")
-        print(f"{len(titles):,} {what}: {named}" + (f"  ({advice})" if advice else ""), file=sys.stderr)
+        say(f"{len(titles):,} {what}: {named}" + (f"  ({advice})" if advice else ""))
 
 
 def _print(lines: Sequence[Sequence[str]], right: Sequence[bool] = ()) -> None:
@@ -97,7 +97,7 @@ def _print(lines: Sequence[Sequence[str]], right: Sequence[bool] = ()) -> None:
             " " * (width - _width(cell)) + cell if to_right else cell + " " * (width - _width(cell))
             for cell, width, to_right in zip(line, widths, right or [False] * len(widths), strict=True)
         ]
-        print("  ".join(aligned).rstrip())
+        echo("  ".join(aligned).rstrip())
 
 
 def _right(rows: Sequence[Mapping[str, Any]], titles: Sequence[str]) -> list[bool]:
@@ -114,12 +114,19 @@ def _width(text: str) -> int:
 
 
 def cut(text: str, most: int) -> str:
-    """The text in so many places of a terminal."""
-    if _width(text) <= most:
-        return text
-    while _width(text) >= most:
-        text = text[:-1]
-    return text + "…"
+    """The text in so many places of a terminal, with an ellipsis if it is longer.
+
+    >>> cut("abcdef", 6), cut("abcdef", 4), cut("日本語", 4)
+    ('abcdef', 'abc…', '日…')
+    """
+    width = end = 0
+    for at, char in enumerate(text):
+        width += _width(char)
+        if width > most:
+            return f"{text[:end]}…"
+        if width < most:
+            end = at + 1
+    return text
 
 
 def _text(value: Any) -> str:
@@ -135,14 +142,6 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def console() -> Console:
-    """Standard output for reports: as wide as the terminal, or wide enough for a table in a file."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else 140
-    return Console(highlight=False, width=width)
-
-
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
@@ -151,7 +150,7 @@ def _cell(value: Any) -> str:
 
 
 def line(value: Any) -> str:
-    """A value as one line of text."""
+    """A value as one line of text; of a very long one the beginning."""
     match value:
         case None:
             return ""
@@ -161,16 +160,17 @@ def line(value: Any) -> str:
             return f"({len(value):,} bytes)"
         case dict() | list():
             value = json.dumps(value, ensure_ascii=False)
-    return " ".join(printable(str(value)).split())
+    text = str(value)
+    return " ".join(printable(text[:LINE]).split()) + ("…" if len(text) > LINE else "")
 
 
-def printable(text: str) -> str:
-    """Text of a model without what a terminal would obey."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)
+def passage(text: str, most: int = PASSAGE) -> str:
+    """Text of a model for the terminal; of a long one the head and tail."""
+    return excerpt(text, most, "; --json prints all")
 
 
 def score_line(score: Mapping[str, Any]) -> str:
     """`score_tests: 0 exit code 1: 2 failed`."""
     value = "no score" if score["value"] is None else f"{score['value']:.6g}"
-    explanation = " ".join(part.strip() for part in printable(score["explanation"] or "").splitlines())
+    explanation = " ".join(part.strip() for part in (score["explanation"] or "").splitlines())
     return f"score_{score['name']}: {value} {explanation}".rstrip()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from abreast.cli import stores
 from abreast.errors import BadInput
+from abreast.output import echo
+from abreast.store.run_names import check_label_in
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,18 +21,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    if args.remove and args.label:
+    if args.remove and args.label is not None:
         raise BadInput("tag: --remove takes no label", f"abreast tag {args.run} --remove")
     if args.git and not args.label:
         raise BadInput("tag: --git needs a label", f"abreast tag {args.run} e1.2.0 --git")
     with stores.find_store(args.store) as store:
         run = store.run(args.run)
-        if args.label or args.remove:
+        if args.label is not None or args.remove:
+            if args.label is not None:
+                check_label_in(store, args.label, run["run"])
             if args.git:
                 _tag_commit(run, args.label)
             store.label(run["run"], args.label)
         label = store.run(run["run"])["label"]
-    print(f"{run['run']}: {label or 'no label'}")
+    echo(f"{run['run']}: {label or 'no label'}")
     return 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 
 from abreast.analyse import Analysis
-from abreast.cli import tables
 
 _MOST_OFTEN = (
     "SELECT s.explanation, MIN(c.id), COUNT(*) AS n FROM scores s JOIN trials t ON t.run_id = s.run_id "
@@ -21,7 +20,7 @@ def lines(analysis: Analysis, where: str) -> list[str]:
     if found is None:
         return [f"error: no answer could be scored. See why: abreast logs {run}{where}"]
     why, case, _ = found
-    told = tables.printable(" ".join((why or "without a reason").split()))
+    told = " ".join((why or "without a reason").split())
     again = "; when it is mended: the same run with --fresh" if _by_tests(analysis) else ""
     return [
         f"error: no answer could be scored: {told}",

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from abreast.cli import stores, tables
+from abreast.output import echo
+from abreast.text import printable
 
 if TYPE_CHECKING:
     from abreast.analyse.validate import Finding
@@ -31,27 +33,27 @@ def main(args: argparse.Namespace) -> int:
         tables.show([asdict(finding) for finding in found.findings], True, "")
         return int(found.serious > 0)
     if found.run["simulated"]:
-        print(SIMULATED)
+        echo(SIMULATED)
     for finding in found.findings:
         _print(finding)
     trials = many(found.trials, "trial")
     if found.findings:
         notes = len(found.findings) - found.serious
-        print(f"{found.run['run']}: {found.serious} serious, {many(notes, 'note')} in {trials}")
+        echo(f"{found.run['run']}: {found.serious} serious, {many(notes, 'note')} in {trials}")
     else:
         told = f"{found.run['run']}: nothing found in {trials}: looked for {', '.join(found.looked_for)}"
-        print(textwrap.fill(told, width=100, subsequent_indent="    ", break_long_words=False))
+        echo(textwrap.fill(told, width=100, subsequent_indent="    ", break_long_words=False))
     return int(found.serious > 0)
 
 
 def _print(finding: Finding) -> None:
-    print(f"{finding.level}: {finding.check}: {_line(finding.message)}")
-    print(f"    {_line(finding.fix)}")
+    echo(f"{finding.level}: {finding.check}: {_line(finding.message)}")
+    echo(f"    {_line(finding.fix)}")
     if finding.ids:
         ids = ", ".join(_line(one)[: tables.CELL] for one in finding.ids)
         more = f" and {finding.count - len(finding.ids):,} more" if finding.count > len(finding.ids) else ""
-        print(f"    {finding.concerns}: {ids}{more}")
+        echo(f"    {finding.concerns}: {ids}{more}")
 
 
 def _line(text: str) -> str:
-    return " ".join(tables.printable(text).split())
+    return " ".join(printable(text).split())

@@ -12,6 +12,7 @@ import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -103,8 +104,18 @@ def load_call(where: str, written: Mapping[str, Any], first: Sequence[str] = ())
         call = Call(name, load_function(name), {**arguments, **functions})
     except BadInput as error:
         raise BadInput(f"{where}: {error.message}", error.fix) from error
+    if is_async(call.function):
+        raise BadInput(f"{where}: {name} is async", "write a plain function")
     _check_arguments(where, call, first)
     return call
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling this gives a coroutine."""
+    while isinstance(function, partial):
+        function = function.func
+    inner = inspect.unwrap(function)
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
 
 
 def _arguments(where: str, written: Mapping[str, Any]) -> dict[str, Any]:

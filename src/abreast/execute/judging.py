@@ -26,7 +26,7 @@ from abreast.targets import Target
 AT_ONCE = 50  # answers looked at before others have their turn
 FIRST_PLACE = -1_000_000  # a job needs a place in the plan of its own: below those of trials and warm-ups
 UNFINISHED = ""  # the version of a score that a resume tries again
-SAID_NO = ("refused", "too_long", "no_answer")  # a judge that says nothing says so next time too
+SAID_NO = ("refused", "too_long", "too_big", "no_answer")  # a judge that says nothing says so next time too
 
 
 @dataclass(frozen=True, slots=True)

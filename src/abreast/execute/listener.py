@@ -7,6 +7,7 @@ from typing import Any
 
 from abreast.execute.job import Job
 from abreast.model import Failure, Outcome
+from abreast.redaction import redact_log_value
 
 
 class Listener:
@@ -83,6 +84,7 @@ class Listeners(Listener):
                 self._leave_out(listener, error)
 
     def event(self, kind: str, **detail: Any) -> None:
+        detail = redact_log_value(detail)
         for listener in self._event:
             try:
                 listener.event(kind, **detail)

@@ -10,16 +10,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from abreast.errors import Crashed, Skipped, TrialError, classify
+from abreast.errors import Crashed, PluginError, Skipped, TooBig, TrialError, classify
 from abreast.execute.job import Job
 from abreast.execute.limits.breaker import FIXES
 from abreast.execute.workers import Workers
-from abreast.model import Answer, Failure, Outcome, Request, Usage
+from abreast.model import STATE, Answer, Failure, Outcome, Request, Usage
+from abreast.redaction import redact, redact_outcome
+from abreast.sizes import ANSWER_SIZE, EXCERPT, excerpt, megabytes, text_size, value_size
 from abreast.targets import Target
 from abreast.targets.base import Moment
 
 STARTUP_S = 120.0  # for a process to start and to import what it needs
 PATIENCE_S = 5.0  # for a target that was told to end
+LONGEST_MODEL = 200  # characters of the name of a model
 
 
 @dataclass(slots=True)
@@ -40,9 +43,16 @@ class Flight:
 class LocalEngine:
     """Runs every job as a task; its outcome comes back whatever happens."""
 
-    def __init__(self, targets: Sequence[Target], timeouts: Sequence[Callable[[int], float]]) -> None:
-        """`timeouts` are by variant, as the targets are: the seconds that a prompt of some length may take."""
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        timeouts: Sequence[Callable[[int], float]],
+        answer_size: int = ANSWER_SIZE,
+    ) -> None:
+        """`timeouts` are by variant, as the targets are: the seconds that a prompt of some length may take.
+        `answer_size` is the largest answer in bytes."""
         self._targets = targets
+        self._answer_size = answer_size
         self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
         self._workers = Workers(self._loop, self._clock)
@@ -64,13 +74,19 @@ class LocalEngine:
         for task, flight in self._begun.items():
             self._tell_to_end(task, flight, _cancelled())
 
-    async def close(self) -> None:
+    async def close(self) -> list[str]:
+        """Close the targets and the workers; return what went wrong in targets of other packages."""
         self._ahead.clear()
         if self._watch is not None:
             self._watch.cancel()
+        problems = []
         for target in self._targets:
-            await target.close()
+            try:
+                await target.close()
+            except PluginError as error:  # every answer is stored by now
+                problems.append(error.message)
         self._workers.close()
+        return problems
 
     async def _attempt(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None:
         start, seconds = self._loop.time(), self._timeouts[job.variant](0)
@@ -95,17 +111,21 @@ class LocalEngine:
     async def _outcome(self, job: Job, flight: Flight) -> Outcome:
         try:
             request = await self._request(job, flight)
-            job.prompt = request.prompt
+            prompt = _cut(request.prompt, self._answer_size)
+            job.prompt = redact(prompt)
+            if prompt is not request.prompt:
+                size = megabytes(text_size(request.prompt))
+                raise TooBig.of(f"the prompt has {size} and was not sent", self._answer_size)
             flight.seconds = self._timeouts[job.variant](len(request.prompt))
             flight.deadline = self._loop.time() + flight.seconds
             answer = await self._targets[job.variant].answer(job.trial, request, job.attempt, self._workers)
-            return Outcome("ok", checked(answer))
+            return Outcome("ok", within_size(checked(answer), self._answer_size))
         except asyncio.CancelledError:
             return Outcome("error", failure=Failure("crash", "variant", "the target cancelled itself"))
         except Skipped as reason:
             return Outcome("skipped", failure=Failure("skipped", "unknown", str(reason)))
         except TrialError as error:
-            return Outcome("error", _checked_remains(error.answer), classify(error))
+            return Outcome("error", _checked_remains(error.answer, self._answer_size), classify(error))
 
     def _clock(self, moment: Moment) -> None:
         """What it takes to start a process, to prepare a folder or to clean up is no time of the trial."""
@@ -129,6 +149,7 @@ class LocalEngine:
             self._look_at(flight.deadline)
 
     def _end(self, flight: Flight, outcome: Outcome) -> None:
+        outcome = redact_outcome(outcome)  # before anything is scored, stored or shown
         outcome.started_at = flight.started_at
         outcome.service_s = (flight.over_at or self._loop.time()) - flight.start
         outcome.finished_at = flight.started_at + outcome.service_s
@@ -243,6 +264,9 @@ def checked(answer: object) -> Answer:
     usage, cost = answer.usage, answer.cost_usd
     if type(answer.text) is not str or not isinstance(answer.data, Mapping) or not isinstance(usage, Usage):
         raise Crashed("the answer's text must be text, its data a mapping and its usage a Usage")
+    texts = (answer.raw_response or "", answer.model or "", *answer.artifacts, *answer.artifacts.values())
+    if not all(isinstance(text, str) for text in texts):
+        raise Crashed("the answer's raw_response, model and artifacts must be text")
     tokens = (
         usage.input_tokens,
         usage.output_tokens,
@@ -257,10 +281,44 @@ def checked(answer: object) -> Answer:
     return replace(answer, usage=Usage(*map(_count, tokens)), cost_usd=None if cost is None else _amount(cost))
 
 
-def _checked_remains(answer: object) -> Answer | None:
+def within_size(answer: Answer, most: int) -> Answer:
+    """The answer with an oversized raw response and artifacts shortened; raise if the answer itself is oversized."""
+    short = _shortened(answer, most)
+    if short.text is answer.text and short.data is answer.data:
+        return short
+    size = max(text_size(answer.text), value_size((answer.value, answer.data)))
+    raise TooBig.of(f"the answer has {megabytes(size)}", most, short)
+
+
+def _shortened(answer: Answer, most: int) -> Answer:
+    """The answer with every oversized text cut to its head and tail, and without oversized values."""
+    raw, artifacts, model = answer.raw_response, answer.artifacts, answer.model
+    length = len(answer.text) + len(raw or "") + sum(map(len, artifacts.values()))
+    is_value_small = value_size((answer.value, answer.data)) <= most
+    if is_value_small and 4 * length <= most and len(model or "") <= LONGEST_MODEL:  # a character has up to 4 bytes
+        return answer
+    return replace(
+        answer,
+        text=_cut(answer.text, most),
+        value=answer.value if is_value_small else None,
+        data=answer.data if is_value_small else {},
+        raw_response=None if raw is None else _cut(raw, most),
+        # what another trial begins with is for a program, and has a limit of its own
+        artifacts={name: text if name == STATE else _cut(text, most) for name, text in artifacts.items()},
+        model=None if model is None else model[:LONGEST_MODEL],
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    if text_size(text) <= most:
+        return text
+    return excerpt(redact(text), min(most // 5, EXCERPT))  # of 4 bytes each, and the note
+
+
+def _checked_remains(answer: object, most: int) -> Answer | None:
     """What a failed attempt left, if it can be stored."""
     try:
-        return None if answer is None else checked(answer)
+        return None if answer is None else _shortened(checked(answer), most)
     except Crashed:
         return None
 

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,12 +29,14 @@ from abreast.execute.retry import Retry
 from abreast.execute.scheduler import INTERRUPTED, Scheduler
 from abreast.execute.scoring import Item, Scoring
 from abreast.execute.warmup import WarmUp, warmup_costs
-from abreast.model import Outcome
+from abreast.model import Failure, Outcome
 from abreast.plan import Plan
 from abreast.preflight.limits import asked_in_flight
 from abreast.scorers.base import Scorer
+from abreast.signals import detach_closed_terminal, ending_signals
 from abreast.spec import Limits
 from abreast.store import Lease, Store, Writer, rows
+from abreast.store.sqlite import RowTooLarge
 from abreast.store.writer import LeaseLost
 from abreast.targets import Target
 from abreast.targets.orphans import marked
@@ -70,23 +72,31 @@ class Records:
         if job.asks is not None and self.judging is not None:
             self.judging.outcome(job, outcome)
             return
-        writer, cases, run_id = self.writer, self._plan.cases, self._run_id
-        digest = cases.digest(job.case)
-        together = [
-            ("payloads", rows.payload_row(run_id, job.trial.position, job.prompt, outcome.answer)),
-            ("trials", rows.trial_row(run_id, job.trial, job.variant, job.block, digest, outcome, job.timing)),
-        ]
-        if outcome.answer is not None and outcome.answer.artifacts:
-            together += [("artifacts", row) for row in rows.artifact_rows(run_id, job.trial.position, outcome.answer)]
+        writer, cases = self.writer, self._plan.cases
+        of_case: list[tuple[str, rows.Row]] = []
         if job.case not in self._written:  # with the first trial of it: a case without one may be cleaned away
             self._written.add(job.case)
-            together.append(("cases", rows.case_row(digest, cases.input_digest(job.case), cases[job.case])))
+            digests = cases.digest(job.case), cases.input_digest(job.case)
+            of_case.append(("cases", rows.case_row(*digests, cases[job.case])))
             if job.trial.case.tags:
                 writer.register(rows.columns_of("tag", job.trial.case.tags))
         if outcome.answer is not None and outcome.answer.data:
             writer.register(rows.columns_of("data", outcome.answer.data))
         job.outcome = outcome
-        writer.put_together(together, job)
+        writer.put_together(
+            [*self._rows_of(job, outcome), *of_case],
+            job,
+            lambda error: [*self._rows_of(job, _unstorable(job, outcome, error)), *of_case],
+        )
+
+    def _rows_of(self, job: Job, outcome: Outcome) -> list[tuple[str, rows.Row]]:
+        run_id, digest, position = self._run_id, self._plan.cases.digest(job.case), job.trial.position
+        artifacts = () if outcome.answer is None else rows.artifact_rows(run_id, position, outcome.answer)
+        return [
+            ("payloads", rows.payload_row(run_id, position, job.prompt, outcome.answer)),
+            ("trials", rows.trial_row(run_id, job.trial, job.variant, job.block, digest, outcome, job.timing)),
+            *(("artifacts", row) for row in artifacts),
+        ]
 
     def attempt(self, job: Job, outcome: Outcome, delay: float) -> None:
         if job.asks is not None and self.judging is not None:
@@ -96,6 +106,17 @@ class Records:
             self.writer.put(
                 "attempts", rows.attempt_row(self._run_id, position, job.attempt, outcome, outcome.failure, delay)
             )
+
+
+def _unstorable(job: Job, outcome: Outcome, error: StoreError) -> Outcome:
+    """The outcome of a trial whose answer the store refuses: the variant's failure, never to be paid for again."""
+    answer = outcome.answer
+    if answer is not None:
+        answer = replace(answer, text="", value=None, data={}, raw_response=None, artifacts={})
+    kind = "too_big" if isinstance(error, RowTooLarge) else "crash"
+    failure = Failure(kind, "variant", f"the answer cannot be stored: {error.message}")
+    job.outcome = replace(outcome, status="error", answer=answer, failure=failure)
+    return job.outcome
 
 
 class Recorder(Listener):
@@ -202,7 +223,7 @@ class Execution:
         loop = asyncio.get_running_loop()
         panel, judges = self.panel, () if self.panel is None else self.panel.targets
         targets = [*self.targets, *judges]
-        engine = LocalEngine(targets, self._seconds(targets))
+        engine = LocalEngine(targets, self._seconds(targets), self.limits.answer_bytes)
         records = Records(self.plan, self.held)
         flying = Flying(loop.time)
         heard = Listeners([self.listener, Recorder(records, self.held.run_id)])
@@ -236,7 +257,7 @@ class Execution:
             judging.writer = writer
             judging.begin(deciding if by_judge else None)
         error: StoreError | None = None
-        with marked(self.held.mark), self._interruptible(scheduler, engine, reports.scoring), self._followed():
+        with marked(), self._interruptible(scheduler, engine, reports.scoring), self._followed():
             self._end_in_time(scheduler)
             sampling = asyncio.create_task(_sample(limits, scheduler, loop))
             try:
@@ -250,7 +271,8 @@ class Execution:
                     mean = round(in_flight.mean, 2)
                     listener.event("in_flight", asked=in_flight.asked, mean=mean, most=in_flight.most)
                 sampling.cancel()
-                await engine.close()
+                for problem in await engine.close():
+                    listener.event("warning", message=problem)
                 await asyncio.to_thread(reports.scoring.finish)
                 try:
                     await asyncio.to_thread(writer.close)
@@ -314,10 +336,13 @@ class Execution:
 
     @contextlib.contextmanager
     def _interruptible(self, scheduler: Scheduler, engine: LocalEngine, scoring: Scoring) -> Iterator[None]:
-        """First Ctrl-C: start nothing more. Second, or after the grace period: cancel what is in flight. Third: end."""
+        """First Ctrl-C: start nothing more. Second, or after the grace period: cancel what is in flight. Third: end.
+        SIGTERM and SIGHUP count as Ctrl-C."""
         loop = asyncio.get_running_loop()
+        handlers = {number: signal.getsignal(number) for number in ending_signals()}
 
         def interrupted() -> None:
+            detach_closed_terminal()
             if scheduler.stopped is None:
                 self.listener.event("interrupted", in_flight=scheduler.in_flight, grace_s=self.grace_s)
                 scheduler.stop(INTERRUPTED)
@@ -328,15 +353,16 @@ class Execution:
                 give_back()  # a target that will not be cancelled: what is stored is safe, and nobody has to wait
 
         def give_back() -> None:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
+            for number, handler in handlers.items():
+                if loop.remove_signal_handler(number) and number != signal.SIGINT:
+                    signal.signal(number, handler)
 
         if threading.current_thread() is not threading.main_thread():
             if self.interruptible is not None:
                 self.interruptible(partial(loop.call_soon_threadsafe, interrupted))
             yield
             return
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in handlers:
             loop.add_signal_handler(number, interrupted)
         try:
             yield

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from abreast.model import Answer, Case, Score, Usage
+from abreast.redaction import redact_case, redact_log
 from abreast.scorers.base import Scorer
 from abreast.store import Store, Writer
 from abreast.store.rows import score_rows
@@ -106,9 +107,9 @@ class Scoring:
 def scored(scorer: Scorer, case: Case, answer: Answer) -> Sequence[Score]:
     """The scores of one answer; a crash of the scorer is said in them and spoils nothing."""
     try:
-        return tuple(_with_number(score) for score in scorer.score(case, answer))
+        return tuple(_with_number(score) for score in scorer.score(redact_case(case), answer))
     except BaseException as error:  # noqa: BLE001 - a scorer may be a user's, and so may what it raises
-        explanation = f"crashed: {type(error).__name__}: {error}"
+        explanation = redact_log(f"crashed: {type(error).__name__}: {error}")
         return tuple(Score(column, None, explanation) for column in scorer.columns)
 
 

@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from abreast.errors import Classified, Crashed, classify
+from abreast.output import protect
 from abreast.targets.base import Moment
 
 Task = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
@@ -216,6 +217,7 @@ class Workers:
 def serve(pipe: Connection, parent: int) -> None:
     """The life of a worker process: one call after the other until the driver closes the pipe or dies."""
     _die_with(parent)
+    protect()  # what a user's function prints must not fail because nobody reads it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     while True:

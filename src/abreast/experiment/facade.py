@@ -28,7 +28,11 @@ from abreast.spec.scorers import build_scorers, check_expected, checks_of, prima
 from abreast.spec.values import shown_path
 from abreast.stats import Weight
 from abreast.store import Store, open_store
+from abreast.store.address import DEFAULT as DEFAULT_STORE
+from abreast.store.address import named_store
 from abreast.targets import Target, build
+from abreast.targets.cleanup import Cleanup, clean
+from abreast.targets.orphans import marked
 
 
 class Experiment:
@@ -62,7 +66,7 @@ class Experiment:
         prices: Mapping[str, Any] | None = None,
         expects: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | Limits | None = None,
-        store: str | Path = "results.db",
+        store: str | Path | None = None,
         seed: int = 0,
         description: str = "",
         until_decided: bool = False,
@@ -88,7 +92,7 @@ class Experiment:
             "limits": limits or {},
             "prices": {} if prices is None else prices,
             "expects": {} if expects is None else expects,
-            "store": str(store),
+            "store": None if store is None else str(store),
             "seed": seed,
             "description": description,
             "until_decided": until_decided,
@@ -181,6 +185,11 @@ class Experiment:
 
     def prepare(self, options: Options) -> Prepared:
         """From the spec to a plan with everything found out that can be without executing."""
+        cleanup = clean()
+        with marked(reaps=False):
+            return self._prepare(options, cleanup)
+
+    def _prepare(self, options: Options, cleanup: Cleanup) -> Prepared:
         add_to_path(self.base)
         spec = _overridden(self.spec, options)
         variants = _selected(spec.all_variants(), options.variant)
@@ -191,7 +200,9 @@ class Experiment:
             checks = checks_of(scorers)
             shared = {
                 "base": self.base,
+                "store": None if "://" in str(self._store_path(options.store)) else self._store_path(options.store),
                 "prices": spec.prices,
+                "answer_size": spec.limits.answer_bytes,
                 "keep_workspaces": options.keep_workspaces,
                 "checks": checks,
                 "carrying": (carrying := Carrying()),
@@ -207,6 +218,7 @@ class Experiment:
             _refuse_early_stop(spec, before is not None)
             plan = Plan(cases, variants, digests, spec.repeats, spec.seed, sees, before)
             store = open_store(self._store_path(options.store))
+            store.anchor()
             names = [variant.name for variant in variants]
             with self._placed():
                 unchecked = {**shared, "checks": []}  # of judges nothing is tested
@@ -215,6 +227,7 @@ class Experiment:
                 *(spec, self.base, self.origin, options, plan, targets, scorers, primary, baseline, store, panel),
                 notes=self.notes,
                 carrying=carrying,
+                cleanup=cleanup,
             )
         except BaseException:
             cases.close()
@@ -236,9 +249,10 @@ class Experiment:
         return self._store_path(None)
 
     def _store_path(self, override: str | Path | None) -> str | Path:
-        if override is not None:
-            return override
-        return self.spec.store if "://" in self.spec.store else self.base / self.spec.store
+        own = self.spec.store
+        beside = own if own is None or "://" in own else self.base / own
+        address = named_store(override, beside)
+        return self.base / DEFAULT_STORE if address is None else str(address)
 
 
 def _in_thread(prepared: Prepared) -> Result:

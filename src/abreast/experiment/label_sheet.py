@@ -9,10 +9,10 @@ from pathlib import Path
 
 from abreast.errors import BadInput
 from abreast.experiment.labelling import LabelBlock, Labelling, LabelQuestion
-from abreast.report.visible import visible
+from abreast.report.table import escape_formula
+from abreast.text import printable
 
 LABEL = "label"  # the column to fill in, if the rubric has one dimension
-FORMULA = ("=", "+", "-", "@", "\t")  # how a cell begins that a spreadsheet would execute
 LONGEST_CELL = 32_000  # characters; spreadsheets cut longer ones
 MOST_ERRORS = 20
 
@@ -57,7 +57,7 @@ def read_sheet(labelling: Labelling, path: Path) -> int:
         try:
             value = labelling.value(question, written)
         except ValueError as error:
-            errors.append(f'{path}:{line}: label "{visible(written)[:40]}" is not {error}')
+            errors.append(f'{path}:{line}: label "{printable(written)[:40]}" is not {error}')
             continue
         if labels.setdefault((token, dimension), value) != value:
             errors.append(f"{path}:{line}: a second, different label for {token}")
@@ -119,5 +119,4 @@ def _label_columns(labelling: Labelling) -> list[str]:
 
 def _cell(text: str) -> str:
     """Text of a model as a harmless cell."""
-    safe = visible(text)[:LONGEST_CELL]
-    return f"'{safe}" if safe.startswith(FORMULA) else safe
+    return str(escape_formula(printable(text)[:LONGEST_CELL]))

@@ -19,8 +19,9 @@ from abreast.errors import BadInput, suggestion
 from abreast.scorers.base import clipped
 from abreast.scorers.judge import Judge
 from abreast.store import Store
-from abreast.store.rows import Row, storable
+from abreast.store.rows import Row
 from abreast.store.schema import LABEL_VERSION
+from abreast.text import storable
 
 DEFAULT_SAMPLE = 60  # cases
 NO_ANSWER = "no answer: nothing to label"

@@ -16,6 +16,7 @@ from abreast.preflight.tests import SOME
 from abreast.report.sentence import verdict_lines
 from abreast.store import Store, open_store
 from abreast.store.run_names import check_label
+from abreast.text import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Result:
 
         written = results.write(self.analysis, output, pictures)
         for told in written.warnings:
-            warnings.warn(told, stacklevel=2)
+            warnings.warn(printable(told), stacklevel=2)
         return written.paths
 
     def rows(self) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -49,10 +50,11 @@ from abreast.store.extension import Extension
 from abreast.store.lock_check import LockCheck
 from abreast.store.metrics import NUMBERS
 from abreast.store.rows import case_row, columns_of, to_json
+from abreast.store.run_names import check_label_in
 from abreast.store.schema import Column
-from abreast.store.writer import add_columns
-from abreast.targets import Target, orphans
-from abreast.targets.workspace.place import remove_abandoned
+from abreast.store.writer import StoreVanished, add_columns
+from abreast.targets import Target
+from abreast.targets.cleanup import Cleanup
 
 
 class Prepared:
@@ -73,16 +75,20 @@ class Prepared:
         panel: Panel | None = None,
         notes: Sequence[str] = (),
         carrying: Carrying | None = None,
+        cleanup: Cleanup | None = None,
     ) -> None:
         self.spec, self.base, self.origin, self.options = spec, base, origin, options
         self.plan, self.targets, self.scorers = plan, targets, scorers
         self.primary, self.baseline, self.store, self.panel = primary, baseline, store, panel
         self.notes, self._carrying = notes, carrying or Carrying()
+        self._cleanup = cleanup or Cleanup()
         repository = git.state(base)
         case_files = files_of(spec.cases, base)
         self.surroundings = surroundings(base, repository, plan.variants, targets, case_files, origin)
         self.provenance = {**provenance(repository, plan.cases, spec.seed), **self.surroundings.recorded()}
         self.exists = store.exists()
+        if self.exists and options.label is not None:
+            check_label_in(store, options.label, options.resume)
         self.continues = self._unfinished_run()
         self.extension = self._find_extension()
         if self.extension is not None:
@@ -190,6 +196,13 @@ class Prepared:
                 raise ending.error
             status, reason = self._status(held, ending.stopped, ending.why)
             self.store.finish(held, status, reason)
+        except StoreVanished as error:  # whatever is at the path now is not this run's store
+            if error.copy is None:
+                raise Incomplete(error.message, error.fix) from error
+            with Store(error.copy) as store:
+                store.finish(held, "incomplete", error.message)
+                option = f" --store {shlex.quote(str(error.copy))}"
+                raise _incomplete(error, held.run, store, len(self.plan), option) from error
         except StoreError as error:
             with contextlib.suppress(StoreError):
                 self.store.finish(held, "incomplete", error.message)
@@ -236,10 +249,6 @@ class Prepared:
     def _enter(self) -> Lease:
         if self.lock is not None:
             self.lock.write()
-        if self.exists:
-            abandoned = self.store.abandoned()
-            orphans.reap(abandoned)
-            remove_abandoned(abandoned)
         if self.continues:
             held = self.store.claim(self.continues)
             spec = stored_spec(self.spec, self.base, self.origin, self.options)
@@ -313,7 +322,7 @@ class Prepared:
     def _columns(self) -> list[Column]:
         found = [column for variant in self.plan.variants for column in columns_of("params", shown_params(variant))]
         found += [Column("score", column, "real") for scorer in self.scorers for column in scorer.columns]
-        found += [Column("tag", key, "text") for key in sorted(self.plan.cases.tag_keys)]
+        found += columns_of("tag", dict.fromkeys(sorted(self.plan.cases.tag_keys), ""))
         return found
 
     def _unfinished_run(self) -> str | None:
@@ -424,6 +433,7 @@ class Prepared:
             self.extension,
             self.lock.check if self.lock else None,
             self.lock is not None and self.lock.unwritten is not None,
+            self._cleanup,
         )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:
@@ -450,11 +460,11 @@ class Prepared:
         return any(True for _ in unscored(self.store, held.run_id, self.scorers))
 
 
-def _incomplete(error: StoreError, run: str, store: Store, planned: int) -> Incomplete:
+def _incomplete(error: StoreError, run: str, store: Store, planned: int, option: str = "") -> Incomplete:
     try:
         stored = store.run(run)["stored_trials"]
         told = f"; {stored} of {planned} trials are stored and safe"
     except AbreastError:  # the store is gone, or the run is
         return Incomplete(error.message, error.fix)
     first = f"{error.fix.split(', then')[0]}, then: " if error.fix else ""
-    return Incomplete(f"{error.message}{told}", f"{first}abreast resume {run}")
+    return Incomplete(f"{error.message}{told}", f"{first}abreast resume {run}{option}")

@@ -137,7 +137,8 @@ def spec_of(run: Mapping[str, Any]) -> tuple[Spec, Path, Path | None, dict[str, 
 def _is_started_from(run: Mapping[str, Any], name: str) -> bool:
     spec = json.loads(run["spec"])
     origin = spec.get("origin")
-    return spec.get("suite") == name or (origin is not None and Path(origin) == Path(name).resolve())
+    is_path = origin is not None and "\0" not in name
+    return spec.get("suite") == name or (is_path and Path(origin) == Path(name).resolve())
 
 
 def _run_to_resume(store: Store, name: str) -> dict[str, Any]:

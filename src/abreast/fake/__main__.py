@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +11,17 @@ from abreast.errors import AbreastError, BadInput, suggestion
 from abreast.fake.rate import Rate
 from abreast.fake.script import read_script
 from abreast.fake.server import FakeProvider
+from abreast.output import echo, protect, say
+from abreast.signals import ending_signals
 
 
 def main(words: list[str] | None = None) -> int:
+    protect()
     told = _parser().parse_args(words)
     try:
         asyncio.run(_serve(_provider(told)))
     except AbreastError as error:
-        sys.stderr.write(f"error: {error.message}{' ' if error.fix else ''}{error.fix}\n")
+        say(f"error: {error.message}{' ' if error.fix else ''}{error.fix}")
         return error.exit_code
     except KeyboardInterrupt:
         pass
@@ -64,15 +65,14 @@ def _rate(told: Any) -> Rate | None:
 
 
 async def _serve(provider: FakeProvider) -> None:
-    """Until Ctrl-C or SIGTERM."""
+    """Until Ctrl-C, SIGTERM or SIGHUP."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ending_signals():
         loop.add_signal_handler(number, stop.set)
     async with provider:
         variables = " ".join(f"{name}={value}" for name, value in provider.environment.items())
-        sys.stdout.write(f"fake provider on {provider.url}, no model is called: {variables}\n")
-        sys.stdout.flush()
+        echo(f"fake provider on {provider.url}, no model is called: {variables}", flush=True)
         await stop.wait()
 
 

@@ -92,7 +92,7 @@ def _changes(root: Path, told: str) -> Iterator[Change]:
 def tag(folder: Path, commit: str, label: str) -> str:
     """Tag a commit; what git says against it, empty if nothing."""
     done = subprocess.run(
-        ["git", "tag", "--", label, commit], cwd=folder, capture_output=True, text=True, timeout=10, check=False
+        ["git", "tag", "--", label, commit], cwd=folder, capture_output=True, errors="replace", timeout=10, check=False
     )
     return done.stderr.strip() if done.returncode else ""
 

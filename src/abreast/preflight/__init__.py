@@ -12,6 +12,7 @@ from abreast.preflight import (
     dvc,
     environment,
     extension,
+    leftovers,
     limits,
     lock,
     mcp,
@@ -58,10 +59,12 @@ __all__ = [
 ]
 
 _CHECKS = (
+    leftovers.check,
     targets.check,
     requests.check,
     agents.check,
     agents.check_room,
+    agents.check_containment,
     tests.check,
     noted.check,
     limits.check,

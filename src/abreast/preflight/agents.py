@@ -10,8 +10,11 @@ from pathlib import Path
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, listed, many
 from abreast.preflight.limits import likely_in_flight
+from abreast.store import drivers
+from abreast.targets import process_tree
 from abreast.targets.agent import Agent
-from abreast.targets.workspace import git, place
+from abreast.targets.sandbox import bubblewrap
+from abreast.targets.workspace import git
 
 ENOUGH = 0.5  # of what is free on the disk
 
@@ -53,16 +56,41 @@ def check_room(context: Context) -> Finding | None:
         return None
     largest, whose = max(((_weight(context, agent), name) for name, agent in agents), key=lambda pair: pair[0])
     flying = likely_in_flight(context.limits, context.targets)
-    root = place.root()
+    root = drivers.root()
     free = shutil.disk_usage(_that_is_there(root)).free
     needed = largest * (flying + 1)  # one that they are copied from
     told = f"{many(flying, 'workspace')} of {_size(largest)} at once, {_size(free)} free in {root}"
     if needed > free:
-        fix = f"set {place.ROOT} to a folder on a larger disk, or reduce parallel"
+        fix = f"set {drivers.ROOT_VARIABLE} to a folder on a larger disk, or reduce parallel"
         return Finding("workspaces", "fail", f"{told}: there is no room for them ({whose})", fix)
     if needed > ENOUGH * free:
         return Finding("workspaces", "warn", f"{told}: agents that build or install may fill it", "reduce parallel")
     return Finding("workspaces", "pass", told, aside=True)
+
+
+def check_containment(context: Context) -> Finding | None:
+    """What ends the processes of a trial, and whether agents run in a sandbox."""
+    agents = _agents(context)
+    if not agents:
+        return None
+    open_agents = [name for name, agent in agents if agent.sandbox is None]
+    messages = []
+    if len(open_agents) < len(agents):
+        messages.append("PID namespace of bubblewrap")
+    if open_agents:
+        messages.append(_OUTSIDE[process_tree.containment()])
+    message = f"what a trial starts ends with it: {' and '.join(messages)}"
+    if not open_agents:
+        return Finding("containment", "pass", message, aside=True)
+    message += f"; without a sandbox {listed(open_agents)} can read and change whatever you can"
+    fix = "set sandbox: bubblewrap" if bubblewrap() else "install bubblewrap and set sandbox: bubblewrap"
+    return Finding("containment", "note" if bubblewrap() else "pass", message, fix, aside=True)
+
+
+_OUTSIDE = {
+    "subreaper": "child subreaper",
+    "group": "process group and a mark in the environment, from which a daemon can hide",
+}
 
 
 def _agents(context: Context) -> list[tuple[str, Agent]]:

@@ -15,6 +15,7 @@ from abreast.spec import Limits
 from abreast.store.extension import Extension
 from abreast.store.lock_check import LockCheck
 from abreast.targets import Target
+from abreast.targets.cleanup import Cleanup
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +46,4 @@ class Context:
     extension: Extension | None = None  # of an earlier run
     lock: LockCheck | None = None
     locks: bool = False  # the plan is locked by this run
+    cleanup: Cleanup = field(default_factory=Cleanup)  # of what killed runs had left behind

@@ -21,7 +21,7 @@ from abreast.preflight.history import History, Took
 from abreast.preflight.limits import likely_in_flight
 from abreast.spec import Expectation, Limits
 from abreast.spec.schema import quota_window
-from abreast.store.ledger import Ledger, default_path
+from abreast.store.ledger import Ledger, state_folder
 from abreast.targets import Target
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, may_render
 
@@ -292,9 +292,9 @@ def _quotas(of_each: npt.NDArray[np.int64], targets: Sequence[Target], limits: L
 def _used(account: str, window_s: float) -> int | None:
     """What the ledger says; where there is none yet, none is made."""
     try:
-        if not default_path().exists():
+        if not (state_folder() / "quota.db").exists():
             return 0
         with closing(Ledger()) as ledger:
             return ledger.used(account, window_s)
-    except (OSError, StoreError):
+    except (OSError, RuntimeError, StoreError):
         return None

@@ -38,7 +38,7 @@ def chart(points: Sequence[tuple[float, float]], width: int, height: int, joined
     (left, right), (low, high) = (_extremes(column) for column in zip(*points, strict=True))
     marks = {0: figure(high), height - 1: figure(low)} if low < high else {height // 2: figure(low)}
     margin = max(map(len, marks.values()))
-    room = max(8, width - margin - 2)
+    room = max(8, width - margin - 2, len(figure(left)) + 1 + len(figure(right)))
     lines = _drawn([(_share(x, left, right), _share(y, low, high)) for x, y in points], room, height, joined)
     axis = f"{figure(left)}{figure(right):>{room - len(figure(left))}}" if left < right else f"{figure(left):^{room}}"
     return [

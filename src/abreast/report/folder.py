@@ -8,6 +8,8 @@ import json
 import secrets
 from pathlib import Path
 
+from abreast.errors import BadInput
+from abreast.filenames import is_file_name, safe_file_name
 from abreast.store import Store
 from abreast.store.beside import BESIDE, LEDGER, RUNS, known, put_beside, reports
 
@@ -15,12 +17,13 @@ _NEXT = f"{LEDGER}.next"
 
 
 def home(store: Store, run: str) -> Path:
-    """Where the reports of a run go: `runs/RUN` beside the store."""
-    return store.path.parent / RUNS / run
+    """Where the reports of a run go: `runs/RUN` beside the store, whatever a foreign store calls the run."""
+    return store.path.parent / RUNS / safe_file_name(run)
 
 
 def keep(folder: Path, name: str, content: bytes) -> Path:
     """Write a file and say where: `report.html`, or `report-2.html` if that holds something else already."""
+    _check_name(name)
     folder.mkdir(parents=True, exist_ok=True)
     first, number = folder / name, 1
     path = first
@@ -35,6 +38,12 @@ def keep(folder: Path, name: str, content: bytes) -> Path:
             path = first.with_name(f"{first.stem}-{number}{first.suffix}")
 
 
+def _check_name(name: str) -> None:
+    """Refuse a file name that leads out of its folder."""
+    if not is_file_name(name):
+        raise BadInput(f"{name[:60]!r} cannot be the name of a file", "use letters, digits, spaces and _ . -")
+
+
 def _write_new(path: Path, content: bytes) -> None:
     with path.open("xb") as file:
         try:
@@ -47,6 +56,7 @@ def _write_new(path: Path, content: bytes) -> None:
 def publish(store: Store, run: str, name: str, content: bytes) -> Path:
     """Put a file beside the store, at once and whole, and say where: in the place of what another run put there, and
     under a name with a number if somebody else did, or has changed it since."""
+    _check_name(name)
     top, home_of_run = store.path.parent, home(store, run)
     first, number = top / name, 1
     path = first
@@ -100,7 +110,7 @@ def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:
     None if there is no such folder.
     """
     folder = home(store, run)
-    if Path(run).name != run or folder.is_symlink() or not folder.is_dir():
+    if folder.is_symlink() or not folder.is_dir():
         return None
     ledger = known(folder)
     ledgers = {folder / LEDGER, folder / _NEXT}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from abreast.analyse import Analysis
 from abreast.errors import BadInput, suggestion
+from abreast.filenames import is_file_name, safe_file_name
 from abreast.report import folder, junit, markdown, objects, table
 from abreast.report.terminal import as_text
+from abreast.text import dump_json, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +23,15 @@ class Asked:
     unmet: Sequence[str] = ()  # requirements that are not met
     pictures: bool = True  # on the page and as files
     artifacts: bool = True  # beside the page
+    escape_formulas: bool = True  # in the format csv
 
 
 TEXTS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "terminal": ("report.txt", lambda asked: as_text(asked.analysis)),
-    "markdown": ("report.md", lambda asked: markdown.text(asked.analysis)),
+    "markdown": ("report.md", lambda asked: printable(markdown.text(asked.analysis))),
     "html": ("report.html", lambda asked: _page(asked.analysis, asked.pictures)),
     "json": ("report.json", lambda asked: as_json(asked.analysis, asked.trials)),
-    "csv": ("trials.csv", lambda asked: table.as_csv(asked.analysis.rows.store, asked.analysis.run["run"])),
+    "csv": ("trials.csv", lambda asked: _as_csv(asked)),
     "junit": ("junit.xml", lambda asked: junit.text(asked.analysis, asked.unmet, asked.trials)),
 }
 PICTURES = ("svg", "png")
@@ -81,8 +83,12 @@ def text(asked: Asked, form: str) -> str:
     return TEXTS[form][1](asked)
 
 
+def _as_csv(asked: Asked) -> str:
+    return table.as_csv(asked.analysis.rows.store, asked.analysis.run["run"], asked.escape_formulas)
+
+
 def as_json(analysis: Analysis, trials: bool = True) -> str:
-    return json.dumps(objects.report(analysis, trials), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return dump_json(objects.report(analysis, trials), allow_nan=False, indent=1) + "\n"
 
 
 def write(asked: Asked, forms: Sequence[str], place: Path) -> list[Path]:
@@ -96,8 +102,9 @@ def write(asked: Asked, forms: Sequence[str], place: Path) -> list[Path]:
         for form in forms:
             if form in PICTURES:
                 for chart in drawn(analysis):
+                    name = chart.name if is_file_name(chart.name) else safe_file_name(chart.name)
                     content = chart.svg.encode() if form == "svg" else png(chart.svg)
-                    written.append(folder.keep(place / "charts", f"{chart.name}.{form}", content))
+                    written.append(folder.keep(place / "charts", f"{name}.{form}", content))
             else:
                 told = _linked(asked, place, beside) if form == "html" and asked.artifacts else text(asked, form)
                 written.append(folder.keep(place, TEXTS[form][0], told.encode()))

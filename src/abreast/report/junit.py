@@ -35,7 +35,17 @@ def finished(root: ElementTree.Element) -> str:
     for kind in ("tests", "failures", "errors", "skipped"):
         root.set(kind, str(sum(int(suite.get(kind, "0")) for suite in root)))
     ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + _refer(ElementTree.tostring(root, encoding="unicode")) + "\n"
+
+
+def _refer(document: str) -> str:
+    """The document with references for characters that a terminal would obey or not show.
+
+    >>> _refer("<a>\\x9b</a>")
+    '<a>&#x9b;</a>'
+    """
+    unprintable = {char for char in set(document) if not char.isprintable() and char not in "\n\t"}
+    return document.translate({ord(char): f"&#x{ord(char):x};" for char in unprintable}) if unprintable else document
 
 
 def _suite(root: ElementTree.Element, analysis: Analysis, name: str) -> ElementTree.Element:

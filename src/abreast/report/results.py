@@ -12,9 +12,10 @@ from pathlib import Path
 
 from abreast.analyse import Analysis
 from abreast.errors import AbreastError
+from abreast.filenames import is_file_name
 from abreast.report import folder
 from abreast.report.sections import load_suite
-from abreast.report.visible import visible
+from abreast.text import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def write(analysis: Analysis, output: str | Path | None = None, pictures: bool =
     except OSError as error:
         written.warnings.append(f"the files of results could not be written ({error})")
     except Exception as error:  # noqa: BLE001 - code of others; the verdict is worth more than what they add
-        what = visible(f"{type(error).__name__}: {error}")
+        what = printable(f"{type(error).__name__}: {error}")
         written.warnings.append(f"the suite {analysis.rows.spec['suite']} could not make its files of results: {what}")
     return written
 
@@ -63,8 +64,8 @@ def _made(analysis: Analysis, pictures: bool) -> list[ResultFile]:
     for file in found:
         if not isinstance(file, ResultFile):
             raise TypeError(f"a file of results must be a ResultFile, got {type(file).__name__}")
-        if Path(file.name).name != file.name or file.name.startswith("."):
-            raise ValueError(f"{file.name!r} is no plain name of a file")
+        if not is_file_name(file.name):
+            raise ValueError(f"{file.name[:60]!r} is not a plain file name")
     return found
 
 

@@ -10,17 +10,16 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
-from abreast.errors import AbreastError, BadInput
-from abreast.report.visible import visible
+from abreast.errors import AbreastError
+from abreast.plugins import find_plugin
+from abreast.text import printable
 
 if TYPE_CHECKING:
     from abreast.analyse import Analysis
     from abreast.report.charts.drawing import Picture
 
-GROUP = "abreast.suites"
 NOTHING = "–"  # a column of nothing else is left out
 
 
@@ -152,7 +151,7 @@ def _line(text: str) -> str:
     """One line of text, and nothing in it that works in secret."""
     if not isinstance(text, str):
         raise TypeError(f"what is shown must be text, got {text!r}")
-    return visible(" ".join(text.split()))
+    return printable(" ".join(text.split()))
 
 
 def plain(value: Any) -> Any:
@@ -168,29 +167,7 @@ def plain(value: Any) -> Any:
     return plain(value.tolist()) if hasattr(value, "tolist") else value  # numbers of numpy's
 
 
-def entry_points_of_suites() -> list[EntryPoint]:
-    """Where suites are, as installed packages say; of two with one name the first counts."""
-    first: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
-        first.setdefault(point.name, point)
-    return list(first.values())
-
-
 def load_suite(name: str) -> Any:
-    """The suite of this name; None if there is none."""
-    point = next((point for point in entry_points_of_suites() if point.name == name), None)
-    if point is None:
-        return None
-    try:
-        return point.load()
-    except Exception as error:
-        raise broken(name, f"{type(error).__name__}: {error}") from error
-
-
-def broken(name: str, what: str) -> BadInput:
-    """A suite is there and cannot be used."""
-    places = [point.value for point in entry_points_of_suites() if point.name == name]
-    return BadInput(
-        f'suite "{name}" ({", ".join(places)}) cannot be used: {what}',
-        "check the package that brings it; --debug-traceback shows where",
-    )
+    """The suite of this name; None if it is not installed."""
+    plugin = find_plugin("suite", name)
+    return None if plugin is None else plugin.load()

@@ -11,9 +11,9 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from abreast.analyse import Analysis, Comparison
+from abreast.output.rich_console import PrintableConsole, PrintableText
 from abreast.report.figures import NOTHING, TITLES, cells
 from abreast.report.sections import NamedTable, Section, sections_of
 from abreast.report.sentence import (
@@ -27,6 +27,7 @@ from abreast.report.sentence import (
     where_it_helps,
     whose,
 )
+from abreast.text import printable
 
 MOST_ROWS = 60  # of a table of a suite
 MOST_NAME = 24  # characters for the name of a row, however narrow the terminal
@@ -46,23 +47,23 @@ def render(analysis: Analysis, where: str = "") -> RenderableType:
     """
     words = {sentence(item): item.verdict.word for item in analysis.comparisons} | {SIMULATED: "simulated"}
     parts: list[RenderableType] = [
-        _indented(Text(line, style=_COLOURS.get(words.get(line, ""), ""))) for line in verdict_lines(analysis)
+        _indented(PrintableText(line, style=_COLOURS.get(words.get(line, ""), ""))) for line in verdict_lines(analysis)
     ]
     if analysis.run["debug"]:
-        parts.insert(0, _indented(Text("DEBUG run of a few cases: not a result", style="bold magenta")))
+        parts.insert(0, _indented(PrintableText("DEBUG run of a few cases: not a result", style="bold magenta")))
     for comparison in analysis.comparisons:
         if told := aside(comparison):
-            parts.append(_indented(Text(whose(analysis, comparison) + told)))
+            parts.append(_indented(PrintableText(whose(analysis, comparison) + told)))
     if analysis.ranking is not None:
-        parts.append(_indented(Text(ranking_line(analysis))))
-    parts += [Text(""), _variants(analysis), Text("")]
+        parts.append(_indented(PrintableText(ranking_line(analysis))))
+    parts += [PrintableText(""), _variants(analysis), PrintableText("")]
     for section in sections_of(analysis):
         parts += _section(section, f"abreast report {analysis.run['run']} --format markdown{where}")
     for comparison in analysis.comparisons:
         parts += _where_to_look(analysis, comparison, where)
-    parts += [_indented(Text(line)) for line in judge_lines(analysis)]
+    parts += [_indented(PrintableText(line)) for line in judge_lines(analysis)]
     if left := not_run_line(analysis):
-        parts.append(_indented(Text(left)))
+        parts.append(_indented(PrintableText(left)))
     return Group(*parts)
 
 
@@ -72,39 +73,41 @@ def _where_to_look(analysis: Analysis, comparison: Comparison, where: str) -> li
         item for item in analysis.segments if (item.variant, item.baseline) == (comparison.variant, comparison.baseline)
     ]
     if mine:
-        parts.append(_indented(Text(f"where    {whose(analysis, comparison)}{where_it_helps(mine)} (exploratory)")))
+        parts.append(
+            _indented(PrintableText(f"where    {whose(analysis, comparison)}{where_it_helps(mine)} (exploratory)"))
+        )
     if comparison.differences:
         cases = ", ".join(
             f"{item.case_id} ({item.baseline:.2g} → {item.variant:.2g})" for item in comparison.differences[:3]
         )
         show = f"abreast show {analysis.run['run']} {shlex.quote(comparison.differences[0].case_id)}{where}"
         parts += [
-            _indented(Text(f"look at  {whose(analysis, comparison)}{cases}")),
-            Text(f"           {show}", no_wrap=True, overflow="ignore"),
+            _indented(PrintableText(f"look at  {whose(analysis, comparison)}{cases}")),
+            PrintableText(f"           {show}", no_wrap=True, overflow="ignore"),
         ]
     return parts
 
 
-def _indented(line: Text) -> Padding:
+def _indented(line: PrintableText) -> Padding:
     """Two spaces in front of every row of it, however narrow the terminal."""
     return Padding(line, (0, 0, 0, 2), expand=False)
 
 
 def _section(section: Section, whole: str) -> list[RenderableType]:
     """What a suite adds: its sentences, then its tables; pictures are for paper. `whole` shows what is cut here."""
-    parts: list[RenderableType] = [_indented(Text(section.title, style="bold"))] if section.title else []
-    parts += [_indented(Text(told)) for told in section.sentences]
+    parts: list[RenderableType] = [_indented(PrintableText(section.title, style="bold"))] if section.title else []
+    parts += [_indented(PrintableText(told)) for told in section.sentences]
     tables = [table for table in section.tables if not table.aside]
     if not section.sentences and not tables:
         return []
     for table in tables:
-        parts.append(Text(""))
-        parts += [_indented(Text(table.title))] if table.title else []
+        parts.append(PrintableText(""))
+        parts += [_indented(PrintableText(table.title))] if table.title else []
         parts.append(_named(replace(table, rows=table.rows[:MOST_ROWS])))
         if (left := len(table.rows) - MOST_ROWS) > 0:
-            parts.append(Text(f"  {left:,} more: {whole}", no_wrap=True, overflow="ignore"))
-        parts += [_indented(Text(table.note, style="dim"))] if table.note else []
-    return [*parts, Text("")]
+            parts.append(PrintableText(f"  {left:,} more: {whole}", no_wrap=True, overflow="ignore"))
+        parts += [_indented(PrintableText(table.note, style="dim"))] if table.note else []
+    return [*parts, PrintableText("")]
 
 
 def _named(table: NamedTable) -> _Columns:
@@ -131,7 +134,7 @@ class _Columns:
     """A table whose first column names the rows. What is too wide for the terminal goes on below; nothing is cut."""
 
     def __init__(self, columns: list[_Column]) -> None:
-        self._columns = columns
+        self._columns = [(printable(title), list(map(printable, cells)), words) for title, cells, words in columns]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if len(self._columns) == 1:
@@ -157,15 +160,17 @@ def _table(columns: list[_Column], named: int | None = None, folded: bool = Fals
     for at, (title, _, words) in enumerate(columns):
         justify: Literal["left", "right"] = "left" if words else "right"
         width = None if at or named is None else named - 2
-        table.add_column(Text(title), justify=justify, overflow="fold", no_wrap=not (words or folded), width=width)
+        table.add_column(
+            PrintableText(title), justify=justify, overflow="fold", no_wrap=not (words or folded), width=width
+        )
     for row in zip(*(column for _, column, _ in columns), strict=True):
-        table.add_row(*map(Text, row))
+        table.add_row(*map(PrintableText, row))
     return table
 
 
 def as_text(analysis: Analysis, width: int = 120) -> str:
     """The report as plain text."""
-    console = Console(file=io.StringIO(), width=width, no_color=True, highlight=False)
+    console = PrintableConsole(file=io.StringIO(), width=width, no_color=True)
     console.print(render(analysis), crop=False)
     written: str = console.file.getvalue()  # type: ignore[attr-defined]
     return written

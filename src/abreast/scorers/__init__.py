@@ -11,17 +11,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from abreast.errors import AbreastError, BadInput, suggestion
+from abreast.errors import BadInput, suggestion
+from abreast.plugins import find_plugin, plugin_names, refuse_clash
 from abreast.scorers.base import Scorer, Settings
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 __all__ = ["KINDS", "Scorer", "build"]
 
-_GROUP = "abreast.scorers"
 _FAMILIES = {
     "exact": ("exact", "Exact"),
     "text": ("text", "Text"),
@@ -60,6 +57,7 @@ def build(
 
         return _from_function(load_function(kind), kind, given)
     if kind in _FAMILIES:
+        refuse_clash("scorer", kind)
         module, name = _FAMILIES[kind]
         return _finished(getattr(importlib.import_module(f"{__name__}.{module}"), name), Settings(kind, given, base))
     return _from_entry_point(kind, given)
@@ -80,24 +78,11 @@ def _from_function(function: Callable[..., Any], kind: str, given: dict[str, Any
 
 
 def _from_entry_point(kind: str, given: dict[str, Any]) -> Scorer:
-    from importlib.metadata import entry_points
+    from abreast.scorers.plugin import build_scorer
 
-    found = {point.name: point for point in entry_points(group=_GROUP)}
     if kind == "human":
         raise BadInput('scorer "human": labels are given by people after a run', "abreast label RUN")
-    if kind not in found:
-        raise BadInput(f'unknown scorer "{kind}"{suggestion(kind, [*KINDS, *found])}')
-    return _loaded(found[kind], given)
-
-
-def _loaded(point: EntryPoint, given: dict[str, Any]) -> Scorer:
-    try:
-        scorer: Scorer = point.load()(point.name, given)
-    except AbreastError:
-        raise
-    except Exception as error:
-        raise BadInput(
-            f'scorer "{point.name}" ({point.value}) cannot be built: {type(error).__name__}: {error}',
-            "Check the package that brings it, or remove the scorer.",
-        ) from error
-    return scorer
+    plugin = find_plugin("scorer", kind)
+    if plugin is None:
+        raise BadInput(f'unknown scorer "{kind}"{suggestion(kind, [*KINDS, *plugin_names("scorer")])}')
+    return build_scorer(plugin, given)

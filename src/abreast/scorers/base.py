@@ -26,7 +26,7 @@ Mark = tuple[float | None, str]
 
 
 class Scorer(Protocol):
-    """Turns a case and an answer into scores in [0, 1]. One file per family; a user's own is ten lines.
+    """Turns a case and an answer into scores in [0, 1]. Derive a class from it for a scorer of your own.
 
     `columns` are the names of the scores it gives, without `score_`; the first is the one a verdict uses.
     `version` changes when the same answer could get another score: stored scores carry it.
@@ -34,8 +34,9 @@ class Scorer(Protocol):
 
     columns: tuple[str, ...]
     version: str
-    needs_expected: bool
+    needs_expected: bool = True
 
+    @abstractmethod
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]: ...
 
 

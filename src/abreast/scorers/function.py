@@ -60,7 +60,7 @@ class Function:
             return self._from_mapping(result)
         if len(self.columns) > 1:
             return self._all((None, f"gave {short(result)}, not a mapping with {', '.join(self._keys)}"))
-        return self._all(_mark(result, self._range))
+        return self._all(read_mark(result, self._range))
 
     def _call(self, case: Case, answer: Answer) -> Any:
         offered = dict(zip(NAMES, (case, answer, answer.text, case.expected, case.input, answer.value), strict=True))
@@ -83,14 +83,14 @@ class Function:
         if others and not self._keys:
             return self._all((None, f"gave several numbers; declare them: columns: [{', '.join(map(str, others))}]"))
         why += f"{'; ' if why else ''}not declared in columns: {', '.join(others)}" if others else ""
-        marks = (_mark(result[key], self._range) if key in result else (None, f'gave no "{key}"') for key in keys)
+        marks = (read_mark(result[key], self._range) if key in result else (None, f'gave no "{key}"') for key in keys)
         return tuple(Score(column, value, own or why) for column, (value, own) in zip(self.columns, marks, strict=True))
 
 
-def _mark(result: Any, scale: tuple[float, float]) -> Mark:
+def read_mark(result: Any, scale: tuple[float, float] = (0, 1)) -> Mark:
     """The value if it is one, as a share of the range; never clamped, for a score of 7 hides a mistake."""
     if isinstance(result, Score):
-        value, why = _mark(result.value, scale)
+        value, why = read_mark(result.value, scale)
         return value, "; ".join(part for part in (why if value is None else "", result.explanation) if part)
     if result is None:
         return None, "gave no score"

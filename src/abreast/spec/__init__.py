@@ -2,10 +2,9 @@
 
 from abreast.spec.cases import CaseTable, Selection, load_cases
 from abreast.spec.load import load_spec, validated
-from abreast.spec.schema import DEFAULT_STORE, Bounds, Expectation, Limits, Spec, Timeout, json_schema
+from abreast.spec.schema import Bounds, Expectation, Limits, Spec, Timeout, json_schema
 
 __all__ = [
-    "DEFAULT_STORE",
     "Bounds",
     "CaseTable",
     "Expectation",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from abreast.errors import BadInput
 from abreast.model import Variant
+from abreast.plugins import plugin_names
 from abreast.scorers import KINDS
 from abreast.spec.schema import Misplaced, Spec
 from abreast.spec.scorers import build_scorers, named_scorers, primary_column
@@ -33,7 +33,7 @@ def check_whole(spec: Spec, base: Path) -> None:
 
 
 def _is_of_a_package(kind: str) -> bool:
-    return kind not in KINDS and any(entry_points(group="abreast.scorers", name=kind))
+    return kind not in KINDS and kind in plugin_names("scorer")
 
 
 def _is_known_without_code(variant: Variant) -> bool:
@@ -45,4 +45,4 @@ def _is_known_without_code(variant: Variant) -> bool:
         return False
     if target in _BUILT_IN:
         return not isinstance(variant.params, dict) or variant.params.get("transform") is None
-    return target not in NAMES and not any(entry_points(group="abreast.targets", name=target))
+    return target not in NAMES and target not in plugin_names("target")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from abreast.code.reference import load_call, load_function
+from abreast.code.reference import is_async, load_call, load_function
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case
 from abreast.spec.syntax import json_value, near_files, parse, read_text
@@ -119,11 +119,13 @@ def _matching(text: str, base: Path, where: str) -> list[Path]:
 def _from_function(
     function: Callable[[], Any], name: str, how: str = "it is called without arguments"
 ) -> Iterator[Record]:
+    if is_async(function):
+        raise BadInput(f"{name} is async", "write a plain function that returns cases")
     try:
         found = function()
     except BadInput:  # it says itself what is wrong
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadInput(f"{name}: {_crash(error)}", f"{how}, and returns cases") from error
     if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
         raise BadInput(f"{name}: must return cases (a list or a generator), got {kind_of(found)}")
@@ -136,13 +138,13 @@ def _from_function(
             return
         except BadInput:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise BadInput(f"{name}, case {index + 1}: {_crash(error)}") from error
         index += 1
         yield Place(f"{name}, case ", index), item
 
 
-def _crash(error: Exception) -> str:
+def _crash(error: BaseException) -> str:
     """What a function of the user raised, and where in its file."""
     frames = error.__traceback__
     while frames is not None and frames.tb_next is not None:

@@ -25,11 +25,11 @@ from pydantic import (
 
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case, Executor, Variant, has_fields
+from abreast.sizes import LARGEST_ANSWER_SIZE
 from abreast.spec.grid import MOST_VARIANTS, label, named
 from abreast.spec.values import At, bad_name, shown
 
 VARIANT_SETTINGS = ("target", "executor", "version", "warmup")
-DEFAULT_STORE = "results.db"
 LEAST_CASES = 10  # before anything may be decided
 
 
@@ -178,6 +178,12 @@ def _is_size(value: int | str) -> int | str:
     return value
 
 
+def _is_answer_size(value: int | str) -> int | str:
+    if not 1_000 <= size_in_bytes(value) <= LARGEST_ANSWER_SIZE:
+        raise ValueError(f"must be from 1KB to {LARGEST_ANSWER_SIZE // 10**6}MB, got {shown(value)}")
+    return value
+
+
 def _is_quota(value: str) -> str:
     quota_window(value)
     return value
@@ -265,6 +271,13 @@ class Limits(TargetLimits):
     free_cores: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), Expects("a number of at least 0")] = Field(
         default=1.0, description="Cores to leave to others, as far as trials in processes are concerned"
     )
+    answer_size: Annotated[Size, AfterValidator(_is_answer_size), Expects("a size such as 64MB, from 1KB to 200MB")] = (
+        Field(
+            default="64MB",
+            description="Largest answer that is stored; a larger one is the error too_big. Larger raw responses and "
+            "artifacts are shortened to their head and tail",
+        )
+    )
     ask_above_usd: Annotated[
         float, Field(ge=0, le=1e9, strict=True, allow_inf_nan=False), Expects("dollars of at least 0")
     ] = Field(default=5.0, description="Ask before a run that will probably cost more dollars; --yes answers")
@@ -274,6 +287,10 @@ class Limits(TargetLimits):
     variants: Annotated[dict[str, VariantLimits], Expects("a mapping such as {slow: {timeout: 900}}")] = Field(
         default_factory=dict, description="{timeout} of one variant, by its name"
     )
+
+    @property
+    def answer_bytes(self) -> int:
+        return size_in_bytes(self.answer_size)
 
     @property
     def count_what_is_spent(self) -> bool:
@@ -376,7 +393,10 @@ class Spec(Strict):
         "estimates only",
     )
     limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(default_factory=lambda: Limits())
-    store: Annotated[Name, Expects("a file such as results.db")] = DEFAULT_STORE
+    store: Annotated[Name | None, Expects("text, a file such as results.db")] = Field(
+        default=None,
+        description="The file that rows go to; if omitted, `$ABREAST_STORE`, else `results.db` beside the spec",
+    )
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63), Expects("a whole number from 0 to 9,223,372,036,854,775,807")] = 0
     suite: Annotated[Name | None, Expects("the name of a suite, as text", "put it in quotes")] = Field(
         default=None, description="The suite whose sections the report has; of a run by a suite's name, that one"

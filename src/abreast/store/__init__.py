@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from abreast.errors import BadInput, suggestion
+from abreast.settings import is_encodable
 from abreast.store.store import NewRun, Reuse, Store, StoredOutcome
 from abreast.store.writer import Lease, Writer
 
@@ -22,6 +23,8 @@ def open_store(address: str | Path, engine: str | None = None) -> Store:
     if not text.strip() or "\0" in text:
         raise BadInput(f"store {text!r}: not a file name", "write results.db or results.duckdb")
     path = Path(text)
+    if not is_encodable(str(path.absolute())):
+        raise BadInput(f"store {text!r}: its path is not valid UTF-8", "name a file in another folder with --store")
     found = _engine_in(path)
     if engine not in (None, *ENGINES):
         raise BadInput(f'engine "{engine}": unknown{suggestion(str(engine), ENGINES)}', "write sqlite or duckdb")
@@ -52,17 +55,6 @@ def _engine_in(path: Path) -> str | None:
 
 def _head(path: Path) -> bytes:
     """The first bytes, read by SQLite, which keeps its own locks."""
-    import apsw
+    from abreast.store.sqlite import read_head
 
-    if not path.is_file():
-        return b""
-    try:
-        file = apsw.VFSFile("", str(path.absolute()), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
-    except (apsw.Error, OSError):
-        return b""
-    try:
-        return file.xRead(16, 0)
-    except apsw.Error:
-        return b""
-    finally:
-        file.xClose()
+    return read_head(path, 16) if path.is_file() else b""

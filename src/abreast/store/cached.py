@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from abreast.redaction import find_secret
 from abreast.store import sqlite
 from abreast.store.held import Held
+from abreast.text import printable
 
 FILE = "abreast-cache.db"
 _TABLE = (
@@ -61,6 +63,8 @@ class Cache(Held):
     def put(self, key: str, hit: Hit) -> None:
         try:
             content = pickle.dumps(hit.result, protocol=5)
+            if secret := find_secret(content):
+                raise ValueError(f"it contains the value of {secret}")
         except Exception as error:  # noqa: BLE001 - whatever a user's object says against it
             name = key.rpartition(":")[0]
             warn_once(name, f"a result of {name} cannot be cached ({error})")
@@ -104,13 +108,11 @@ class Cache(Held):
 
     def forget_rows(self, store: Path, rows: Sequence[str]) -> None:
         """Remove the results that were first stored in these rows of a store."""
-        with self.using() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with self.using() as connection, sqlite.transaction(connection):
             connection.executemany(
                 "DELETE FROM results WHERE row_id = ? AND store = ?",
                 [(row, relative(store, self.folder)) for row in rows],
             )
-            connection.execute("COMMIT")
 
 
 def relative(store: Path, folder: Path) -> str:
@@ -125,4 +127,4 @@ def warn_once(name: str, message: str) -> None:
     """Say it to whoever called, the first time for a function of this name."""
     if name not in _warned:
         _warned.add(name)
-        warnings.warn(message, stacklevel=5)
+        warnings.warn(printable(message), stacklevel=5)

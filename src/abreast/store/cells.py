@@ -10,7 +10,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, NamedTuple
 
-from abreast.store.rows import shown, storable, to_json
+from abreast.store.rows import shown, to_json
+from abreast.text import storable
 
 # What DuckDB calls the types; SQLite keeps each value as it is.
 DUCKDB_TYPES = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -25,10 +24,10 @@ from abreast.errors import BadInput, StoreError
 from abreast.store import schema, sqlite, tracked
 from abreast.store.cells import DUCKDB_TYPES
 from abreast.store.dialect import literal, quote
-from abreast.store.store import Store, changed_table
+from abreast.store.drivers import temporary_folder
+from abreast.store.store import OPEN_FOR_S, Store, changed_table
 
 FORMAT = "v1.2.0"  # so that older DuckDB clients can open the file
-OPEN_FOR_S = 2.0  # a flush takes a tenth of a second; who has the file open longer holds up nobody
 FLUSH_EVERY_S = 3.0
 CHUNK = 20_000
 
@@ -78,8 +77,8 @@ class DuckDBStore(Store):
             self.materialise()
             return _asked(self.path, query)
         # The file cannot be brought up to date: held open elsewhere, on a read-only disk, damaged. The journal can.
-        with tempfile.TemporaryDirectory(prefix="abreast-") as folder:
-            copy = Path(folder) / self.path.name
+        with temporary_folder() as folder:
+            copy = folder / self.path.name
             materialise(self.journal, copy)
             return _asked(copy, query)
 
@@ -91,8 +90,8 @@ class DuckDBStore(Store):
             )
         )
 
-    def materialise(self) -> None:
-        materialise(self.journal, self.path)
+    def materialise(self, patience_s: float = OPEN_FOR_S) -> None:
+        materialise(self.journal, self.path, patience_s)
 
 
 def _is_duckdb(path: Path) -> bool:
@@ -190,7 +189,7 @@ class _Turns:
             os.register_at_fork(after_in_child=self._begin)  # whoever held it is not there
 
     def _begin(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal handler may need it again
 
 
 _turns = _Turns()

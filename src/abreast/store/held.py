@@ -1,8 +1,7 @@
 """A SQLite file that a process keeps open, for all its threads.
 
-SQLite's locks belong to the process and to the file, so they do not survive a fork, nor another copy of SQLite in the
-same process (Python's own `sqlite3`) that opens and closes the same file: then its log may be removed under our hands.
-So every use looks before and after whether the files are still those that were opened.
+It may be removed, or replaced by another file, at any time. So every use checks before and after that the files are
+still those that were opened.
 """
 
 from __future__ import annotations
@@ -15,12 +14,9 @@ from pathlib import Path
 
 import apsw
 
-from abreast.errors import StoreError
 from abreast.store import sqlite
-
-
-class Closed(StoreError):
-    """It was closed, or its file removed, before this was done for good: to be done again with what is opened anew."""
+from abreast.store.isolation.client import Closed
+from abreast.store.isolation.sharing import SharedFile
 
 
 class Held:
@@ -38,7 +34,7 @@ class Held:
 
     def is_current(self) -> bool:
         """Whether it is open, and still what its path names."""
-        return self._is_whole() and _identity(self._name) == self._file
+        return self._is_whole() and not sqlite.must_reopen(self._connection) and _identity(self._name) == self._file
 
     def _is_whole(self) -> bool:
         return not self._closed and os.fstat(self._log).st_nlink > 0
@@ -48,7 +44,11 @@ class Held:
         with self._lock, sqlite.explained(self._path):
             if not self.is_current():
                 raise Closed(f"{self._path}: closed")
-            yield self._connection
+            try:
+                with sqlite.alone(self._connection):
+                    yield self._connection
+            except SharedFile:
+                raise Closed(f"{self._path}: must be opened in the helper process") from None
             if not self._is_whole():
                 raise Closed(f"{self._path}: its log was removed meanwhile")
 

@@ -27,17 +27,6 @@ def this_place() -> str:
     return "|".join(parts)
 
 
-def process_mark() -> str:
-    """What the children of all runs of this process carry: one for all, because they inherit one environment."""
-    pid = os.getpid()
-    if pid not in _marks:  # the first time, or in a fork
-        _marks.clear()
-        _marks[pid] = f"{pid}-{secrets.token_hex(6)}"
-    return _marks[pid]
-
-
-_marks: dict[int, str] = {}
-
 # The leases that this process holds: a run that ended without giving its lease back (a full disk) must not look alive
 # because the process, a notebook say, lives on.
 _held: set[str] = set()
@@ -46,7 +35,7 @@ _held: set[str] = set()
 def new_owner() -> str:
     """What a lease says of its holder, this process; no two are the same."""
     pid = os.getpid()
-    holder = {"place": this_place(), "pid": pid, "since": _since(pid), "mark": process_mark()}
+    holder = {"place": this_place(), "pid": pid, "since": _since(pid)}
     return json.dumps({**holder, "lease": secrets.token_hex(6)})
 
 
@@ -65,14 +54,6 @@ def _since(pid: int) -> float:
         return float(text.rpartition(")")[2].split()[19])
     except (OSError, IndexError, ValueError):
         return float(psutil.Process(pid).create_time())
-
-
-def mark_left_by(owner: str | None, heartbeat_at: float | None) -> str | None:
-    """The mark that children of a dead owner on this machine may still carry."""
-    if not owner or is_alive(owner, heartbeat_at):
-        return None
-    holder = json.loads(owner)
-    return holder["mark"] if holder["place"] == this_place() and holder["mark"] != process_mark() else None
 
 
 def is_alive(owner: str | None, heartbeat_at: float | None) -> bool:

@@ -21,18 +21,19 @@ CREATE INDEX IF NOT EXISTS uses_by_account ON uses(account, used_at);
 """
 
 
-def default_path() -> Path:
-    """`$ABREAST_STATE`, else the user's state folder."""
-    given = os.environ.get("ABREAST_STATE")
-    base = Path(given) if given else Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "abreast"
-    return base / "quota.db"
+def state_folder() -> Path:
+    """`$ABREAST_STATE`, else the user's state folder. Raises RuntimeError if the user has no home."""
+    chosen = os.environ.get("ABREAST_STATE")
+    if chosen:
+        return Path(chosen).absolute()
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "abreast"
 
 
 class Ledger:
     """Tickets out of a window: taken one at a time, so that two processes never share the last one."""
 
     def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.time) -> None:
-        self.path = path or default_path()
+        self.path = path or state_folder() / "quota.db"
         self._clock = clock
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 from abreast.errors import BadInput
 from abreast.store.metrics import COLUMNS, NUMBERS, OF_THE_ROW, OF_THE_RUN
-from abreast.store.rows import columns_of, storable, to_json
+from abreast.store.rows import columns_of, to_json
 from abreast.store.schema import LONGEST_NAME, Column
+from abreast.text import storable
 
 EXAMPLE = 'write such as result.log({"judge_agreement": 0.93})'
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ import apsw
 from abreast.errors import BadInput, StoreError, suggestion
 from abreast.store import lease, schema, sqlite, tracked
 from abreast.store.dialect import quote
+from abreast.store.drivers import temporary_folder
 from abreast.store.rows import to_json
 from abreast.store.store import RUNNING, Store
 from abreast.store.writer import add_columns
@@ -80,8 +80,8 @@ def _snapshot(store: Store) -> Iterator[apsw.Connection]:
     with contextlib.ExitStack() as stack, sqlite.explained(store.journal):
         journal = store.journal
         if _is_older(journal):
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="abreast-"))
-            journal = _copied(journal, Path(folder) / journal.name)
+            folder = stack.enter_context(temporary_folder())
+            journal = _copied(journal, folder / journal.name)
         connection = sqlite.open_for_reading(journal)
         stack.callback(connection.close)
         connection.execute("BEGIN")

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from abreast.model import Answer, Case, Failure, Outcome, Score, Trial
+from abreast.redaction import redact
+from abreast.sizes import LARGEST_ANSWER_SIZE, excerpt, text_size
 from abreast.store.schema import Column, type_of
+from abreast.text import storable
 
 Row = tuple[Any, ...]
 
@@ -17,25 +20,16 @@ DEEPEST = 50  # levels kept of a value that JSON itself cannot say
 
 
 def to_json(value: Any) -> str:
-    """JSON for storage, whatever the value: what JSON cannot say is stored as its text."""
+    """Return JSON for storage, without secrets. Whatever JSON cannot express is stored as its text."""
     try:
         text = _dump(value)
     except Exception:  # noqa: BLE001 - values of users: odd keys, circles, methods that raise
         text = _dump(_sayable(value, DEEPEST))
-    return storable(text)
+    return redact(storable(text))
 
 
 def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=_plain, separators=(",", ":"))
-
-
-def storable(text: str) -> str:
-    """Text as every database takes it: half a surrogate pair has no UTF-8."""
-    try:
-        text.encode()
-        return text
-    except UnicodeEncodeError:
-        return text.encode(errors="replace").decode()
 
 
 def _text(text: str | None) -> str | None:
@@ -79,15 +73,21 @@ def shown(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
+def _stored_json(value: Any) -> str:
+    """JSON that fits into a row; of a larger one its head and tail, as a JSON string."""
+    text = to_json(value)
+    return text if text_size(text) <= LARGEST_ANSWER_SIZE else to_json(excerpt(text))
+
+
 def case_row(digest: str, input_digest: str, case: Case) -> Row:
     return (
         digest,
         storable(case.id),
         input_digest,
-        to_json(case.input),
-        to_json(case.expected),
+        _stored_json(case.input),
+        _stored_json(case.expected),
         to_json(case.tags) if case.tags else "{}",
-        _text(case.group),
+        None if case.group is None else redact(storable(case.group)),
     )
 
 
@@ -228,7 +228,7 @@ def judgement_row(
         status,
         failure.kind if failure else None,
         storable(failure.message[:ERROR_LIMIT]) if failure else None,
-        storable(prompt),
+        storable(prompt if text_size(prompt) <= LARGEST_ANSWER_SIZE else excerpt(prompt)),
         storable(answer.text) if answer else None,
         _text(answer.model) if answer else None,
         _whole(paid.input_tokens),
@@ -242,8 +242,11 @@ def judgement_row(
 
 
 def score_rows(run_id: int, position: int, version: str, scores: Iterable[Score]) -> list[Row]:
-    return [(run_id, position, score.name, score.value, storable(score.explanation), version) for score in scores]
+    return [
+        (run_id, position, score.name, score.value, storable(excerpt(redact(score.explanation))), version)
+        for score in scores
+    ]
 
 
 def columns_of(kind: str, values: Mapping[str, Any]) -> list[Column]:
-    return [Column(kind, storable(str(key)), type_of(value)) for key, value in values.items()]
+    return [Column(kind, redact(storable(str(key))), type_of(value)) for key, value in values.items()]

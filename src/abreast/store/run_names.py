@@ -11,16 +11,17 @@ if TYPE_CHECKING:
     from abreast.store.store import Store
 
 POSITIONS = {"latest": -1, "previous": -2}
+LONGEST_LABEL = 100
 MOST_CANDIDATES = 10  # listed in an error message
 
 
 def matching_runs(store: Store, name: str) -> list[str]:
     """Names of the runs that `name` may mean, oldest first. An exact run name means that run and no other."""
     labels = _labels(store)
+    if name in POSITIONS:  # even if a foreign store calls a run so
+        return list(labels)[POSITIONS[name] :][:1] if len(labels) >= -POSITIONS[name] else []
     if name in labels:
         return [name]
-    if name in POSITIONS:
-        return list(labels)[POSITIONS[name] :][:1] if len(labels) >= -POSITIONS[name] else []
     return [run for run, label in labels.items() if name and (label == name or run.startswith(name))]
 
 
@@ -41,11 +42,21 @@ def find_run(stores: Sequence[Store], name: str) -> tuple[Store, str]:
 
 
 def check_label(label: str) -> None:
-    """Refuse a label that could never name its run."""
+    """Refuse a label that could never name its run, or that a terminal could not show."""
+    if not label.strip() or not label.isprintable() or len(label) > LONGEST_LABEL:
+        rule = f"it must be printable text on one line, of at most {LONGEST_LABEL} characters"
+        raise BadInput(f"{label[:LONGEST_LABEL]!r} cannot be a label: {rule}", "such as e1.2.0")
     if label in POSITIONS:
         raise BadInput(
             f'"{label}" cannot be a label: it always names the {label} run', "choose another, such as e1.2.0"
         )
+
+
+def check_label_in(store: Store, label: str, run: str | None = None) -> None:
+    """Refuse a label for `run` that could never name it, or that is the name of another run."""
+    check_label(label)
+    if label != run and store.rows("SELECT 1 FROM runs WHERE run = ?", (label,)):
+        raise BadInput(f'"{label}" cannot be a label: it is the name of another run', "choose another, such as e1.2.0")
 
 
 def shorten(names: Sequence[str]) -> str:

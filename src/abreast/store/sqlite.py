@@ -5,36 +5,111 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import apsw
 
 from abreast.errors import StoreError
 from abreast.store import schema
+from abreast.store.drivers import temporary_folder
+from abreast.store.isolation import client, sharing
+from abreast.store.isolation.sharing import LocalConnection
 from abreast.store.joining import JOINED, Tracked
 
 BUSY_MS = 60_000
 _WRITING = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 SCARCE = 128_000  # bytes; less is called a full disk
+CHECKPOINT_MS = 500  # how long a checkpoint waits for readers
+
+Opening = Callable[[Path], apsw.Connection]
 
 
+def _isolated(opening: Opening) -> Opening:
+    """Open the file in the helper process if another SQLite library in this process has it open."""
+
+    @wraps(opening)
+    def opened(path: Path) -> apsw.Connection:
+        if not sharing.is_shared(os.path.realpath(path)):
+            with suppress(sharing.SharedFile):
+                return opening(path)
+        return cast(apsw.Connection, client.connect(opened, path))
+
+    return opened
+
+
+@_isolated
 def open_for_writing(path: Path) -> apsw.Connection:
     """The journal, made if it is not there. Every commit is on disk when it returns."""
     with explained(path):
         if not path.parent.is_dir():
             raise StoreError(f"{path}: the folder {path.parent} does not exist", f"mkdir -p {path.parent}")
-        connection = apsw.Connection(address(path), flags=_WRITING)
+        connection = LocalConnection(path, address(path), _WRITING)
         try:
-            _prepare(connection, path)
+            with alone(connection):
+                _prepare(connection, path)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[apsw.Connection]:
+    """A connection that writes and is closed again; other SQLite libraries in this process wait for its end."""
+    with ExitStack() as stack:
+        connection = stack.enter_context(closing(open_for_writing(path)))
+        try:
+            stack.enter_context(alone(connection))
+        except sharing.SharedFile:
+            connection = stack.enter_context(closing(open_for_writing(path)))
+        yield connection
+
+
+def complete(path: Path) -> None:
+    """Move everything from the log into the file, for people who copy it. If a reader prevents that, the reader does it
+    when it closes."""
+    with suppress(apsw.Error, StoreError):
+        if path.is_file():
+            with writing(path) as connection:
+                connection.set_busy_timeout(CHECKPOINT_MS)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def alone(connection: apsw.Connection) -> AbstractContextManager[None]:
+    """Write with this connection while no other SQLite library in this process can open the file.
+
+    Raises `SharedFile` if one has opened it since: then the connection must not be used any more.
+    """
+    if isinstance(connection, LocalConnection):
+        return sharing.use(connection.file, connection.gate)
+    return nullcontext()
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """Commit what is done meanwhile, or roll it back, whenever it is interrupted."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(client.Closed):  # then the helper process rolls back
+            if connection.in_transaction:  # SQLite may have done it already
+                connection.execute("ROLLBACK")
+        raise
+
+
+def must_reopen(connection: apsw.Connection) -> bool:
+    """Whether the connection is of no use any more: another SQLite library has opened the file, or the helper ended."""
+    if isinstance(connection, LocalConnection):
+        return sharing.is_shared(connection.file)
+    remote = client.as_remote(connection)
+    return remote is not None and remote.is_closed
 
 
 def _prepare(connection: apsw.Connection, path: Path) -> None:
@@ -43,8 +118,7 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
     _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA cache_size=-32000")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         version = version_of(connection)
         if version != schema.VERSION:
             for statement in schema.upgrades(version) if version else schema.create_tables():
@@ -52,15 +126,12 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
             make_views(connection)
             connection.execute(f"PRAGMA user_version={schema.VERSION}")
             connection.execute(f"PRAGMA application_id={APPLICATION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
+@_isolated
 def plain(path: Path) -> apsw.Connection:
     """A SQLite file for many processes, with nothing in it yet."""
-    connection = apsw.Connection(address(path), flags=_WRITING)
+    connection = LocalConnection(path, address(path), _WRITING)
     connection.set_busy_timeout(BUSY_MS)
     _switch_to_wal(connection)
     return connection
@@ -96,6 +167,28 @@ def _switch_to_wal(connection: apsw.Connection) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
+
+
+def read_head(path: Path, size: int) -> bytes:
+    """The first bytes of a file, read by SQLite, which keeps its own locks; fewer if the file is shorter."""
+    file = os.path.realpath(path)
+    try:
+        with sharing.use(file, sharing.gate_of(file)):
+            sharing.check_descriptors(file)
+            return _read_head(file, size)
+    except sharing.SharedFile:
+        return bytes(client.run(_read_head, file, size))
+
+
+def _read_head(file: str, size: int) -> bytes:
+    try:
+        opened = apsw.VFSFile("", file, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+        try:
+            return opened.xRead(size, 0)
+        finally:
+            opened.xClose()
+    except (apsw.Error, OSError, UnicodeError):
+        return b""
 
 
 APPLICATION = 0x41425253  # "ABRS": tells our files from other SQLite files
@@ -147,27 +240,42 @@ def is_made(path: Path) -> bool:
             connection.close()
 
 
+@_isolated
 def _reader(path: Path) -> apsw.Connection:
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    name = address(path)
-    connection = apsw.Connection(name, flags=flags)
-    connection.set_busy_timeout(BUSY_MS)
+    """A connection that changes no row, but completes the file if it is the last one to close it."""
+    if not os.access(path.parent, os.W_OK):
+        return _reader_in_read_only_folder(path)
+    connection = _local_reader(path, apsw.SQLITE_OPEN_READWRITE)
+    connection.execute("PRAGMA query_only=1")
+    return connection
+
+
+@_isolated
+def open_read_only(path: Path) -> apsw.Connection:
+    """A connection for statements that are not ours: nothing in them can change the file."""
+    if not os.access(path.parent, os.W_OK):
+        return _reader_in_read_only_folder(path)
+    return _local_reader(path, apsw.SQLITE_OPEN_READONLY)
+
+
+def _local_reader(path: Path, access: int) -> apsw.Connection:
+    connection = LocalConnection(path, address(path), access | apsw.SQLITE_OPEN_URI)
     try:
+        connection.set_busy_timeout(BUSY_MS)
         connection.execute("SELECT 1 FROM sqlite_master").fetchall()
-        return connection
-    except (apsw.CantOpenError, apsw.ReadOnlyError):
-        connection.close()
-        if os.access(path.parent, os.W_OK):
-            raise
     except BaseException:
         connection.close()
         raise
-    # A WAL file wants a shared-memory file beside it, which a read-only folder refuses.
+    return connection
+
+
+def _reader_in_read_only_folder(path: Path) -> apsw.Connection:
+    """A WAL file needs a shared-memory file next to it, which cannot be made there."""
     log = path.with_name(path.name + "-wal")
     if not log.exists() or log.stat().st_size == 0:
-        return apsw.Connection(name + "?immutable=1", flags=flags)
-    with tempfile.TemporaryDirectory(prefix="abreast-") as folder:
-        copy = Path(folder) / "copy.db"
+        return apsw.Connection(address(path) + "?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    with temporary_folder() as folder:
+        copy = folder / "copy.db"
         shutil.copyfile(path, copy)
         shutil.copyfile(log, copy.with_name("copy.db-wal"))
         source, memory = apsw.Connection(str(copy)), apsw.Connection(":memory:")
@@ -190,15 +298,24 @@ def version_of(connection: apsw.Connection) -> int:
 
 def check_version(connection: apsw.Connection, path: Path) -> None:
     """Refuse files of a newer abreast, and files that are somebody else's."""
-    version = version_of(connection)
-    if connection.pragma("application_id") != APPLICATION:
-        if version or connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchall()[0][0]:
+    connection.execute("BEGIN")  # one moment for all three: another process may be making the tables
+    try:
+        version, application = version_of(connection), connection.pragma("application_id")
+        is_empty = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+    finally:
+        connection.execute("COMMIT")
+    if application != APPLICATION:
+        if version or not is_empty:
             raise StoreError(f"{path}: a SQLite file, but not a store of abreast", "name another file with --store")
     elif version > schema.VERSION:
         raise StoreError(
             f"{path}: made by a newer abreast (its format is {version}, this one reads up to {schema.VERSION})",
             "update abreast, or name another store with --store",
         )
+
+
+class RowTooLarge(StoreError):
+    """SQLite takes no row above 1 GB."""
 
 
 @contextmanager
@@ -215,6 +332,8 @@ def explanation(path: Path, error: Exception) -> StoreError:
     match error:
         case StoreError():
             return error
+        case apsw.TooBigError():
+            return RowTooLarge(f"{path}: a row is larger than 1 GB, the most that SQLite can store", "store less in it")
         case apsw.NotADBError():
             return StoreError(f"{path}: not a SQLite file", "name another file with --store")
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() if not _is_full(path):
@@ -243,6 +362,9 @@ def _is_full(path: Path) -> bool:
 
 
 def rows_as_dicts(connection: apsw.Connection, sql: str, parameters: tuple[Any, ...] = ()) -> list[dict[str, Any]]:
+    remote = client.as_remote(connection)
+    if remote is not None:
+        return list(remote.run(rows_as_dicts, sql, parameters))
     cursor = connection.cursor()
     names: list[str] = []
 

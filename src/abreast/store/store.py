@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,11 +19,15 @@ from typing import Any, NamedTuple
 import apsw
 
 from abreast.errors import BadInput, StoreError, suggestion
+from abreast.redaction import redact
 from abreast.store import lease, logged, run_names, schema, sqlite, tracked
-from abreast.store.rows import Row, storable, to_json
+from abreast.store.isolation.client import as_remote
+from abreast.store.rows import Row, to_json
 from abreast.store.writer import Lease, add_columns
+from abreast.text import storable
 
 RUNNING = "running"
+OPEN_FOR_S = 2.0  # how long to wait for a file that another process has open
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +88,16 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._reader: apsw.Connection | None = None
+        self._is_changed = False
 
     @property
     def journal(self) -> Path:
         """The SQLite file that holds the truth."""
         return self.path
+
+    def anchor(self) -> None:
+        """Make a relative path absolute: functions of the user may change the working folder."""
+        self.path = self.path.absolute()
 
     def exists(self) -> bool:
         """Whether a run has ever begun here; refuses files of others."""
@@ -104,6 +113,9 @@ class Store:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+        if self._is_changed:
+            self._is_changed = False
+            sqlite.complete(self.journal)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -112,7 +124,8 @@ class Store:
 
     def reading(self) -> apsw.Connection:
         """A connection to the truth that can change nothing."""
-        if self._reader is None:
+        if self._reader is None or sqlite.must_reopen(self._reader):
+            self.close()
             self._reader = self._open_reader()
         return self._reader
 
@@ -149,20 +162,19 @@ class Store:
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
         """A user's own query in the store's own SQL; `db.predictions` is `predictions`."""
         write = write or self.tracked_that_loses(query) is not None
-        connection = sqlite.open_for_writing(self.journal) if write else self._open_reader()
-        if re.search(r"\bdb\s*\.", query, re.IGNORECASE):
-            connection.execute("ATTACH ? AS db", (sqlite.address(self.journal, read_only=not write),))
-        if not write:
-            connection.authorizer = _no_other_file
-        try:
-            return _run_query(connection, query)
-        except (apsw.ReadOnlyError, apsw.AuthError) as error:
-            raise BadInput("this query would change the store", "abreast sql --write STORE QUERY") from error
-        except (apsw.Error, UnicodeDecodeError) as error:
-            view = changed_table(query) if "it is a view" in str(error) else None
-            raise BadInput(f"sql: {error}", f"what trackers wrote is in tracked_{view}" if view else "") from error
-        finally:
-            connection.close()
+        self.reading()  # stays open until the query has ended: it completes the file, which a query cannot
+        with sqlite.writing(self.journal) if write else closing(sqlite.open_read_only(self.journal)) as connection:
+            if re.search(r"\bdb\s*\.", query, re.IGNORECASE):
+                connection.execute("ATTACH ? AS db", (sqlite.address(self.journal, read_only=not write),))
+            if not write:
+                connection.set_authorizer(_no_other_file)
+            try:
+                return _run_query(connection, query)
+            except (apsw.ReadOnlyError, apsw.AuthError) as error:
+                raise BadInput("this query would change the store", "abreast sql --write STORE QUERY") from error
+            except (apsw.Error, UnicodeError) as error:
+                view = changed_table(query) if "it is a view" in str(error) else None
+                raise BadInput(f"sql: {error}", f"what trackers wrote is in tracked_{view}" if view else "") from error
 
     def tracked_that_loses(self, query: str) -> str | None:
         """The table of the user's own that this one DELETE is about: plain enough to need no further word."""
@@ -293,14 +305,13 @@ class Store:
     @contextmanager
     def change(self) -> Iterator[apsw.Connection]:
         """One transaction on the truth."""
-        with sqlite.explained(self.journal):
-            connection = sqlite.open_for_writing(self.journal)
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                connection.close()
+        with (
+            sqlite.explained(self.journal),
+            sqlite.writing(self.journal) as connection,
+            sqlite.transaction(connection),
+        ):
+            yield connection
+        self._is_changed = True
 
     def begin(
         self, new: NewRun, cases: Iterable[Row] = (), reuses: Sequence[Reuse] = (), beside_its_like: bool = False
@@ -317,7 +328,7 @@ class Store:
             "reason": None,
             "debug": int(new.debug),
             "simulated": int(new.simulated),
-            "label": new.label,
+            "label": new.label and redact(new.label),
             "fingerprint": new.fingerprint,
             "planned_trials": new.planned_trials,
             "primary_score": new.primary_score,
@@ -344,7 +355,7 @@ class Store:
             scores = [column.name for column in new.columns if column.kind == "score"]
             _adopt(connection, run_id, reuses, [name for name in scores if name not in new.judged])
         lease.take(owner)
-        return Lease(run_id, new.run, 1, lease.process_mark(), owner)
+        return Lease(run_id, new.run, 1, owner)
 
     def claim(self, run: str, executes: bool = True) -> Lease:
         """Take over a run whose owner is gone; refuse while it lives. Who only scores leaves its status alone."""
@@ -368,13 +379,7 @@ class Store:
                     "UPDATE runs SET status = ?, reason = NULL, finished_at = NULL WHERE run_id = ?", (RUNNING, run_id)
                 )
         lease.take(owner)
-        return Lease(run_id, run, epoch + 1, lease.process_mark(), owner)
-
-    def abandoned(self) -> list[str]:
-        """The marks of processes on this machine that died without giving a lease back."""
-        found = self.rows("SELECT owner, heartbeat_at FROM runs WHERE owner IS NOT NULL")
-        marks = {lease.mark_left_by(owner, heartbeat_at) for owner, heartbeat_at in found}
-        return [mark for mark in marks if mark is not None]
+        return Lease(run_id, run, epoch + 1, owner)
 
     def replace_scores(
         self,
@@ -501,23 +506,14 @@ class Store:
                 (status, reason, time.time(), held.run_id, held.epoch),
             )
         self.let_go(held)
-        self._fold()
+        self.close()
 
     def give_back(self, held: Lease) -> None:
         """Give the lease back of a run that was only scored."""
         with self.change() as connection:
             connection.execute("UPDATE runs SET owner = NULL WHERE run_id = ? AND epoch = ?", (held.run_id, held.epoch))
         self.let_go(held)
-        self._fold()
-
-    def _fold(self) -> None:
-        """Everything into the one file, for people who copy it; if somebody reads just now, the next run does it."""
         self.close()
-        with suppress(apsw.Error, StoreError):
-            connection = sqlite.open_for_writing(self.journal)
-            connection.set_busy_timeout(0)
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            connection.close()
 
     def let_go(self, held: Lease) -> None:
         """This process executes the run no more, whether or not that could be written."""
@@ -550,10 +546,8 @@ class Store:
 
     def label(self, run: str, label: str | None) -> None:
         """Name what a run measured, such as a version; None takes the label away."""
-        if label is not None:
-            run_names.check_label(label)
         with self.change() as connection:
-            connection.execute("UPDATE runs SET label = ? WHERE run = ?", (_clean(label), run))
+            connection.execute("UPDATE runs SET label = ? WHERE run = ?", (label and redact(storable(label)), run))
         self.materialise()
 
     def delete(self, runs: Sequence[str]) -> int:
@@ -576,7 +570,7 @@ class Store:
             connection.execute("DELETE FROM cases WHERE digest NOT IN (SELECT case_digest FROM trials)")
         return removed
 
-    def materialise(self) -> None:
+    def materialise(self, patience_s: float = OPEN_FOR_S) -> None:
         """Bring derived files up to date. SQLite has none."""
 
 
@@ -686,6 +680,10 @@ def _no_other_file(operation: int, *_: object) -> int:
 
 def _run_query(connection: apsw.Connection, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Column names and rows of the last statement."""
+    remote = as_remote(connection)
+    if remote is not None:
+        answer: tuple[list[str], list[tuple[Any, ...]]] = remote.run(_run_query, query)
+        return answer
     cursor = connection.cursor()
     names: list[str] = []
     rows: list[tuple[Any, ...]] = []

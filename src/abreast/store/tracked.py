@@ -23,7 +23,7 @@ from abreast.store import schema, sqlite
 from abreast.store.cells import Cell, cell, values, widest
 from abreast.store.dialect import literal, quote
 from abreast.store.joining import JOINED
-from abreast.store.rows import storable
+from abreast.text import storable
 
 OWN = {"row_id": "text", "track_id": "text", "timestamp": "text"}  # the columns that every such table has
 MOST_COLUMNS = 1_900  # SQLite allows 2,000; keys beyond are kept together, as JSON, in the column MORE

@@ -1,7 +1,8 @@
 """The one writer of a run: a thread that commits whatever queued up while the previous commit ran.
 
 A row counts as done when its commit has returned (`synchronous=FULL`), never earlier; nobody waits for a timer.
-The writer also keeps the run's lease alive, and stops writing the moment another process has taken it over.
+The writer also keeps the run's lease alive, and stops writing the moment another process has taken it over. If its
+file is deleted or replaced, it saves a copy and commits what is still to come there.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
 from abreast.errors import StoreError
 from abreast.store import schema, sqlite
+from abreast.store.isolation.client import Closed
+from abreast.store.isolation.sharing import SharedFile
+from abreast.store.opened_file import OpenedFile
 from abreast.store.rows import Row
 
 HEARTBEAT_S = 2.0
@@ -46,7 +50,6 @@ class Lease:
     run_id: int
     run: str
     epoch: int
-    mark: str  # what child processes carry in their environment
     owner: str
 
 
@@ -54,7 +57,26 @@ class LeaseLost(StoreError):
     """The run is another process's now, or nobody's: what is in flight is of no use any more."""
 
 
-Entry = tuple[Sequence[tuple[str, Row]], Any]  # rows of tables that are committed together, and their token
+class StoreVanished(StoreError):
+    """The file of the store was deleted or replaced during a run. `copy` has everything that was stored, if it could
+    be saved."""
+
+    def __init__(self, message: str, fix: str = "", copy: Path | None = None) -> None:
+        super().__init__(message, fix)
+        self.copy = copy
+
+
+Rows = Sequence[tuple[str, Row]]
+Substitute = Callable[[StoreError], Rows]
+UNSTORABLE = (TypeError, ValueError, OverflowError, apsw.TooBigError, apsw.ConstraintError, apsw.MismatchError)
+
+
+class QueuedRows(NamedTuple):
+    """Rows of tables that are committed together."""
+
+    rows: Rows
+    token: Any = None
+    substitute: Substitute | None = None  # makes the rows that are stored if these cannot be
 
 
 class Writer:
@@ -69,25 +91,32 @@ class Writer:
     ) -> None:
         self.lease = lease
         self.failure: StoreError | None = None
-        self._path = path
+        self._vanished: StoreVanished | None = None
         self._on_commit = on_commit
         self._on_failure = on_failure
-        self._queue: deque[Entry] = deque()
+        self._queue: deque[QueuedRows] = deque()
         self._wake = threading.Event()
         self._closing = False
         self._known: dict[tuple[str, str], str] = {}
-        self._connection = sqlite.open_for_writing(path)
+        self._open(path)
         self._last_heartbeat = 0.0
         self._thread = threading.Thread(target=self._work, name=f"abreast-writer-{lease.run}", daemon=True)
         self._thread.start()
+
+    def _open(self, path: Path) -> None:
+        self._path = path
+        self._connection = sqlite.open_for_writing(path)
+        self._file = OpenedFile(self._connection, path)
 
     def put(self, table: str, row: Row) -> None:
         """Queue one row."""
         self.put_together([(table, row)])
 
-    def put_together(self, rows: Sequence[tuple[str, Row]], token: Any = None) -> None:
-        """Queue rows that are committed at once or not at all. `token` comes back through `on_commit` when they are."""
-        self._queue.append((rows, token))
+    def put_together(self, rows: Rows, token: Any = None, substitute: Substitute | None = None) -> None:
+        """Queue rows that are committed at once or not at all. `token` comes back through `on_commit` when they are.
+
+        `substitute` is called in the writer's thread if SQLite refuses a row whatever the state of the disk."""
+        self._queue.append(QueuedRows(rows, token, substitute))
         if not self._wake.is_set():
             self._wake.set()
 
@@ -107,8 +136,8 @@ class Writer:
         self._wake.set()
         self._thread.join()
         self._connection.close()
-        if self.failure is not None:
-            raise self.failure
+        if error := self.failure or self._vanished:
+            raise error
 
     def _work(self) -> None:
         while True:
@@ -116,18 +145,21 @@ class Writer:
             self._wake.clear()
             last = self._closing
             batch = [self._queue.popleft() for _ in range(len(self._queue))]
-            if batch or time.time() - self._last_heartbeat >= HEARTBEAT_S:
+            if batch or last or time.time() - self._last_heartbeat >= HEARTBEAT_S:
                 self._try(batch)
             if last and (not self._queue or self.failure):
                 return
 
-    def _try(self, batch: list[Entry]) -> None:
+    def _try(self, batch: list[QueuedRows]) -> None:
         try:
             self._commit(batch)
-        except (TypeError, ValueError, OverflowError, apsw.TooBigError, apsw.ConstraintError) as error:
+        except UNSTORABLE as error:
             if len(batch) > 1:  # one row that cannot be stored takes no other along
                 for entry in batch:
                     self._try([entry])
+            elif batch and batch[0].substitute is not None:
+                reason = sqlite.explanation(self._path, error)
+                self._try([QueuedRows(batch[0].substitute(reason), batch[0].token)])
             else:
                 self._keep(batch, error)
             return
@@ -135,39 +167,62 @@ class Writer:
             self._keep(batch, error)
             return
         self.failure = None
-        tokens = [token for _, token in batch if token is not None]
+        tokens = [entry.token for entry in batch if entry.token is not None]
         if tokens:
             self._on_commit(tokens)
 
-    def _keep(self, batch: list[Entry], error: Exception) -> None:
+    def _keep(self, batch: list[QueuedRows], error: Exception) -> None:
         """What could not be committed stays first in the queue: a disk that has room again gets it."""
         self._queue.extendleft(reversed(batch))
         first, self.failure = self.failure is None, sqlite.explanation(self._path, error)
         if first:
             self._on_failure(self.failure)
 
-    def _commit(self, batch: list[Entry]) -> None:
-        connection, now = self._connection, time.time()
-        connection.execute("BEGIN IMMEDIATE")
+    def _check_file(self) -> None:
+        """Move to a copy if the path no longer names the file that is open; raise if no copy can be made."""
+        # Another SQLite library in this process may remove the log of a connection that is not used any more.
+        change = self._file.find_change(with_log=not sqlite.must_reopen(self._connection))
+        if not change:
+            return
+        what = f"{change} while the run was writing to it"
         try:
-            self._check_lease(connection)
-            tables: dict[str, list[Row]] = {}
-            for table, row in chain.from_iterable(rows for rows, _ in batch):
-                tables.setdefault(table, []).append(row)
-            if "columns" in tables:
-                add_columns(connection, [schema.Column(*row) for row in tables["columns"]])
-            for table, mode in _MODES.items():
-                if table in tables:
-                    connection.executemany(schema.insert(table, mode), tables[table])
-            beats = now - self._last_heartbeat >= HEARTBEAT_S
-            if beats:
-                connection.execute("UPDATE runs SET heartbeat_at = ? WHERE run_id = ?", (now, self.lease.run_id))
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        if beats:
+            copy = self._file.save_copy()
+        except (apsw.Error, OSError, StoreError) as error:
+            reason = sqlite.explanation(self._path, error).message.removeprefix(f"{self._path}: ")
+            raise StoreVanished(f"{what}, and its rows could not be saved elsewhere: {reason}") from error
+        self._file.abandon()
+        self._open(copy)
+        self._vanished = StoreVanished(f"{what}; everything stored so far was saved in {copy}", copy=copy)
+        self._on_failure(self._vanished)
+
+    def _commit(self, batch: list[QueuedRows], attempts: int = 2) -> None:
+        self._check_file()
+        if sqlite.must_reopen(self._connection):
+            self._connection.close()
+            self._open(self._path)
+        try:
+            with sqlite.alone(self._connection), sqlite.transaction(self._connection):
+                self._insert(self._connection, batch)
+        except SharedFile:
+            self._commit(batch, attempts)
+        except Closed:  # the helper process was killed
+            if attempts == 1:
+                raise
+            self._commit(batch, attempts - 1)
+
+    def _insert(self, connection: apsw.Connection, batch: list[QueuedRows]) -> None:
+        now = time.time()
+        self._check_lease(connection)
+        tables: dict[str, list[Row]] = {}
+        for table, row in chain.from_iterable(entry.rows for entry in batch):
+            tables.setdefault(table, []).append(row)
+        if "columns" in tables:
+            add_columns(connection, [schema.Column(*row) for row in tables["columns"]])
+        for table, mode in _MODES.items():
+            if table in tables:
+                connection.executemany(schema.insert(table, mode), tables[table])
+        if now - self._last_heartbeat >= HEARTBEAT_S:
+            connection.execute("UPDATE runs SET heartbeat_at = ? WHERE run_id = ?", (now, self.lease.run_id))
             self._last_heartbeat = now
 
     def _check_lease(self, connection: apsw.Connection) -> None:

@@ -18,10 +18,11 @@ import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from abreast.errors import AbreastError, BadInput, suggestion
-from abreast.report.sections import broken, entry_points_of_suites, load_suite
+from abreast.code.reference import is_async
+from abreast.errors import BadInput, suggestion
+from abreast.plugins import Plugin, find_plugin, plugin_names
 
 if TYPE_CHECKING:
     from abreast.experiment import Experiment
@@ -72,32 +73,56 @@ class Listed:
 
 def names() -> list[str]:
     """The names of all suites; nothing is loaded."""
-    return sorted({point.name for point in entry_points_of_suites()})
+    return plugin_names("suite")
 
 
 def listed() -> list[Listed]:
     """All suites, those that cannot be loaded too."""
-    found = []
-    for point in sorted(entry_points_of_suites(), key=lambda point: point.name):
-        package = point.dist.name if point.dist else None
-        try:
-            found.append(Listed(point.name, load(point.name).summary, package, None))
-        except BadInput as error:
-            found.append(Listed(point.name, None, package, error.message))
-    return found
+    return [_summarise(name) for name in names()]
+
+
+def _summarise(name: str) -> Listed:
+    try:
+        plugin = _plugin(name)
+        package = plugin.point.dist.name if plugin.point.dist else None
+    except BadInput as error:
+        return Listed(name, None, None, error.message)
+    try:
+        return Listed(name, load(name).summary, package, None)
+    except BadInput as error:
+        return Listed(name, None, package, error.message)
 
 
 def load(name: str) -> Suite:
     """The suite of this name."""
-    suite: Suite | None = load_suite(name)
-    if suite is None:
+    plugin = _plugin(name)
+    suite: Suite = plugin.load()
+    plugin.call("reading its attributes", _check, plugin, suite)
+    return suite
+
+
+def _plugin(name: str) -> Plugin:
+    plugin = find_plugin("suite", name)
+    if plugin is None:
         raise BadInput(f'no suite "{name}"{suggestion(name, names())}', "abreast suites lists those that are installed")
+    return plugin
+
+
+def _check(plugin: Plugin, suite: Any) -> None:
+    if isinstance(suite, type):
+        plugin.refuse("its entry point must be a module or an object, such as SUITE = MySuite()", suite)
     missing = [part for part in ("name", "summary", "arguments", "experiment") if not hasattr(suite, part)]
     if missing:
-        raise broken(name, f"it has no {' and no '.join(missing)}")
-    if suite.name != name:
-        raise broken(name, f'it calls itself "{suite.name}"')
-    return suite
+        raise plugin.error(f"it has no {' and no '.join(missing)}")
+    if suite.name != plugin.point.name:
+        raise plugin.error(f'it calls itself "{suite.name}"')
+    if not isinstance(suite.summary, str):
+        plugin.refuse("its summary must be text", suite.summary)
+    for method, names in (("arguments", ("parser",)), ("experiment", ("args",))):
+        function = getattr(suite, method)
+        if not callable(function) or is_async(function):
+            plugin.refuse(f"{method} must be a plain function", function)
+        plugin.check_call(f"{method} is a function of a suite", function, names)
 
 
 def reader_of(path: Path) -> Suite | None:
@@ -114,17 +139,14 @@ def reader_of(path: Path) -> Suite | None:
         with contextlib.suppress(BadInput):
             suite = load(name)
             reads = getattr(suite, "reads", None)
-            if reads is not None and reads(data):
+            if reads is not None and _plugin(name).call("reads(data)", reads, data):
                 return suite
     return None
 
 
 def add_arguments(suite: Suite, parser: argparse.ArgumentParser) -> None:
     """Its flags, behind those that are there."""
-    try:
-        suite.arguments(parser)
-    except Exception as error:
-        raise broken(suite.name, f"its flags: {type(error).__name__}: {error}") from error
+    _plugin(suite.name).call("arguments(parser)", suite.arguments, parser)
 
 
 def epilog(suite: Suite) -> str:
@@ -136,20 +158,15 @@ def experiment_of(suite: Suite, args: argparse.Namespace) -> Experiment:
     """The experiment that was asked for; it knows whose it is."""
     from abreast.experiment import Experiment  # late: `--help` needs the flags, and nothing else
 
-    try:
-        made = suite.experiment(args)
-        spec = made.spec.model_copy(update={"suite": suite.name})
-        return Experiment.of(spec, made.base, made.origin, made.notes)
-    except AbreastError:
-        raise
-    except Exception as error:
-        raise broken(suite.name, f"its experiment: {type(error).__name__}: {error}") from error
+    plugin = _plugin(suite.name)
+    made = plugin.call("experiment(args)", suite.experiment, args)
+    if not isinstance(made, Experiment):
+        plugin.refuse("experiment(args) must return an abreast.Experiment", made)
+    spec = made.spec.model_copy(update={"suite": suite.name})
+    return Experiment.of(spec, made.base, made.origin, made.notes)
 
 
 def advice(suite: Suite, args: argparse.Namespace) -> str:
     """What it says to somebody who cannot use a target; empty if nothing."""
     tell = getattr(suite, "when_refused", None)
-    try:
-        return str(tell(args) or "") if tell is not None else ""
-    except Exception as error:
-        raise broken(suite.name, f"when_refused: {type(error).__name__}: {error}") from error
+    return "" if tell is None else str(_plugin(suite.name).call("when_refused(args)", tell, args) or "")

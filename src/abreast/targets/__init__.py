@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Any
 
 from abreast.errors import BadInput, suggestion
 from abreast.model import Variant
-from abreast.targets.base import Target, Workers
+from abreast.plugins import find_plugin, plugin_names, refuse_clash
+from abreast.targets.base import Expected, Problem, Target, Workers
 
-__all__ = ["NAMES", "Target", "Workers", "build"]
+__all__ = ["NAMES", "Expected", "Problem", "Target", "Workers", "build"]
 
 NAMES = ("simulated", "mock", "anthropic", "openai", "claude-code", "command", "python:MODULE:FUNCTION")
 
 
 def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
     """The target of one variant. `shared` is what the targets of one run have in common: the folder of the spec
-    (`base`), what tokens cost (`prices`), and whether the workspaces of failed trials stay (`keep_workspaces`)."""
+    (`base`), what tokens cost (`prices`), how large an answer may be (`answer_size`), and whether the workspaces of
+    failed trials stay (`keep_workspaces`)."""
     where = f'variant "{variant.name}"'
     target = variant.target
     if target is None:
@@ -27,6 +28,8 @@ def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
         return PythonTarget(where, target, variant.params, variant.executor, variant.version)
     if variant.executor != "auto":
         raise BadInput(f'{where}: executor is for Python functions, not for "{target}"', "remove it")
+    if target in NAMES:
+        refuse_clash("target", target)
     if target in ("simulated", "mock"):
         from abreast.targets.simulated import Simulated
 
@@ -47,8 +50,10 @@ def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
         from abreast.targets.command import Command
 
         return Command(where, variant.params, shared)
-    for entry in entry_points(group="abreast.targets", name=target):
-        built: Target = entry.load()(variant, seed, shared)
-        return built
-    others = [entry.name for entry in entry_points(group="abreast.targets")]
-    raise BadInput(f'{where}: unknown target "{target}"{suggestion(target, [*NAMES, *others])}')
+    plugin = find_plugin("target", target)
+    if plugin is None:
+        known = [*NAMES, *plugin_names("target")]
+        raise BadInput(f'{where}: unknown target "{target}"{suggestion(target, known)}')
+    from abreast.targets.plugin import build_target
+
+    return build_target(plugin, variant, seed, shared)

@@ -7,24 +7,28 @@ and what it used and paid until then is kept.
 from __future__ import annotations
 
 import asyncio
+import glob
 import os
 import shutil
 import subprocess
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, Crashed, TrialError
 from abreast.model import STATE, Answer, Case, Request, Trial
+from abreast.redaction import find_secret, is_secret_name, is_secret_setting
 from abreast.settings import Settings, is_mapping_of_texts
-from abreast.targets import process
+from abreast.store.drivers import note_kept
+from abreast.targets import process, process_tree
 from abreast.targets.base import Place, Problem, Sees, Workers, widest
 from abreast.targets.checks import Checks, Told, Trialled
-from abreast.targets.hiding import Secrets
-from abreast.targets.mcp.references import Variables, is_secret
+from abreast.targets.mcp.references import Variables
 from abreast.targets.request import Renderer, seen_by
+from abreast.targets.sandbox import Exposed, Needs, exit_code, find_problem, read_sandbox, wrap
 from abreast.targets.workspace import Carried, Diff, NotCarried, State, Workspace, Workspaces
 from abreast.targets.workspace.place import drop_empty, new_folder, seen_from
 from abreast.targets.workspace.removal import remove_tree
@@ -63,7 +67,8 @@ class Agent(ABC):
         settings.what = "parameter"
         self._environment = _declared(settings)
         self._workspaces = Workspaces(where, settings.left.pop("workspace", None), self._base)
-        settings.known += ["workspace", "prompt", "transform"]
+        self.sandbox = read_sandbox(where, settings.left.pop("sandbox", None), self._base)
+        settings.known += ["workspace", "prompt", "transform", "sandbox"]
         self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         place = params.get("workspace")
@@ -81,6 +86,7 @@ class Agent(ABC):
 
     changes_files = True  # else nobody looks for a change
     asks_often = True  # its provider, in one trial
+    needs_network = False  # it is of no use without its provider
 
     @abstractmethod
     def _take(self, settings: Settings) -> None:
@@ -89,6 +95,10 @@ class Agent(ABC):
     @abstractmethod
     async def _work(self, attempt: Attempt, workers: Workers) -> Answer:
         """Run the program and read what it said. Raises a `TrialError`, with what was used until then."""
+
+    def _needs(self) -> Needs:
+        """What its program needs to see in a sandbox."""
+        return Needs()
 
     def _remains(self, attempt: Attempt) -> Answer:
         """What is known of an attempt that was cut off."""
@@ -100,7 +110,21 @@ class Agent(ABC):
         return self._renderer.request(trial)
 
     def problems(self) -> list[Problem]:
-        return [*(Problem(*problem) for problem in self._workspaces.problems()), *self.checks.problems()]
+        found = [*(Problem(*problem) for problem in self._workspaces.problems()), *self.checks.problems()]
+        return [*found, *self._sandbox_problems()]
+
+    def _sandbox_problems(self) -> list[Problem]:
+        """Try the sandbox out, so that a run does not pay for what cannot work."""
+        if self.sandbox is None:
+            return []
+        if self.needs_network and not self.sandbox.network:
+            message = f"sandbox: network: off: {self.name} cannot reach its API, not even one on this machine"
+            return [Problem(message, "set network: on")]
+        with tempfile.TemporaryDirectory() as folder:
+            problem = find_problem(
+                self.sandbox, self._wrap(["/bin/sh", "-c", ":"], Path(folder), Path(folder), os.environ)
+            )
+        return [] if problem is None else [Problem(*problem)]
 
     def notes(self) -> list[str]:
         return self._workspaces.notes()
@@ -134,7 +158,6 @@ class Agent(ABC):
         except TrialError as error:
             workers.clock("over")
             error.answer = await workers.in_thread(self._with_change, one, error.answer or self._remains(one))
-            error.args = tuple(self._secrets().hidden_end(str(part)) for part in error.args)
             raise
         except asyncio.CancelledError:  # its time is over: what it did is kept all the same
             if one.carried is not None:
@@ -146,10 +169,46 @@ class Agent(ABC):
             self._cleaning.add(cleaning)
             cleaning.add_done_callback(self._cleaning.discard)
 
+    async def _run(
+        self,
+        attempt: Attempt,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        stdin: bytes,
+        workers: Workers,
+        heard: process.Heard | None = None,
+    ) -> process.Ended:
+        """Run the program of an attempt, in its sandbox if it has one."""
+        workspace, scratch = attempt.workspace.path, attempt.scratch
+        argv = await workers.in_thread(self._wrap, argv, workspace, scratch, environment)
+        ended = await process.run(argv, scratch, workspace, environment, stdin, attempt.mark, workers, heard)
+        return ended if self.sandbox is None else replace(ended, code=exit_code(ended.code))
+
+    def _wrap(self, argv: Sequence[str], workspace: Path, scratch: Path, around: Mapping[str, str]) -> list[str]:
+        if self.sandbox is None:
+            return list(argv)
+        files = [file for file in self._store_files() if not file.is_relative_to(self._base)]
+        hidden = (self._base, self._base.resolve(), *files)
+        return wrap(argv, self.sandbox, Exposed(workspace, scratch, self._needs(), hidden), around)
+
+    def _store_files(self) -> list[Path]:
+        """The files of the store, with the answers of other trials."""
+        if self._shared.get("store") is None:
+            return []
+        store = Path(self._shared["store"]).absolute()
+        return list(store.parent.glob(f"{glob.escape(store.name)}*"))
+
+    def _wrap_check(self, words: Sequence[str], folder: Path, scratch: Path, around: Mapping[str, str]) -> list[str]:
+        """A check in the sandbox of the agent whose code it runs. It may read the spec's folder, where tests are."""
+        if self.sandbox is None:
+            return list(words)
+        needs = Needs(read=(self._base,))
+        return wrap(words, self.sandbox, Exposed(folder, scratch, needs, tuple(self._store_files())), around)
+
     async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
         state = attempt.carried.state if attempt.carried is not None else None
         trial = self._trialled(attempt.trial, attempt.request, state, attempt.workspace.environment, workers)
-        return self._secrets().out_of(await self.checks.added_to(answer, attempt.workspace, trial))
+        return await self.checks.added_to(answer, attempt.workspace, trial)
 
     async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, Told]:
         """What the checks of a trial say before anybody works on it."""
@@ -159,7 +218,7 @@ class Agent(ABC):
         self, trial: Trial, request: Request, state: State | None, environment: Mapping[str, str], workers: Workers
     ) -> Trialled:
         around = {**self.environment(), **environment}
-        return Trialled(trial.case, request.input, state, self._workspaces, around, workers)
+        return Trialled(trial.case, request.input, state, self._workspaces, around, workers, self._wrap_check)
 
     async def _begun(self, trial: Trial, request: Request, workers: Workers) -> Attempt:
         """A folder for it to work in. If it is cancelled meanwhile, the folder goes as soon as it is there."""
@@ -173,6 +232,7 @@ class Agent(ABC):
         return made
 
     def _make(self, trial: Trial, request: Request) -> Attempt:
+        process_tree.containment()  # starts the launcher, which is no part of a trial's time
         carried = self._carried(trial)
         workspace = self._workspaces.make(trial.case, request.input, None if carried is None else carried.state)
         return Attempt(trial, request, workspace, new_folder("scratch"), carried)
@@ -198,6 +258,7 @@ class Agent(ABC):
         if self._cleaning:
             await asyncio.wait(self._cleaning, timeout=CLEANING_S)
         self._workspaces.close()
+        await asyncio.to_thread(process_tree.close_launcher)
 
     def _cut_off(self, attempt: Attempt) -> Answer:
         return self._with_change(attempt, self._remains(attempt))
@@ -210,7 +271,7 @@ class Agent(ABC):
         if errors:
             artifacts["stderr"] = errors
         if self.changes_files or attempt.carried is not None:
-            diff = attempt.workspace.left(attempt.trial.case.id, self._secrets().found_in)
+            diff = attempt.workspace.left(attempt.trial.case.id, find_secret)
             if diff.text:
                 artifacts["diff"] = diff.text
             if diff.problem:
@@ -223,13 +284,12 @@ class Agent(ABC):
         if self._keeps:
             data["workspace"] = str(attempt.workspace.path)
         text = seen_from(attempt.workspace.path, answer.text)
-        return self._secrets().out_of(replace(answer, text=text, artifacts=artifacts, data=data))
-
-    def _secrets(self) -> Secrets:
-        return Secrets(self.environment())
+        return replace(answer, text=text, artifacts=artifacts, data=data)
 
     def _clean(self, attempt: Attempt, keep: bool) -> None:
-        if not keep:
+        if keep:
+            note_kept(attempt.workspace.path)
+        else:
             attempt.workspace.remove()
         remove_tree(attempt.scratch)
         drop_empty(attempt.scratch)
@@ -267,7 +327,7 @@ def _declared(settings: Settings) -> dict[str, str]:
     expects = "a mapping of texts, no name empty or with = in it"
     given = settings.take("env", {}, _is_environment, expects)
     for name, value in given.items():
-        if is_secret(name) and value and "${" not in value:
+        if is_secret_setting(name, value) and "${" not in value:
             raise BadInput(
                 f"{settings.where}: env: {name} would store a secret",
                 f"write {name}: ${{{name}}} and set it in the environment, which every program gets anyway",
@@ -283,7 +343,7 @@ def _is_environment(value: Any) -> bool:
 
 
 def public(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in sorted(variables.items()) if not is_secret(name)}
+    return {name: value for name, value in sorted(variables.items()) if not is_secret_name(name)}
 
 
 def program(command: str, base: Path) -> str | None:

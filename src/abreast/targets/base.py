@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -79,19 +81,28 @@ class Target(Protocol):
 
     name: str
     version: str
-    simulated: bool
-    sees: Sees
-    transforms: bool
-    place: Place
+    simulated: bool = False
+    sees: Sees = "case"
+    transforms: bool = False
+    place: Place = "loop"
 
     def request(self, trial: Trial) -> Request:
-        """What this trial sends. Raises a `TrialError` if it cannot be made."""
+        """What this trial sends: its input. Raises a `TrialError` if it cannot be made."""
+        params = trial.variant.params
+        return Request(prompt_of(trial.case.input), trial.case.input, params if isinstance(params, dict) else {})
 
+    @abstractmethod
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         """The answer, or a `TrialError`. Any other exception is a crash of the variant."""
 
     async def close(self) -> None:
         """Let go of connections and processes."""
+        return
+
+
+def prompt_of(value: Any) -> str:
+    """An input as the text that is sent: text as it is, other values as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def may_render(target: Target) -> bool:

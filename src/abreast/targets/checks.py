@@ -11,10 +11,10 @@ from typing import Any
 
 from abreast.digest import digest
 from abreast.model import Answer, Case, Check
+from abreast.redaction import is_secret_setting
 from abreast.targets import process
 from abreast.targets.base import Problem, Sees, Workers
 from abreast.targets.contents import content_digest, named_file
-from abreast.targets.mcp.references import is_secret
 from abreast.targets.own_tests import NONE, Task, Untested, prepared, put_there, tests_of
 from abreast.targets.workspace import State, Workspace, Workspaces
 from abreast.targets.workspace.place import NoWorkspace, drop_empty, new_folder, seen_from
@@ -38,6 +38,7 @@ class Trialled:
     workspaces: Workspaces
     environment: Mapping[str, str]
     workers: Workers
+    wrap: Callable[[Sequence[str], Path, Path, Mapping[str, str]], list[str]]  # puts a command into the sandbox
 
 
 class Checks:
@@ -201,7 +202,7 @@ async def _elsewhere(
         return {"problem": str(error)}, ""
     try:
         if is_theirs:
-            return await _run(task, workspace.path, trial.environment, trial.workers)
+            return await _run(task, workspace.path, trial)
         return await _tried(task, workspace.path, trial)
     finally:
         await trial.workers.in_thread(workspace.remove)
@@ -213,17 +214,19 @@ async def _tried(task: Task, folder: Path, trial: Trialled) -> tuple[Told, str]:
         await trial.workers.in_thread(put_there, task, folder, trial.workspaces)
     except NoWorkspace as error:
         return {"problem": str(error)}, ""
-    return await _run(task, folder, trial.environment, trial.workers)
+    return await _run(task, folder, trial)
 
 
-async def _run(task: Task, folder: Path, environment: Mapping[str, str], workers: Workers) -> tuple[Told, str]:
+async def _run(task: Task, folder: Path, trial: Trialled) -> tuple[Told, str]:
     """How it went, and what it printed. Code of a model is run: it finds no keys."""
-    scratch = new_folder("scratch")
-    around = {name: value for name, value in environment.items() if not is_secret(name)} | dict(task.variables)
-    words, patience_s = task.words, task.check.timeout_s
+    scratch, workers = new_folder("scratch"), trial.workers
+    visible = {name: value for name, value in trial.environment.items() if not is_secret_setting(name, value)}
+    around = visible | dict(task.variables)
+    patience_s = task.check.timeout_s
     try:
         (scratch / "tmp").mkdir(0o700)
         around["TMPDIR"] = str(scratch / "tmp")
+        words = await workers.in_thread(trial.wrap, task.words, folder, scratch, around)
         running = process.run(words, scratch, folder, around, b"", process.new_mark(), workers)
         try:
             ended = await asyncio.wait_for(running, patience_s)

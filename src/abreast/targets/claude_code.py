@@ -18,10 +18,13 @@ from abreast.targets import mcp, process
 from abreast.targets.agent import Agent, Attempt, program, public, version_of
 from abreast.targets.base import Problem, Workers
 from abreast.targets.claude_stream import LOGIN, Stream
+from abreast.targets.contents import named_file
 from abreast.targets.http import is_fake
 from abreast.targets.orphans import MARK
 from abreast.targets.prices import Prices
+from abreast.targets.process_tree import TRIAL
 from abreast.targets.request import digest_of_params
+from abreast.targets.sandbox import Needs
 
 INSTALL = "npm install -g @anthropic-ai/claude-code, or name the program: command: /path/to/claude"
 # Which of them is there decides who pays and whether somebody has to log in.
@@ -44,6 +47,7 @@ class ClaudeCode(Agent):
     """A single turn without tools, or an agent with those it is given; with the spec's MCP servers and no other."""
 
     name = "claude-code"
+    needs_network = True
     start_cpu_s = 0.8  # what it takes to start: 0.55 to 1.0 s of a core
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
@@ -140,22 +144,25 @@ class ClaudeCode(Agent):
 
         arguments, environment = await workers.in_thread(self._prepared, attempt)
         prompt = attempt.request.prompt.encode("utf-8", "replace")
-        ended = await process.run(
-            [self._file, *arguments],
-            attempt.scratch,
-            attempt.workspace.path,
-            environment,
-            prompt,
-            attempt.mark,
-            workers,
-            heard,
-        )
+        ended = await self._run(attempt, [self._file, *arguments], environment, prompt, workers, heard)
         answer = self._answer(stream, attempt, ended)
         trouble = self._trouble(stream, ended, servers)
         if trouble is not None:
             trouble.answer = answer
             raise trouble
         return answer
+
+    def _needs(self) -> Needs:
+        """The CLI, its login, and what the command lines of its MCP servers name."""
+        programs, files = [Path(self._file)] if self._file else [], []
+        with contextlib.suppress(BadInput):  # a variable that is not set; the check of MCP servers says so
+            for server in map(mcp.expanded, self.mcp_servers):
+                first, *words = server.command or ("",)
+                if program_file := program(first, self._base):
+                    programs.append(Path(program_file))
+                files += [Path(word) for word in words if named_file(word)]
+                files += [Path(server.cwd)] if server.cwd is not None else []
+        return Needs(tuple(programs), tuple(files), (self._credentials().resolve(),))
 
     def _prepared(self, attempt: Attempt) -> tuple[list[str], dict[str, str]]:
         """The arguments and the environment of one attempt: a config dir of its own, and the servers in a file."""
@@ -170,10 +177,12 @@ class ClaudeCode(Agent):
             environment["CLAUDE_CODE_MAX_RETRIES"] = "0"  # there is one back-off, and it is the scheduler's
         arguments = list(self._arguments)
         if self.mcp_servers:
-            marks = {process.TRIAL: attempt.mark, MARK: os.environ.get(MARK, "")}
+            marks = {TRIAL: attempt.mark, MARK: os.environ.get(MARK, "")}
             file = attempt.scratch / "mcp.json"
             file.touch(0o600)
-            file.write_text(json.dumps(mcp.config(self.mcp_servers, marks)), encoding="utf-8")
+            configuration, values = mcp.config(self.mcp_servers, marks)
+            environment |= values
+            file.write_text(json.dumps(configuration), encoding="utf-8")
             arguments += ["--mcp-config", str(file)]
         return arguments, environment
 
@@ -198,8 +207,8 @@ class ClaudeCode(Agent):
 
     def _remains(self, attempt: Attempt) -> Answer:
         stream = Stream()  # it may not have begun
-        with contextlib.suppress(OSError), process.printed(attempt.scratch / "stdout") as lines:
-            for line in lines:
+        with contextlib.suppress(OSError), process.printed(attempt.scratch / "stdout") as file:
+            while line := file.readline(process.LONGEST_LINE):
                 stream.hear(line)
         return self._answer(stream, attempt, None)
 

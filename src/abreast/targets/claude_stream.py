@@ -6,7 +6,6 @@ Versions differ in what they print, so everything is optional here.
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from abreast.model import Usage
 from abreast.targets.anthropic import usage_of
 from abreast.targets.http import refusal
 from abreast.targets.told import count, dollars, mapping, storable
+from abreast.text import parse_json
 
 LOGIN = "run `claude` once and log in, or: export ANTHROPIC_API_KEY=..."
 SLOWER = "reduce --parallel, or wait until the limit is reset, and resume"
@@ -45,7 +45,7 @@ class Stream:
     def hear(self, line: bytes) -> None:
         """One line; what is no JSON object is no word of the CLI's, and what is none that is known says nothing."""
         with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
-            told = json.loads(line)
+            told = parse_json(line)
             if isinstance(told, Mapping):
                 self._hear(told)
 

@@ -18,6 +18,7 @@ from abreast.digest import compose, digest
 from abreast.errors import BadInput, TrialError, suggestion
 from abreast.model import Answer, Blame, CostBasis, Usage
 from abreast.settings import Settings, is_flag, is_text, is_texts
+from abreast.sizes import ANSWER_SIZE
 from abreast.targets import process
 from abreast.targets.agent import Agent, Attempt, version_of
 from abreast.targets.base import Problem, Workers
@@ -28,6 +29,7 @@ from abreast.targets.presets import PRESETS, Paths, Preset, Reader, Said, own
 from abreast.targets.presets.said import EMPTY, last_line, trouble
 from abreast.targets.prices import Prices
 from abreast.targets.request import digest_of_params
+from abreast.targets.sandbox import Needs
 from abreast.targets.told import count, dollars
 
 PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model", "folder")
@@ -81,7 +83,7 @@ class Command(Agent):
         where = settings.where
         name = settings.take("preset", None, lambda value: value in PRESETS, f"one of {', '.join(PRESETS)}")
         self._preset: Preset | None = PRESETS[name] if name else None
-        self.name = name or "command"
+        self.name, self.needs_network = name or "command", bool(name)
         self.start_cpu_s = self._preset.start_cpu_s if self._preset else 0.0
         self._model = settings.take("model", None, is_text, "the name of a model")
         self._shell = settings.take("shell", False, is_flag, "true or false")
@@ -99,6 +101,8 @@ class Command(Agent):
             words = [*_of_shell(where, given, self._preset), *further]
         elif self._preset is not None:
             words = _of_preset(where, given, self._preset, bool(self._model), further)
+            if self.sandbox is not None:
+                words = [self._preset.in_sandbox.get(word, word) for word in words]
         else:
             words = [*_of_list(where, given), *further]
         used = {name for word in words for name in _placeholders(where, word)}
@@ -113,20 +117,20 @@ class Command(Agent):
 
     def _reader(self, settings: Settings) -> Reader:
         """How its output is read."""
-        known = ("text", "json", "jsonl", *PRESETS)
+        known, most = ("text", "json", "jsonl", *PRESETS), self._shared.get("answer_size", ANSWER_SIZE)
         output = settings.take("output", None, lambda value: value in known, f"one of {', '.join(known)}")
         expects = "a path in the output such as result.text"
         paths = {name: settings.take(name, None, is_text, expects) for name in ("answer", "usage", "cost")}
         if output in ("json", "jsonl"):
             if paths["answer"] is None:
                 raise BadInput(f"{settings.where}: output: {output} needs answer:", f"write answer: with {expects}")
-            by_path = Paths(**paths)
+            by_path = Paths(**paths, most=most)
             return by_path.of_document if output == "json" else by_path.of_lines
         for name, path in paths.items():
             if path is not None:
                 raise BadInput(f"{settings.where}: {name} is for output: json or jsonl", "add that, or remove it")
         if output == "text" or (output is None and self._preset is None):
-            return own.text
+            return own.WholeText(most).read
         preset = PRESETS[output] if output else self._preset
         assert preset is not None
         return preset.reads
@@ -206,9 +210,7 @@ class Command(Agent):
         argv, environment, stdin = await workers.in_thread(self._prepared, attempt)
         kills = memory_kills()
         try:
-            ended = await process.run(
-                argv, attempt.scratch, attempt.workspace.path, environment, stdin, attempt.mark, workers
-            )
+            ended = await self._run(attempt, argv, environment, stdin, workers)
         except OSError as error:
             raise self._not_started(error, argv[0]) from error
         answer, problem = await workers.in_thread(self._ended, attempt, ended, kills)
@@ -216,6 +218,14 @@ class Command(Agent):
             problem.answer = answer
             raise problem
         return answer  # type: ignore[no-any-return]
+
+    def _needs(self) -> Needs:
+        files = [file for word in self._words[1:] if (file := self._file_of(word)) is not None]
+        programs = (Path(self._file),) if self._file else ()
+        if self._preset is None:
+            return Needs(programs, tuple(files))
+        settings, logins = self._preset.settings_in(self.environment())
+        return Needs(programs, tuple(files), logins, settings)
 
     def _prepared(self, attempt: Attempt) -> tuple[list[str], dict[str, str], bytes]:
         """The words, the environment and the input of one attempt."""
@@ -276,15 +286,15 @@ class Command(Agent):
         usage = Usage(*map(count, _tokens(said.usage)))
         cost, basis = self._cost(said, usage)
         if said.tools is not None:
-            said.tools = Counter({_clean(name)[:100]: number for name, number in said.tools.most_common(100)})
+            said.tools = Counter({name[:100]: number for name, number in said.tools.most_common(100)})
         return Answer(
-            _clean(said.text or ""),
+            said.text or "",
             value=said.value,
             data={**said.columns(), **({} if ended is None else ended.columns())},
             usage=usage,
             cost_usd=cost,
             cost_basis=basis,
-            model=_clean(said.model)[:200] if said.model else self._model,
+            model=said.model[:200] if said.model else self._model,
             raw_response=process.content(attempt.scratch / "stdout") or None,
         )
 
@@ -303,14 +313,14 @@ class Command(Agent):
         if is_out_of_memory(ended.code, kills, memory_kills()):
             return OutOfMemory(f"the system ended it because memory was short ({ended.told})", fix=_LESS_MEMORY)
         if ended.code < 0:
-            return errors.Crashed(_clean(f"{ended.told}: {told}")[:500])
+            return errors.Crashed(f"{ended.told}: {told}"[:500])
         if said.trouble is not None:
             return said.trouble
         if ended.code:
-            return self._failed(ended, _clean(told))
+            return self._failed(ended, told)
         if (said.text or "").strip() or (self._may_be_silent and said.missing == EMPTY):
             return None
-        return errors.NoAnswer(_clean(said.missing))
+        return errors.NoAnswer(said.missing)
 
     def _failed(self, ended: process.Ended, told: str) -> TrialError:
         """It ended with an error and without an object that tells of it."""
@@ -463,8 +473,3 @@ def _tokens(usage: Usage) -> tuple[int | None, ...]:
         usage.cache_write_tokens,
         usage.reasoning_tokens,
     )
-
-
-def _clean(text: str) -> str:
-    """Text that can be stored: lone surrogates are no characters."""
-    return text.encode("utf-8", "replace").decode()

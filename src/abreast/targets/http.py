@@ -22,6 +22,7 @@ from abreast.digest import compose, digest
 from abreast.errors import BadInput, TrialError
 from abreast.headers import rate_limits
 from abreast.model import Answer, CostBasis, Request, Trial, Usage
+from abreast.redaction import excerpt, is_secret_setting, url_secrets
 from abreast.settings import (
     Settings,
     is_count,
@@ -33,18 +34,21 @@ from abreast.settings import (
     is_text,
     is_texts,
 )
+from abreast.sizes import ANSWER_SIZE, EXCERPT, megabytes
 from abreast.targets.base import Place, Problem, Sees, Workers
 from abreast.targets.keys import Key, command_of
-from abreast.targets.mcp.references import REFERENCE, Variables, is_secret
+from abreast.targets.mcp.references import REFERENCE, Variables
 from abreast.targets.prices import Prices, as_of
 from abreast.targets.request import Renderer, Template, digest_of_params, seen_by
 from abreast.targets.told import dollars, parsed, storable
+from abreast.text import parse_json
 
 if TYPE_CHECKING:
     import aiohttp
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 LONGEST_MESSAGE = 500  # characters of an error's body that are told
+ERROR_SIZE = 1_000_000  # bytes of an error's body that are read
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NO_PART_OF_A_REQUEST = ("key_env", "key_command")  # parameters that change no answer
@@ -88,7 +92,6 @@ class ApiTarget(ABC):
         self.model: str = settings.take("model", None, is_text, "the name of a model, as text")
         if self.model is None:
             raise BadInput(f"{where}: no model", f"write model: with a name that {self.name} knows")
-        self._secrets: dict[str, str] = {}  # what is hidden from texts: names by value
         self.base_url, self._login = self._take_address(settings)
         self._system = settings.take("system", None, is_text, "text")
         self.sent_with_each = len(self._system or "")
@@ -113,6 +116,7 @@ class ApiTarget(ABC):
         self._prices = Prices(shared.get("prices"))
         self._price = self._prices.of(self.model)
         self._shared = shared
+        self._answer_size: int = shared.get("answer_size", ANSWER_SIZE)
         self.simulated = is_fake(self.base_url)
         self.version = compose(
             self.name,
@@ -180,9 +184,9 @@ class ApiTarget(ABC):
             pictures = await workers.in_thread(self._pictures, trial, request)
         content = _ENCODER.encode(self._body(request.prompt, pictures)).encode("utf-8", "replace")
         status, received, raw = await self._send(content, self._headers_with(key))
-        text = self._hidden(raw.decode("utf-8", "replace"))
+        text = raw.decode("utf-8", "replace")
         if 300 <= status < 400:
-            there = self._hidden(received.get("location") or "somewhere")[:LONGEST_MESSAGE]
+            there = excerpt(received.get("location") or "somewhere", LONGEST_MESSAGE)
             told = f"{self.name}: {status}: {self.base_url} sends requests on to {there}"
             raise errors.Rejected(told, fix="write the address that answers itself as base_url:")
         if status >= 400:
@@ -202,9 +206,13 @@ class ApiTarget(ABC):
             session = self._shared["http"] = _session()
         try:
             async with session.post(self._address(), data=content, headers=headers, allow_redirects=False) as response:
-                return response.status, response.headers, await response.read()
+                is_answer = response.status < 300
+                body, is_whole = await read_body(response, self._answer_size if is_answer else ERROR_SIZE)
+                if is_answer and not is_whole:
+                    raise self._too_big(body)
+                return response.status, response.headers, body
         except ValueError as error:  # what nobody could be asked by
-            raise errors.Rejected(f"{self.name}: {self._hidden(_told(error))}", fix=self._look) from error
+            raise errors.Rejected(f"{self.name}: {_told(error)}", fix=self._look) from error
         except OSError as error:  # what aiohttp raises for connections is one, too
             raise errors.Transient(f"{self.name}: {_told(error)}", fix=self._look) from error
         except Exception as error:
@@ -212,12 +220,19 @@ class ApiTarget(ABC):
                 raise
             raise errors.Transient(f"{self.name}: {_told(error)}", fix=self._look) from error
 
+    def _too_big(self, body: bytes) -> TrialError:
+        """The error for a response that was not read to its end; `body` is its beginning."""
+        most = self._answer_size
+        head = excerpt(body[: 2 * EXCERPT].decode("utf-8", "replace"), min(most, EXCERPT))
+        left = Answer("", model=self.model, raw_response=f"{head}\n… the rest was not read …")
+        return errors.TooBig.of(f"{self.name}: the response has more than {megabytes(most)}", most, left)
+
     def _address(self) -> Any:
         """Where it goes, parsed once."""
         if self._sent_to is None:
             from yarl import URL
 
-            self._sent_to = URL(self._url)
+            self._sent_to = URL(f"{self._url}?{self._query}" if self._query else self._url)
         return self._sent_to
 
     def _headers_with(self, key: str | None) -> Mapping[str, str]:
@@ -236,19 +251,11 @@ class ApiTarget(ABC):
         """The variant's own headers with the values of variables in them: only to be sent."""
         variables, place = Variables(os.environ), f"{self._where}: headers"
         filled = {name: variables.fill(place, value) for name, value in self._headers.items()}
-        self._secrets |= variables.used
         for name, value in filled.items():
             if not _is_header_value(value):
                 told = f"{place}: {name} would have line breaks or characters in it that no header can hold"
                 raise BadInput(told, f"set the variable in {self._headers[name]} to something else")
         return filled
-
-    def _hidden(self, text: str) -> str:
-        """The text without the key, and without what variables in headers and in the address hold."""
-        text = self._key.hidden(text)
-        for value in sorted(self._secrets, key=len, reverse=True):
-            text = text.replace(value, f"[{self._secrets[value]}]")
-        return text
 
     @property
     def _look(self) -> str:
@@ -257,15 +264,16 @@ class ApiTarget(ABC):
     def _answer(self, text: str, received: Mapping[str, str]) -> Answer:
         failure = None
         try:
-            body = json.loads(text)
+            body = parse_json(text)
             failure = self._failure(body, received)
             said = self._said(body)
             words = storable(said.text)
             if words is None:
                 raise TypeError(f"{type(said.text).__name__} instead of text")
         except _UNREADABLE as error:
-            told = f"{self.name}: an answer that cannot be read ({type(error).__name__}: {error})"[:LONGEST_MESSAGE]
-            raise failure or errors.Transient(f"{told}: {text[:200]}", fix=self._look) from error
+            reason = excerpt(f"{type(error).__name__}: {error}", LONGEST_MESSAGE)
+            message = f"{self.name}: an answer that cannot be read ({reason}): {excerpt(text, 200)}"
+            raise failure or errors.Transient(message, fix=self._look) from error
         cost, basis = self._cost(said)
         answer = Answer(
             words,
@@ -299,7 +307,7 @@ class ApiTarget(ABC):
         self, status: int, received: Mapping[str, str], text: str, key: str | None, workers: Workers
     ) -> TrialError:
         kind, message = _error_of(text)
-        told = f"{self.name}: {status} {message}"[:LONGEST_MESSAGE]
+        told = excerpt(f"{self.name}: {status} {message}", LONGEST_MESSAGE)
         if status in (401, 403) and self._key.command and await workers.in_thread(self._key.renew, key):
             return errors.Transient(f"{told} (with a key that is renewed now)")
         return refusal(status, kind, message, told, received, self._key.fix)
@@ -311,7 +319,7 @@ class ApiTarget(ABC):
             return None
         kind, message = _error_in(error or {})
         status = _status_of(error, f"{kind} {message}".lower())
-        told = f"{self.name}: {' '.join(filter(None, (kind, message)))}"[:LONGEST_MESSAGE]
+        told = excerpt(f"{self.name}: {' '.join(filter(None, (kind, message)))}", LONGEST_MESSAGE)
         return refusal(status, kind, message, told, received, self._key.fix)
 
     # -- parameters ------------------------------------------------------------------------------------------------
@@ -320,8 +328,8 @@ class ApiTarget(ABC):
         """Where the API is, and a header for the name and the password that the environment may have put before it."""
         expects = "an address such as http://127.0.0.1:8000/v1"
         written = settings.given.get("base_url")
-        if isinstance(written, str) and re.match("[^/]*//[^/?#]*@", written):  # said before its value would be shown
-            raise BadInput(
+        if isinstance(written, str) and (re.match("[^/]*//[^/?#]*@", written) or any(url_secrets(written))):
+            raise BadInput(  # before a message could show its value
                 f"{settings.where}: base_url would store a password",
                 f"set the whole address in the environment instead: export {self.address_variable}=...",
             )
@@ -334,12 +342,13 @@ class ApiTarget(ABC):
                 raise BadInput(told, f"correct it, or: unset {self.address_variable}")
             parts = urlsplit(around)
         login, _, host = parts.netloc.rpartition("@")
+        self._query = parts.query
+        public = urlunsplit(parts._replace(netloc=host, query="")).rstrip("/")
         if not login:
-            return urlunsplit(parts).rstrip("/"), {}
+            return public, {}
         name, _, password = (unquote(each) for each in login.partition(":"))
         basic = base64.b64encode(f"{name}:{password}".encode()).decode()
-        self._secrets |= {each: self.address_variable for each in (basic, login, password) if len(each) >= 4}
-        return urlunsplit(parts._replace(netloc=host)).rstrip("/"), {"authorization": f"Basic {basic}"}
+        return public, {"authorization": f"Basic {basic}"}
 
     def _take_key(self, settings: Settings) -> Key:
         name = settings.take("key_env", None, _is_variable, "the name of an environment variable")
@@ -358,7 +367,7 @@ class ApiTarget(ABC):
                     f"{settings.where}: headers: {name!r} has line breaks or characters in it that no header can hold"
                 )
                 raise BadInput(told, "write it in one line, without spaces in its name")
-            if _is_secret_header(name) and _is_literal(value):
+            if is_secret_setting(name, value) and _is_literal(value):
                 variable = re.sub(r"\W", "_", name).upper()
                 raise BadInput(
                     f"{settings.where}: headers: {name} would store a secret",
@@ -461,6 +470,18 @@ def _request_id(received: Mapping[str, str], body: Mapping[str, Any]) -> str | N
     return received.get("request-id") or received.get("x-request-id") or storable(body.get("id"))
 
 
+async def read_body(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
+    """At most so many bytes of a body, after decompression, and whether that is all of it."""
+    parts, size = [], 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            response.close()
+            return b"".join(parts)[:most], False
+    return b"".join(parts), True
+
+
 def _session() -> aiohttp.ClientSession:
     import aiohttp  # late: experiments without an API do not pay for it
 
@@ -559,15 +580,6 @@ def _is_command(value: Any) -> bool:
 
 def _is_header_value(value: str) -> bool:
     return re.fullmatch(r"[\t\x20-\x7e\xa0-\xff]*", value) is not None
-
-
-def _is_secret_header(name: str) -> bool:
-    """Whether a header by its name holds a secret.
-
-    >>> [_is_secret_header(name) for name in ("Helicone-Auth", "x-goog-api-key", "Cookie", "x-team")]
-    [True, True, True, False]
-    """
-    return is_secret(name) or name.lower().endswith(("auth", "cookie"))
 
 
 def _is_literal(value: str) -> bool:

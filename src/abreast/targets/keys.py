@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 
 from abreast.errors import Unauthenticated
+from abreast.redaction import declare_secret
 
-HIDDEN = "[key]"
 COMMAND_S = 30.0  # for a key command to answer
 YOUNG_S = 60.0  # a key that was made so recently is not made again
 
@@ -25,14 +25,13 @@ class Key:
         self.variables, self.command, self.optional = tuple(variables), tuple(command), optional
         self._lock = threading.Lock()
         self._value: str | None = None
-        self._had: tuple[str, ...] = ()  # every value there was, the longest first
         self._made_at = -YOUNG_S
 
     def value(self) -> str | None:
         """The key; None if none is needed. A command is run once; it may take a while."""
         with self._lock:
             if self._value is None:
-                self._value = self._kept(self._made() if self.command else self._found())
+                self._value = self._checked(self._made() if self.command else self._found())
             return self._value
 
     @property
@@ -51,17 +50,15 @@ class Key:
             if time.monotonic() - self._made_at < YOUNG_S:
                 return False
             self._value = None
-            self._value = self._kept(self._made())
+            self._value = self._checked(self._made())
             return self._value != refused
 
-    def _kept(self, key: str | None) -> str | None:
-        """The same, remembered: what is hidden from texts stays hidden. One that no header can hold is none."""
+    def _checked(self, key: str | None) -> str | None:
+        """Refuse a key that no header can hold, and keep it out of everything that is stored."""
         if key and not (key.isascii() and key.isprintable()):
-            told = "has line breaks or characters in it that no key has"
-            whose = f"what the key command {shlex.join(self.command)} gave" if self.command else self.variables[0]
-            raise Unauthenticated(f"{whose} {told}", fix=self.fix)
-        if key and key not in self._had:
-            self._had = tuple(sorted((*self._had, key), key=len, reverse=True))
+            source = f"what the key command {shlex.join(self.command)} gave" if self.command else self.variables[0]
+            raise Unauthenticated(f"{source} has line breaks or characters in it that no key has", fix=self.fix)
+        declare_secret("key", key or "")
         return key
 
     def missing(self) -> str | None:
@@ -81,7 +78,7 @@ class Key:
     def _made(self) -> str:
         shown = shlex.join(self.command)
         try:
-            done = subprocess.run(self.command, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+            done = subprocess.run(self.command, capture_output=True, errors="replace", timeout=COMMAND_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise Unauthenticated(f"the key command {shown} failed: {error}", fix=f"try it by hand: {shown}") from None
         key = done.stdout.strip()
@@ -97,13 +94,6 @@ class Key:
     @property
     def fix(self) -> str:
         return f"export {self.variables[0]}=..., or name a key_command:"
-
-    def hidden(self, text: str) -> str:
-        """The text without the key, and without any that it was before."""
-        for key in self._had:
-            if key in text:
-                text = text.replace(key, HIDDEN)
-        return text
 
     def fingerprint(self) -> str:
         """Tells accounts apart, and says nothing of the key. A command is told by its words: it is not run for this."""

@@ -6,9 +6,13 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from multiprocessing import resource_tracker
 
 import psutil
+
+from abreast.store.drivers import register
+from abreast.targets.supervisor import RLIMIT_LOCKS
 
 MARK = "ABREAST_RUN"
 ROUNDS = 5
@@ -19,9 +23,11 @@ _running = 0  # runs of this process that are under way: they share one environm
 
 
 @contextlib.contextmanager
-def marked(mark: str) -> Iterator[None]:
-    """Children started meanwhile carry the mark; when the last run of this process ends, those that are left do too."""
+def marked(reaps: bool = True) -> Iterator[None]:
+    """Children started in this context carry the mark of this process. When its last run ends, with `reaps`, those that
+    still live are ended."""
     global _running
+    mark = register()
     with _lock:
         _running += 1
         os.environ[MARK] = mark
@@ -31,7 +37,8 @@ def marked(mark: str) -> Iterator[None]:
         with _lock:
             _running -= 1
             if not _running:
-                reap([mark])
+                if reaps:
+                    reap([mark])
                 os.environ.pop(MARK, None)
                 if _BEFORE is not None:
                     os.environ[MARK] = _BEFORE
@@ -55,22 +62,39 @@ def find(marks: Iterable[str], variable: str = MARK) -> list[psutil.Process]:
 
 
 def _ends_by_itself(process: psutil.Process) -> bool:
-    """Python's resource tracker lives as long as the driver, for whoever uses `multiprocessing` after the run too."""
-    return any("multiprocessing.resource_tracker" in word for word in process.cmdline())
+    """Whether it is the resource tracker of this process, which others may use after the run. Any other program may
+    call itself so."""
+    return process.pid == getattr(resource_tracker._resource_tracker, "_pid", None)
 
 
 def reap(marks: Collection[str], variable: str = MARK) -> int:
     """End them, by id. How many there were."""
+    return _end(lambda: find(marks, variable) if marks else [])
+
+
+def reap_limited(lowest: int, highest: int) -> int:
+    """End the processes whose resource limit marks them as started by a supervisor. How many there were."""
+    return _end(lambda: [process for process in psutil.process_iter() if lowest <= _limit(process) <= highest])
+
+
+def _limit(process: psutil.Process) -> int:
+    try:
+        return int(process.rlimit(RLIMIT_LOCKS)[1])
+    except (psutil.Error, OSError):  # gone, or another user's
+        return -1
+
+
+def _end(search: Callable[[], list[psutil.Process]]) -> int:
     ended = 0
-    for _ in range(ROUNDS):  # one that is starting another may be quicker than one look
-        found = find(marks, variable) if marks else []
-        if not found:
+    for _ in range(ROUNDS):  # a process may start another one during the search
+        processes = search()
+        if not processes:
             break
-        for process in found:
+        for process in processes:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        _wait_for(found)
-        ended += len(found)
+        _wait_for(processes)
+        ended += len(processes)
     return ended
 
 

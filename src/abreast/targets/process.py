@@ -1,7 +1,7 @@
-"""Programs as targets: one process group a trial, its output in files, its end certain.
+"""Programs as targets: one process tree a trial, its output in files, its end certain.
 
 A program may print without end, leave children behind, or never end. What it prints goes to files; when it ends, or is
-told to, everything that carries the trial's mark goes with it.
+ended, everything that it started goes with it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ import os
 import secrets
 import signal
 import stat
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from abreast.targets import orphans
+from abreast.redaction import redact_log
 from abreast.targets.base import Workers
 from abreast.targets.memory import Peak
+from abreast.targets.process_tree import TRIAL, Launch, ProcessTree, start
 
-TRIAL = "ABREAST_TRIAL"
 CHUNK = 65_536
 LONGEST_LINE = 32_000_000  # bytes of a line that are looked at; all of it is in the file
 LAST_WORDS_S = 0.5  # for what is still in the pipe when a program has ended
@@ -78,48 +77,34 @@ async def run(
     heard: Heard | None = None,
 ) -> Ended:
     """Run a program to its end. `folder` is for its output, and not where it works. Cancelled, it leaves nothing."""
-    start = time.monotonic()
+    begin = time.monotonic()
     environment = {**environment, "PWD": str(cwd), TRIAL: mark}  # some programs believe PWD more than the system
-    given, out, err = folder / "stdin", folder / "stdout", folder / "stderr"
-    starting = asyncio.ensure_future(
-        workers.in_thread(_started, argv, cwd, environment, stdin, given, out, err, heard is not None)
-    )
+    (folder / "stdin").write_bytes(stdin)
+    starting = asyncio.ensure_future(workers.in_thread(_start, argv, folder, cwd, environment, heard is not None))
     try:
-        process: subprocess.Popen[bytes] = await asyncio.shield(starting)
+        tree, pipe = await asyncio.shield(starting)
     except asyncio.CancelledError:
         starting.add_done_callback(_end_what_started)
         raise
-    listening = None if heard is None else _Listening(process, out, heard)
-    memory = Peak(process.pid)
+    memory = Peak(tree.pid)
+    ending = asyncio.ensure_future(tree.wait(workers))
+    listening = None if heard is None else _Listening(pipe, folder / "stdout", heard, ending)
     told_to = False
     try:
-        if listening is not None:
-            told_to = await listening.until_it_ends()
-        if told_to:
-            _kill(process.pid)
-        status, usage = await _ended(process.pid, workers)
-        process.returncode = os.waitstatus_to_exitcode(status)  # it is collected: nobody must wait for it again
-    except BaseException:
-        _kill(process.pid)
-        if process.returncode is None:
-            process.wait()
-        orphans.reap([mark], TRIAL)
+        if listening is not None and await listening.until_it_ends():
+            told_to = True
+            tree.kill()
+        code, cpu_s = await asyncio.shield(ending)
+    except asyncio.CancelledError:
+        tree.kill()
+        await asyncio.shield(ending)
         raise
     finally:
         memory.close()
         if listening is not None:
             await listening.close()
-    _kill(process.pid)  # what is left of its group
-    await workers.in_thread(orphans.reap, [mark], TRIAL)  # and what has left it
-    return Ended(
-        process.returncode,
-        out,
-        err,
-        time.monotonic() - start,
-        usage.ru_utime + usage.ru_stime,
-        memory.bytes,
-        told_to,
-    )
+        tree.close()
+    return Ended(code, folder / "stdout", folder / "stderr", time.monotonic() - begin, cpu_s, memory.bytes, told_to)
 
 
 def printed(path: Path) -> IO[bytes]:
@@ -138,7 +123,7 @@ def tail(path: Path, most: int = 4_000) -> str:
         with printed(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - most))
-            text = file.read(most).decode("utf-8", "replace")
+            text = redact_log(file.read(most).decode("utf-8", "replace"))  # it may begin inside a secret
     except OSError:
         return ""
     return (text.partition("\n")[2] or text if size > most else text).strip()
@@ -152,79 +137,51 @@ def content(path: Path, most: int = 2_000_000) -> str:
             file.seek(0)
             if size <= most:
                 return file.read().decode("utf-8", "replace")
-            head = file.read(most // 2).decode("utf-8", "replace")
+            head = redact_log(file.read(most // 2).decode("utf-8", "replace"))
             file.seek(size - most // 2)
-            end = file.read().decode("utf-8", "replace")
+            end = redact_log(file.read().decode("utf-8", "replace"))
     except OSError:
         return ""
     return f"{head}\n… {size - most:,} bytes left out …\n{end}"
 
 
-def _started(
-    argv: Sequence[str],
-    cwd: Path,
-    environment: Mapping[str, str],
-    stdin: bytes,
-    given: Path,
-    out: Path,
-    err: Path,
-    piped: bool,
-) -> subprocess.Popen[bytes]:
-    given.write_bytes(stdin)
-    with given.open("rb") as entry, out.open("wb") as output, err.open("wb") as errors:
-        return subprocess.Popen(
-            argv,
-            stdin=entry,
-            stdout=subprocess.PIPE if piped else output,
-            stderr=errors,
-            cwd=cwd,
-            env=dict(environment),
-            start_new_session=True,
-        )
+def _start(
+    argv: Sequence[str], folder: Path, cwd: Path, environment: Mapping[str, str], piped: bool
+) -> tuple[ProcessTree, IO[bytes] | None]:
+    """The program, and the end of its output that is read if that is `piped`; else it goes to a file."""
+    with (
+        (folder / "stdin").open("rb") as stdin,
+        (folder / "stdout").open("wb") as stdout,
+        (folder / "stderr").open("wb") as stderr,
+    ):
+        if not piped:
+            return start(Launch(argv, cwd, environment, (stdin.fileno(), stdout.fileno(), stderr.fileno()))), None
+        reader, writer = os.pipe()
+        try:
+            tree = start(Launch(argv, cwd, environment, (stdin.fileno(), writer, stderr.fileno())))
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        return tree, os.fdopen(reader, "rb")
 
 
-def _end_what_started(starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+def _end_what_started(starting: asyncio.Future[tuple[ProcessTree, IO[bytes] | None]]) -> None:
     """It was cancelled while it started."""
     if not starting.cancelled() and starting.exception() is None:
-        process = starting.result()
-        _kill(process.pid)
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-
-
-def _kill(pid: int) -> None:
-    """Its whole group; a program is the head of its own."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-
-
-async def _ended(pid: int, workers: Workers) -> tuple[int, Any]:
-    """Its status and what it used, when it has ended. Where the system can tell, no thread waits for it."""
-    try:
-        watched = os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        _, status, usage = await workers.in_thread(os.wait4, pid, 0)
-        return status, usage
-    loop, over = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(watched, over.set)
-    try:
-        await over.wait()
-    finally:
-        loop.remove_reader(watched)
-        os.close(watched)
-    _, status, usage = os.wait4(pid, 0)  # noqa: ASYNC222 - it has ended
-    return status, usage
+        tree, pipe = starting.result()
+        tree.close()
+        if pipe is not None:
+            pipe.close()
 
 
 class _Listening:
     """Reads what a program prints, line by line, and keeps it in a file."""
 
-    def __init__(self, process: subprocess.Popen[bytes], out: Path, heard: Heard) -> None:
-        assert process.stdout is not None
-        self._pipe, self._heard = process.stdout, heard
+    def __init__(self, pipe: IO[bytes], out: Path, heard: Heard, ending: asyncio.Future[Any]) -> None:
+        self._pipe, self._heard, self._ending = pipe, heard, ending
         self._file: IO[bytes] = out.open("wb")
-        self._pid = process.pid
         self._line = bytearray()
         self._over = asyncio.Event()
         self._told_to = False
@@ -238,7 +195,7 @@ class _Listening:
         while not self._over.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), LAST_WORDS_S)
-            if not self._over.is_set() and _has_ended(self._pid):
+            if not self._over.is_set() and self._ending.done():
                 break
         return self._told_to
 
@@ -280,11 +237,3 @@ class _Listening:
                 self._loop.remove_reader(self._pipe.fileno())
             self._pipe.close()
         self._file.close()
-
-
-def _has_ended(pid: int) -> bool:
-    """Without collecting it."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return True

@@ -19,6 +19,7 @@ from abreast.errors import BadInput, Classified, Crashed, NoAnswer, TrialError, 
 from abreast.model import Answer, Case, Executor, Request, Trial, Usage, has_fields
 from abreast.targets.base import Place, Sees, Workers
 from abreast.targets.request import Renderer, params_as_mapping
+from abreast.text import storable
 
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
@@ -191,7 +192,7 @@ def as_answer(returned: Any) -> Answer:
         return _from_mapping(dict(returned))
     if not isinstance(returned, _ANSWERS) and not hasattr(returned, "tolist"):
         raise Crashed(f"the function returned a {type(returned).__name__}: return text, a number, a list or a dict")
-    return Answer(as_text(returned), None if isinstance(returned, str) else returned)
+    return Answer(storable(as_text(returned)), None if isinstance(returned, str) else returned)
 
 
 def _from_mapping(data: dict[str, Any]) -> Answer:
@@ -211,7 +212,7 @@ def _from_mapping(data: dict[str, Any]) -> Answer:
     cost = data.pop("cost_usd", None)
     raw, model = data.pop("raw_response", None), data.pop("model", None)
     return Answer(
-        text,
+        storable(text),
         value,
         {str(name): item for name, item in data.items()},
         usage,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -11,11 +11,11 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from abreast.code.digest import source_digest
-from abreast.code.reference import Call, load_call, load_function, reference_in
+from abreast.code.reference import Call, is_async, load_call, load_function, reference_in
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, Classified, Crashed, TrialError, classify, did_you_mean
 from abreast.model import Case, Failure, Request, Trial
-from abreast.targets.base import Sees
+from abreast.targets.base import Sees, prompt_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -53,7 +53,7 @@ class Renderer:
 
     def _prompt(self, case: Case, value: Any) -> str:
         if self._template is None:
-            return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            return prompt_of(value)
         return _rendered(self._template, "prompt", case, value)
 
 
@@ -73,7 +73,24 @@ def _transform(where: str, written: Any) -> Callable[[Any], Any] | None:
             f"{where}: transform must be python:module:function, got {written!r}",
             "with arguments: {from: python:module:function, NAME: VALUE}",
         )
+    if function is not None:
+        _check_transform(f"{where}: transform", function)
     return function
+
+
+def _check_transform(where: str, function: Callable[..., Any]) -> None:
+    """Refuse a function that cannot be called with an input."""
+    if is_async(function):
+        raise BadInput(f"{where} must not be async", "write a plain function")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    try:
+        signature.bind("input")
+    except TypeError:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise BadInput(f"{where} is called with the input of a case, got {name}{signature}") from None
 
 
 def _is_quick(transform: Callable[[Any], Any] | None) -> bool:

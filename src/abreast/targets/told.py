@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
+
+from abreast import text
+from abreast.text import parse_json
 
 MOST_TOKENS = 2**53
 
@@ -17,7 +19,7 @@ def parsed(content: bytes | str) -> Any:
     ({'a': 1}, None, None)
     """
     try:
-        return json.loads(content)
+        return parse_json(content)
     except (ValueError, RecursionError):
         return None
 
@@ -33,7 +35,7 @@ def storable(value: Any) -> str | None:
     >>> storable("a\ud800"), storable(5)
     ('a?', None)
     """
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
+    return text.storable(value) if isinstance(value, str) else None
 
 
 def count(value: Any) -> int | None:

@@ -20,6 +20,7 @@ from abreast.plan.names import new_name
 from abreast.store import Store, open_store, sqlite, tracked
 from abreast.store.cells import Cell
 from abreast.store.held import Held
+from abreast.store.store import OPEN_FOR_S
 from abreast.tracker.process import Shared
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ Answer = TypeVar("Answer")
 _sync = getattr(os, "fdatasync", os.fsync)
 MOST_NAMES = 64  # looked for at a time
 REST_S = 0.005  # between two times the disk is asked, unless somebody waits
+CLOSING_S = 10.0  # how long the last write waits for others that write the DuckDB file, such as workers of a pool
 FOLLOW_S = 0.5  # how far a DuckDB file is behind, at most, while rows come
 
 
@@ -72,13 +74,11 @@ class Journal(Held):
         self._disk.written()
 
     def _write_together(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
-        connection.execute("BEGIN IMMEDIATE")
         try:
-            tracked.insert(connection, self._known, table, rows)
-            connection.execute("COMMIT")
+            with sqlite.transaction(connection):
+                tracked.insert(connection, self._known, table, rows)
         except BaseException:
             self._known.clear()
-            _roll_back(connection)
             raise
 
     def has(self, table: str, row_id: str) -> bool:
@@ -113,12 +113,13 @@ class Journal(Held):
         self._caches.add(folder)
 
     def flush(self) -> None:
-        """Wait until everything that was written is on the disk, and a DuckDB file has it.
+        """Complete the files: every row that was written is on the disk, in the store itself and in a DuckDB file.
 
-        If somebody has that file open, it is made up for later.
+        If another process has the DuckDB file open, a later call completes it.
         """
-        if not self._closed:  # else all of it is
+        if not self._closed:  # closing completes it too
             self._disk.wait()
+            sqlite.complete(self.store.journal)
         if self._follower is not None:
             self._follower.catch_up()
 
@@ -128,9 +129,12 @@ class Journal(Held):
             _behind.add(self.store.path)
 
     def close(self) -> None:
+        is_current = self.is_current()
         self._close()
+        if is_current:
+            sqlite.complete(self.store.journal)
         if self._follower is not None and self._follower.stop():
-            self._follower.catch_up()
+            self._follower.catch_up(CLOSING_S)
 
     def _close(self) -> None:
         with self._lock:
@@ -139,11 +143,6 @@ class Journal(Held):
                     self._disk.close()
                 finally:
                     super().close()
-
-
-def _roll_back(connection: apsw.Connection) -> None:
-    if connection.in_transaction:  # SQLite may have done it already
-        connection.execute("ROLLBACK")
 
 
 def _wait_for_others(prior: int) -> bool:
@@ -157,14 +156,15 @@ class _Disk:
 
     def __init__(self, log: str) -> None:
         self._log = log
-        self._state = threading.Condition()
+        self._lock = threading.RLock()  # entered itself: Ctrl-C while a Condition is entered would leave it locked
+        self._state = threading.Condition(self._lock)
         self._written = self._safe = self._waiting = 0
         self._failure: OSError | None = None
         self._closing = self._idle = False
         self._thread: threading.Thread | None = None
 
     def written(self) -> None:
-        with self._state:
+        with self._lock:
             self._written += 1
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="abreast-disk", daemon=True)
@@ -173,7 +173,7 @@ class _Disk:
                 self._state.notify_all()
 
     def wait(self) -> None:
-        with self._state:
+        with self._lock:
             aim = self._written
             self._waiting += 1
             self._state.notify_all()
@@ -184,7 +184,7 @@ class _Disk:
 
     def close(self) -> None:
         self.wait()
-        with self._state:
+        with self._lock:
             self._closing = True
             self._state.notify_all()
         if self._thread is not None:
@@ -195,7 +195,7 @@ class _Disk:
         try:
             handle = os.open(self._log, os.O_RDONLY)
             while True:
-                with self._state:
+                with self._lock:
                     self._idle = True
                     self._state.wait_for(lambda: self._written > self._safe or self._closing)
                     self._idle = False
@@ -203,13 +203,13 @@ class _Disk:
                     if aim == self._safe:
                         return
                 _sync(handle)
-                with self._state:
+                with self._lock:
                     self._safe = aim
                     self._state.notify_all()
                     if not self._waiting:  # nobody waits: rows that come meanwhile are taken together
                         self._state.wait_for(lambda: self._waiting or self._closing, REST_S)
         except OSError as error:
-            with self._state:
+            with self._lock:
                 self._failure = error
                 self._state.notify_all()
         finally:
@@ -235,14 +235,16 @@ class _Follower:
         if not self._new.is_set():
             self._new.set()
 
-    def catch_up(self) -> None:
-        with self._one_at_a_time:
-            if self._new.is_set():
-                self._new.clear()
-                try:
-                    self._store.materialise()
-                except StoreError:  # somebody has the file open: the next round, or the next look, makes up for it
-                    self._new.set()
+    def catch_up(self, patience_s: float = OPEN_FOR_S) -> None:
+        if self._one_at_a_time.acquire(timeout=patience_s):
+            try:
+                if self._new.is_set():
+                    self._new.clear()
+                    self._store.materialise(patience_s)
+            except StoreError:  # somebody has the file open: the next round, or the next look, makes up for it
+                self._new.set()
+            finally:
+                self._one_at_a_time.release()
 
     def _work(self) -> None:
         rest = FOLLOW_S

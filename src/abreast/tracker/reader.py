@@ -12,6 +12,7 @@ import numpy
 
 from abreast.errors import BadInput
 from abreast.store import open_store, tables
+from abreast.store.address import DEFAULT, named_store
 from abreast.store.cached import FILE, Cache, Hit
 from abreast.store.run_names import find_run, matching_runs
 from abreast.store.tables import ALL, Condition, Frame
@@ -24,10 +25,10 @@ class Reader:
     """The rows of one table. The engine is found out; a row can be read as soon as it was acknowledged."""
 
     def __init__(
-        self, db: str | os.PathLike[str] = "results.db", engine: str | None = None, table: str = "predictions"
+        self, db: str | os.PathLike[str] | None = None, engine: str | None = None, table: str = "predictions"
     ) -> None:
         self.table = plain_name(table)
-        self._store = open_store(absolute(db), engine)
+        self._store = open_store(absolute(named_store(db) or DEFAULT), engine)
 
     @property
     def db(self) -> Path:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from abreast.errors import BadInput
+from abreast.redaction import KNOWN, Redactor, redact_log
 from abreast.store import open_store
+from abreast.store.address import DEFAULT, named_store
 from abreast.store.cached import Hit, relative
 from abreast.store.cells import Cell, values
 from abreast.store.rows import ERROR_LIMIT, shown
@@ -55,7 +57,7 @@ class Tracker:
 
     def __init__(
         self,
-        db: str | os.PathLike[str] = "results.db",
+        db: str | os.PathLike[str] | None = None,
         engine: str | None = None,
         cache: str | os.PathLike[str] | None = None,
         table: str = "predictions",
@@ -71,7 +73,7 @@ class Tracker:
         self.resources = resources
         self._last: Mapping[str, Any] = {}
         self._looked_at, self._commit = datetime.datetime.min, Commit(None, None)
-        self._path = journals.absolute(db)
+        self._path = journals.absolute(named_store(db) or DEFAULT)
         self._engine = journals.use(self._path, engine, lambda journal: journal.store.engine)
         if engine not in (None, self._engine):
             open_store(self._path, engine)  # says what is wrong
@@ -275,12 +277,12 @@ class Tracker:
         return hit.result
 
     def _store_failure(self, call: _Call, error: BaseException, seconds: float, watch: Any) -> dict[str, str]:
-        told = f"{type(error).__name__}: {shown(error)}"[:ERROR_LIMIT].removesuffix(": ")
+        told = redact_log(f"{type(error).__name__}: {shown(error)}"[:ERROR_LIMIT]).removesuffix(": ")
         trace = error.__traceback__
         own = traceback.format_exception(
             type(error), error, trace.tb_next if trace else None
         )  # not the tracker's frame
-        detail = "".join(own)[-DETAIL:]
+        detail = redact_log("".join(own)[-DETAIL:])
         taken = watch.stop() if watch is not None else {}
         self._store(call, {"error": told}, {"function_time": seconds, "traceback": detail, **taken})
         if call.raises or not isinstance(error, Exception):
@@ -330,12 +332,29 @@ class Tracker:
         }
 
     def _write(self, rows: Sequence[Mapping[str, Any]], table: str) -> None:
-        cells = [cells_of(row) for row in rows]
+        cells = [redact_cells(cells_of(row)) for row in rows]
         self._through(lambda journal: journal.write(table, cells))
         self._last = rows[-1]
 
     def _through(self, act: Callable[[journals.Journal], Answer]) -> Answer:
         return journals.use(self._path, self._engine, act)
+
+
+def redact_cells(cells: Mapping[str, Cell]) -> dict[str, Cell]:
+    """Replace secrets in the names and values of a row."""
+    redactor = KNOWN.redactor
+    return {redactor.redact(key): _redact_cell(cell, redactor) for key, cell in cells.items()}
+
+
+def _redact_cell(cell: Cell, redactor: Redactor) -> Cell:
+    value = cell.value
+    if type(value) is str:
+        redacted: Any = redactor.redact(value)
+    elif type(value) is bytes:
+        redacted = redactor.redact_bytes(value)
+    else:
+        return cell
+    return cell if redacted == value else Cell(cell.type, redacted)
 
 
 def _says(error: Any) -> bool:

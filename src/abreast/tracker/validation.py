@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from abreast.errors import AbreastError, BadInput
+from abreast.output import confirm, echo, is_interactive
 from abreast.plan import git
 from abreast.preflight import files
 from abreast.preflight.code import since
 from abreast.preflight.finding import Finding, listed
 from abreast.preflight.renames import renames
 from abreast.store import Store, open_store, tables
+from abreast.store.address import DEFAULT, named_store
 from abreast.store.tables import Frame
 from abreast.store.tracked import plain_name
 from abreast.tracker.tracker import Tracker
@@ -44,7 +45,7 @@ Ask = Callable[[str], bool]
 
 
 def pre_experiment_validation(
-    db_path: str | os.PathLike[str] = "results.db",
+    db_path: str | os.PathLike[str] | None = None,
     predictions_table: str = "predictions",
     metrics_table: str = "metrics",
     params_dataclass: type | None = None,
@@ -57,7 +58,8 @@ def pre_experiment_validation(
     On a terminal it asks where a person should decide (the default is no); elsewhere warnings do not stop it, and only
     a parameter that seems to be renamed does. The answers are stored in the table `validations`.
     """
-    asked = ask or (_ask if _is_terminal() else None)
+    db_path = named_store(db_path) or DEFAULT
+    asked = ask or (confirm if is_interactive() else None)
     answers: dict[str, bool] = {}
     findings = [
         _schema(db_path, predictions_table, params_dataclass),
@@ -74,19 +76,19 @@ def pre_experiment_validation(
             answers[matter] = asked(question)
             if answers[matter] == stops_on:
                 going_on = False
-                _say(*steps)
-    _say("ready" if going_on else "not ready: nothing should be executed yet")
+                echo("\n".join(steps))
+    echo("ready" if going_on else "not ready: nothing should be executed yet")
     _remember(db_path, going_on, answers)
     return going_on
 
 
 def validate_schema_before_experiment(
-    db_path: str | os.PathLike[str] = "results.db",
+    db_path: str | os.PathLike[str] | None = None,
     predictions_table: str = "predictions",
     params_dataclass: type | None = None,
 ) -> bool:
     """Whether the fields of the parameters are the columns of before; False if one seems to be renamed."""
-    finding = _schema(db_path, predictions_table, params_dataclass)
+    finding = _schema(named_store(db_path) or DEFAULT, predictions_table, params_dataclass)
     _show([finding])
     return finding.level != "fail"
 
@@ -295,28 +297,14 @@ def _questions(
         )
 
 
-def _is_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-def _ask(question: str) -> bool:
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
 def _show(findings: Iterable[Finding]) -> None:
     for finding in findings:
-        _say(f"{_MARKS[finding.level]} {finding.check:<8} {finding.message}")
+        echo(f"{_MARKS[finding.level]} {finding.check:<8} {finding.message}")
         if finding.level in ("warn", "fail"):
-            _say(*(f"             {line}" for line in finding.details))
+            for line in finding.details:
+                echo(f"             {line}")
             if finding.fix:
-                _say(f"           → {finding.fix}")
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
+                echo(f"           → {finding.fix}")
 
 
 def _remember(db: str | os.PathLike[str], passed: bool, answers: dict[str, bool]) -> None:

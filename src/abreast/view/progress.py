@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from abreast.errors import BadInput
 from abreast.execute import Listener
 from abreast.execute.job import Job
 from abreast.model import Failure, Outcome
+from abreast.output import error_console, is_live_terminal, say
+from abreast.output.rich_console import PrintableText
+from abreast.text import dump_json
 
 LONG_PAUSE_S = 10.0  # what is worth a line
 PLAIN_EVERY_S = 5.0
@@ -142,21 +142,23 @@ class LiveProgress(Counts):
         self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._line)
         self._live.start()
 
-    def _line(self) -> Table | Text:
+    def _line(self) -> Table | PrintableText:
         room = self._console.width - 3  # the margin, and a column that no terminal has to wrap
         text = self.sentence(room - SHORTEST_BAR - 2 if room >= ROOM_FOR_BAR else room)
         bar = min(32, room - cell_len(text) - 2)
         if bar < SHORTEST_BAR or room < ROOM_FOR_BAR:
-            return Text(f"  {text}", no_wrap=True, overflow="crop")
+            return PrintableText(f"  {text}", no_wrap=True, overflow="crop")
         grid = Table.grid(padding=(0, 2, 0, 0))
-        grid.add_row(Text(""), ProgressBar(self.planned, self.done, width=bar), Text(text, no_wrap=True))
+        grid.add_row(
+            PrintableText(""), ProgressBar(self.planned, self.done, width=bar), PrintableText(text, no_wrap=True)
+        )
         return grid
 
     def event(self, kind: str, **detail: Any) -> None:
         super().event(kind, **detail)
         note = notice(kind, detail)
         if note:
-            self._console.print(Text(note))
+            self._console.print(note)
 
     def close(self) -> None:
         self._live.stop()
@@ -165,29 +167,24 @@ class LiveProgress(Counts):
 class PlainProgress(Counts):
     """A line every few seconds, for logs."""
 
-    def __init__(self, planned: int, done_before: int, targets: Sequence[str], stream: TextIO) -> None:
+    def __init__(self, planned: int, done_before: int, targets: Sequence[str]) -> None:
         super().__init__(planned, done_before, targets)
-        self._stream = stream
         self._last = time.monotonic()
 
     def stored(self, jobs: Sequence[Job]) -> None:
         super().stored(jobs)
         if time.monotonic() - self._last >= PLAIN_EVERY_S:
             self._last = time.monotonic()
-            self._say("  " + self.sentence())
+            say("  " + self.sentence())
 
     def event(self, kind: str, **detail: Any) -> None:
         super().event(kind, **detail)
         note = notice(kind, detail)
         if note:
-            self._say(note)
-
-    def _say(self, line: str) -> None:
-        self._stream.write(line + "\n")
-        self._stream.flush()
+            say(note)
 
     def close(self) -> None:
-        self._say("  " + self.sentence())
+        say("  " + self.sentence())
 
 
 def notice(kind: str, detail: dict[str, Any]) -> str:
@@ -217,27 +214,20 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
 class Verbose(Listener):
     """One whole line for each start and end, and for whatever the scheduler did and why."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
     def started(self, job: Job, in_flight: int) -> None:
         again = f" (attempt {job.attempt})" if job.attempt > 1 else ""
-        self._say(f"start  {_name(job)}{again}")
+        say(f"start  {_name(job)}{again}")
 
     def retried(self, job: Job, failure: Failure, delay: float) -> None:
-        self._say(f"retry  {_name(job)}: {failure.kind}, again in {delay:.1f} s")
+        say(f"retry  {_name(job)}: {failure.kind}, again in {delay:.1f} s")
 
     def finished(self, job: Job, outcome: Outcome) -> None:
         why = f": {outcome.failure.kind}: {' '.join(outcome.failure.message.split())}" if outcome.failure else ""
-        self._say(f"end    {_name(job)}: {outcome.status}{why} ({outcome.service_s:.2f} s)")
+        say(f"end    {_name(job)}: {outcome.status}{why} ({outcome.service_s:.2f} s)")
 
     def event(self, kind: str, **detail: Any) -> None:
         told = ", ".join(f"{key} {value}" for key, value in detail.items() if value is not None)
-        self._say(notice(kind, detail) or f"event  {kind}: {' '.join(told.split())}")
-
-    def _say(self, line: str) -> None:
-        self._stream.write(line + "\n")  # one write: lines never mix
-        self._stream.flush()
+        say(notice(kind, detail) or f"event  {kind}: {' '.join(told.split())}")
 
 
 def _name(job: Job) -> str:
@@ -248,8 +238,7 @@ def _name(job: Job) -> str:
 class JudgingProgress(Listener):
     """A line every few seconds while stored answers are judged."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self) -> None:
         self._last = time.monotonic()
         self._calls = 0
 
@@ -257,16 +246,12 @@ class JudgingProgress(Listener):
         self._calls += outcome is not None
         if time.monotonic() - self._last >= PLAIN_EVERY_S:
             self._last = time.monotonic()
-            self._say(f"  judging: {self._calls:,} calls made, {left:,} answers left")
+            say(f"  judging: {self._calls:,} calls made, {left:,} answers left")
 
     def event(self, kind: str, **detail: Any) -> None:
         note = notice(kind, detail)
         if note:
-            self._say(note)
-
-    def _say(self, line: str) -> None:
-        self._stream.write(line + "\n")
-        self._stream.flush()
+            say(note)
 
 
 class EventFile(Listener):
@@ -311,7 +296,7 @@ class EventFile(Listener):
         self._line({"kind": kind, **where, **detail})
 
     def _line(self, detail: dict[str, Any]) -> None:
-        self._file.write(json.dumps({"at": round(time.time(), 6), **detail}, ensure_ascii=False) + "\n")
+        self._file.write(dump_json({"at": round(time.time(), 6), **detail}) + "\n")
         self._file.flush()
 
     def close(self) -> None:
@@ -320,6 +305,6 @@ class EventFile(Listener):
 
 def progress(planned: int, done_before: int, targets: Sequence[str]) -> LiveProgress | PlainProgress:
     """The display that fits where standard error goes."""
-    if sys.stderr.isatty():
-        return LiveProgress(planned, done_before, targets, Console(stderr=True))
-    return PlainProgress(planned, done_before, targets, sys.stderr)
+    if is_live_terminal():
+        return LiveProgress(planned, done_before, targets, error_console())
+    return PlainProgress(planned, done_before, targets)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from rich.cells import cell_len
 
 from abreast.report.charts.colours import DARK, LIGHT, rules
-from abreast.report.visible import visible
+from abreast.text import printable
 
 WIDE, NARROW = 880, 358  # a desk and a telephone
 _HEAD, _MARK = 62, 32  # heights of what a file and a marked picture have above
@@ -38,7 +38,7 @@ def fitted(text: str, room: float, size: float = 13) -> str:
     >>> fitted("without_mcp", 40), fitted("short", 400)
     ('with…', 'short')
     """
-    text = " ".join(visible(text[:400]).split())
+    text = " ".join(printable(text[:400]).split())
     if wide(text, size) <= room:
         return text
     while text and wide(text + "…", size) > room:
@@ -123,7 +123,7 @@ class Drawing:
     def text(self, x: float, y: float, words: str, look: str = "", anchor: str = "start") -> None:
         at = "" if anchor == "start" else f' text-anchor="{anchor}"'
         kind = f' class="{look}"' if look else ""
-        said = html.escape(visible(words))
+        said = html.escape(printable(words))
         self._parts.append(f'<text x="{number(x)}" y="{number(y)}"{kind}{at}>{said}</text>')
 
     def dot(self, shape: int, x: float, y: float, look: str, size: float = 5.5, hollow: bool = False) -> None:
@@ -140,7 +140,7 @@ class Drawing:
         above = _MARK if mark else 0
         return (
             f'<svg class="chart {look}" viewBox="0 {-above} {number(self.width)} {number(self.height + above)}" '
-            f'role="img" aria-label="{html.escape(visible(alternative))}">{self._marked(mark, -18)}'
+            f'role="img" aria-label="{html.escape(printable(alternative))}">{self._marked(mark, -18)}'
             f"{''.join(self._parts)}</svg>"
         )
 
@@ -156,7 +156,7 @@ class Drawing:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{number(width)}" height="{number(height)}" '
             f'viewBox="{-edge} {-above - edge} {number(width)} {number(height)}" role="img">'
-            f"<title>{html.escape(visible(title))}</title><desc>{html.escape(visible(alternative))}</desc>"
+            f"<title>{html.escape(printable(title))}</title><desc>{html.escape(printable(alternative))}</desc>"
             f"<style>{style}</style>"
             f'<rect class="paper" x="{-edge}" y="{-above - edge}" width="100%" height="100%"/>'
             f"{''.join(head._parts)}{self._marked(mark, -18)}{''.join(self._parts)}</svg>\n"

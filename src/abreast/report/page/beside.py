@@ -10,11 +10,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from abreast.analyse import Analysis
+from abreast.filenames import FileNames
 from abreast.report import folder
 from abreast.report.page import rendering
 from abreast.report.page.artifacts import Links, line, scores
 from abreast.report.page.changes import HUMAN, ON_ITS_OWN, Block, Changes
-from abreast.report.page.filenames import FileNames
 from abreast.report.page.left import DIFF, Artifact, Left
 from abreast.report.page.room import Room, cut
 from abreast.report.sentence import SIMULATED

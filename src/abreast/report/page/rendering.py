@@ -11,7 +11,7 @@ from markupsafe import Markup
 from abreast.report.charts.colours import DARK, LIGHT, rules, variables
 from abreast.report.figures import NOTHING
 from abreast.report.sentence import many, points
-from abreast.report.visible import visible
+from abreast.text import printable
 
 
 @cache
@@ -38,7 +38,7 @@ def style() -> Markup:
 
 def _harmless(value: Any) -> Any:
     """Whatever is put into the page: text of anybody is made visible, and escaped after that."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _score(value: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import escape
 
-from abreast.report.visible import visible
+from abreast.text import printable
 
 
 class Room:
@@ -24,7 +24,7 @@ class Room:
 
 def size(text: str) -> int:
     """How many bytes a text takes on the page."""
-    return len(str(escape(visible(text))).encode())
+    return len(str(escape(printable(text))).encode())
 
 
 def cut(text: str, most: int) -> str:

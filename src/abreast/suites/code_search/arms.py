@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
+from abreast.redaction import is_secret_name
 from abreast.targets import mcp
-from abreast.targets.mcp.references import REFERENCE, is_secret
+from abreast.targets.mcp.references import REFERENCE
 
 WITHOUT, WITH = "without_mcp", "with_mcp"
 DEMO = {"demo": {"command": "abreast-demo-mcp"}}  # the server if none is named
@@ -97,7 +98,7 @@ def _refuse_secret(server: str, word: str, following: str) -> None:
     """What stands in a command is stored."""
     flag, equals, value = word.partition("=")
     value = value if equals else "" if following.startswith("-") else following
-    if flag.startswith("-") and is_secret(flag.lstrip("-")) and value and not REFERENCE.search(value):
+    if flag.startswith("-") and is_secret_name(flag.lstrip("-")) and value and not REFERENCE.search(value):
         raise BadInput(
             f"--mcp {server}: {flag} is a secret in plain text",
             "write '${NAME}' instead, in single quotes, and set NAME in the environment: what stands here is stored",

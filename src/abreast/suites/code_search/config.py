@@ -37,7 +37,7 @@ class Config:
     quota: str | None = None
     mock: bool = False
     mock_latency: float = 0.0
-    store: str | Path = "results.db"
+    store: str | Path | None = None
 
 
 def experiment(config: Config, base: Path | None = None) -> Experiment:

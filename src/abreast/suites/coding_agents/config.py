@@ -61,7 +61,7 @@ class Config:
     output: str | None = None  # the base name of the results file
     base: Path = field(default_factory=Path.cwd)
     origin: Path | None = None  # the settings file
-    store: str | Path = "results.db"
+    store: str | Path | None = None
 
 
 def experiment(config: Config) -> Experiment:

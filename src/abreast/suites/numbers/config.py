@@ -64,7 +64,7 @@ class BenchmarkConfig:
     series: list[str] = field(default_factory=list)
     labels: str | None = None
     seed: int = SEED
-    store: str | Path = "results.db"
+    store: str | Path | None = None
     mock_accuracy: dict[str, float] = field(default_factory=lambda: dict(MOCK))
     mock_latency: float = 0.0
 

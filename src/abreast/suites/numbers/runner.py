@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from abreast.errors import Incomplete
 from abreast.experiment import Experiment, Result
+from abreast.store.drivers import temporary_folder
 from abreast.suites.numbers import conditions
 from abreast.suites.numbers.config import MODELS, BackendType, BenchmarkConfig, experiment
 
@@ -64,7 +64,7 @@ class _Engine:
         return {"model": self.model}
 
     def _asked(self, asked: Any, params: dict[str, Any]) -> Response:
-        with tempfile.TemporaryDirectory(prefix="abreast-query-") as folder:
+        with temporary_folder() as folder:
             result = Experiment(
                 name="query",
                 cases=[{"id": "query", "input": asked, "expected": "simulated"}],

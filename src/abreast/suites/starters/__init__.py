@@ -23,13 +23,13 @@ def next_step(kind: str, folder: Path) -> str:
     return shlex.join(["abreast", "run", str(folder / FIRST.get(kind, "experiment.yaml"))])
 
 
-def write_starter(kind: str, folder: Path, overwrite: bool = True) -> list[str]:
-    """Write the files of a starter; what is there already is left alone unless `overwrite`."""
+def write_starter(kind: str, folder: Path, again: bool = False) -> list[str]:
+    """Write the files of a starter. An existing file is refused, unless `again` allows one with the same content."""
     found = dict(_files(files(__name__).joinpath(kind), PurePosixPath()))
-    if not overwrite:
-        there = [name for name in found if (folder / name).exists()]
-        if there:
-            raise BadInput(f"{folder / there[0]}: is there already", "choose another place with --folder")
+    for name, content in found.items():
+        if (folder / name).exists() and not (again and _has_content(folder / name, content)):
+            changed = " with other content" if again else ""
+            raise BadInput(f"{folder / name}: already exists{changed}", "choose another folder with --folder")
     try:
         for name, content in found.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -37,6 +37,13 @@ def write_starter(kind: str, folder: Path, overwrite: bool = True) -> list[str]:
     except OSError as error:
         raise BadInput(f"{folder}: cannot be written ({error.strerror})") from None
     return [str(folder / name) for name in found]
+
+
+def _has_content(path: Path, content: str) -> bool:
+    try:
+        return path.read_bytes() == content.encode()
+    except OSError:
+        return False
 
 
 def _files(place: Traversable, above: PurePosixPath) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from abreast.text import parse_json
+
 PROTOCOL = "2025-11-25"  # the newest that is known here; a server answers with the one it speaks
 MOST_PAGES = 100
 MOST_TOOLS = 10_000
@@ -104,7 +106,7 @@ class Conversation:
 def messages_in(content: str | bytes) -> list[Message] | None:
     """The messages of JSON-RPC in a text, one or several; None if it is something else."""
     try:
-        found = json.loads(content)
+        found = parse_json(content)
     except (ValueError, RecursionError):
         return None
     each = found if isinstance(found, list) else [found]

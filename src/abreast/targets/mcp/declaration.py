@@ -11,7 +11,8 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from abreast.errors import BadInput, suggestion
-from abreast.targets.mcp.references import REFERENCE, is_secret
+from abreast.redaction import is_secret_name, is_secret_setting
+from abreast.targets.mcp.references import REFERENCE
 
 Kind = Literal["stdio", "http", "sse"]
 
@@ -143,7 +144,7 @@ def _address(place: str, value: Any) -> str:
         raise BadInput(f"{place}.url: {_shown(url)} is no address", "write one that begins with http:// or https://")
     try:
         parts = urlsplit(REFERENCE.sub("", url))
-        secret = parts.password or next((v for k, v in parse_qsl(parts.query) if is_secret(k)), "")
+        secret = parts.password or next((v for k, v in parse_qsl(parts.query) if is_secret_name(k)), "")
     except ValueError as error:
         raise BadInput(f"{place}.url: {_shown(url)} is no address: {error}", "correct it") from error
     if secret:
@@ -169,7 +170,7 @@ def _texts(place: str, value: Any, names: str) -> dict[str, str]:
         if not isinstance(name, str) or "\0" in name or not re.fullmatch(names, name):
             raise BadInput(f"{place}: {_shown(name)} is no name", "correct it")
         found[name] = _text(f"{place}.{name}", each)
-        if is_secret(name) and _is_literal(found[name]):
+        if is_secret_setting(name, found[name]) and _is_literal(found[name]):
             variable = re.sub(r"\W", "_", name).upper()
             fix = f"write ${{{variable}}} and set {variable} in the environment: what is written here is stored"
             raise BadInput(f"{place}.{name} is a secret in plain text", fix)

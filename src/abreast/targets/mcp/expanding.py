@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from abreast.targets.mcp.declaration import Server
-from abreast.targets.mcp.references import Variables
+from abreast.targets.mcp.references import REFERENCE, Variables
 
+VALUE = "ABREAST_MCP_VALUE_"  # and a number: a variable for the CLI, with a text that is not written to a file
 # Claude's format has no folder to start a server in, so a server that wants one is started by way of this.
 _IN_FOLDER = "import os,sys; os.chdir(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
 
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """What a server is started or reached with, and which values of it nobody may see: variables by value."""
+    """What a server is started or reached with."""
 
     command: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str | None
     url: str
     headers: Mapping[str, str]
-    secrets: Mapping[str, str]
 
 
 def expanded(server: Server) -> Expanded:
@@ -41,7 +41,7 @@ def expanded(server: Server) -> Expanded:
     )
     env = {name: fill(value) for name, value in server.env.items()}
     headers = {name: fill(value) for name, value in server.headers.items()}
-    return Expanded(command, env, cwd, fill(server.url or ""), headers, variables.used)
+    return Expanded(command, env, cwd, fill(server.url or ""), headers)
 
 
 def located(word: str, base: str, cwd: str | None, first: bool) -> str:
@@ -57,15 +57,33 @@ def located(word: str, base: str, cwd: str | None, first: bool) -> str:
         return word
 
 
-def config(servers: Iterable[Server], marks: Mapping[str, str]) -> dict[str, Any]:
-    """The same in Claude's format, secrets included: for a file that only its user may read. Processes get `marks`."""
-    return {"mcpServers": {server.name: _entry(server, expanded(server), marks) for server in servers}}
+def config(servers: Iterable[Server], marks: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Servers in Claude's format, and variables for the environment of the CLI, which expands references to them.
+
+    No text that refers to a variable, such as a token, is in the configuration: a killed run leaves its file behind.
+    Servers that are started get `marks`.
+    """
+    values: dict[str, str] = {}
+    entries = {server.name: _entry(server, expanded(server), marks, values) for server in servers}
+    return {"mcpServers": entries}, values
 
 
-def _entry(server: Server, ready: Expanded, marks: Mapping[str, str]) -> dict[str, Any]:
+def _entry(server: Server, ready: Expanded, marks: Mapping[str, str], values: dict[str, str]) -> dict[str, Any]:
+    def written(declared: str, value: str) -> str:
+        if not REFERENCE.search(declared):
+            return value
+        name = f"{VALUE}{len(values)}"
+        values[name] = value
+        return f"${{{name}}}"
+
+    def all_written(declared: Mapping[str, str], filled: Mapping[str, str]) -> dict[str, str]:
+        return {name: written(declared[name], value) for name, value in filled.items()}
+
     if server.kind != "stdio":
-        return {"type": server.kind, "url": ready.url, "headers": dict(ready.headers)}
-    command = ready.command
-    if ready.cwd is not None:
-        command = (sys.executable, "-I", "-S", "-c", _IN_FOLDER, ready.cwd, *command)
-    return {"type": "stdio", "command": command[0], "args": list(command[1:]), "env": {**ready.env, **marks}}
+        headers = all_written(server.headers, ready.headers)
+        return {"type": server.kind, "url": written(server.url or "", ready.url), "headers": headers}
+    command = [written(*words) for words in zip(server.command, ready.command, strict=True)]
+    if server.cwd is not None and ready.cwd is not None:
+        command = [sys.executable, "-I", "-S", "-c", _IN_FOLDER, written(server.cwd, ready.cwd), *command]
+    env = all_written(server.env, ready.env)
+    return {"type": "stdio", "command": command[0], "args": command[1:], "env": {**env, **marks}}

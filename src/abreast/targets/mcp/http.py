@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
+from abreast.redaction import redact_log
 from abreast.targets.mcp.conversation import Message, Trouble, messages_in
 from abreast.targets.mcp.declaration import Server
 from abreast.targets.mcp.expanding import Expanded
 from abreast.targets.mcp.references import REFERENCE
-from abreast.targets.mcp.text import line, redacted
+from abreast.targets.mcp.text import line
 
 if TYPE_CHECKING:
     import aiohttp
@@ -59,7 +60,6 @@ class HttpChannel:
     def __init__(self, server: Server, ready: Expanded, session: aiohttp.ClientSession) -> None:
         self.protocol = ""
         self._server, self._url, self._session = server, ready.url, session
-        self._secrets = ready.secrets
         self._waiting: asyncio.Queue[Message | Trouble] = asyncio.Queue()
         self._reading: set[asyncio.Task[None]] = set()
         self._id = ""
@@ -144,7 +144,7 @@ class HttpChannel:
             other = "http" if self._server.kind == "sse" else "sse"
             raise Trouble(f"{url} speaks in another way (405)", f"write type: {other}, or correct its path")
         if 300 <= status < 400:
-            there = line(redacted(response.headers.get("Location", "somewhere else"), self._secrets))
+            there = line(redact_log(response.headers.get("Location", "somewhere else")))
             raise Trouble(f"{url} redirects to {there} ({status})", "write the address where it is")
         raise Trouble(f"{url} answers with status {status}", "look at what the server logs")
 
@@ -193,7 +193,7 @@ class HttpChannel:
             raise Trouble("ends its stream of events without an answer", "look at what the server logs")
 
     def _no_server(self, kind: str, body: bytes) -> Trouble:
-        told = line(redacted(body.decode(errors="replace"), self._secrets), 80)
+        told = line(redact_log(body.decode(errors="replace")), 80)
         fix = "is this the address of the server? It often ends with /mcp or /sse"
         return Trouble(f'does not speak MCP: it answers with {kind}: "{told}"', fix)
 
@@ -245,7 +245,7 @@ class SseChannel(HttpChannel):
             self._endpoint.set_result(there)
         else:  # whoever answers here may not send our headers elsewhere
             raise Trouble(
-                f"wants messages at another host: {line(redacted(there, self._secrets))}",
+                f"wants messages at another host: {line(redact_log(there))}",
                 "write the address of that host",
             )
 

@@ -11,10 +11,11 @@ from types import MappingProxyType
 from typing import Any
 
 from abreast.errors import BadInput
+from abreast.redaction import redact_log
 from abreast.targets.mcp.conversation import Conversation, Message, Trouble
 from abreast.targets.mcp.declaration import Server
 from abreast.targets.mcp.expanding import Expanded, expanded
-from abreast.targets.mcp.text import line, plain, redacted
+from abreast.targets.mcp.text import line, plain
 
 TIMEOUT_S = 20.0
 AT_ONCE = 8
@@ -69,13 +70,13 @@ async def look(server: Server, cwd: Path, timeout_s: float = TIMEOUT_S, marks: M
         return Found(server.name, problem=problem, fix=error.fix)
     try:
         about, listed, ended = await _ask(server, ready, cwd, timeout_s, marks)
-        return replace(_found(server.name, about, listed, ready.secrets), seconds=ended - began)
+        return replace(_found(server.name, about, listed), seconds=ended - began)
     except Trouble as trouble:
         return Found(
             server.name,
             seconds=time.monotonic() - began,
-            problem=line(redacted(trouble.problem, ready.secrets), LONGEST_PROBLEM),
-            fix=redacted(trouble.fix, ready.secrets),
+            problem=line(redact_log(trouble.problem), LONGEST_PROBLEM),
+            fix=redact_log(trouble.fix),
         )
 
 
@@ -108,14 +109,14 @@ def _has_tools(about: Message) -> bool:
     return isinstance(offers, dict) and offers.get("tools") is not None
 
 
-def _found(name: str, about: Message, listed: Sequence[Mapping[str, Any]], secrets: Mapping[str, str]) -> Found:
+def _found(name: str, about: Message, listed: Sequence[Mapping[str, Any]]) -> Found:
     who = about.get("serverInfo")
     words = [str(who.get(key) or "") for key in ("name", "version")] if isinstance(who, dict) else []
-    title = line(redacted(" ".join(word for word in words if word), secrets), LONGEST_NAME)
+    title = line(redact_log(" ".join(word for word in words if word)), LONGEST_NAME)
     tools = tuple(
         Tool(
-            line(redacted(tool["name"], secrets), LONGEST_NAME),
-            plain(redacted(str(tool.get("description") or ""), secrets), LONGEST_DESCRIPTION),
+            line(redact_log(tool["name"]), LONGEST_NAME),
+            plain(redact_log(str(tool.get("description") or "")), LONGEST_DESCRIPTION),
         )
         for tool in listed
     )

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+from abreast.redaction import redact_log
 from abreast.targets import orphans
 from abreast.targets.mcp.conversation import Message, Trouble, messages_in
 from abreast.targets.mcp.expanding import Expanded
-from abreast.targets.mcp.text import line, redacted, telling
+from abreast.targets.mcp.text import line, telling
 
 MARK = "ABREAST_MCP"
 PATIENCE_S = 1.0  # for a process to end by itself when its input ends
@@ -32,7 +33,7 @@ async def started(ready: Expanded, cwd: Path, marks: Mapping[str, str]) -> Async
     """The server while it is needed. Then its input ends, and what is left of it a second later is ended."""
     mark = uuid.uuid4().hex
     process = await _start(ready, Path(ready.cwd) if ready.cwd is not None else cwd, {**marks, MARK: mark})
-    channel = StdioChannel(process, ready.secrets)
+    channel = StdioChannel(process)
     patience = 0.0  # whoever is cancelled does not wait
     try:
         yield channel
@@ -107,14 +108,14 @@ class StdioChannel:
 
     protocol = ""
 
-    def __init__(self, process: asyncio.subprocess.Process, secrets: Mapping[str, str]) -> None:
-        self._process, self._secrets = process, secrets
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
         self._buffer = bytearray()
         self._waiting: deque[Message] = deque()
         self._taken = self._noise = 0
         self._first = ""  # what it printed first that is no message
         self._heard = False  # a message
-        self._errors, self._cut = bytearray(), False
+        self._errors = bytearray()
         self._listening = asyncio.create_task(self._listen())
 
     async def drain(self) -> None:
@@ -178,7 +179,7 @@ class StdioChannel:
         messages = messages_in(content) if content.strip() else []
         if messages is None:
             self._noise += len(content)
-            self._first = self._first or line(redacted(content.decode(errors="replace"), self._secrets))
+            self._first = self._first or line(redact_log(content.decode(errors="replace")))
         else:
             self._noise += 0 if messages else 1
             self._heard = self._heard or bool(messages)
@@ -215,9 +216,7 @@ class StdioChannel:
             self._errors += chunk
             if len(self._errors) > KEPT_OF_STDERR:
                 del self._errors[:-KEPT_OF_STDERR]
-                self._cut = True
 
     def _last_words(self) -> str:
-        """Of stderr. Whole lines of it: half a secret would not be known for one."""
-        text = self._errors.decode(errors="replace")
-        return telling(redacted(text.partition("\n")[2] if self._cut else text, self._secrets))
+        """The most telling line of stderr."""
+        return telling(redact_log(self._errors.decode(errors="replace")))

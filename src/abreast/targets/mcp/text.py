@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 LONGEST_LINE = 200
 
@@ -42,14 +41,3 @@ def telling(text: str) -> str:
     lines = [found for each in text.splitlines() if (found := line(each))]
     errors = [each for each in lines if re.search(r"error\b|exception\b|fatal\b|panic\b", each, re.IGNORECASE)]
     return (errors or lines or [""])[-1]
-
-
-def redacted(text: str, secrets: Mapping[str, str]) -> str:
-    """Values that came from the environment are called by the names of their variables.
-
-    >>> redacted("key abcd refused", {"abcd": "API_KEY"})
-    'key ${API_KEY} refused'
-    """
-    for value in sorted(secrets, key=len, reverse=True):
-        text = text.replace(value, f"${{{secrets[value]}}}")
-    return text

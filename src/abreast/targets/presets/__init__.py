@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from abreast.targets.claude_code import INSTALL as CLAUDE_INSTALL
 from abreast.targets.claude_code import QUIET
@@ -39,6 +40,18 @@ class Preset:
     environment: Mapping[str, str] = field(default_factory=dict)
     version: tuple[str, ...] = ("--version",)
     verified: str = ""  # the version that was tried against a fake provider
+    settings: tuple[str, ...] = ()  # files and folders in the home with its settings
+    login_file: str = ""  # the file among them that holds its login, which it may renew
+    settings_variable: str = ""  # names another folder for them
+    in_sandbox: Mapping[str, str] = field(default_factory=dict)  # words that stand for others there
+
+    def settings_in(self, environment: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+        """Where its settings are, and its login."""
+        home = Path(environment.get("HOME") or Path.home())
+        if elsewhere := environment.get(self.settings_variable):
+            folder = Path(elsewhere).absolute()
+            return (folder,), (folder / Path(self.login_file).name,) if self.login_file else ()
+        return tuple(home / name for name in self.settings), (home / self.login_file,) if self.login_file else ()
 
 
 PRESETS: Mapping[str, Preset] = {
@@ -56,6 +69,9 @@ PRESETS: Mapping[str, Preset] = {
         memory_mb=180,
         environment=QUIET,
         verified="2.1.325",
+        settings=(".claude", ".claude.json"),
+        login_file=".claude/.credentials.json",
+        settings_variable="CLAUDE_CONFIG_DIR",
     ),
     "codex": Preset(
         program="codex",
@@ -70,6 +86,10 @@ PRESETS: Mapping[str, Preset] = {
         memory_mb=148,
         last=("-",),
         verified="0.166.0",
+        settings=(".codex",),
+        login_file=".codex/auth.json",
+        settings_variable="CODEX_HOME",
+        in_sandbox={"workspace-write": "danger-full-access"},  # its own sandbox does not work inside of another one
     ),
     "gemini": Preset(
         program="gemini",
@@ -80,6 +100,8 @@ PRESETS: Mapping[str, Preset] = {
         start_cpu_s=3.2,
         memory_mb=256,
         verified="0.61.0",
+        settings=(".gemini",),
+        login_file=".gemini/oauth_creds.json",
     ),
     "qwen": Preset(
         program="qwen",
@@ -90,6 +112,8 @@ PRESETS: Mapping[str, Preset] = {
         start_cpu_s=3.3,
         memory_mb=265,
         verified="0.15.10",
+        settings=(".qwen",),
+        login_file=".qwen/oauth_creds.json",
     ),
     "opencode": Preset(
         program="opencode",
@@ -101,6 +125,8 @@ PRESETS: Mapping[str, Preset] = {
         memory_mb=571,
         environment={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
         verified="1.18.33",
+        settings=(".config/opencode", ".local/share/opencode"),
+        login_file=".local/share/opencode/auth.json",
     ),
     "auggie": Preset(
         program="auggie",
@@ -113,6 +139,8 @@ PRESETS: Mapping[str, Preset] = {
         login=result.AUGGIE_LOGIN,
         start_cpu_s=2.3,
         memory_mb=306,
+        settings=(".augment",),
+        login_file=".augment/session.json",
     ),
     "aider": Preset(
         program="aider",
@@ -127,6 +155,7 @@ PRESETS: Mapping[str, Preset] = {
         start_cpu_s=4.7,
         memory_mb=246,
         verified="0.86.2",
+        settings=(".aider", ".aider.conf.yml"),
     ),
     "cursor-agent": Preset(
         program="cursor-agent",
@@ -137,5 +166,6 @@ PRESETS: Mapping[str, Preset] = {
         start_cpu_s=1.0,
         memory_mb=0,  # nobody measured it
         last=("{prompt}",),
+        settings=(".cursor", ".config/cursor"),
     ),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from abreast import errors
 from abreast.model import Usage
 from abreast.targets import process
-from abreast.targets.presets.said import LONGEST_TEXT, Said, trouble, without
+from abreast.targets.presets.said import LONGEST_LOG, Said, trouble, without
 from abreast.targets.told import count, dollars
 
 LOGIN = "set the key of the model's provider in the environment, such as OPENAI_API_KEY"
@@ -25,7 +25,7 @@ _BY_NAME = {"AuthenticationError": 401, "RateLimitError": 429, "NotFoundError": 
 
 
 def read(out: Path, err: Path) -> Said:
-    printed = process.content(out, LONGEST_TEXT)
+    printed = process.content(out, LONGEST_LOG)
     head, model = _HEAD.search(printed), _MODEL.search(printed)
     body = printed[head.end() :] if head else printed
     counted = list(_TOKENS.finditer(body))

@@ -8,17 +8,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from abreast.errors import TooBig
 from abreast.model import Usage
+from abreast.sizes import EXCERPT, megabytes
 from abreast.targets import anthropic, openai, process
-from abreast.targets.presets.said import LONGEST_JSON, LONGEST_TEXT, Said, document, objects
+from abreast.targets.presets.said import LONGEST_JSON, Said, document, objects
 from abreast.targets.told import count, dollars
 
 _MISSING = object()
 
 
-def text(out: Path, err: Path) -> Said:
-    """All that was printed."""
-    return Said(process.content(out, LONGEST_TEXT).strip())
+@dataclass(frozen=True, slots=True)
+class WholeText:
+    """All that was printed is the answer."""
+
+    most: int  # bytes
+
+    def read(self, out: Path, err: Path) -> Said:
+        size = out.stat().st_size if out.is_file() else 0
+        if size <= self.most:
+            return Said(process.content(out, self.most).strip())
+        said = Said(process.content(out, min(self.most, EXCERPT)).strip())
+        said.trouble = TooBig.of(f"the output has {megabytes(size)}", self.most)
+        return said
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +40,24 @@ class Paths:
     answer: str
     usage: str | None = None
     cost: str | None = None
+    most: int = LONGEST_JSON  # bytes
 
     def of_document(self, out: Path, err: Path) -> Said:
-        told = document(out)
+        told = document(out, self.most)
         said = Said()
         if told is None:
             size = out.stat().st_size if out.is_file() else 0
-            much = f"{size / 1e6:,.0f} MB of it" if size > LONGEST_JSON else process.tail(out, 200) or "nothing"
-            said.missing = f"the output is no JSON that can be read: {much}"
+            if size > self.most:
+                said.text = process.content(out, min(self.most, EXCERPT)).strip()
+                said.trouble = TooBig.of(f"the output has {megabytes(size)}", self.most)
+            said.missing = f"the output is not valid JSON: {process.tail(out, 200) or 'nothing'}"
             return said
         self._take(said, told)
         return self._checked(said, "output")
 
     def of_lines(self, out: Path, err: Path) -> Said:
         said = Said()
-        for told in objects(out):
+        for told in objects(out, self.most):
             self._take(said, told)
         return self._checked(said, "lines of the output")
 

@@ -20,7 +20,7 @@ from abreast.targets.http import refusal
 from abreast.targets.told import mapping, parsed
 
 LONGEST_JSON = 16_000_000  # bytes of a line or a document that are looked at; all of it is in the file
-LONGEST_TEXT = 2_000_000  # bytes of an answer: of a longer one its beginning and its end
+LONGEST_LOG = 2_000_000  # bytes of a log in which the answer is searched: of a longer one its beginning and its end
 LONGEST_MESSAGE = 500
 EMPTY = "an empty answer"
 
@@ -55,36 +55,36 @@ Reader = Callable[[Path, Path], Said]
 """What a program said, by the files of its output and of its errors."""
 
 
-def lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file that are not empty, without those that are too long to be looked at."""
+def lines(path: Path, most: int = LONGEST_JSON) -> Iterator[bytes]:
+    """The lines of a file that are not empty, without those of `most` bytes or more."""
     try:
         with process.printed(path) as file:
             is_rest = False
-            while line := file.readline(LONGEST_JSON):
+            while line := file.readline(most):
                 ends = line.endswith(b"\n")
-                if not is_rest and (ends or len(line) < LONGEST_JSON) and line.strip():
+                if not is_rest and (ends or len(line) < most) and line.strip():
                     yield line
                 is_rest = not ends
     except OSError:
         return
 
 
-def objects(path: Path) -> Iterator[dict[str, Any]]:
+def objects(path: Path, most: int = LONGEST_JSON) -> Iterator[dict[str, Any]]:
     """The JSON objects among the lines of a file."""
-    for line in lines(path):
+    for line in lines(path, most):
         told = parsed(line)
         if isinstance(told, dict):
             yield told
 
 
-def document(path: Path) -> Any:
+def document(path: Path, most: int = LONGEST_JSON) -> Any:
     """The JSON document in a file, whatever stands before it; None if there is none, or it is too long."""
     try:
         with process.printed(path) as file:
-            content = file.read(LONGEST_JSON + 1)
+            content = file.read(most + 1)
     except OSError:
         return None
-    if len(content) > LONGEST_JSON:
+    if len(content) > most:
         return None
     told = parsed(content)
     if told is not None:

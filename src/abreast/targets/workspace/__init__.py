@@ -16,15 +16,14 @@ size.
 
 All of it lies under `$ABREAST_WORKSPACES`, or `abreast-UID` in the folder for temporary files; the folder above a
 workspace has nothing else in it, and folders of other trials cannot be listed. This keeps honest agents apart. It is
-no sandbox: an agent runs as the user who started it, and whoever looks for the original repository on purpose finds
-it.
+no sandbox, which is `targets/sandbox`: an agent runs as the user who started it and can find the original repository.
 """
 
 from __future__ import annotations
 
 from abreast.targets.workspace.diff import Diff
-from abreast.targets.workspace.place import NoWorkspace, remove_abandoned
+from abreast.targets.workspace.place import NoWorkspace
 from abreast.targets.workspace.state import Carried, NotCarried, State
 from abreast.targets.workspace.workspaces import Workspace, Workspaces
 
-__all__ = ["Carried", "Diff", "NoWorkspace", "NotCarried", "State", "Workspace", "Workspaces", "remove_abandoned"]
+__all__ = ["Carried", "Diff", "NoWorkspace", "NotCarried", "State", "Workspace", "Workspaces"]

@@ -16,6 +16,7 @@ from typing import Literal
 
 from abreast.digest import compose
 from abreast.store.beside import RUNS, known, put_beside, reports
+from abreast.store.drivers import root
 from abreast.store.sqlite import APPLICATION
 from abreast.targets.workspace import place
 
@@ -67,7 +68,7 @@ class Contents:
 def contents(folder: Path, without: Collection[str] = ()) -> Contents:
     """What is in a folder but for these paths, in order; links are not followed. Raises OSError if it is unreadable."""
     found = Contents(folder)
-    own = _identity(place.root())
+    own = _identity(root())
     waiting = [""]
     while waiting:
         here = waiting.pop()
@@ -133,20 +134,11 @@ def _reports_among(folder: Path) -> set[str]:
 
 def _is_store(path: Path) -> bool:
     """By the mark in its header, read by SQLite, which keeps its own locks."""
-    import apsw
+    from abreast.store.sqlite import read_head
 
     if path.is_symlink() or not path.is_file():
         return False
-    try:
-        file = apsw.VFSFile("", str(path.absolute()), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
-    except (apsw.Error, OSError, UnicodeError):
-        return False
-    try:
-        return file.xRead(72, 0)[68:72] == APPLICATION.to_bytes(4, "big")
-    except apsw.Error:
-        return False
-    finally:
-        file.xClose()
+    return read_head(path, 72)[68:] == APPLICATION.to_bytes(4, "big")
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

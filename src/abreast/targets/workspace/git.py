@@ -47,6 +47,10 @@ class GitFailed(Exception):
     """Git said no; its words."""
 
 
+class GitTooSlow(GitFailed):
+    """Git did not end in time."""
+
+
 def installed() -> bool:
     return shutil.which("git") is not None
 
@@ -57,10 +61,11 @@ def run(
     environment: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     allowed: Sequence[int] = (0,),
+    patience_s: float | None = None,
 ) -> bytes:
     """What git writes, in a repository of ours: settings of users and machines do not count."""
     command = ["git", *_options({**_APART, **(settings or {})}), *(os.fspath(word) for word in words)]
-    return _run(command, {**_apart(), **(environment or {})}, stdin, allowed, PATIENCE_S)
+    return _run(command, {**_apart(), **(environment or {})}, stdin, allowed, patience_s or PATIENCE_S)
 
 
 def run_as_user(*words: str | os.PathLike[str], patience_s: float = FETCH_PATIENCE_S) -> bytes:
@@ -120,7 +125,7 @@ def _run(command: list[str], environment: dict[str, str], stdin: bytes, allowed:
             start_new_session=True,  # without a terminal nothing can ask for a password
         )
     except subprocess.TimeoutExpired:
-        raise GitFailed(f"git took longer than {limit:,.0f} s") from None
+        raise GitTooSlow(f"git took longer than {limit:,.0f} s") from None
     except OSError as error:
         raise GitFailed(f"git: {error.strerror or error}") from None
     if done.returncode not in allowed:

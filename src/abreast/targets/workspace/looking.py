@@ -16,6 +16,7 @@ from abreast.targets.workspace import git
 LARGE = 16_000_000  # bytes; what is larger is named, not shown
 MOST_BYTES = 256_000_000  # read for one comparison
 MOST_FILES = 50_000  # new ones
+RULES_S = 30.0  # for git to apply the rules of .gitignore files
 DIGESTED = 1_000_000_000  # of larger ones size and date have to do
 SETTINGS = {"core.looseCompression": "0", "core.bigFileThreshold": str(2 * LARGE)}
 
@@ -161,7 +162,7 @@ def _is_folder(top: bytes, name: bytes, folders: dict[bytes, bool]) -> bool:
 
 
 def _look_for_new(looked: Looked, top: bytes, environment: Mapping[str, str]) -> None:
-    others = [name for name in git.run(*_OTHERS, environment=environment).split(b"\0") if name]
+    others = [name for name in _list_untracked(environment).split(b"\0") if name]
     names = [name for name in others if not name.endswith(b"/")]
     for nested in (name for name in others if name.endswith(b"/")):
         names += _not_ignored(list(_inside(top, nested[:-1], MOST_FILES)), environment)
@@ -178,7 +179,13 @@ def _look_for_new(looked: Looked, top: bytes, environment: Mapping[str, str]) ->
         looked.add(name, top + b"/" + name, found, new=True)
 
 
-_OTHERS = ("ls-files", "-z", "--others", "--exclude-standard")
+def _list_untracked(environment: Mapping[str, str]) -> bytes:
+    """Untracked files that are not ignored. Rules that an agent wrote may take git for ever: then the start's count."""
+    words = ("ls-files", "-z", "--others")
+    try:
+        return git.run(*words, "--exclude-standard", environment=environment, patience_s=RULES_S)
+    except git.GitTooSlow:
+        return git.run(*words, f"--exclude-from={environment['GIT_DIR']}/info/exclude", environment=environment)
 
 
 def _inside(top: bytes, folder: bytes, most: int) -> Iterator[bytes]:
@@ -205,9 +212,11 @@ def _not_ignored(names: list[bytes], environment: Mapping[str, str]) -> Iterable
     if not names:
         return []
     told = b"".join(name + b"\0" for name in names)
-    ignored = git.run(
-        *("check-ignore", "-z", "--stdin", "--no-index"), environment=environment, stdin=told, allowed=(0, 1)
-    )
+    words = ("check-ignore", "-z", "--stdin", "--no-index")
+    try:
+        ignored = git.run(*words, environment=environment, stdin=told, allowed=(0, 1), patience_s=RULES_S)
+    except git.GitTooSlow:
+        return sorted(names)
     return sorted(set(names) - set(ignored.split(b"\0")))
 
 

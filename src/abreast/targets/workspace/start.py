@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from abreast.targets.workspace import git
-from abreast.targets.workspace.looking import Seen, forget, look_at
+from abreast.targets.workspace.looking import LARGE, Seen, forget, look_at
 
 REGULAR = (b"100644", b"100755", b"120000")
+# `info/attributes` overrides every .gitattributes file, so an agent cannot choose how its own change is read.
+NO_ATTRIBUTES = "* !text !crlf !eol !ident !filter !working-tree-encoding !diff\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def record_start(files: Path, record: Path, tracked: bool) -> Start:
     objects = git.run("-C", files, "rev-parse", "--show-object-format").decode().strip() if tracked else "sha1"
     git.run("init", "--quiet", "--bare", "--template=", f"--object-format={objects}", record)
     (record / "info").mkdir(exist_ok=True)
-    (record / "info" / "attributes").write_text("* !diff\n")  # what is text is shown, whatever a repository says of it
+    (record / "info" / "attributes").write_text(NO_ATTRIBUTES)
     if tracked:
         alternates = record / "objects" / "info" / "alternates"
         alternates.parent.mkdir(parents=True, exist_ok=True)
@@ -46,6 +48,8 @@ def record_start(files: Path, record: Path, tracked: bool) -> Start:
     known = _tracked(commit, files, record) if tracked else {}
     environment = surroundings(record, record / "index", files)
     looked = look_at(files, environment, known, None, everything=not tracked)
+    if tracked:
+        looked.read += _converted(commit, known, environment)
     looked.enter(environment, record)
     tree = git.run("write-tree", environment=environment).decode().strip()
     seen = _seen(files, environment)
@@ -66,6 +70,19 @@ def _tracked(commit: str, files: Path, record: Path) -> dict[bytes, Seen]:
     listed = [line.split(b"\t", 1) for line in told.split(b"\0") if line]
     forget([name for what, name in listed if what.split()[0] not in REGULAR], environment)
     return _seen(files, environment)
+
+
+def _converted(commit: str, known: Mapping[bytes, Seen], environment: Mapping[str, str]) -> list[bytes]:
+    """Files that the checkout wrote differently from their blobs, as attributes such as `eol=crlf` ask for.
+
+    A comparison reads bytes as they are, so the start must hold the bytes that the trial began with.
+    """
+    if not any(name.rpartition(b"/")[2] == b".gitattributes" for name in known):
+        return []
+    listing = git.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit, environment=environment)
+    entries = [entry.split(b"\t", 1) for entry in listing.split(b"\0") if entry]
+    sizes = {name: fields.split()[3] for fields, name in entries}
+    return [name for name, seen in known.items() if seen.size <= LARGE and sizes.get(name) != b"%d" % seen.size]
 
 
 def _seen(files: Path, environment: Mapping[str, str]) -> dict[bytes, Seen]:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Hashable
 from pathlib import Path
 
-from abreast.targets.orphans import MARK
+from abreast.store.drivers import root
 from abreast.targets.workspace import place
 from abreast.targets.workspace.copying import copy_tree
 from abreast.targets.workspace.removal import remove_tree
@@ -85,7 +85,7 @@ class Templates:
 
     def taken(self, key: Hashable, owner: object, fill: Callable[[Path], None] | None, tracked: bool) -> Template:
         """One for a trial; to be given back."""
-        whole = (str(place.root()), os.environ.get(MARK), os.getpid(), key)
+        whole = (str(root()), os.getpid(), key)
         with self._lock:
             template = self._known.setdefault(whole, Template(fill, tracked))
             template.owners.add(owner)

@@ -14,6 +14,7 @@ from typing import Any
 
 from abreast.digest import compose
 from abreast.model import Case
+from abreast.store import drivers
 from abreast.targets.workspace import git, place
 from abreast.targets.workspace.copying import Contents, contents, copy_contents
 from abreast.targets.workspace.diff import Diff, difference
@@ -78,8 +79,8 @@ class Workspaces:
         return [(f"{self._where}: workspace: {message}", fix) for message, fix in found]
 
     def _problem_of_the_place(self) -> list[tuple[str, str]]:
-        root = place.root()
-        fix = f"set ${place.ROOT} to a folder elsewhere"
+        root = drivers.root()
+        fix = f"set ${drivers.ROOT_VARIABLE} to a folder elsewhere"
         if (above := place.repository_above(root)) is not None:
             return [(f"{root} is inside of the repository {above}, which agents would find", fix)]
         copied = self._setting.copy
@@ -322,7 +323,7 @@ def _as_no_workspace() -> Iterator[None]:
     except GitFailed as error:
         raise NoWorkspace(f"workspace: {error}") from error
     except OSError as error:
-        raise NoWorkspace(f"workspace: {error.strerror or error}: {error.filename or place.root()}") from error
+        raise NoWorkspace(f"workspace: {error.strerror or error}: {error.filename or drivers.root()}") from error
 
 
 _NO_GIT = "git is not installed: what trials change is not shown"

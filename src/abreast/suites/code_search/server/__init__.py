@@ -7,12 +7,12 @@ one, and for all that knows names rather than words the extra `[code]`; nothing 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from abreast import __version__
 from abreast.languages import INSTALL
+from abreast.output import is_interactive, protect, say
 from abreast.suites.code_search.server.loop import serve
 from abreast.suites.code_search.server.protocol import Server
 from abreast.suites.code_search.server.tools import offered
@@ -25,14 +25,15 @@ MISSING = f"only search_code is offered, as tree-sitter is not installed. For th
 
 def main(words: Sequence[str] | None = None) -> int:
     """Serve until the input ends."""
+    protect()
     root = _root(_parser().parse_args(words).root)
     if root is None:
         return 2
     tools = offered(root)
     if len(tools) == 1:
-        sys.stderr.write(f"{NAME}: {MISSING}\n")
-    if sys.stdin.isatty():
-        sys.stderr.write(f"{NAME}: serving {root} to a program that speaks MCP; Ctrl-D ends it. See {NAME} --help\n")
+        say(f"{NAME}: {MISSING}")
+    if is_interactive():
+        say(f"{NAME}: serving {root} to a program that speaks MCP; Ctrl-D ends it. See {NAME} --help")
     return serve(Server(NAME, __version__, tools))
 
 
@@ -53,5 +54,5 @@ def _root(text: str) -> Path | None:
     if path.is_dir():
         return path.resolve()
     what = "is a file, not a folder" if path.exists() else "there is no such folder"
-    sys.stderr.write(f"error: --root {text}: {what}\n       name the folder whose code is searched\n")
+    say(f"error: --root {text}: {what}\n       name the folder whose code is searched")
     return None

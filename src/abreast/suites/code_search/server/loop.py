@@ -7,12 +7,13 @@ import signal
 import sys
 from types import FrameType
 
+from abreast.signals import ending_signals
 from abreast.suites.code_search.server.protocol import Server
 
 
 def serve(server: Server) -> int:
     """Answer each line of standard input until it ends, or until a signal asks for it."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ending_signals():
         signal.signal(number, _end)
     out = os.dup(1)
     os.dup2(2, 1)  # what a library or a program of ours prints is no message

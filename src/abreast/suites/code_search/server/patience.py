@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from abreast.signals import ending_signals
 from abreast.suites.code_search.server.arguments import Refused
 
 Work = Callable[[], Iterable[bytes]]
@@ -89,7 +90,7 @@ def _do(work: Work, writer: int, seconds: float, others: list[int], parent: int)
     """In the copy, which ends here."""
     try:
         _end_with(parent)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in ending_signals():
             signal.signal(number, signal.SIG_DFL)
         for other in others:
             os.close(other)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Mapping
 from typing import Any
 
+from abreast.output import say
 from abreast.suites.code_search.server.tools import Refused, Tool
 
 VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
@@ -87,7 +87,7 @@ class Server:
         except Refused as refused:
             return _content(str(refused), failed=True)
         except Exception as error:  # noqa: BLE001 - a tool that fails says so, and the server goes on
-            sys.stderr.write(f"{params.get('name')}: {_told(error)}\n")
+            say(f"{params.get('name')}: {_told(error)}")
             return _content(f"The tool failed: {_told(error)}. Try other arguments, or another tool.", failed=True)
 
     def _tool(self, name: Any) -> Tool:

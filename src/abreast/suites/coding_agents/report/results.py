@@ -6,7 +6,6 @@ what was planned and not run is said.
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import platform
@@ -21,6 +20,7 @@ from abreast.report.objects import moment, number
 from abreast.report.results import ResultFile
 from abreast.report.sections import plain
 from abreast.report.sentence import not_run_line, verdict_lines
+from abreast.report.table import CsvFile
 from abreast.suites.coding_agents import judging
 from abreast.suites.coding_agents.report import pictures as drawn
 from abreast.suites.coding_agents.report import sections
@@ -188,9 +188,10 @@ def _csv(runs: list[dict[str, Any]]) -> bytes:
     flat = [_flat(run) for run in runs]
     names = list(dict.fromkeys(name for run in flat for name in run))
     file = io.StringIO()
-    writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
+    table = CsvFile(file, escape_formulas=True)
+    table.write_row(names)
+    for run in flat:
+        table.write_row(run.get(name) for name in names)
     return file.getvalue().encode("utf-8", "replace")
 
 
@@ -203,13 +204,4 @@ def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
             found |= {f"{kind}_tokens": number for kind, number in value.items()}
         else:
             found[name] = value
-    return {name: _no_formula(value) for name, value in found.items()}
-
-
-def _no_formula(value: Any) -> Any:
-    """Text of anybody, which programs for tables take as text; JSON has it as it is.
-
-    >>> _no_formula("=1+1"), _no_formula("plain"), _no_formula(-1.5)
-    ("'=1+1", 'plain', -1.5)
-    """
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    return found

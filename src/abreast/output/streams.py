@@ -1,0 +1,126 @@
+"""Standard streams that cannot end a command: what fails to be written is remembered instead of raised."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import errno
+import io
+import os
+import select
+import sys
+from typing import TextIO
+
+# What the product itself prints, for terminals that cannot show it; anything else is escaped as in Python source.
+_ASCII = {
+    **dict.fromkeys("−–—·─", "-"),
+    **dict.fromkeys("█▏▎▍▌▋▊▉▘▝▀▖▞▛▗▚▐▜▄▙▟░▒▓", "#"),
+    **dict.fromkeys("│┤", "|"),
+    **dict.fromkeys("━╸╺", "="),
+    "…": "...",
+    "×": "x",
+    "±": "+/-",
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "!=",
+    "≈": "~",
+    "∞": "inf",
+    "→": "->",
+    "└": "+",
+    "✓": "+",
+    "✗": "x",
+    "•": "*",
+    "‹": "<",
+    "›": ">",
+}
+_ENCODE_ERRORS = "abreast-ascii"
+_NOBODY_READS = (errno.EPIPE, errno.EBADF, errno.EIO, errno.ECONNRESET, errno.ESHUTDOWN)
+
+
+def _encode_error(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(_ASCII.get(char) or ascii(char)[1:-1] for char in text), error.end
+
+
+codecs.register_error(_ENCODE_ERRORS, _encode_error)
+
+
+def encodable(text: str, encoding: str) -> str:
+    return text.encode(encoding, _ENCODE_ERRORS).decode(encoding)
+
+
+class _Descriptor(io.FileIO):
+    """A file descriptor that remembers the first failed write and drops everything from then on."""
+
+    error: OSError | None = None
+
+    def write(self, content: object) -> int:
+        while self.error is None:
+            try:
+                count: int | None = super().write(content)  # type: ignore[arg-type]
+                if count is not None:
+                    return count
+                select.select([], [self], [])  # another program made the terminal non-blocking
+            except OSError as error:
+                self.error = error
+        return memoryview(content).nbytes  # type: ignore[arg-type]
+
+
+def protect() -> None:
+    """Make the standard streams of this process safe to use, whatever they are connected to.
+
+    A stream that was closed is connected to the null device, so that no other file gets its number. A stream that
+    was replaced, for example by a test or a notebook, is left alone.
+    """
+    _reserve_descriptors()
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = _protected(sys.stdout, 1)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _protected(sys.stderr, 2)
+
+
+def _reserve_descriptors() -> None:
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+
+
+def _protected(stream: TextIO | None, descriptor: int) -> TextIO:
+    if stream is not None:
+        with contextlib.suppress(OSError):
+            stream.flush()
+    raw = _Descriptor(descriptor, "wb", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding if stream is not None else "utf-8",
+        errors=_ENCODE_ERRORS,
+        newline="\n",
+        line_buffering=descriptor == 2 or raw.isatty(),
+        write_through=getattr(stream, "write_through", False),
+    )
+
+
+def _descriptor_of(stream: TextIO | None) -> _Descriptor | None:
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    return raw if isinstance(raw, _Descriptor) else None
+
+
+def is_read() -> bool:
+    """Whether standard output still has a reader, as far as is known."""
+    descriptor = _descriptor_of(sys.stdout)
+    return descriptor is None or descriptor.error is None
+
+
+def write_error() -> str:
+    """Flush standard output and say why something was not written; empty if all was, or nobody wants to read it."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    descriptor = _descriptor_of(sys.stdout)
+    error = descriptor.error if descriptor is not None else None
+    return "" if error is None or error.errno in _NOBODY_READS else error.strerror or str(error)

@@ -1,0 +1,124 @@
+"""Plugins: targets, scorers and suites that installed packages register as entry points."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal, NoReturn
+
+from abreast.errors import AbreastError, PluginError, TrialError, classify, location
+
+Kind = Literal["target", "scorer", "suite"]
+
+GROUPS: dict[Kind, str] = {"target": "abreast.targets", "scorer": "abreast.scorers", "suite": "abreast.suites"}
+LONGEST_VALUE = 100  # characters of a wrong value that a message shows
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """An entry point of one of our groups. Whatever is wrong with it is reported with the package it comes from."""
+
+    kind: Kind
+    point: EntryPoint
+
+    def __str__(self) -> str:
+        package = self.package
+        return f'{self.kind} "{self.point.name}" ({f"{package}, " if package else ""}{self.point.value})'
+
+    @property
+    def package(self) -> str | None:
+        """The distribution and its version, such as `my-package 1.0`."""
+        return None if self.point.dist is None else f"{self.point.dist.name} {self.point.dist.version}"
+
+    def error(self, problem: str) -> PluginError:
+        return PluginError(f"{self}: {problem}", f'see docs/extending.md, "A {self.kind} of your own"')
+
+    def load(self) -> Any:
+        return self.call("importing it", self.point.load)
+
+    def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call code of the plugin. What it raises becomes a `PluginError`, unless it is an error of abreast already."""
+        try:
+            return function(*arguments)
+        except (AbreastError, TrialError):
+            raise
+        except (Exception, SystemExit) as error:
+            failure = classify(error)
+            place = location(failure.detail)
+            raise self.error(f"{what} failed: {failure.message}{f', at {place}' if place else ''}") from error
+
+    def build(self, what: str, names: Sequence[str], *arguments: Any) -> Any:
+        """Load the factory and call it with these arguments; `names` are what the docs call them."""
+        factory = self.load()
+        if not callable(factory):
+            self.refuse(f"its entry point must be {what}", factory)
+        if inspect.iscoroutinefunction(factory):
+            raise self.error(f"its entry point must be {what}; it must not be async")
+        self.check_call(f"its entry point must be {what}", factory, names)
+        return self.call(f"{self.point.attr or self.point.module}({', '.join(names)})", factory, *arguments)
+
+    def check_call(self, rule: str, function: Any, names: Sequence[str]) -> None:
+        """Refuse a function that cannot be called with this many arguments."""
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # some builtins have none
+            return
+        try:
+            signature.bind(*names)
+        except TypeError:
+            name = getattr(function, "__name__", type(function).__name__)
+            raise self.error(f"{rule}, called as ({', '.join(names)}), got {name}{signature}") from None
+
+    def refuse(self, rule: str, value: Any) -> NoReturn:
+        raise self.error(f"{rule}, got {describe(value)}")
+
+
+def find_plugin(kind: Kind, name: str) -> Plugin | None:
+    """The plugin of this name. Two packages that register different things under one name are refused."""
+    found = [Plugin(kind, point) for point in entry_points(group=GROUPS[kind], name=name)]
+    if len({plugin.point.value for plugin in found}) > 1:
+        raise PluginError(
+            f'{kind} "{name}" is registered by {" and by ".join(str(plugin.package) for plugin in found)}',
+            "uninstall one of them",
+        )
+    return found[0] if found else None
+
+
+def plugin_names(kind: Kind) -> list[str]:
+    """The names that packages register; nothing is imported."""
+    return sorted({point.name for point in entry_points(group=GROUPS[kind])})
+
+
+def refuse_clash(kind: Kind, name: str) -> None:
+    """Refuse a plugin that has the name of something built in: it would never be used."""
+    plugin = find_plugin(kind, name)
+    if plugin is not None:
+        raise PluginError(
+            f'{plugin}: "{name}" is the name of a built-in {kind}', "choose another name for the entry point"
+        )
+
+
+def describe(value: Any) -> str:
+    """A wrong value for a message: what it is, and its text if that is short.
+
+    >>> describe("yes"), describe(None), describe(int), describe(describe)
+    ("the str 'yes'", 'None', 'the class int', 'the function describe')
+    """
+    if value is None:
+        return "None"
+    if inspect.isclass(value):
+        return f"the class {value.__name__}"
+    if inspect.isroutine(value):
+        return f"the function {value.__name__}"
+    kind = type(value).__name__
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - an object of a plugin
+        return f"an object of type {kind}"
+    return (
+        f"the {kind} {text}"
+        if len(text) <= LONGEST_VALUE and "object at 0x" not in text
+        else f"an object of type {kind}"
+    )

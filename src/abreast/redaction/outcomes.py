@@ -1,0 +1,76 @@
+"""Redaction of what a trial stores: the answer with its artifacts, the failure with its traceback."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from abreast.model import STATE, Answer, Case, Failure, Outcome
+from abreast.redaction.diffs import redact_binary_patches
+from abreast.redaction.known import KNOWN
+from abreast.redaction.patterns import redact_patterns
+from abreast.redaction.redactor import Redactor, redact_texts
+
+
+def redact_outcome(outcome: Outcome) -> Outcome:
+    """Redact everything in an outcome that is stored or shown; the same object if there is nothing to redact."""
+    redactor = KNOWN.redactor
+    answer, failure = outcome.answer, outcome.failure
+    clean_answer = answer if answer is None else redact_answer(answer, redactor)
+    clean_failure = failure if failure is None else _redact_failure(failure, redactor)
+    if clean_answer is answer and clean_failure is failure:
+        return outcome
+    return replace(outcome, answer=clean_answer, failure=clean_failure)
+
+
+def redact_answer(answer: Answer, redactor: Redactor) -> Answer:
+    redact = redactor.redact_value
+    changed: dict[str, Any] = {}
+    for name in ("text", "value", "data", "model", "raw_response"):
+        old = getattr(answer, name)
+        new = redact(old)
+        if new is not old:
+            changed[name] = new
+    if answer.artifacts:
+        changed["artifacts"] = _redact_artifacts(answer, redactor)
+    if changed.keys() & {"text", "value", "data"} and "raw_response" not in changed:
+        changed["raw_response"] = _redact_parsed(answer.raw_response, redactor)
+    return replace(answer, **changed) if changed else answer
+
+
+def _redact_parsed(text: str | None, redactor: Redactor) -> str | None:
+    """Redact a response whose JSON escapes characters in an unusual way, so that no form is found in its text."""
+    try:
+        content = json.loads(text or "")
+        redacted = redactor.redact_value(content)
+        return text if redacted is content else json.dumps(redacted, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text
+
+
+def redact_case(case: Case) -> Case:
+    """Redact the input and the expected value of a case, as the store does."""
+    redactor = KNOWN.redactor
+    question, expected = redactor.redact_value(case.input), redactor.redact_value(case.expected)
+    unchanged = question is case.input and expected is case.expected
+    return case if unchanged else replace(case, input=question, expected=expected)
+
+
+def _redact_artifacts(answer: Answer, redactor: Redactor) -> dict[str, str]:
+    artifacts = {}
+    for name, content in answer.artifacts.items():
+        if name != STATE:  # the state of a workspace is searched file by file before it is packed
+            content = redact_binary_patches(content, redactor.find_in_bytes)
+            content = redact_patterns(redactor.redact_cut(content))
+        artifacts[redactor.redact(name)] = content
+    return artifacts
+
+
+def _redact_failure(failure: Failure, redactor: Redactor) -> Failure:
+    texts = (failure.message, failure.detail, failure.fix)
+    redacted = redact_texts(texts, lambda text: redact_patterns(redactor.redact_cut(text)))
+    if redacted is texts:
+        return failure
+    message, detail, fix = redacted
+    return replace(failure, message=message, detail=detail, fix=fix)

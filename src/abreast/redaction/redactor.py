@@ -1,0 +1,167 @@
+"""Replaces known secrets in texts, values and bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from abreast.redaction.decoding import LINE_BREAK, decode_escapes, unwrap
+from abreast.redaction.forms import base64_forms, byte_forms, text_forms
+
+SHORTEST_FRAGMENT = 6  # characters of a secret that a cut text may still show
+MAX_DEPTH = 60
+_WITHOUT_TEXT = (type(None), bool, int, float)
+_BASE64 = "[A-Za-z0-9+/_-]"
+
+
+class Redactor:
+    """Replaces each known value, in any of its forms, by the name of its variable in brackets.
+
+    >>> redactor = Redactor({"sk-12345678": "MY_API_KEY"})
+    >>> redactor.redact("it is sk-12345678"), redactor.redact("Basic c2stMTIzNDU2Nzg=")
+    ('it is [MY_API_KEY]', 'Basic [MY_API_KEY]')
+    """
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        """`names` are the names of the secrets, by value."""
+        forms: dict[str, str] = {}
+        self._encoded: dict[str, re.Pattern[str]] = {}  # a Base64 form is replaced with its neighbouring characters
+        self._bytes: dict[bytes, str] = {}
+        for value, name in names.items():
+            for form in base64_forms(value):
+                forms.setdefault(form, name)
+                self._encoded[form] = re.compile(f"{_BASE64}?{re.escape(form)}{_BASE64}?={{0,2}}")
+            for content in byte_forms(value):
+                self._bytes.setdefault(content, name)
+        for value, name in names.items():
+            for form in text_forms(value):
+                forms[form] = name
+                self._encoded.pop(form, None)
+        self._names = dict(sorted(forms.items(), key=lambda item: -len(item[0])))  # one may contain another
+        self._forms = tuple(self._names)
+        self._shortest = min(map(len, self._forms), default=0)
+        self.longest = max(map(len, self._forms), default=0)
+        self._starts = [(form[:SHORTEST_FRAGMENT], form) for form in self._forms]
+        self._ends = [(form[-SHORTEST_FRAGMENT:], form) for form in self._forms]
+        self._spaced = {char.join(value): name for value, name in names.items() for char in "\0\ufffd"}  # UTF-16
+
+    def redact(self, text: str) -> str:
+        """Replace every known secret."""
+        if len(text) >= self._shortest:
+            for form in self._forms:
+                if form in text:
+                    text = self._replace(text)
+                    break
+            if self._forms and ("\0" in text or "\ufffd" in text):
+                for form, name in self._spaced.items():
+                    text = text.replace(form, f"[{name}]")
+            if self._forms:
+                text = self._redact_wrapped(self._redact_escaped(text))
+        return text
+
+    def _redact_escaped(self, text: str) -> str:
+        """Replace secrets whose characters are escaped in an unusual way; then other escapes are decoded too."""
+        for decoded in decode_escapes(text):
+            redacted = self._replace(decoded)
+            if redacted != decoded:
+                return redacted
+        return text
+
+    def _redact_wrapped(self, text: str) -> str:
+        """Replace secrets in Base64 that continue on the next line."""
+        for joined in unwrap(text):
+            for form in self._encoded:
+                if form in joined:
+                    pattern = f"{LINE_BREAK}?".join(map(re.escape, form))
+                    name = self._names[form]
+                    text = f"[{name}]".join(re.split(f"{_BASE64}?{pattern}{_BASE64}?={{0,2}}", text))
+        return text
+
+    def redact_cut(self, text: str) -> str:
+        """Replace every known secret in a text that may begin or end inside one."""
+        return self._redact_end(self._redact_start(self.redact(text)))
+
+    def redact_bytes(self, content: bytes) -> bytes:
+        for form, name in self._bytes.items():
+            content = content.replace(form, f"[{name}]".encode())
+        return content
+
+    def find_in_bytes(self, content: bytes) -> str | None:
+        """Return the name of a secret that these bytes contain."""
+        name = next((name for form, name in self._bytes.items() if form in content), None)
+        if name is not None or not self._forms:
+            return name
+        text = content.decode("utf-8", "replace")
+        texts = (*decode_escapes(text), *unwrap(text))
+        return next((name for text in texts for form, name in self._names.items() if form in text), None)
+
+    def redact_value(self, value: Any) -> Any:
+        """Replace secrets in a value of mappings, lists and texts; the same object if there are none."""
+        return redact_texts(value, self.redact)
+
+    def _replace(self, text: str) -> str:
+        for form, name in self._names.items():
+            if form in text:
+                pattern = self._encoded.get(form)
+                text = text.replace(form, f"[{name}]") if pattern is None else f"[{name}]".join(pattern.split(text))
+        return text
+
+    def _redact_start(self, text: str) -> str:
+        """Replace the end of a secret that the text begins with."""
+        head, cut, name = text[: self.longest], 0, ""
+        for fragment, form in self._ends:
+            if fragment in head:
+                length = next((n for n in _lengths(form, head) if form.endswith(head[:n])), 0)
+                if length > cut:
+                    cut, name = length, self._names[form]
+        return f"[{name}]{text[cut:]}" if cut else text
+
+    def _redact_end(self, text: str) -> str:
+        """Replace the beginning of a secret that the text ends with."""
+        tail, cut, name = text[-self.longest :], 0, ""
+        for fragment, form in self._starts:
+            if fragment in tail:
+                length = next((n for n in _lengths(form, tail) if form.startswith(tail[-n:])), 0)
+                if length > cut:
+                    cut, name = length, self._names[form]
+        return f"{text[:-cut]}[{name}]" if cut else text
+
+
+def _lengths(form: str, text: str) -> Iterable[int]:
+    """How long a fragment of a form can be, the longest first."""
+    return range(min(len(form), len(text)), SHORTEST_FRAGMENT - 1, -1)
+
+
+def redact_texts(value: Any, redact: Callable[[str], str], depth: int = MAX_DEPTH) -> Any:
+    """Apply a function to every text in a value; the same object if nothing changed."""
+    kind = type(value)
+    if kind is str:
+        return redact(value)
+    if depth == 0 or kind in _WITHOUT_TEXT:
+        return value
+    try:
+        if kind is dict or isinstance(value, Mapping):
+            return _redact_mapping(value, redact, depth)
+        if isinstance(value, list | tuple | set | frozenset):
+            return _redact_sequence(value, redact, depth)
+        return redact(value) if isinstance(value, str) else value
+    except Exception:  # noqa: BLE001 - an object of the user that cannot be read; its text is redacted when it is stored
+        return value
+
+
+def _redact_mapping(value: Mapping[Any, Any], redact: Callable[[str], str], depth: int) -> Mapping[Any, Any]:
+    pairs, changed = {}, False
+    for key, item in value.items():
+        new_key = redact(key) if type(key) is str else key
+        new_item = redact_texts(item, redact, depth - 1)
+        changed = changed or new_key is not key or new_item is not item
+        pairs[new_key] = new_item
+    return pairs if changed else value
+
+
+def _redact_sequence(value: Any, redact: Callable[[str], str], depth: int) -> Any:
+    items = [redact_texts(item, redact, depth - 1) for item in value]
+    if all(old is new for old, new in zip(value, items, strict=True)):
+        return value
+    return type(value)(items) if type(value) in (list, tuple, set, frozenset) else items

@@ -1,0 +1,154 @@
+"""Which files another SQLite library in this process has opened.
+
+Python raises an audit event before `sqlite3` opens a file. The hook here waits until nothing of ours writes to that
+file, and marks it as shared; from then on only the helper process uses it. A library that raises no event (DuckDB's
+SQLite extension, an `ATTACH` in an open connection) is noticed by its file descriptor, the next time this process opens
+the store.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import apsw
+
+DESCRIPTORS = "/dev/fd"
+IS_NEEDED = os.name == "posix"  # elsewhere locks belong to the open file, not to the process
+JUST_OPENED_S = 1.0  # an announced file may not have its descriptor yet
+
+
+class SharedFile(Exception):
+    """Another library has the file open: connect through the helper process."""
+
+
+class _State:
+    """The files of this process by their real paths; new in a forked child, which has no threads and no connections."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.shared: set[str] = set()
+        self.announced: dict[str, float] = {}
+        self.connections: Counter[str] = Counter()
+        self.gates: dict[str, threading.RLock] = {}
+
+
+_state = _State()
+_parked: list[apsw.Connection] = []
+
+
+def is_shared(file: str) -> bool:
+    return file in _state.shared
+
+
+def gate_of(file: str) -> threading.RLock:
+    """The lock that is held while this process writes to the file, and while another library begins to open it."""
+    with _state.lock:
+        return _state.gates.setdefault(file, threading.RLock())
+
+
+@contextmanager
+def use(file: str, gate: threading.RLock) -> Iterator[None]:
+    """Keep other libraries from opening the file meanwhile. Raises `SharedFile` if one has opened it already."""
+    with gate:
+        if file in _state.shared:
+            raise SharedFile(file)
+        yield
+
+
+class LocalConnection(apsw.Connection):
+    """A connection in this process. Raises `SharedFile` if another library has the file open."""
+
+    def __init__(self, path: Path, address: str, flags: int) -> None:
+        self.file = os.path.realpath(path)
+        self.gate = gate_of(self.file)
+        with _state.lock:
+            check_descriptors(self.file)
+            _state.connections[self.file] += 1
+        try:
+            super().__init__(address, flags=flags)
+        except BaseException:
+            self._uncount()
+            raise
+
+    def close(self, force: bool = False) -> None:
+        """Close it, unless that would drop the locks of another library: then it stays open and idle."""
+        if is_shared(self.file):
+            _parked.append(self)
+        else:
+            super().close(force)
+            self._uncount()
+
+    def _uncount(self) -> None:
+        with _state.lock:
+            _state.connections[self.file] -= 1
+
+
+def check_descriptors(file: str) -> None:
+    """Raise `SharedFile` if another library has the file open. One that was not announced is seen at the first open."""
+    state = _state
+    with state.lock:
+        if IS_NEEDED and file not in state.shared and not state.connections[file]:
+            announced = state.announced.get(file)
+            is_recent = announced is not None and time.monotonic() - announced < JUST_OPENED_S
+            if is_recent or _is_open(file):
+                state.shared.add(file)
+        if file in state.shared:
+            raise SharedFile(file)
+
+
+def _is_open(file: str) -> bool:
+    """Whether a descriptor of this process refers to the file."""
+    with suppress(OSError):
+        identity = Path(file).stat()
+        for descriptor in Path(DESCRIPTORS).iterdir():
+            with suppress(OSError):
+                if os.path.samestat(os.fstat(int(descriptor.name)), identity):
+                    return True
+    return False
+
+
+def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "sqlite3.connect":
+        with suppress(Exception):  # whatever it is, it must not end a call that is not ours
+            _share(_real_path(arguments[0]))
+
+
+def _real_path(database: Any) -> str:
+    """The file that `sqlite3.connect` opens, which may be named by a URI."""
+    name = os.fsdecode(database)
+    if name.startswith("file:"):
+        name = unquote(name.removeprefix("file:").partition("?")[0].partition("#")[0])
+        if name.startswith("//"):
+            name = "/" + name[2:].partition("/")[2]
+    return os.path.realpath(name)
+
+
+def _share(file: str) -> None:
+    """Mark a file as shared if this process uses it, once nothing of ours writes to it."""
+    state = _state
+    with state.lock:
+        state.announced[file] = time.monotonic()
+        gate = state.gates.get(file)
+    if gate is not None:
+        with gate, state.lock:
+            if state.connections[file]:
+                state.shared.add(file)
+
+
+def _begin_in_child() -> None:
+    global _state
+    _state = _State()
+
+
+if IS_NEEDED:
+    sys.addaudithook(_on_audit_event)
+    os.register_at_fork(after_in_child=_begin_in_child)

@@ -1,0 +1,209 @@
+"""The process that runs the programs of trials, one at a time, and ends everything that each of them started.
+
+A supervisor is a child subreaper: whatever its program starts, however it detaches, stays below it. When the program
+ends, or the driver closes the channel or dies, the supervisor kills its children until it has none; then it has no
+descendants either. A launcher, started once, forks supervisors: as many as trials run at the same time. This file is
+run on its own and imports the standard library alone, so that it starts fast.
+
+An agent may kill its supervisor and the launcher. Whatever it started then still carries the resource limit that its
+supervisor set (`limit_of`): other than an environment, a process cannot drop a hard limit unless it is root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import gc
+import marshal
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Set
+
+READY = b"r"
+FORK, CONTINUE = b"f", b"c"  # ask a launcher to fork a supervisor, to continue those that were stopped
+LENGTH = struct.Struct("=Q")  # of the request that follows
+STARTED = struct.Struct("=iii")  # ids of the supervisor and of the program, and errno if there is none
+ENDED = struct.Struct("=id")  # exit code (negative: the signal), and seconds of CPU
+
+_PATIENCE_S = 1.0  # for processes that cannot be killed: those of other users, those that wait for a broken disk
+_PAUSE_S = 0.0005  # between two rounds of killing
+_GRACE_S = 1.0  # for supervisors to end by themselves
+_PR_SET_CHILD_SUBREAPER = 36
+RLIMIT_LOCKS = 10  # Linux has ignored it since 2.4.25, and children inherit it
+LIMIT_BITS = 24  # of a limit, for the id of a supervisor
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def limit_of(driver: int, pid: int) -> int:
+    """The limit that marks a supervisor and all below it; `driver` is the random number of a driver."""
+    return driver << LIMIT_BITS | pid
+
+
+def _set_limit(limit: int) -> None:
+    with contextlib.suppress(OSError, ValueError):  # an outer abreast has set a lower one
+        resource.setrlimit(RLIMIT_LOCKS, (limit, limit))
+
+
+class Children:
+    """The children of this process, a child subreaper: orphans below it become its children."""
+
+    def __init__(self) -> None:
+        if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+        self._list = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
+        self.ids()  # raises where the kernel has no such file
+        self._woken, wake = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(wake, False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self.codes: dict[int, int] = {}
+        self.cpu_s = 0.0
+
+    def ids(self) -> set[int]:
+        with open(self._list, "rb") as file:  # noqa: PTH123 - pathlib is not loaded here
+            return {int(word) for word in file.read().split()}
+
+    def wait(self, channel: socket.socket) -> None:
+        """Sleep until a child ends or the channel has something to read."""
+        select.select([self._woken, channel.fileno()], [], [])
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._woken, 1024)
+
+    def collect(self) -> bool:
+        """Note how children ended. False if there is none left."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if not pid:
+                return True
+            self.codes[pid] = os.waitstatus_to_exitcode(status)
+            self.cpu_s += usage.ru_utime + usage.ru_stime
+
+    def end(self, spare: Set[int] = frozenset()) -> None:
+        """Kill all children but those to be spared. A process that left the group of a child becomes a child itself."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            doomed = self.ids() - spare
+            for pid in doomed:
+                _kill(pid)
+            if not self.collect() or (spare and not doomed):
+                return
+            time.sleep(_PAUSE_S)
+
+
+def _kill(pid: int) -> None:
+    """Kill a child with its process group, which the kernel does in one step: no fork escapes."""
+    with contextlib.suppress(OSError):  # gone, or another user's
+        group = os.getpgid(pid)
+        if group == os.getpgrp():
+            os.kill(pid, signal.SIGKILL)
+        else:
+            os.killpg(group, signal.SIGKILL)
+
+
+def launch(control: socket.socket, driver: int) -> None:
+    """Fork a supervisor for every channel that comes through `control`, until that is closed."""
+    children = Children()
+    supervisors: set[int] = set()
+    gc.freeze()
+    control.sendall(READY)
+    while True:
+        children.wait(control)
+        children.collect()
+        supervisors &= children.ids()
+        children.end(spare=supervisors)  # what a killed supervisor left
+        supervisors |= children.ids()
+        try:
+            message, descriptors, _, _ = socket.recv_fds(control, 1, 1, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            continue
+        if not message:
+            break
+        if message == CONTINUE:
+            for pid in supervisors:
+                os.kill(pid, signal.SIGCONT)
+            continue
+        pid = os.fork()
+        if not pid:
+            control.close()
+            _set_limit(limit_of(driver, os.getpid()))
+            supervise(socket.socket(fileno=descriptors[0]))
+            os._exit(0)
+        supervisors.add(pid)
+        os.close(descriptors[0])
+    deadline = time.monotonic() + _GRACE_S
+    while children.collect() and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)
+    children.end()
+
+
+def supervise(channel: socket.socket) -> None:
+    """Run one program after another until the channel is closed, or until something cannot be ended."""
+    os.setpgid(0, 0)
+    children = Children()
+    with contextlib.suppress(OSError):  # the driver is dead
+        while not children.collect() and _serve(channel, children):
+            pass
+
+
+def _serve(channel: socket.socket, children: Children) -> bool:
+    """Run the program that a request names; report how it ended once nothing is left of it. False at the end."""
+    header, streams, _, _ = socket.recv_fds(channel, LENGTH.size, 3, socket.MSG_WAITALL)
+    if len(header) < LENGTH.size:
+        return False
+    argv, cwd, environment = marshal.loads(_read(channel, *LENGTH.unpack(header)))
+    try:
+        stdin, stdout, stderr = streams
+        process: subprocess.Popen[bytes] = subprocess.Popen(
+            argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=environment, start_new_session=True
+        )
+    except OSError as error:
+        channel.sendall(STARTED.pack(os.getpid(), 0, error.errno or errno.EIO))
+        return True
+    finally:
+        for stream in streams:
+            os.close(stream)
+    try:
+        channel.sendall(STARTED.pack(os.getpid(), process.pid, 0))
+        while children.collect() and process.pid not in children.codes and not _is_closed(channel):
+            children.wait(channel)
+    finally:
+        children.end()
+    process.returncode = children.codes.get(process.pid, -signal.SIGKILL)
+    channel.sendall(ENDED.pack(process.returncode, children.cpu_s))
+    children.codes.clear()
+    children.cpu_s = 0.0
+    return True
+
+
+def _read(channel: socket.socket, size: int) -> bytes:
+    content = bytearray()
+    while len(content) < size and (chunk := channel.recv(size - len(content))):
+        content += chunk
+    return bytes(content)
+
+
+def _is_closed(channel: socket.socket) -> bool:
+    try:
+        return not channel.recv(1, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+if __name__ == "__main__":
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    launch(socket.socket(fileno=int(sys.argv[1])), driver=int(sys.argv[2]))
