@@ -19,6 +19,7 @@ import pytest
 
 import abreast
 from abreast.cli import main
+from abreast.redaction import KNOWN
 
 ABREAST = [sys.executable, "-m", "abreast"]
 
@@ -172,3 +173,9 @@ def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     folder = tmp_path_factory.mktemp("state")
     monkeypatch.setenv("ABREAST_STATE", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _forget_secrets() -> None:
+    """Start without the secrets of earlier tests: a process never forgets a value, and tests share values."""
+    KNOWN.__init__()  # type: ignore[misc]
