@@ -18,6 +18,21 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 
 
+@dataclass(frozen=True)
+class Value:
+    """A measured number, and which direction is better."""
+
+    number: float
+    more_is_better: bool
+
+    def slowdown(self, baseline: float) -> float:
+        """How many times worse this is than the baseline."""
+        return baseline / self.number if self.more_is_better else self.number / baseline
+
+
+VALUES: dict[str, Value] = {}  # what this run has measured, by the name of its line
+
+
 @dataclass
 class Measured:
     """What one call took. `execution` is from the first start of a trial to the last end, if the call tells."""
@@ -58,7 +73,11 @@ def report(function: Callable[..., dict[str, Any] | None], arguments: list[Any])
     print(json.dumps({item.name: getattr(measured, item.name) for item in fields(measured)}))
 
 
-def line(name: str, figure: str, goal: str, reached: bool) -> bool:
-    """One line of the result."""
+def line(
+    name: str, figure: str, goal: str, reached: bool, *, value: float | None = None, more_is_better: bool = False
+) -> bool:
+    """Print one line of the result. A `value` is compared with the same line of `baseline.json`."""
     print(f"{'ok  ' if reached else 'MISS'}  {name:<52} {figure:<44} goal {goal}", flush=True)
+    if value is not None:
+        VALUES[name] = Value(value, more_is_better)
     return reached
