@@ -7,7 +7,7 @@ WORKERS ?= 2
 CLIS   := .cache/clis
 BWRAP  := .cache/bubblewrap
 
-.PHONY: demo test test-full lint bench clean
+.PHONY: demo test test-full lint bench bench-quick clean
 
 $(VENV)/user: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "abreast needs Python 3.11 or later, this is " + sys.version)'
@@ -58,6 +58,10 @@ $(VENV)/peers/ready: benchmarks/peers.txt $(VENV)/developer
 
 bench: $(VENV)/developer $(VENV)/peers/ready
 	$(BIN)/python -m benchmarks
+
+# The short benchmarks, compared with benchmarks/baseline.json: they report what has become slower and never fail.
+bench-quick: $(VENV)/developer
+	$(BIN)/python -m benchmarks --quick
 
 clean:
 	rm -rf $(VENV) .cache demo

@@ -1,6 +1,7 @@
 """`make bench`: run every benchmark and compare with `baseline.json`. Arguments choose groups.
 
-`--quick` runs the short ones, `--write-baseline` keeps what was measured as the baseline of later runs.
+`--quick` runs the short ones and never fails because of a figure: CI runs it on a shared machine. `--write-baseline`
+keeps what was measured as the baseline of later runs.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def main() -> int:
     if options.write_baseline:
         baseline |= {name: float(f"{value.number:.4g}") for name, value in measure.VALUES.items()}
         BASELINE.write_text(json.dumps(dict(sorted(baseline.items())), indent=2, ensure_ascii=False) + "\n")
-    return 0 if all(reached) else 1
+    return 0 if all(reached) or options.quick else 1
 
 
 if __name__ == "__main__":
