@@ -31,7 +31,7 @@ READY = b"r"
 FORK, CONTINUE = b"f", b"c"  # ask a launcher to fork a supervisor, to continue those that were stopped
 LENGTH = struct.Struct("=Q")  # of the request that follows
 STARTED = struct.Struct("=iii")  # ids of the supervisor and of the program, and errno if there is none
-ENDED = struct.Struct("=id")  # exit code (negative: the signal), and seconds of CPU
+ENDED = struct.Struct("=idQ")  # exit code (negative: the signal), seconds of CPU, bytes of the largest process
 
 _PATIENCE_S = 1.0  # for processes that cannot be killed: those of other users, those that wait for a broken disk
 _PAUSE_S = 0.0005  # between two rounds of killing
@@ -66,7 +66,7 @@ class Children:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self.codes: dict[int, int] = {}
-        self.cpu_s = 0.0
+        self.cpu_s, self.largest = 0.0, 0
 
     def ids(self) -> set[int]:
         with open(self._list, "rb") as file:  # noqa: PTH123 - pathlib is not loaded here
@@ -89,6 +89,7 @@ class Children:
                 return True
             self.codes[pid] = os.waitstatus_to_exitcode(status)
             self.cpu_s += usage.ru_utime + usage.ru_stime
+            self.largest = max(self.largest, 1024 * usage.ru_maxrss)
 
     def end(self, spare: Set[int] = frozenset()) -> None:
         """Kill all children but those to be spared. A process that left the group of a child becomes a child itself."""
@@ -181,9 +182,12 @@ def _serve(channel: socket.socket, children: Children) -> bool:
     finally:
         children.end()
     process.returncode = children.codes.get(process.pid, -signal.SIGKILL)
-    channel.sendall(ENDED.pack(process.returncode, children.cpu_s))
+    # A process starts as a copy of this one: the kernel counts our memory as its own.
+    floor = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    largest = children.largest if children.largest > floor else 0
+    channel.sendall(ENDED.pack(process.returncode, children.cpu_s, largest))
     children.codes.clear()
-    children.cpu_s = 0.0
+    children.cpu_s, children.largest = 0.0, 0
     return True
 
 

@@ -1,0 +1,79 @@
+"""Folders for what belongs to a trial and not into its workspace: its prompt, its output, its temporary files.
+
+They are used again where that is safe: to make and remove files and folders takes longer than many a program.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+from abreast.targets.workspace.place import drop_empty, new_folder, rename_folder
+from abreast.targets.workspace.removal import remove_tree
+
+TEMPORARY = "tmp"
+REUSED = ("prompt.txt", "stdin", "stdout", "stderr")  # files that the next trial writes again
+
+
+class ScratchFolders:
+    """The scratch folders of a target. Its methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spares: list[Path] = []
+
+    def take(self) -> Path:
+        """A folder with an empty folder `tmp` in it, at a path that no trial has seen."""
+        with self._lock:
+            spare = self._spares.pop() if self._spares else None
+        if spare is not None:
+            return rename_folder(spare)
+        folder = new_folder("scratch")
+        (folder / TEMPORARY).mkdir(0o700)
+        return folder
+
+    def give_back(self, folder: Path, reuse: bool) -> None:
+        """Remove a folder, or with `reuse` empty it for another trial; no process must be left that could write there.
+        Never raises."""
+        if reuse and _empty(folder):
+            with self._lock:
+                self._spares.append(folder)
+            return
+        remove_tree(folder)
+        drop_empty(folder)
+
+    def close(self) -> None:
+        with self._lock:
+            spares, self._spares = self._spares, []
+        for folder in spares:
+            remove_tree(folder)
+            drop_empty(folder)
+
+
+def _empty(folder: Path) -> bool:
+    """Remove everything but the empty folder `tmp` and empty files of our own. False if that fails."""
+    has_temporary = False
+    try:
+        with os.scandir(folder) as entries:
+            listed = list(entries)
+        for entry in listed:
+            found = entry.stat(follow_symlinks=False)
+            if entry.name == TEMPORARY and found.st_mode == stat.S_IFDIR | 0o700:
+                has_temporary = True
+                with os.scandir(entry.path) as leftovers:
+                    if not all(remove_tree(Path(leftover.path)) for leftover in leftovers):
+                        return False
+            elif entry.name in REUSED and _is_plain(found):
+                os.truncate(entry.path, 0)
+            elif not remove_tree(Path(entry.path)):
+                return False
+    except OSError:
+        return False
+    return has_temporary
+
+
+def _is_plain(found: os.stat_result) -> bool:
+    """Whether it is a file that nobody else has: an agent may have put a link in its place, or made one to it."""
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid == os.getuid()
