@@ -900,6 +900,8 @@ def test_without_git_folders_work_and_the_diff_says_why_there_is_none(
         workspace = workspaces.make(CASE, "x")
         assert workspaces.problems() == []
         assert any("git is not installed" in note for note in workspaces.notes())
+        assert workspace.diff() == Diff(), "nothing was changed, which needs no git"
+        write(workspace.path, b_txt="b")
         assert workspace.diff() == Diff(problem="no diff: git is not installed")
         workspace.remove()
     of_git = project.workspaces()

@@ -179,13 +179,20 @@ class Agent(ABC):
                 workers.clock("over")  # others begin with it: it takes the time it takes
             left = await asyncio.shield(workers.in_thread(self._cut_off, one))
             raise Crashed("cut off", answer=left) from None
-        finally:  # nobody waits for this but the end of the run
-            reuse = not failed and process_tree.containment() == "subreaper"
-            if reuse:
-                one.workspace.expect_reuse()
-            cleaning = asyncio.ensure_future(workers.in_thread(self._clean, one, failed, reuse))
-            self._cleaning.add(cleaning)
-            cleaning.add_done_callback(self._cleaning.discard)
+        finally:
+            self._give_back(one, failed, workers)
+
+    def _give_back(self, attempt: Attempt, failed: bool, workers: Workers) -> None:
+        """Have the folders of an attempt removed, or kept for others; only the end of the run waits for that."""
+        reuse = not failed and process_tree.containment() == "subreaper"
+        if reuse and attempt.workspace.is_unchanged:
+            self._clean(attempt, failed, reuse)  # nothing to do but to note it
+            return
+        if reuse:
+            attempt.workspace.expect_reuse()
+        cleaning = asyncio.ensure_future(workers.in_thread(self._clean, attempt, failed, reuse))
+        self._cleaning.add(cleaning)
+        cleaning.add_done_callback(self._cleaning.discard)
 
     def _read_all(self, attempt: Attempt, read: ReadAnswer) -> Answer:
         """What the program said and what it changed. Raises `_FailedAnswer` where that is no answer."""
@@ -286,8 +293,8 @@ class Agent(ABC):
         await self.checks.close(CLEANING_S)
         if self._cleaning:
             await asyncio.wait(self._cleaning, timeout=CLEANING_S)
-        self._scratch.close()
-        self._workspaces.close()
+        await asyncio.to_thread(self._scratch.close)
+        await asyncio.to_thread(self._workspaces.close)
         await asyncio.to_thread(process_tree.close_launcher)
 
     def _cut_off(self, attempt: Attempt) -> Answer:

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -213,7 +214,7 @@ class Command(Agent):
 
         def prepare() -> process.Program:
             nonlocal kills, program
-            kills, program = memory_kills(), self._program(attempt)
+            kills, program = _recent_memory_kills(), self._program(attempt)
             return program
 
         try:
@@ -388,6 +389,18 @@ def memory_kills(path: Path = MEMORY_KILLS) -> int | None:
     except OSError:
         return None
     return int(found[1]) if found else None
+
+
+_recent_kills: tuple[float, int | None] = float("-inf"), None
+
+
+def _recent_memory_kills() -> int | None:
+    """The same as of a moment ago: to count them takes a while."""
+    global _recent_kills
+    now = time.monotonic()
+    if now - _recent_kills[0] > 1.0:
+        _recent_kills = now, memory_kills()
+    return _recent_kills[1]
 
 
 def is_out_of_memory(code: int, before: int | None, after: int | None) -> bool:

@@ -26,30 +26,35 @@ class ScratchFolders:
 
     def take(self) -> Path:
         """A folder with an empty folder `tmp` in it, at a path that no trial has seen."""
-        with self._lock:
-            spare = self._spares.pop() if self._spares else None
-        if spare is not None:
-            return rename_folder(spare)
+        while spare := self._next():
+            if _empty(spare):
+                return rename_folder(spare)
+            _remove(spare)
         folder = new_folder("scratch")
         (folder / TEMPORARY).mkdir(0o700)
         return folder
 
+    def _next(self) -> Path | None:
+        with self._lock:
+            return self._spares.pop() if self._spares else None
+
     def give_back(self, folder: Path, reuse: bool) -> None:
-        """Remove a folder, or with `reuse` empty it for another trial; no process must be left that could write there.
-        Never raises."""
-        if reuse and _empty(folder):
+        """Remove a folder; with `reuse` another trial has it first, which empties it and takes no time here. No process
+        must be left that could write there. Never raises."""
+        if reuse:
             with self._lock:
                 self._spares.append(folder)
-            return
-        remove_tree(folder)
-        drop_empty(folder)
+        else:
+            _remove(folder)
 
     def close(self) -> None:
-        with self._lock:
-            spares, self._spares = self._spares, []
-        for folder in spares:
-            remove_tree(folder)
-            drop_empty(folder)
+        while spare := self._next():
+            _remove(spare)
+
+
+def _remove(folder: Path) -> None:
+    remove_tree(folder)
+    drop_empty(folder)
 
 
 def _empty(folder: Path) -> bool:

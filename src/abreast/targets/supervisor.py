@@ -22,7 +22,6 @@ import select
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Set
@@ -165,30 +164,58 @@ def _serve(channel: socket.socket, children: Children) -> bool:
         return False
     argv, cwd, environment = marshal.loads(_read(channel, *LENGTH.unpack(header)))
     try:
-        stdin, stdout, stderr = streams
-        process: subprocess.Popen[bytes] = subprocess.Popen(
-            argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=environment, start_new_session=True
-        )
+        pid = _spawn(argv, cwd, environment, streams)
     except OSError as error:
         channel.sendall(STARTED.pack(os.getpid(), 0, error.errno or errno.EIO))
         return True
     finally:
         for stream in streams:
             os.close(stream)
+    is_left = True
     try:
-        channel.sendall(STARTED.pack(os.getpid(), process.pid, 0))
-        while children.collect() and process.pid not in children.codes and not _is_closed(channel):
+        channel.sendall(STARTED.pack(os.getpid(), pid, 0))
+        while (is_left := children.collect()) and pid not in children.codes and not _is_closed(channel):
             children.wait(channel)
     finally:
-        children.end()
-    process.returncode = children.codes.get(process.pid, -signal.SIGKILL)
+        if is_left:
+            children.end()
+    code = children.codes.get(pid, -signal.SIGKILL)
     # A process starts as a copy of this one: the kernel counts our memory as its own.
     floor = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     largest = children.largest if children.largest > floor else 0
-    channel.sendall(ENDED.pack(process.returncode, children.cpu_s, largest))
+    channel.sendall(ENDED.pack(code, children.cpu_s, largest))
     children.codes.clear()
     children.cpu_s, children.largest = 0.0, 0
     return True
+
+
+def _spawn(argv: list[bytes], cwd: bytes, environment: dict[bytes, bytes], streams: list[int]) -> int:
+    """Start a program in a session of its own; its process id. Several times as fast as `subprocess.Popen`."""
+    for stream in streams:
+        os.set_inheritable(stream, False)
+    os.chdir(cwd)
+    try:
+        return os.posix_spawn(
+            _find(argv[0], environment),
+            argv,
+            environment,
+            file_actions=[(os.POSIX_SPAWN_DUP2, stream, target) for target, stream in enumerate(streams)],
+            setsid=True,
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
+        )
+    finally:
+        os.chdir("/")
+
+
+def _find(program: bytes, environment: dict[bytes, bytes]) -> bytes:
+    """The file of a program, which is on the path of its own environment if it has no folder."""
+    if b"/" in program:
+        return program
+    for folder in environment.get(b"PATH", os.fsencode(os.defpath)).split(b":"):
+        file = os.path.join(folder, program)  # noqa: PTH118 - pathlib is not loaded here
+        if os.access(file, os.X_OK) and os.path.isfile(file):  # noqa: PTH113
+            return file
+    raise FileNotFoundError(errno.ENOENT, "no such program")
 
 
 def _read(channel: socket.socket, size: int) -> bytes:

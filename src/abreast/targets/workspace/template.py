@@ -133,14 +133,14 @@ class Templates:
             return template.spares.pop() if template.spares else None
 
     def expect_spare(self, template: Template) -> None:
-        """A trial is over: `keep_spare` follows."""
+        """A trial is over, and `keep_spare` follows."""
         with self._lock:
             template.restoring += 1
 
-    def keep_spare(self, template: Template, folder: Path, is_as_new: bool) -> None:
+    def keep_spare(self, template: Template, folder: Path, is_as_new: bool, was_expected: bool) -> None:
         """Keep the folder of a trial for another one if its copy is as new, and if there is room; else remove it."""
         with self._restored:
-            template.restoring -= 1
+            template.restoring -= was_expected
             if is_as_new and self._has_room_for(template):
                 template.spares.append(folder)
                 template.trials -= 1

@@ -277,11 +277,12 @@ class Workspace:
         self._start = start  # a commit, where what is left is carried on
         self._lock = threading.Lock()
         self._removed = False
-        self._is_unchanged = False
+        self.is_unchanged = False  # as far as anybody has looked
+        self._is_expected = False
 
     def may_change(self) -> None:
         """Say that something else is about to run there."""
-        self._is_unchanged = False
+        self.is_unchanged = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -299,8 +300,8 @@ class Workspace:
         return replace(found, not_carried=found.problem) if found.problem else found
 
     def _difference(self, most: int, keeping: Keeping | None) -> Diff:
-        self._is_unchanged = keeping is None and self._template.is_unchanged(self.path, self._since)
-        if self._is_unchanged:
+        self.is_unchanged = keeping is None and self._template.is_unchanged(self.path, self._since)
+        if self.is_unchanged:
             return Diff()
         if not git.installed():
             return Diff(problem="no diff: git is not installed")
@@ -316,6 +317,7 @@ class Workspace:
 
     def expect_reuse(self) -> None:
         """Say that `reuse` follows soon, so that the next trial waits for it instead of making a copy."""
+        self._is_expected = True
         TEMPLATES.expect_spare(self._template)
 
     def reuse(self) -> None:
@@ -323,8 +325,8 @@ class Workspace:
         process must be left that could write there. Never raises."""
         with self._lock:
             self._removed = True
-        is_as_new = self._is_unchanged or self._template.restore(self.path, self._since)
-        TEMPLATES.keep_spare(self._template, self.path.parent, is_as_new)
+        is_as_new = self.is_unchanged or self._template.restore(self.path, self._since)
+        TEMPLATES.keep_spare(self._template, self.path.parent, is_as_new, self._is_expected)
 
     def remove(self) -> None:
         """Remove the folder, whatever the agent left in it. Never raises."""
