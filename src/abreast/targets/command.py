@@ -31,6 +31,7 @@ from abreast.targets.presets.said import EMPTY, last_line, trouble
 from abreast.targets.prices import Prices
 from abreast.targets.request import digest_of_params
 from abreast.targets.sandbox import Needs
+from abreast.targets.scratch import write_prompt
 from abreast.targets.told import count, dollars
 
 PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model", "folder")
@@ -245,8 +246,7 @@ class Command(Agent):
         if missing is not None:
             raise errors.Rejected(missing[0], fix=missing[1])
         prompt = attempt.request.prompt.encode("utf-8", "replace")
-        file = attempt.scratch / "prompt.txt"
-        file.write_bytes(prompt)
+        file = write_prompt(attempt.scratch, prompt)
         values = {
             "prompt": prompt.decode(),
             "prompt_file": str(file),

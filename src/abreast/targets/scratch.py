@@ -14,7 +14,8 @@ from abreast.targets.workspace.place import drop_empty, new_folder, rename_folde
 from abreast.targets.workspace.removal import remove_tree
 
 TEMPORARY = "tmp"
-REUSED = ("prompt.txt", "stdin", "stdout", "stderr")  # files that the next trial writes again
+PROMPT = "prompt.txt"
+OUTPUT = ("stdout", "stderr")
 
 
 class ScratchFolders:
@@ -52,13 +53,26 @@ class ScratchFolders:
             _remove(spare)
 
 
+def write_prompt(folder: Path, prompt: bytes) -> Path:
+    """Write the prompt of a trial into its scratch folder, over that of an earlier one if there is one."""
+    path = folder / PROMPT
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(prompt)
+        file.truncate()
+    return path
+
+
 def _remove(folder: Path) -> None:
     remove_tree(folder)
     drop_empty(folder)
 
 
 def _empty(folder: Path) -> bool:
-    """Remove everything but the empty folder `tmp` and empty files of our own. False if that fails."""
+    """Remove everything but the empty folder `tmp`, the prompt and empty files of our own. False if that fails.
+
+    Files with output are not made empty instead: Linux writes what comes next to the disk at once, and waits for it.
+    """
     has_temporary = False
     try:
         with os.scandir(folder) as entries:
@@ -70,15 +84,14 @@ def _empty(folder: Path) -> bool:
                 with os.scandir(entry.path) as leftovers:
                     if not all(remove_tree(Path(leftover.path)) for leftover in leftovers):
                         return False
-            elif entry.name in REUSED and _is_plain(found):
-                os.truncate(entry.path, 0)
-            elif not remove_tree(Path(entry.path)):
+            elif not _is_reusable(entry.name, found) and not remove_tree(Path(entry.path)):
                 return False
     except OSError:
         return False
     return has_temporary
 
 
-def _is_plain(found: os.stat_result) -> bool:
-    """Whether it is a file that nobody else has: an agent may have put a link in its place, or made one to it."""
-    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid == os.getuid()
+def _is_reusable(name: str, found: os.stat_result) -> bool:
+    """Whether the next trial can write to this file. An agent may have put a link in its place, or made one to it."""
+    is_ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid == os.getuid()
+    return is_ours and (name == PROMPT or (name in OUTPUT and not found.st_size))
