@@ -138,6 +138,7 @@ def launch(control: socket.socket, driver: int) -> None:
         if not pid:
             control.close()
             _set_limit(limit_of(driver, os.getpid()))
+            os.set_inheritable(descriptors[0], False)  # or the driver would not see that this process has ended
             supervise(socket.socket(fileno=descriptors[0]))
             os._exit(0)
         supervisors.add(pid)
