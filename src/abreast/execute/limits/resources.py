@@ -22,7 +22,6 @@ FIRST_SAMPLE_S, EARLY_SAMPLE_S = 0.025, 0.1  # the same in the first seconds of 
 EARLY_S = 5.0
 GUESS: dict[Place, int] = {"loop": 0, "thread": 50_000_000, "process": 200_000_000}  # bytes, before any trial ended
 FIRST = 8  # trials in flight before any of them is seen to be idle or has ended
-SETTLED = 2_000_000  # bytes by which trials that have all they need grow between two readings, at most
 PRESSED = 10.0  # per cent of the time in which something waits for memory
 COMPUTING = 2 / 3  # of its time; trials that compute less are mostly waiting
 SATURATED = 0.9  # of all cores
@@ -193,15 +192,12 @@ class Resources(Limit):
     def sample(self, reading: Reading, now: float) -> None:
         """Take account of a reading."""
         elapsed = 0.0 if self._sampled_at is None else now - self._sampled_at
-        growth = reading.own.memory - self._reading.own.memory
         self._reading, self._sampled_at = reading, now
         heavy = sum(number for number, place in zip(self._in_flight, self._places, strict=True) if place != "loop")
         for variant, number in enumerate(self._in_flight):
             if number and self._places[variant] != "loop":
                 self._memory.share(variant, self._grown / heavy)
-        in_threads = heavy - self._processes
-        idle = min(reading.own.idle, self._processes) + (in_threads if growth < SETTLED * max(1, in_threads) else 0)
-        self._first = max(FIRST, 2 * idle)
+        self._first = max(FIRST, 2 * min(reading.own.idle, self._processes))  # of threads nobody can tell
         self._started = 0
         self._cores.sample(reading, self._processes, elapsed)
         self._tell(now)
