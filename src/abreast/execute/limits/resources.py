@@ -47,6 +47,7 @@ class Memory:
         self._places, self._declared = places, declared
         self._reported = [0.0] * len(places)
         self._shares = [0.0] * len(places)
+        self._has_ended = [False] * len(places)
         self._is_known = [declared is not None or place == "loop" for place in places]
 
     def is_known(self, variant: int) -> bool:
@@ -70,7 +71,13 @@ class Memory:
         peak = None if outcome.answer is None else outcome.answer.data.get("peak_memory_mb")
         if isinstance(peak, int | float):
             self._reported[variant] = max(self._reported[variant], 1e6 * peak)
-        self._is_known[variant] = self._is_known[variant] or outcome.status in ("ok", "error")
+            self._is_known[variant] = True
+        self._has_ended[variant] = self._has_ended[variant] or outcome.status in ("ok", "error")
+
+    def confirm(self) -> None:
+        """There is a reading: what it shows of variants of which a trial has ended is what they need."""
+        for variant, has_ended in enumerate(self._has_ended):
+            self._is_known[variant] = self._is_known[variant] or has_ended
 
 
 class Cores:
@@ -197,6 +204,7 @@ class Resources(Limit):
         for variant, number in enumerate(self._in_flight):
             if number and self._places[variant] != "loop":
                 self._memory.share(variant, self._grown / heavy)
+        self._memory.confirm()
         self._first = max(FIRST, 2 * min(reading.own.idle, self._processes))  # of threads nobody can tell
         self._started = 0
         self._cores.sample(reading, self._processes, elapsed)
