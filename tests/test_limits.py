@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import subprocess
+import sys
 from collections import deque
 from itertools import pairwise
 from pathlib import Path
@@ -24,10 +26,10 @@ from abreast.execute.limits.breaker import Breaker
 from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
-from abreast.execute.limits.resources import UNKNOWN, Resources
+from abreast.execute.limits.resources import FIRST, Cores, Memory, Resources
 from abreast.execute.limits.stagger import Stagger
 from abreast.execute.local import LocalEngine
-from abreast.execute.machine import Machine
+from abreast.execute.machine import Machine, Reading
 from abreast.execute.retry import Retry
 from abreast.execute.warmup import WarmUp
 from abreast.headers import rate_limits, retry_after
@@ -46,6 +48,8 @@ from abreast.model import (
 from abreast.spec import Limits
 from abreast.spec.schema import quota_window, size_in_bytes
 from abreast.store.ledger import Ledger
+from abreast.targets.base import Place
+from abreast.targets.process_usage import ProcessSample, ProcessSampler
 from conftest import Folder
 from test_scheduler import go, plan_of
 from virtual import run
@@ -566,104 +570,175 @@ def test_a_run_has_a_time_limit_of_its_own(folder: Folder) -> None:
 # -- the machine ---------------------------------------------------------------------------------------------------
 
 
-class Model(Machine):
-    """A machine of which everything is told."""
-
-    def __init__(self, memory: int, cores: float = 4.0) -> None:
-        self.memory, self.used, self.load, self._cores = memory, 0, 0.0, cores
-
-    def cores(self) -> float:
-        return self._cores
-
-    def total_memory(self) -> int:
-        return self.memory
-
-    def available_memory(self) -> int:
-        return self.memory - self.used
-
-    def own_memory(self, with_children: bool = True) -> int:
-        return self.used
-
-    def busy(self) -> float:
-        return self.load
-
-    def memory_pressure(self) -> float:
-        return 0.0
-
-
 GB = 10**9
 
 
-def test_hungry_trials_never_use_up_the_memory_and_all_of_them_run() -> None:
-    machine = Model(24 * GB)
-    events: list[str] = []
-    limit = Resources(machine, ["thread"], 1, None, None, lambda kind, **_: events.append(kind))
-    waiting, flying, now, finished, most = list(range(40)), deque[tuple[int, float]](), 0.0, 0, 0
+class Governed:
+    """A governor of one variant on a machine whose readings the test makes up, and the trials it lets run."""
+
+    def __init__(self, place: Place, memory: int, requested: int = 40, cores: float = 4.0, **limits: Any) -> None:
+        self.total, self.used, self.cpu_s, self.computing, self.idle = memory, 0, 0.0, 0, 0
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.limit = Resources(
+            [place],
+            self.reading(),
+            memory=Memory([place], limits.get("memory_per_trial")),
+            cores=Cores(cores, limits.get("free_cores", 1.0)),
+            free_memory=limits.get("free_memory", GB),
+            requested=requested,
+            on_change=lambda kind, **detail: self.events.append((kind, detail)),
+        )
+        self.requested, self.started, self.in_flight = requested, 0, deque[int]()
+
+    def reading(self) -> Reading:
+        own = ProcessSample(self.used, self.cpu_s, self.computing, self.idle)
+        return Reading(self.total - self.used, 0.0, own)
+
+    def fill(self, now: float) -> int:
+        """Start all that may; how many are in flight."""
+        while len(self.in_flight) < self.requested and self.limit.wait(job(self.started), now) == 0.0:
+            self.limit.take(job(self.started), now)
+            self.in_flight.append(self.started)
+            self.started += 1
+        return len(self.in_flight)
+
+    def end(self, now: float, **data: Any) -> None:
+        """The oldest trial ends."""
+        answer = Answer("yes", data=data)
+        self.limit.settle(job(self.in_flight.popleft()), Outcome("ok", answer), now)
+
+    def sample(self, now: float) -> None:
+        self.limit.sample(self.reading(), now)
+
+    def kinds(self) -> list[str]:
+        return [kind for kind, _ in self.events]
+
+
+@pytest.mark.parametrize("place", ["thread", "process"])
+def test_hungry_trials_never_use_up_the_memory_and_all_of_them_run(place: Place) -> None:
+    governed = Governed(place, 24 * GB)
+    begun: dict[int, float] = {}
+    now, finished, most = 0.0, 0, 0
     while finished < 40:
-        while waiting and len(flying) < 40 and limit.wait(job(waiting[0]), now) == 0.0:
-            limit.take(job(waiting[0]), now)
-            flying.append((waiting.pop(0), now))
-        machine.used = sum(int(min(1.0, (now - begin) / 2.0) * GB) for _, begin in flying)  # grows for two seconds
-        assert machine.used < 23 * GB
-        most = max(most, len(flying))
+        governed.requested = min(40, len(governed.in_flight) + 40 - governed.started)
+        most = max(most, governed.fill(now))
+        for position in governed.in_flight:
+            begun.setdefault(position, now)
         now += 0.25
-        limit.sample(now)
-        if flying and now - flying[0][1] >= 3.0:
-            done, _ = flying.popleft()
-            machine.used -= GB
-            limit.settle(job(done), ok(), now)
+        ages = [now - begun[position] for position in governed.in_flight]
+        governed.used = sum(int(min(1.0, age / 2.0) * GB) for age in ages)  # each grows for two seconds
+        assert governed.used < 23 * GB
+        governed.idle = sum(age >= 2.0 for age in ages) if place == "process" else 0
+        governed.sample(now)
+        if governed.in_flight and ages[0] >= 3.0:
+            governed.end(now, **({"peak_memory_mb": 1000.0} if place == "process" else {}))
             finished += 1
     assert most >= 12, "and the memory there is, is used"
-    assert "memory_short" in events
+    assert "memory_short" in governed.kinds()
 
 
-def test_trials_of_which_nothing_is_known_start_a_few_at_first() -> None:
-    limit = Resources(Model(24 * GB), ["thread"], 1, None, None, lambda *_a, **_k: None)
-    started = 0
-    while limit.wait(job(started), 0.0) == 0.0 and started < 100:
-        limit.take(job(started), 0.0)
-        started += 1
-    assert started == UNKNOWN
-    limit.settle(job(0), ok(), 1.0)
-    while limit.wait(job(started), 1.0) == 0.0 and started < 500:
-        limit.take(job(started), 1.0)
-        started += 1
-    assert started == 500, "they take no memory: as many as are wanted"
+def test_all_requested_trials_run_as_soon_as_the_first_are_seen_to_wait() -> None:
+    governed = Governed("process", 24 * GB, requested=32)
+    assert governed.fill(0.0) == FIRST
+    seen = []
+    for look in range(1, 4):
+        governed.idle = len(governed.in_flight)
+        governed.sample(0.025 * look)
+        seen.append(governed.fill(0.025 * look))
+    assert seen == [16, 32, 32]
+    assert governed.events == [], "it took no second"
+
+
+def test_trials_of_unknown_size_that_still_grow_let_no_others_start() -> None:
+    governed = Governed("process", 24 * GB, requested=32)
+    governed.fill(0.0)
+    for second in range(1, 4):
+        governed.used += GB
+        governed.computing, governed.idle = FIRST, 0
+        governed.sample(float(second))
+        assert governed.fill(float(second)) == FIRST
+    (kind, detail) = governed.events[0]
+    assert kind == "memory_short"
+    assert detail["message"] == (
+        "8 of 32 requested trials in flight: the memory of a trial is not known yet; "
+        "to change this, set limits: memory_per_trial"
+    )
 
 
 def test_a_declared_size_is_believed() -> None:
-    limit = Resources(Model(10 * GB), ["thread"], 1, 1 * GB, 2 * GB, lambda *_a, **_k: None)
-    started = 0
-    while limit.wait(job(started), 0.0) == 0.0:
-        limit.take(job(started), 0.0)
-        started += 1
-    assert started == 4
+    governed = Governed("thread", 10 * GB, free_memory=GB, memory_per_trial=2 * GB)
+    assert governed.fill(0.0) == 4
 
 
-def test_processes_leave_a_core_free_by_what_they_use_not_by_their_number() -> None:
-    machine = Model(100 * GB, cores=4)
-    limit = Resources(machine, ["process"], 1, None, 1, lambda *_a, **_k: None)
-    started = 0
+def test_the_size_that_trials_report_decides_how_many_fit() -> None:
+    governed = Governed("process", 10 * GB, free_memory=GB)
+    governed.fill(0.0)
+    governed.end(1.0, peak_memory_mb=1500.0)
+    while len(governed.in_flight) > 1:
+        governed.end(1.0, peak_memory_mb=100.0)
+    assert governed.fill(1.0) == 6
 
-    def fill() -> None:
-        nonlocal started
-        while limit.wait(job(started), 0.0) == 0.0:
-            limit.take(job(started), 0.0)
-            started += 1
 
-    fill()
-    assert started == 4
+def compute(governed: Governed, seconds: int, busy_cores: float, share: float = 1.0) -> list[int]:
+    """Let trials in flight compute for so much of their time; how many run, second by second."""
     seen = []
-    for second, load in enumerate([0.1, 0.1, 0.1, 0.5, 0.6], 1):  # they wait for an API: more may run
-        machine.load = load
-        limit.sample(second)
-        fill()
-        seen.append(started)
-    assert seen == [8, 16, 32, 48, 72], "twice as many while the cores are idle, then half as many more"
-    machine.load = 1.0  # now they compute
-    before = limit.processes
-    limit.sample(20.0)
-    assert limit.processes < before
+    for second in range(1, seconds + 1):
+        governed.computing = round(share * len(governed.in_flight))
+        governed.idle = len(governed.in_flight) - governed.computing
+        governed.cpu_s += min(busy_cores, float(governed.computing))
+        governed.sample(float(second))
+        governed.end(float(second), peak_memory_mb=1.0)
+        seen.append(governed.fill(float(second)))
+    return seen
+
+
+def test_trials_that_compute_leave_a_core_free() -> None:
+    governed = Governed("process", 100 * GB, requested=8, cores=4.0)
+    governed.fill(0.0)
+    assert compute(governed, 20, busy_cores=4.0)[-1] == 3
+    assert governed.kinds() == ["processes_cut"]
+    assert governed.events[0][1]["message"].endswith("to change this, set limits: {free_cores: 0} or parallel")
+    free = Governed("process", 100 * GB, requested=8, cores=4.0, free_cores=0.0)
+    free.fill(0.0)
+    assert compute(free, 20, busy_cores=4.0)[-1] == 4
+
+
+def test_trials_that_wait_are_never_held_back_because_of_cores() -> None:
+    governed = Governed("process", 100 * GB, requested=8, cores=2.0)
+    governed.fill(0.0)
+    assert set(compute(governed, 30, busy_cores=1.0, share=0.25)) == {8}, "they start and wait, as agents do"
+    assert governed.events == []
+
+
+def test_trials_that_saturate_all_cores_are_held_back_until_they_do_not() -> None:
+    governed = Governed("process", 100 * GB, requested=16, cores=2.0)
+    governed.fill(0.0)
+    crowded = compute(governed, 20, busy_cores=2.0, share=0.5)
+    assert crowded[-1] < 16
+    governed.computing, governed.idle = 0, crowded[-1]
+    for second in range(21, 60):
+        governed.sample(float(second))
+        governed.fill(float(second))
+    assert len(governed.in_flight) == 16
+    assert governed.kinds() == ["processes_cut", "processes_raise"]
+
+
+def test_a_sample_sees_what_a_program_and_its_children_use() -> None:
+    sampler = ProcessSampler()
+    code = "import sys; block = bytearray(80_000_000); print(flush=True); sys.stdin.read()"
+    shell = ["sh", "-c", f"{sys.executable} -c '{code}'; true"]
+    with subprocess.Popen(shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        usage = sampler.watch(process.pid)
+        process.stdout.readline()
+        sample = sampler.sample()
+        sampler.forget(usage)
+        process.stdin.close()
+    assert usage.peak_memory is not None
+    assert usage.peak_memory > 80_000_000
+    assert sample.memory > usage.peak_memory
+    assert sample.idle + sample.computing >= 1
 
 
 def test_control_groups_of_both_kinds_are_respected(tmp_path: Path) -> None:

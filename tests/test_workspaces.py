@@ -900,6 +900,8 @@ def test_without_git_folders_work_and_the_diff_says_why_there_is_none(
         workspace = workspaces.make(CASE, "x")
         assert workspaces.problems() == []
         assert any("git is not installed" in note for note in workspaces.notes())
+        assert workspace.diff() == Diff(), "nothing was changed, which needs no git"
+        write(workspace.path, b_txt="b")
         assert workspace.diff() == Diff(problem="no diff: git is not installed")
         workspace.remove()
     of_git = project.workspaces()
@@ -1294,3 +1296,33 @@ def test_what_is_left_out_is_nowhere_and_everything_else_is_there(annotated: Pat
 def test_what_leads_out_cannot_be_left_out(tmp_path: Path, name: Any) -> None:
     with pytest.raises(BadInput, match=r"without: .* is no path in it"):
         Workspaces("variants.v", {"copy": str(tmp_path), "without": [name]}, tmp_path)
+
+
+def test_a_workspace_that_is_used_again_is_as_new_at_another_path(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "folder").mkdir(parents=True)
+    for name in ("kept", "edited", "removed", "folder/linked"):
+        (source / name).write_text(name)
+    workspaces = made(copy=str(source))
+    first = workspaces.make(CASE, "x")
+    before = first.path
+    (before / "edited").write_text("edited by the trial")
+    os.utime(before / "edited", ns=((source / "edited").stat().st_mtime_ns,) * 2)
+    (before / "removed").unlink()
+    (before / "new").mkdir()
+    (before / "new" / "file").write_text("new")
+    os.link(before / "folder" / "linked", tmp_path / "outside")
+    first.expect_reuse()
+    first.reuse()
+    second = workspaces.make(CASE, "x")
+    assert second.path != before
+    assert not before.exists()
+    (tmp_path / "outside").write_text("written through a link that the first trial made")
+    names = sorted(path.relative_to(second.path) for path in second.path.rglob("*"))
+    assert names == sorted(path.relative_to(source) for path in source.rglob("*"))
+    assert all(
+        (second.path / name).read_text() == (source / name).read_text() for name in names if (source / name).is_file()
+    )
+    second.remove()
+    workspaces.close()
+    assert not second.path.exists()

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from abreast.targets.process_usage import SAMPLER, ProcessSample
+
 UNLIMITED = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the machine has left, and what this run uses of it."""
+
+    available: int  # bytes
+    memory_pressure: float  # see `Machine.memory_pressure`
+    own: ProcessSample
 
 
 class Machine:
@@ -15,9 +27,11 @@ class Machine:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self._process = psutil.Process()
         self._groups = self._own_groups()
-        psutil.cpu_percent(None)  # the first reading is meaningless: it measures since now
+
+    def read(self) -> Reading:
+        """Take a reading. It looks at every process of this run, so not where others wait for it."""
+        return Reading(self.available_memory(), self.memory_pressure(), SAMPLER.sample())
 
     def cores(self) -> float:
         """Cores this process may use: fewer than the machine has, if a quota or an affinity says so."""
@@ -35,20 +49,6 @@ class Machine:
         free = psutil.virtual_memory().available
         limit = self._memory_limit()
         return min(free, max(0, limit - self._memory_used())) if limit < UNLIMITED else free
-
-    def own_memory(self, with_children: bool = True) -> int:
-        """Bytes that this process uses; with its children, which takes longer to find out."""
-        total = int(self._process.memory_info().rss)
-        for child in self._process.children(recursive=True) if with_children else ():
-            try:
-                total += child.memory_info().rss
-            except psutil.Error:
-                continue
-        return total
-
-    def busy(self) -> float:
-        """The share of all cores that was busy since the last reading."""
-        return psutil.cpu_percent(None) / 100.0
 
     def memory_pressure(self) -> float:
         """Per cent of the last ten seconds in which something waited for memory; 0 where that is not known."""

@@ -22,9 +22,10 @@ from abreast.execute.judging import Judging, Panel, without_judges
 from abreast.execute.limits import Limit
 from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.limits.failing import Tally, tally
-from abreast.execute.limits.resources import SAMPLE_S, Resources
+from abreast.execute.limits.resources import EARLY_S, EARLY_SAMPLE_S, FIRST_SAMPLE_S, SAMPLE_S, Resources
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.local import LocalEngine
+from abreast.execute.machine import Machine
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import INTERRUPTED, Scheduler
 from abreast.execute.scoring import Item, Scoring
@@ -371,10 +372,17 @@ class Execution:
 
 
 async def _sample(limits: Sequence[Limit], scheduler: Scheduler, loop: asyncio.AbstractEventLoop) -> None:
-    """Let the governor look at the machine once a second; what it finds may let something start."""
-    governors = [limit for limit in limits if isinstance(limit, Resources)]
-    while governors:
-        await asyncio.sleep(SAMPLE_S)
-        for governor in governors:
-            governor.sample(loop.time())
+    """Let the governor see readings of the machine, taken in a thread; what they show may let something start."""
+    governor = next((limit for limit in limits if isinstance(limit, Resources)), None)
+    if governor is None:
+        return
+    machine, pause, early_until = Machine(), SAMPLE_S, 0.0
+    while True:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(governor.is_starting.wait(), pause)
+            governor.is_starting.clear()
+            pause, early_until = FIRST_SAMPLE_S, loop.time() + EARLY_S
+            await asyncio.sleep(pause)
+        governor.sample(await asyncio.to_thread(machine.read), loop.time())
         scheduler.wake()
+        pause = min(EARLY_SAMPLE_S if loop.time() < early_until else SAMPLE_S, 2 * pause)

@@ -269,7 +269,8 @@ class Limits(TargetLimits):
         default=None, description="Memory to leave to others; a twentieth of the machine's if left out"
     )
     free_cores: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), Expects("a number of at least 0")] = Field(
-        default=1.0, description="Cores to leave to others, as far as trials in processes are concerned"
+        default=1.0,
+        description="Cores to leave to others while trials in processes compute; trials that wait are not limited",
     )
     answer_size: Annotated[Size, AfterValidator(_is_answer_size), Expects("a size such as 64MB, from 1KB to 200MB")] = (
         Field(

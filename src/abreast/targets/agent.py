@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,26 @@ from abreast.targets.checks import Checks, Told, Trialled
 from abreast.targets.mcp.references import Variables
 from abreast.targets.request import Renderer, seen_by
 from abreast.targets.sandbox import Exposed, Needs, exit_code, find_problem, read_sandbox, wrap
+from abreast.targets.scratch import TEMPORARY, ScratchFolders
 from abreast.targets.workspace import Carried, Diff, NotCarried, State, Workspace, Workspaces
-from abreast.targets.workspace.place import drop_empty, new_folder, seen_from
-from abreast.targets.workspace.removal import remove_tree
+from abreast.targets.workspace.place import seen_from
 
 CLEANING_S = 60.0  # for what is left to be removed at the end of a run
 VERSION_S = 30.0  # for a program to say its version
 # A program that one of its own kind started behaves otherwise.
 NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID")
+
+
+ReadAnswer = Callable[[], Answer]
+"""Reads what a program said when it has ended; called in a thread. Raises a `TrialError` if that is no answer."""
+
+
+class _FailedAnswer(Exception):
+    """An error that already has its answer, with the change of the workspace."""
+
+    def __init__(self, error: TrialError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class Attempt:
@@ -61,6 +73,7 @@ class Agent(ABC):
         self._where, self._shared = where, shared
         self._cleaning: set[asyncio.Future[Any]] = set()
         self._base = Path(shared.get("base", ".")).absolute()
+        self._scratch = ScratchFolders()
         self._keeps = bool(shared.get("keep_workspaces"))
         self.checks = Checks(shared)
         settings = Settings(where, params)
@@ -93,8 +106,8 @@ class Agent(ABC):
         """The family's own parameters."""
 
     @abstractmethod
-    async def _work(self, attempt: Attempt, workers: Workers) -> Answer:
-        """Run the program and read what it said. Raises a `TrialError`, with what was used until then."""
+    async def _work(self, attempt: Attempt, workers: Workers) -> ReadAnswer:
+        """Run the program. Raises a `TrialError`, with what was used until then."""
 
     def _needs(self) -> Needs:
         """What its program needs to see in a sandbox."""
@@ -147,14 +160,16 @@ class Agent(ABC):
         failed = True
         try:
             workers.clock("ready")
-            said = await self._work(one, workers)
+            read = await self._work(one, workers)
             workers.clock("over")  # it is paid: what follows may take the time it takes
-            answer: Answer = await workers.in_thread(self._with_change, one, said)
+            answer: Answer = await workers.in_thread(self._read_all, one, read)
             if self.checks:
                 workers.clock("checking")
                 answer = await self._checked(one, answer, workers)
             failed = False
             return answer
+        except _FailedAnswer as failure:
+            raise failure.error from failure.error.__cause__
         except TrialError as error:
             workers.clock("over")
             error.answer = await workers.in_thread(self._with_change, one, error.answer or self._remains(one))
@@ -164,24 +179,44 @@ class Agent(ABC):
                 workers.clock("over")  # others begin with it: it takes the time it takes
             left = await asyncio.shield(workers.in_thread(self._cut_off, one))
             raise Crashed("cut off", answer=left) from None
-        finally:  # nobody waits for this but the end of the run
-            cleaning = asyncio.ensure_future(workers.in_thread(self._clean, one, failed and self._keeps))
-            self._cleaning.add(cleaning)
-            cleaning.add_done_callback(self._cleaning.discard)
+        finally:
+            self._give_back(one, failed, workers)
+
+    def _give_back(self, attempt: Attempt, failed: bool, workers: Workers) -> None:
+        """Have the folders of an attempt removed, or kept for others; only the end of the run waits for that."""
+        reuse = not failed and process_tree.containment() == "subreaper"
+        if reuse and attempt.workspace.is_unchanged:
+            self._clean(attempt, failed, reuse)  # nothing to do but to note it
+            return
+        if reuse:
+            attempt.workspace.expect_reuse()
+        cleaning = asyncio.ensure_future(workers.in_thread(self._clean, attempt, failed, reuse))
+        self._cleaning.add(cleaning)
+        cleaning.add_done_callback(self._cleaning.discard)
+
+    def _read_all(self, attempt: Attempt, read: ReadAnswer) -> Answer:
+        """What the program said and what it changed. Raises `_FailedAnswer` where that is no answer."""
+        try:
+            return self._with_change(attempt, read())
+        except TrialError as error:
+            error.answer = self._with_change(attempt, error.answer or self._remains(attempt))
+            raise _FailedAnswer(error) from error
 
     async def _run(
         self,
         attempt: Attempt,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        stdin: bytes,
+        prepare: Callable[[], process.Program],
         workers: Workers,
         heard: process.Heard | None = None,
     ) -> process.Ended:
-        """Run the program of an attempt, in its sandbox if it has one."""
+        """Run the program of an attempt, in its sandbox if it has one. `prepare` is called in a thread."""
         workspace, scratch = attempt.workspace.path, attempt.scratch
-        argv = await workers.in_thread(self._wrap, argv, workspace, scratch, environment)
-        ended = await process.run(argv, scratch, workspace, environment, stdin, attempt.mark, workers, heard)
+
+        def in_sandbox() -> process.Program:
+            program = prepare()
+            return replace(program, argv=self._wrap(program.argv, workspace, scratch, program.environment))
+
+        ended = await process.run(in_sandbox, scratch, attempt.mark, workers, heard)
         return ended if self.sandbox is None else replace(ended, code=exit_code(ended.code))
 
     def _wrap(self, argv: Sequence[str], workspace: Path, scratch: Path, around: Mapping[str, str]) -> list[str]:
@@ -207,6 +242,7 @@ class Agent(ABC):
 
     async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
         state = attempt.carried.state if attempt.carried is not None else None
+        attempt.workspace.may_change()
         trial = self._trialled(attempt.trial, attempt.request, state, attempt.workspace.environment, workers)
         return await self.checks.added_to(answer, attempt.workspace, trial)
 
@@ -235,7 +271,7 @@ class Agent(ABC):
         process_tree.containment()  # starts the launcher, which is no part of a trial's time
         carried = self._carried(trial)
         workspace = self._workspaces.make(trial.case, request.input, None if carried is None else carried.state)
-        return Attempt(trial, request, workspace, new_folder("scratch"), carried)
+        return Attempt(trial, request, workspace, self._scratch.take(), carried)
 
     def _carried(self, trial: Trial) -> Carried | None:
         """What it begins with; who executes the run knows what the trial before left."""
@@ -251,13 +287,14 @@ class Agent(ABC):
     def _unmake(self, making: asyncio.Future[Attempt]) -> None:
         self._cleaning.discard(making)
         if not making.cancelled() and making.exception() is None:
-            self._clean(making.result(), keep=False)
+            self._clean(making.result())
 
     async def close(self) -> None:
         await self.checks.close(CLEANING_S)
         if self._cleaning:
             await asyncio.wait(self._cleaning, timeout=CLEANING_S)
-        self._workspaces.close()
+        await asyncio.to_thread(self._scratch.close)
+        await asyncio.to_thread(self._workspaces.close)
         await asyncio.to_thread(process_tree.close_launcher)
 
     def _cut_off(self, attempt: Attempt) -> Answer:
@@ -286,19 +323,18 @@ class Agent(ABC):
         text = seen_from(attempt.workspace.path, answer.text)
         return replace(answer, text=text, artifacts=artifacts, data=data)
 
-    def _clean(self, attempt: Attempt, keep: bool) -> None:
-        if keep:
+    def _clean(self, attempt: Attempt, failed: bool = False, reuse: bool = False) -> None:
+        if failed and self._keeps:
             note_kept(attempt.workspace.path)
+        elif reuse:
+            attempt.workspace.reuse()
         else:
             attempt.workspace.remove()
-        remove_tree(attempt.scratch)
-        drop_empty(attempt.scratch)
+        self._scratch.give_back(attempt.scratch, reuse)
 
     def around(self, attempt: Attempt) -> dict[str, str]:
         """The environment of one attempt: a folder for temporary files of its own, and git looks no further up."""
-        temporary = attempt.scratch / "tmp"
-        temporary.mkdir(0o700)
-        own = {} if "TMPDIR" in self._environment else {"TMPDIR": str(temporary)}
+        own = {} if "TMPDIR" in self._environment else {"TMPDIR": str(attempt.scratch / TEMPORARY)}
         return {**self.environment(), **own, **attempt.workspace.environment}
 
     def told(self, around: Mapping[str, str]) -> dict[str, str]:

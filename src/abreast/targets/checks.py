@@ -226,17 +226,20 @@ async def _run(task: Task, folder: Path, trial: Trialled) -> tuple[Told, str]:
     try:
         (scratch / "tmp").mkdir(0o700)
         around["TMPDIR"] = str(scratch / "tmp")
-        words = await workers.in_thread(trial.wrap, task.words, folder, scratch, around)
-        running = process.run(words, scratch, folder, around, b"", process.new_mark(), workers)
+
+        def prepare() -> process.Program:
+            return process.Program(trial.wrap(task.words, folder, scratch, around), folder, around)
+
+        running = process.run(prepare, scratch, process.new_mark(), workers)
         try:
             ended = await asyncio.wait_for(running, patience_s)
         except TimeoutError:
             return {"passed": False, "told": f"took longer than {patience_s:g} s"}, _printed(scratch, folder)
         except OSError as error:
-            return {"problem": f"{words[0]}: {error.strerror or error}"}, ""
+            return {"problem": f"{task.words[0]}: {error.strerror or error}"}, ""
         output = _printed(scratch, folder)
         last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")[:LAST_LINE]
-        told = ended.told + (f": {last}" if last else "")
+        told = ended.description + (f": {last}" if last else "")
         return {"passed": ended.code == 0, "told": told, "seconds": round(ended.seconds, 3)}, output
     finally:
         await workers.in_thread(remove_tree, scratch)

@@ -15,7 +15,7 @@ from abreast.errors import BadInput
 from abreast.model import Answer, CostBasis
 from abreast.settings import Settings, is_count, is_flag, is_text, is_texts
 from abreast.targets import mcp, process
-from abreast.targets.agent import Agent, Attempt, program, public, version_of
+from abreast.targets.agent import Agent, Attempt, ReadAnswer, program, public, version_of
 from abreast.targets.base import Problem, Workers
 from abreast.targets.claude_stream import LOGIN, Stream
 from abreast.targets.contents import named_file
@@ -133,7 +133,7 @@ class ClaudeCode(Agent):
     def _credentials(self) -> Path:
         return Path(self.environment().get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / CREDENTIALS
 
-    async def _work(self, attempt: Attempt, workers: Workers) -> Answer:
+    async def _work(self, attempt: Attempt, workers: Workers) -> ReadAnswer:
         if self._file is None:
             raise errors.Rejected(f"claude-code: the program {self._command} is not found", fix=INSTALL)
         stream, servers = Stream(), tuple(server.name for server in self.mcp_servers)
@@ -142,9 +142,16 @@ class ClaudeCode(Agent):
             stream.hear(line)
             return bool(servers and (stream.failed_servers() or stream.missing_servers(servers)))
 
-        arguments, environment = await workers.in_thread(self._prepared, attempt)
-        prompt = attempt.request.prompt.encode("utf-8", "replace")
-        ended = await self._run(attempt, [self._file, *arguments], environment, prompt, workers, heard)
+        file, prompt = self._file, attempt.request.prompt.encode("utf-8", "replace")
+
+        def prepare() -> process.Program:
+            arguments, environment = self._prepared(attempt)
+            return process.Program([file, *arguments], attempt.workspace.path, environment, prompt)
+
+        ended = await self._run(attempt, prepare, workers, heard)
+        return lambda: self._read_answer(stream, attempt, ended, servers)
+
+    def _read_answer(self, stream: Stream, attempt: Attempt, ended: process.Ended, servers: tuple[str, ...]) -> Answer:
         answer = self._answer(stream, attempt, ended)
         trouble = self._trouble(stream, ended, servers)
         if trouble is not None:
@@ -219,7 +226,7 @@ class ClaudeCode(Agent):
         if stream.end is not None:
             return stream.trouble(self._goes_on)
         told = process.tail(ended.err).rpartition("\n")[2] or process.tail(ended.out).rpartition("\n")[2]
-        told = f"the CLI ended without a result ({ended.told}): {told or 'without a word'}"[:500]
+        told = f"the CLI ended without a result ({ended.description}): {told or 'without a word'}"[:500]
         if ended.code > 0 and not stream.start:
             return errors.Rejected(told, fix=f"try it by hand: {self._command} {' '.join(self._arguments[:6])}")
         return errors.Transient(told) if ended.code < 0 else errors.Crashed(told)

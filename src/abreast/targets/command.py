@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from abreast.model import Answer, Blame, CostBasis, Usage
 from abreast.settings import Settings, is_flag, is_text, is_texts
 from abreast.sizes import ANSWER_SIZE
 from abreast.targets import process
-from abreast.targets.agent import Agent, Attempt, version_of
+from abreast.targets.agent import Agent, Attempt, ReadAnswer, version_of
 from abreast.targets.base import Problem, Workers
 from abreast.targets.claude_code import KEYS
 from abreast.targets.contents import content_digest, named_file
@@ -30,6 +31,7 @@ from abreast.targets.presets.said import EMPTY, last_line, trouble
 from abreast.targets.prices import Prices
 from abreast.targets.request import digest_of_params
 from abreast.targets.sandbox import Needs
+from abreast.targets.scratch import write_prompt
 from abreast.targets.told import count, dollars
 
 PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model", "folder")
@@ -38,6 +40,7 @@ LONGEST_WORD = 131_071  # bytes of one argument that Linux takes
 ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 MEMORY_KILLS = Path("/proc/vmstat")
 SYSTEM = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 NOT_STARTED = (126, 127)  # exit codes of a shell that cannot start a program
 REVISION = 1
 _NOT_THERE = re.compile(r"not found|no such file|permission denied|cannot execute", re.I)
@@ -206,18 +209,28 @@ class Command(Agent):
 
     # -- one attempt -----------------------------------------------------------------------------------------------
 
-    async def _work(self, attempt: Attempt, workers: Workers) -> Answer:
-        argv, environment, stdin = await workers.in_thread(self._prepared, attempt)
-        kills = memory_kills()
+    async def _work(self, attempt: Attempt, workers: Workers) -> ReadAnswer:
+        kills: int | None = None
+        program: process.Program | None = None
+
+        def prepare() -> process.Program:
+            nonlocal kills, program
+            kills, program = _recent_memory_kills(), self._program(attempt)
+            return program
+
         try:
-            ended = await self._run(attempt, argv, environment, stdin, workers)
+            ended = await self._run(attempt, prepare, workers)
         except OSError as error:
-            raise self._not_started(error, argv[0]) from error
-        answer, problem = await workers.in_thread(self._ended, attempt, ended, kills)
+            raise error if program is None else self._not_started(error, program.argv[0]) from error
+        return lambda: self._read_answer(attempt, ended, kills)
+
+    def _read_answer(self, attempt: Attempt, ended: process.Ended, kills: int | None) -> Answer:
+        said = self._read(ended.out, ended.err)
+        answer, problem = self._answer(said, attempt, ended), self._trouble(said, ended, kills)
         if problem is not None:
             problem.answer = answer
             raise problem
-        return answer  # type: ignore[no-any-return]
+        return answer
 
     def _needs(self) -> Needs:
         files = [file for word in self._words[1:] if (file := self._file_of(word)) is not None]
@@ -227,14 +240,13 @@ class Command(Agent):
         settings, logins = self._preset.settings_in(self.environment())
         return Needs(programs, tuple(files), logins, settings)
 
-    def _prepared(self, attempt: Attempt) -> tuple[list[str], dict[str, str], bytes]:
-        """The words, the environment and the input of one attempt."""
+    def _program(self, attempt: Attempt) -> process.Program:
+        """The program of one attempt."""
         missing = self._missing()
         if missing is not None:
             raise errors.Rejected(missing[0], fix=missing[1])
         prompt = attempt.request.prompt.encode("utf-8", "replace")
-        file = attempt.scratch / "prompt.txt"
-        file.write_bytes(prompt)
+        file = write_prompt(attempt.scratch, prompt)
         values = {
             "prompt": prompt.decode(),
             "prompt_file": str(file),
@@ -258,7 +270,9 @@ class Command(Agent):
             **{name: value for name, value in quiet.items() if name not in self._environment},
             **{_variable(name): value for name, value in values.items() if name not in hidden},
         }
-        return argv, environment, prompt if self._stdin == "prompt" else b""
+        return process.Program(
+            argv, attempt.workspace.path, environment, stdin=file if self._stdin == "prompt" else b""
+        )
 
     @staticmethod
     def _filled(word: str, values: Mapping[str, str]) -> str:
@@ -274,10 +288,6 @@ class Command(Agent):
             told = f"{program} cannot be started: {error.strerror}"
             return errors.Rejected(told, fix="is it there, may it be executed, and is the interpreter in its #! line?")
         return error
-
-    def _ended(self, attempt: Attempt, ended: process.Ended, kills: int | None) -> tuple[Answer, TrialError | None]:
-        said = self._read(ended.out, ended.err)
-        return self._answer(said, attempt, ended), self._trouble(said, ended, kills)
 
     def _remains(self, attempt: Attempt) -> Answer:
         return self._answer(self._read(attempt.scratch / "stdout", attempt.scratch / "stderr"), attempt, None)
@@ -309,22 +319,24 @@ class Command(Agent):
 
     def _trouble(self, said: Said, ended: process.Ended, kills: int | None) -> TrialError | None:
         """Why the answer is none; None if it is one."""
+        if not ended.code and said.trouble is None and (said.text or "").strip():
+            return None
         told = last_line(ended.err) or last_line(ended.out) or "without a word"
-        if is_out_of_memory(ended.code, kills, memory_kills()):
-            return OutOfMemory(f"the system ended it because memory was short ({ended.told})", fix=_LESS_MEMORY)
+        if ended.code in KILLED and is_out_of_memory(ended.code, kills, memory_kills()):
+            return OutOfMemory(f"the system ended it because memory was short ({ended.description})", fix=_LESS_MEMORY)
         if ended.code < 0:
-            return errors.Crashed(f"{ended.told}: {told}"[:500])
+            return errors.Crashed(f"{ended.description}: {told}"[:500])
         if said.trouble is not None:
             return said.trouble
         if ended.code:
             return self._failed(ended, told)
-        if (said.text or "").strip() or (self._may_be_silent and said.missing == EMPTY):
+        if self._may_be_silent and said.missing == EMPTY:
             return None
         return errors.NoAnswer(said.missing)
 
     def _failed(self, ended: process.Ended, told: str) -> TrialError:
         """It ended with an error and without an object that tells of it."""
-        message = f"{ended.told}: {told}"[:500]
+        message = f"{ended.description}: {told}"[:500]
         if self._shell and ended.code in NOT_STARTED and _NOT_THERE.search(told):
             return errors.Rejected(message, fix="is the program that the command names on the path?")
         if self._preset is None or last_line(ended.out):
@@ -379,6 +391,18 @@ def memory_kills(path: Path = MEMORY_KILLS) -> int | None:
     return int(found[1]) if found else None
 
 
+_recent_kills: tuple[float, int | None] = float("-inf"), None
+
+
+def _recent_memory_kills() -> int | None:
+    """The same as of a moment ago: to count them takes a while."""
+    global _recent_kills
+    now = time.monotonic()
+    if now - _recent_kills[0] > 1.0:
+        _recent_kills = now, memory_kills()
+    return _recent_kills[1]
+
+
 def is_out_of_memory(code: int, before: int | None, after: int | None) -> bool:
     """Whether a program was probably ended because memory was short: it was killed, or what it had started was, and
     the system counts one more such end than before.
@@ -388,8 +412,7 @@ def is_out_of_memory(code: int, before: int | None, after: int | None) -> bool:
     >>> is_out_of_memory(-9, 3, 3), is_out_of_memory(1, 3, 4), is_out_of_memory(-9, None, None)
     (False, False, False)
     """
-    killed = code in (-signal.SIGKILL, 128 + signal.SIGKILL)
-    return killed and before is not None and after is not None and after > before
+    return code in KILLED and before is not None and after is not None and after > before
 
 
 def _of_list(where: str, given: Any) -> Sequence[str]:

@@ -21,8 +21,8 @@ from typing import IO, Any
 
 from abreast.redaction import redact_log
 from abreast.targets.base import Workers
-from abreast.targets.memory import Peak
 from abreast.targets.process_tree import TRIAL, Launch, ProcessTree, start
+from abreast.targets.process_usage import SAMPLER
 
 CHUNK = 65_536
 LONGEST_LINE = 32_000_000  # bytes of a line that are looked at; all of it is in the file
@@ -30,6 +30,16 @@ LAST_WORDS_S = 0.5  # for what is still in the pipe when a program has ended
 
 Heard = Callable[[bytes], bool]
 """Is given each line that the program prints; by True it ends the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program to run: its command line, the folder where it works, its environment and its input."""
+
+    argv: Sequence[str]
+    cwd: Path
+    environment: Mapping[str, str]
+    stdin: bytes | Path = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +51,11 @@ class Ended:
     err: Path
     seconds: float
     cpu_s: float
-    peak_memory: int | None  # bytes, of its processes together
-    told_to: bool = False  # it was ended because of what it printed
+    peak_memory: int | None  # bytes, of its processes together; None if it was too quick and too small to tell
+    was_stopped: bool = False  # because of what it printed
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """`exit code 3`, `killed by SIGKILL`."""
         if self.code >= 0:
             return f"exit code {self.code}"
@@ -67,44 +77,37 @@ def new_mark() -> str:
 
 
 async def run(
-    argv: Sequence[str],
-    folder: Path,
-    cwd: Path,
-    environment: Mapping[str, str],
-    stdin: bytes,
-    mark: str,
-    workers: Workers,
-    heard: Heard | None = None,
+    prepare: Callable[[], Program], folder: Path, mark: str, workers: Workers, heard: Heard | None = None
 ) -> Ended:
-    """Run a program to its end. `folder` is for its output, and not where it works. Cancelled, it leaves nothing."""
+    """Run the program that `prepare` returns to its end. `prepare` is called in a thread. The output goes to files in
+    `folder`, which is not where the program works. Cancelled, it leaves nothing."""
     begin = time.monotonic()
-    environment = {**environment, "PWD": str(cwd), TRIAL: mark}  # some programs believe PWD more than the system
-    (folder / "stdin").write_bytes(stdin)
-    starting = asyncio.ensure_future(workers.in_thread(_start, argv, folder, cwd, environment, heard is not None))
+    starting = asyncio.ensure_future(workers.in_thread(_start, prepare, folder, mark, heard is not None))
     try:
         tree, pipe = await asyncio.shield(starting)
     except asyncio.CancelledError:
         starting.add_done_callback(_end_what_started)
         raise
-    memory = Peak(tree.pid)
+    usage = SAMPLER.watch(tree.pid)
     ending = asyncio.ensure_future(tree.wait(workers))
     listening = None if heard is None else _Listening(pipe, folder / "stdout", heard, ending)
-    told_to = False
+    was_stopped = False
     try:
         if listening is not None and await listening.until_it_ends():
-            told_to = True
+            was_stopped = True
             tree.kill()
-        code, cpu_s = await asyncio.shield(ending)
+        code, cpu_s, largest = await asyncio.shield(ending)
     except asyncio.CancelledError:
         tree.kill()
         await asyncio.shield(ending)
         raise
     finally:
-        memory.close()
+        SAMPLER.forget(usage)
         if listening is not None:
             await listening.close()
         tree.close()
-    return Ended(code, folder / "stdout", folder / "stderr", time.monotonic() - begin, cpu_s, memory.bytes, told_to)
+    peak = max(usage.peak_memory or 0, largest) or None
+    return Ended(code, folder / "stdout", folder / "stderr", time.monotonic() - begin, cpu_s, peak, was_stopped)
 
 
 def printed(path: Path) -> IO[bytes]:
@@ -146,25 +149,43 @@ def content(path: Path, most: int = 2_000_000) -> str:
 
 
 def _start(
-    argv: Sequence[str], folder: Path, cwd: Path, environment: Mapping[str, str], piped: bool
+    prepare: Callable[[], Program], folder: Path, mark: str, piped: bool
 ) -> tuple[ProcessTree, IO[bytes] | None]:
-    """The program, and the end of its output that is read if that is `piped`; else it goes to a file."""
-    with (
-        (folder / "stdin").open("rb") as stdin,
-        (folder / "stdout").open("wb") as stdout,
-        (folder / "stderr").open("wb") as stderr,
-    ):
+    """Start a program. If its output is `piped`, return the end of the pipe to read from; else it goes to a file."""
+    program = prepare()
+    # Some programs believe PWD more than the system.
+    environment = {**program.environment, "PWD": str(program.cwd), TRIAL: mark}
+    with contextlib.ExitStack() as opened:
+
+        def open_file(path: str | Path, flags: int) -> int:
+            descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            opened.callback(os.close, descriptor)
+            return descriptor
+
+        written = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        stdin = open_file(_input(folder, program.stdin), os.O_RDONLY)
+        stderr = open_file(folder / "stderr", written)
         if not piped:
-            return start(Launch(argv, cwd, environment, (stdin.fileno(), stdout.fileno(), stderr.fileno()))), None
+            stdout = open_file(folder / "stdout", written)
+            return start(Launch(program.argv, program.cwd, environment, (stdin, stdout, stderr))), None
         reader, writer = os.pipe()
+        opened.callback(os.close, writer)
         try:
-            tree = start(Launch(argv, cwd, environment, (stdin.fileno(), writer, stderr.fileno())))
+            tree = start(Launch(program.argv, program.cwd, environment, (stdin, writer, stderr)))
         except BaseException:
             os.close(reader)
             raise
-        finally:
-            os.close(writer)
         return tree, os.fdopen(reader, "rb")
+
+
+def _input(folder: Path, content: bytes | Path) -> str | Path:
+    if isinstance(content, Path):
+        return content
+    if not content:
+        return os.devnull
+    path = folder / "stdin"
+    path.write_bytes(content)
+    return path
 
 
 def _end_what_started(starting: asyncio.Future[tuple[ProcessTree, IO[bytes] | None]]) -> None:
@@ -184,7 +205,7 @@ class _Listening:
         self._file: IO[bytes] = out.open("wb")
         self._line = bytearray()
         self._over = asyncio.Event()
-        self._told_to = False
+        self._is_stopped = False
         os.set_blocking(self._pipe.fileno(), False)
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._pipe.fileno(), self._read)
@@ -197,7 +218,7 @@ class _Listening:
                 await asyncio.wait_for(self._over.wait(), LAST_WORDS_S)
             if not self._over.is_set() and self._ending.done():
                 break
-        return self._told_to
+        return self._is_stopped
 
     def _read(self) -> None:
         try:
@@ -220,8 +241,8 @@ class _Listening:
             self._line += rest
 
     def _hear(self, line: bytes) -> None:
-        if not self._told_to and line.strip() and self._heard(line):
-            self._told_to = True
+        if not self._is_stopped and line.strip() and self._heard(line):
+            self._is_stopped = True
             self._over.set()
 
     def _end(self) -> None:
@@ -231,7 +252,7 @@ class _Listening:
 
     async def close(self) -> None:
         if not self._pipe.closed:
-            if not self._told_to:
+            if not self._is_stopped:
                 self._read()  # what came between the last look and the end
             with contextlib.suppress(ValueError, OSError):
                 self._loop.remove_reader(self._pipe.fileno())

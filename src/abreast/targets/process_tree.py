@@ -34,10 +34,11 @@ Containment = Literal["subreaper", "group"]
 
 
 class Exit(NamedTuple):
-    """How a program ended: its exit code (negative: the signal), and CPU seconds of it and of what it started."""
+    """How a program ended, and what it and everything it started used."""
 
-    code: int
+    code: int  # negative: the signal
     cpu_s: float
+    largest: int = 0  # bytes of the largest process; 0 if unknown
 
 
 @dataclass(frozen=True, slots=True)

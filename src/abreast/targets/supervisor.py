@@ -22,7 +22,6 @@ import select
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Set
@@ -31,7 +30,7 @@ READY = b"r"
 FORK, CONTINUE = b"f", b"c"  # ask a launcher to fork a supervisor, to continue those that were stopped
 LENGTH = struct.Struct("=Q")  # of the request that follows
 STARTED = struct.Struct("=iii")  # ids of the supervisor and of the program, and errno if there is none
-ENDED = struct.Struct("=id")  # exit code (negative: the signal), and seconds of CPU
+ENDED = struct.Struct("=idQ")  # exit code (negative: the signal), seconds of CPU, bytes of the largest process
 
 _PATIENCE_S = 1.0  # for processes that cannot be killed: those of other users, those that wait for a broken disk
 _PAUSE_S = 0.0005  # between two rounds of killing
@@ -66,7 +65,7 @@ class Children:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self.codes: dict[int, int] = {}
-        self.cpu_s = 0.0
+        self.cpu_s, self.largest = 0.0, 0
 
     def ids(self) -> set[int]:
         with open(self._list, "rb") as file:  # noqa: PTH123 - pathlib is not loaded here
@@ -89,6 +88,7 @@ class Children:
                 return True
             self.codes[pid] = os.waitstatus_to_exitcode(status)
             self.cpu_s += usage.ru_utime + usage.ru_stime
+            self.largest = max(self.largest, 1024 * usage.ru_maxrss)
 
     def end(self, spare: Set[int] = frozenset()) -> None:
         """Kill all children but those to be spared. A process that left the group of a child becomes a child itself."""
@@ -138,6 +138,7 @@ def launch(control: socket.socket, driver: int) -> None:
         if not pid:
             control.close()
             _set_limit(limit_of(driver, os.getpid()))
+            os.set_inheritable(descriptors[0], False)  # or the driver would not see that this process has ended
             supervise(socket.socket(fileno=descriptors[0]))
             os._exit(0)
         supervisors.add(pid)
@@ -164,27 +165,58 @@ def _serve(channel: socket.socket, children: Children) -> bool:
         return False
     argv, cwd, environment = marshal.loads(_read(channel, *LENGTH.unpack(header)))
     try:
-        stdin, stdout, stderr = streams
-        process: subprocess.Popen[bytes] = subprocess.Popen(
-            argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=environment, start_new_session=True
-        )
+        pid = _spawn(argv, cwd, environment, streams)
     except OSError as error:
         channel.sendall(STARTED.pack(os.getpid(), 0, error.errno or errno.EIO))
         return True
     finally:
         for stream in streams:
             os.close(stream)
+    is_left = True
     try:
-        channel.sendall(STARTED.pack(os.getpid(), process.pid, 0))
-        while children.collect() and process.pid not in children.codes and not _is_closed(channel):
+        channel.sendall(STARTED.pack(os.getpid(), pid, 0))
+        while (is_left := children.collect()) and pid not in children.codes and not _is_closed(channel):
             children.wait(channel)
     finally:
-        children.end()
-    process.returncode = children.codes.get(process.pid, -signal.SIGKILL)
-    channel.sendall(ENDED.pack(process.returncode, children.cpu_s))
+        if is_left:
+            children.end()
+    code = children.codes.get(pid, -signal.SIGKILL)
+    # A process starts as a copy of this one: the kernel counts our memory as its own.
+    floor = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    largest = children.largest if children.largest > floor else 0
+    channel.sendall(ENDED.pack(code, children.cpu_s, largest))
     children.codes.clear()
-    children.cpu_s = 0.0
+    children.cpu_s, children.largest = 0.0, 0
     return True
+
+
+def _spawn(argv: list[bytes], cwd: bytes, environment: dict[bytes, bytes], streams: list[int]) -> int:
+    """Start a program in a session of its own; its process id. Several times as fast as `subprocess.Popen`."""
+    for stream in streams:
+        os.set_inheritable(stream, False)
+    os.chdir(cwd)
+    try:
+        return os.posix_spawn(
+            _find(argv[0], environment),
+            argv,
+            environment,
+            file_actions=[(os.POSIX_SPAWN_DUP2, stream, target) for target, stream in enumerate(streams)],
+            setsid=True,
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
+        )
+    finally:
+        os.chdir("/")
+
+
+def _find(program: bytes, environment: dict[bytes, bytes]) -> bytes:
+    """The file of a program, which is on the path of its own environment if it has no folder."""
+    if b"/" in program:
+        return program
+    for folder in environment.get(b"PATH", os.fsencode(os.defpath)).split(b":"):
+        file = os.path.join(folder, program)  # noqa: PTH118 - pathlib is not loaded here
+        if os.access(file, os.X_OK) and os.path.isfile(file):  # noqa: PTH113
+            return file
+    raise FileNotFoundError(errno.ENOENT, "no such program")
 
 
 def _read(channel: socket.socket, size: int) -> bytes:

@@ -27,6 +27,8 @@ PLAIN_EVERY_S = 5.0
 RATE_OVER_S = 10.0
 SHORTEST_BAR = 8
 ROOM_FOR_BAR = 55  # in a narrower terminal the numbers are worth more
+HELD_BACK = {"memory_short": "memory", "processes_cut": "cores"}  # events of the governor: what is short
+RELEASED = ("memory_enough", "processes_raise")
 
 
 class Counts(Listener):
@@ -42,6 +44,7 @@ class Counts(Listener):
         self.in_flight: Counter[str] = Counter()
         self.at_judges = 0
         self.judge_cost = 0.0
+        self.held_back = ""  # why fewer trials run than requested
         self._targets = targets
         self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
 
@@ -76,6 +79,11 @@ class Counts(Listener):
     def event(self, kind: str, **detail: Any) -> None:
         if kind == "decided":
             self.planned -= detail["saved"]  # what is left out will never be done
+        elif kind in HELD_BACK:
+            requested = "" if detail["requested"] is None else f"of {detail['requested']} requested, "
+            self.held_back = f"({requested}limited by {HELD_BACK[kind]})"
+        elif kind in RELEASED:
+            self.held_back = ""
 
     def rate(self) -> float:
         begin, executed = self._recent[0]
@@ -94,6 +102,8 @@ class Counts(Listener):
         flying = [f"{number} {name}" for name, number in sorted(self.in_flight.items()) if number]
         parts = {"done": f"{self.done:,}/{self.planned:,}", "rate": f"{rate:,.1f}/s"}
         parts["in flight"] = f"in flight {self.in_flight.total()}"
+        if self.held_back:
+            parts["held back"] = self.held_back
         if len(set(self._targets)) > 1 and flying:
             parts["by target"] = f"({', '.join(flying)})"
         parts["errors"] = f"errors {self.errors.total():,}"
@@ -118,11 +128,23 @@ def _joined(parts: dict[str, str]) -> str:
     return "".join(f"{' ' if name in _EXPLAINING else '  '}{text}" for name, text in parts.items()).lstrip()
 
 
-_EXPLAINING = ("by target", "kinds", "total")
+_EXPLAINING = ("held back", "by target", "kinds", "total")
 
 # In a narrow terminal these are left out, the first first; how much is done is always said.
 _DISPENSABLE = (
-    *("by target", "kinds", "total", "retries", "rate", "in flight", "judge cost", "cost", "judging", "left"),
+    *(
+        "by target",
+        "kinds",
+        "held back",
+        "total",
+        "retries",
+        "rate",
+        "in flight",
+        "judge cost",
+        "cost",
+        "judging",
+        "left",
+    ),
     "errors",
 )
 
@@ -188,7 +210,10 @@ class PlainProgress(Counts):
 
 
 def notice(kind: str, detail: dict[str, Any]) -> str:
-    """What has to be said at once: Ctrl-C was pressed, it is decided, or something is wrong with the store."""
+    """What has to be said at once: Ctrl-C was pressed, it is decided, fewer trials run than requested, or something is
+    wrong with the store."""
+    if kind in HELD_BACK and "message" in detail:
+        return f"note: {detail['message']}"
     if kind == "warning":
         return f"warning: {detail['message']}"
     if kind == "store_failed":

@@ -16,11 +16,12 @@ from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Tog
 from abreast.execute.limits.failing import Failing, Tally
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
-from abreast.execute.limits.resources import Resources
+from abreast.execute.limits.resources import Cores, Memory, Resources
 from abreast.execute.limits.stagger import Stagger
 from abreast.execute.limits.turns import Turns
 from abreast.execute.machine import Machine
 from abreast.plan import Plan
+from abreast.preflight.limits import asked_in_flight
 from abreast.spec import Bounds, Limits
 from abreast.spec.schema import TargetLimits, quota_window, size_in_bytes
 from abreast.store.ledger import Ledger
@@ -70,18 +71,29 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
         found.append(Failing(around.tallies, lambda message, fix: around.stop("failing", message, fix)))
     machine = Machine()
     if any(target.place != "loop" for target in targets):
-        found.append(_resources(machine, limits, targets, around))
+        requested = asked_in_flight(limits, targets[:trials])
+        found.append(_resources(machine, limits, targets, requested, around))
     starts = [getattr(target, "start_cpu_s", 0.0) for target in targets]
     if any(starts):
         found.append(Stagger(starts, machine.cores()))
     return found
 
 
-def _resources(machine: Machine, limits: Limits, targets: Sequence[Target], around: Surroundings) -> Resources:
+def _resources(
+    machine: Machine, limits: Limits, targets: Sequence[Target], requested: int | None, around: Surroundings
+) -> Resources:
     free = None if limits.free_memory is None else size_in_bytes(limits.free_memory)
-    each = None if limits.memory_per_trial is None else size_in_bytes(limits.memory_per_trial)
+    declared = None if limits.memory_per_trial is None else size_in_bytes(limits.memory_per_trial)
     places = [target.place for target in targets]
-    return Resources(machine, places, limits.free_cores, free, each, around.tell)
+    return Resources(
+        places,
+        machine.read(),
+        memory=Memory(places, declared),
+        cores=Cores(machine.cores(), limits.free_cores),
+        free_memory=max(256_000_000, machine.total_memory() // 20) if free is None else free,
+        requested=requested,
+        on_change=around.tell,
+    )
 
 
 def _concurrency(limits: Limits, variants: int) -> list[Limit]:

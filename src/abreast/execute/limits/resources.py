@@ -1,128 +1,248 @@
-"""The governor of the machine: no more at once than its memory and cores take, measured rather than guessed.
+"""The governor of the machine: as many trials as requested, unless their memory or their computing is too much for it.
 
-Trials that only wait (async functions, APIs) cost next to nothing. Those in threads and processes start a few at first;
-once one has ended it is known what one takes, and as many start as fit. One may always run, or nothing would finish.
+Trials that only wait, for an API or for anything else, are never held back because of cores, however busy other
+programs keep them. All decisions rest on readings of the machine that are taken elsewhere, once a second, and sooner
+after the first start of a variant. One trial may always run, or nothing would finish.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
-from abreast.execute.machine import Machine
+from abreast.execute.machine import Reading
 from abreast.model import Outcome
 from abreast.targets.base import Place
 
-SAMPLE_S = 1.0
-FRESH_S = 0.1  # how old a reading of the memory may be
-GUESS: dict[Place, int] = {"loop": 0, "thread": 50_000_000, "process": 200_000_000}  # bytes a trial, before any ended
-UNKNOWN = 8  # trials in flight of a variant of which none has ended
+SAMPLE_S = 1.0  # between two readings
+FIRST_SAMPLE_S, EARLY_SAMPLE_S = 0.025, 0.1  # the same in the first seconds of a variant: at first, and at most
+EARLY_S = 5.0
+GUESS: dict[Place, int] = {"loop": 0, "thread": 50_000_000, "process": 200_000_000}  # bytes, before any trial ended
+FIRST = 8  # trials in flight before any of them is seen to be idle or has ended
 PRESSED = 10.0  # per cent of the time in which something waits for memory
+COMPUTING = 2 / 3  # of its time; trials that compute less are mostly waiting
+SATURATED = 0.9  # of all cores
+ROOM = 0.75  # of all cores; if trials use less, more may run
+HALF_LIFE_S = 5.0  # of what readings say about cores
+EVIDENCE_S = 10.0  # of readings, before trials that have not ended are taken to compute
+MARGIN = 1.25  # on the average of trials, some of which may still grow
+NOTICE_S = 1.0  # shorter holds are not worth an event
+
+Reason = Literal["memory", "unknown", "cores"]
+_EVENTS: dict[Reason, tuple[str, str]] = {
+    "memory": ("memory_short", "memory_enough"),
+    "unknown": ("memory_short", "memory_enough"),
+    "cores": ("processes_cut", "processes_raise"),
+}
+
+
+class Memory:
+    """How much memory trials need, by variant: declared, reported by trials that ended, or the share of each in what
+    all of them took."""
+
+    def __init__(self, places: Sequence[Place], declared: int | None) -> None:
+        self._places, self._declared = places, declared
+        self._reported = [0.0] * len(places)
+        self._shares = [0.0] * len(places)
+        self._has_ended = [False] * len(places)
+        self._is_known = [declared is not None or place == "loop" for place in places]
+
+    def is_known(self, variant: int) -> bool:
+        return self._is_known[variant]
+
+    def of(self, variant: int) -> float:
+        """Bytes that a trial of this variant needs, as far as one can tell."""
+        if self._declared is not None:
+            return float(self._declared)
+        if self._reported[variant]:
+            return self._reported[variant]
+        guess = 0 if self._is_known[variant] else GUESS[self._places[variant]]
+        return max(guess, MARGIN * self._shares[variant])
+
+    def share(self, variant: int, size: float) -> None:
+        """Note the average of the trials in flight."""
+        self._shares[variant] = max(self._shares[variant], size)
+
+    def report(self, variant: int, outcome: Outcome) -> None:
+        """Note what a trial says it had."""
+        peak = None if outcome.answer is None else outcome.answer.data.get("peak_memory_mb")
+        if isinstance(peak, int | float):
+            self._reported[variant] = max(self._reported[variant], 1e6 * peak)
+            self._is_known[variant] = True
+        self._has_ended[variant] = self._has_ended[variant] or outcome.status in ("ok", "error")
+
+    def confirm(self) -> None:
+        """There is a reading: what it shows of variants of which a trial has ended is what they need."""
+        for variant, has_ended in enumerate(self._has_ended):
+            self._is_known[variant] = self._is_known[variant] or has_ended
+
+
+class Cores:
+    """How many trials may run in processes, by how much those that run compute."""
+
+    def __init__(self, cores: float, free: float) -> None:
+        self._cores, self._allowed = cores, max(1.0, cores - free)
+        self._cpu_s: float | None = None
+        self._computing = self._running = self._used = self._seconds = 0.0  # sums over time, older ones fading
+        self._observed_s = 0.0
+        self.most: int | None = None  # None: as many as requested
+        self.has_evidence = False  # a trial has ended, or there are readings of some time
+
+    @property
+    def used(self) -> float:
+        """Cores that the trials have used in the last seconds."""
+        return self._used / self._seconds if self._seconds else 0.0
+
+    def sample(self, reading: Reading, running: int, elapsed: float) -> None:
+        """Adjust to a reading, with so many trials in processes."""
+        fading = 0.5 ** (elapsed / HALF_LIFE_S)
+        before, self._cpu_s = self._cpu_s, reading.own.cpu_s
+        self._used = fading * self._used + (0.0 if before is None else max(0.0, self._cpu_s - before))
+        self._seconds = fading * self._seconds + elapsed
+        self._computing = fading * self._computing + min(reading.own.computing, running) * elapsed
+        self._running = fading * self._running + running * elapsed
+        self._observed_s += elapsed if running else 0.0
+        self.has_evidence = self.has_evidence or self._observed_s >= EVIDENCE_S
+        share = self._computing / self._running if self._running else 0.0
+        if self.has_evidence and share >= COMPUTING:
+            self.most = max(1, int(self._allowed / share))
+        elif running > 1 and self.used >= SATURATED * self._cores:
+            self.most = running - 1
+        elif self.most is not None and running >= self.most and self.used < ROOM * self._cores:
+            self.most *= 2
 
 
 class Resources(Limit):
-    """Admission by measured memory, and for processes by measured CPU."""
+    """Admission by measured memory, and for processes by measured computing."""
 
     def __init__(
         self,
-        machine: Machine,
         places: Sequence[Place],
-        free_cores: float,
-        free_memory: int | None,
-        memory_per_trial: int | None,
+        reading: Reading,
+        memory: Memory,
+        cores: Cores,
+        free_memory: int,
+        requested: int | None,
         on_change: Callable[..., Any],
     ) -> None:
-        self._machine = machine
-        self._places = places
-        self._on_change = on_change
-        self._fixed = memory_per_trial is not None
-        self._each = [float(memory_per_trial or GUESS[place]) for place in places]
-        self._known = [self._fixed or place == "loop" for place in places]
-        self._floor = free_memory if free_memory is not None else max(256_000_000, machine.total_memory() // 20)
-        self._flying = [0] * len(places)
-        self._with_children = "process" in places
-        self._base = machine.own_memory(self._with_children)
-        self._available, self._grown, self._read_at = float(machine.available_memory()), 0.0, float("-inf")
-        cores = machine.cores()
-        self._allowed_busy = max(1.0, cores - free_cores) / cores
-        self.processes = max(1, int(cores))  # at most so many trials in processes
-        self._full = False
-        self._short = False
+        """`reading` is from before the first trial. `requested` is how many trials may be in flight, None if that is
+        found out."""
+        self._places, self._memory, self._cores = places, memory, cores
+        self._reading, self._base = reading, reading.own.memory
+        self._free_memory, self._requested, self._on_change = free_memory, requested, on_change
+        self._in_flight = [0] * len(places)
+        self._started = 0  # since the last reading
+        self._first = FIRST
+        self._sampled_at: float | None = None
+        self._held: tuple[Reason, int] | None = None  # why a job had to wait since the last reading, and its variant
+        self._held_since: float | None = None
+        self._reported: Reason | None = None  # by an event
+        self._explained: set[Reason] = set()
+        self.is_starting = asyncio.Event()  # a variant has its first trial in flight: a reading is due soon
+
+    # -- may it start? ---------------------------------------------------------------------------------------------
 
     def wait(self, job: Job, now: float) -> float:
-        flying, variant = sum(self._flying), job.variant
-        if not flying:
+        reason = self._reason(job.variant) if any(self._in_flight) else None
+        if reason is None:
             return 0.0
-        if not self._known[variant] and self._flying[variant] >= UNKNOWN:
-            return UNTIL_AN_EVENT
-        if self._places[variant] == "process" and self._in_processes() >= self.processes:
-            self._full = True
-            return UNTIL_AN_EVENT
-        return 0.0 if self._fits(variant, now) else UNTIL_AN_EVENT
+        self._held = reason, job.variant
+        return UNTIL_AN_EVENT
 
-    def _in_processes(self) -> int:
-        return sum(number for number, place in zip(self._flying, self._places, strict=True) if place == "process")
+    def _reason(self, variant: int) -> Reason | None:
+        """Why a trial of this variant may not start now."""
+        if not self._memory.is_known(variant) and self._unknown >= self._first:
+            return "unknown"
+        most = self._cores.most
+        if most is not None and self._places[variant] == "process" and self._processes >= most:
+            return "cores"
+        return None if self._fits(variant) else "memory"
 
-    def _fits(self, variant: int, now: float) -> bool:
+    @property
+    def _processes(self) -> int:
+        return sum(number for number, place in zip(self._in_flight, self._places, strict=True) if place == "process")
+
+    @property
+    def _unknown(self) -> int:
+        return sum(number for variant, number in enumerate(self._in_flight) if not self._memory.is_known(variant))
+
+    @property
+    def _grown(self) -> int:
+        return max(0, self._reading.own.memory - self._base)
+
+    def _fits(self, variant: int) -> bool:
         """Whether one more fits when all in flight have grown to what such a trial takes."""
-        self._read(now)
-        promised = sum(each * number for each, number in zip(self._each, self._flying, strict=True))
-        left = self._available - max(0.0, promised - self._grown) - self._each[variant]
-        fits = left >= self._floor
-        if fits == self._short:
-            self._short = not fits
-            kind = "memory_short" if self._short else "memory_enough"
-            self._on_change(
-                kind, in_flight=sum(self._flying), available_mb=int(self._available / 1e6),
-                per_trial_mb=int(self._each[variant] / 1e6),
-            )  # fmt: skip
-        return fits
-
-    def _read(self, now: float) -> None:
-        if now - self._read_at < FRESH_S:
-            return
-        self._read_at = now
-        self._available = float(self._machine.available_memory())
-        self._grown = float(max(0, self._machine.own_memory(self._with_children) - self._base))
-        heavy = sum(number for number, place in zip(self._flying, self._places, strict=True) if place != "loop")
-        if heavy and not self._fixed:
-            share = self._grown / heavy
-            for variant, number in enumerate(self._flying):
-                if number and self._places[variant] != "loop":
-                    self._each[variant] = max(share, self._each[variant]) if self._known[variant] else share
+        if self._reading.memory_pressure > PRESSED:
+            return False
+        size = self._memory.of(variant)
+        promised = sum(self._memory.of(other) * number for other, number in enumerate(self._in_flight))
+        started = min(self._started, sum(self._in_flight)) * size  # the reading knows nothing of these
+        return self._reading.available - max(promised - self._grown, started) - size >= self._free_memory
 
     def take(self, job: Job, now: float) -> None:
-        self._flying[job.variant] += 1
+        if not self._memory.is_known(job.variant) and not self._in_flight[job.variant]:
+            self.is_starting.set()
+        self._in_flight[job.variant] += 1
+        self._started += 1
 
     def settle(self, job: Job, outcome: Outcome, now: float) -> None:
-        variant, before = job.variant, self._grown
-        if self._places[variant] != "loop" and not self._fixed:
-            self._read_at = float("-inf")
-            self._read(now)
-            # What went back when it ended is what it held, while others may only have begun to grow.
-            self._each[variant] = max(self._each[variant], before - self._grown)
-        self._flying[variant] -= 1
-        self._known[variant] = self._known[variant] or outcome.status in ("ok", "error")
+        self._in_flight[job.variant] -= 1
+        self._memory.report(job.variant, outcome)
+        if self._places[job.variant] == "process" and outcome.status in ("ok", "error"):
+            self._cores.has_evidence = True
 
-    def sample(self, now: float) -> None:
-        """Once a second: fewer processes when cores or memory are short, more when there is room."""
-        self._read(now)
-        busy, running = self._machine.busy(), self._in_processes()
-        if running > 1 and (self._available < self._floor or self._machine.memory_pressure() > PRESSED):
-            self._set(running - 1, "memory", available_mb=int(self._available / 1e6))
-        elif running > 1 and busy > self._allowed_busy + 0.05:
-            self._set(running - 1, "cores", busy=round(busy, 2))
-        elif self._full and busy < self._allowed_busy - 0.1:
-            idle = busy < self._allowed_busy / 2  # they mostly wait, as agents do for their models
-            self._set(
-                self.processes + max(1, self.processes if idle else self.processes // 2), "room", busy=round(busy, 2)
-            )
-        self._full = False
+    # -- readings --------------------------------------------------------------------------------------------------
 
-    def _set(self, processes: int, why: str, **detail: Any) -> None:
-        if processes != self.processes:
-            kind = "processes_cut" if processes < self.processes else "processes_raise"
-            self._on_change(kind, why=why, before=self.processes, after=processes, **detail)
-            self.processes = processes
+    def sample(self, reading: Reading, now: float) -> None:
+        """Take account of a reading."""
+        elapsed = 0.0 if self._sampled_at is None else now - self._sampled_at
+        self._reading, self._sampled_at = reading, now
+        heavy = sum(number for number, place in zip(self._in_flight, self._places, strict=True) if place != "loop")
+        for variant, number in enumerate(self._in_flight):
+            if number and self._places[variant] != "loop":
+                self._memory.share(variant, self._grown / heavy)
+        self._memory.confirm()
+        self._first = max(FIRST, 2 * min(reading.own.idle, self._processes))  # of threads nobody can tell
+        self._started = 0
+        self._cores.sample(reading, self._processes, elapsed)
+        self._tell(now)
+
+    def _tell(self, now: float) -> None:
+        """Report when fewer trials than requested run, and when that is over."""
+        held, self._held = self._held, None
+        in_flight = sum(self._in_flight)
+        if held is None or (self._requested is not None and in_flight >= self._requested):
+            self._held_since = None
+            if self._reported is not None:
+                self._on_change(_EVENTS[self._reported][1], in_flight=in_flight)
+                self._reported = None
+            return
+        reason, variant = held
+        if self._held_since is None:
+            self._held_since = now
+        if now - self._held_since < NOTICE_S or reason == self._reported:
+            return
+        self._reported = reason
+        why, setting, figures = self._explanation(reason, variant)
+        detail = {"why": why, "in_flight": in_flight, "requested": self._requested, **figures}
+        if reason not in self._explained:
+            self._explained.add(reason)
+            of = "" if self._requested is None else f" of {self._requested} requested"
+            detail["message"] = f"{in_flight}{of} trials in flight: {why}; to change this, set limits: {setting}"
+        self._on_change(_EVENTS[reason][0], **detail)
+
+    def _explanation(self, reason: Reason, variant: int) -> tuple[str, str, dict[str, Any]]:
+        """Why trials wait, which setting changes that, and the figures behind it."""
+        if reason == "cores":
+            used = round(self._cores.used, 1)
+            return f"they keep {used:g} cores busy", "{free_cores: 0} or parallel", {"cores": used}
+        size, available = int(self._memory.of(variant) / 1e6), int(self._reading.available / 1e6)
+        figures = {"available_mb": available, "per_trial_mb": size}
+        if reason == "unknown":
+            return "the memory of a trial is not known yet", "memory_per_trial", figures
+        free = int(self._free_memory / 1e6)
+        why = f"memory is short ({available:,} MB available, {size:,} MB per trial, {free:,} MB to be left free)"
+        return why, "memory_per_trial or free_memory", figures

@@ -10,7 +10,7 @@ from typing import Literal
 
 from abreast.errors import TrialError
 from abreast.model import Blame
-from abreast.store.drivers import ROOT_VARIABLE, driver_folder, root
+from abreast.store.drivers import ROOT_VARIABLE, driver_folder, register, root
 
 ROUNDS = 1_000
 Subtree = Literal["trials", "templates", "sources", "measures", "scratch"]
@@ -26,27 +26,32 @@ class NoWorkspace(TrialError):
 def new_folder(subtree: Subtree) -> Path:
     """A new, empty folder of this process with a name that cannot be guessed."""
     for _ in range(ROUNDS):
+        folder = root() / register() / subtree / secrets.token_hex(6)
+        with contextlib.suppress(FileNotFoundError):  # it is the first in there, or another thread removed the last
+            folder.mkdir(0o700)
+            return folder
         try:
-            place = driver_folder() / subtree
+            driver_folder().joinpath(subtree).mkdir(0o300)
+        except (FileNotFoundError, FileExistsError):
+            continue
         except OSError as error:
             raise NoWorkspace(
                 f"{error.filename or root()}: {error.strerror or error}; "
                 f"set ${ROOT_VARIABLE} to a folder that you can write"
             ) from error
-        made = place / secrets.token_hex(6)
-        with contextlib.suppress(FileNotFoundError):  # another thread removed the folder above, which was still empty
-            with contextlib.suppress(FileExistsError):
-                place.mkdir(0o300)
-            made.mkdir(0o700)
-            return made
     raise NoWorkspace(f"{root()} is removed again and again; set ${ROOT_VARIABLE} to a folder that stays")
+
+
+def rename_folder(folder: Path) -> Path:
+    """Give a folder that `new_folder` made another name that cannot be guessed. Raises OSError."""
+    return folder.rename(folder.with_name(secrets.token_hex(6)))
 
 
 def drop_empty(folder: Path) -> None:
     """Remove the subtree and the run's folder above what was removed, if nothing else is in them."""
-    for above in (folder.parent, folder.parent.parent):
-        with contextlib.suppress(OSError):
-            above.rmdir()
+    with contextlib.suppress(OSError):
+        folder.parent.rmdir()
+        folder.parent.parent.rmdir()
 
 
 def repository_above(folder: Path) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from collections.abc import Callable, Hashable
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from abreast.store.drivers import root
 from abreast.targets.workspace import place
 from abreast.targets.workspace.copying import copy_tree
 from abreast.targets.workspace.removal import remove_tree
+from abreast.targets.workspace.snapshot import TICK_S, Snapshot, take_snapshot
 from abreast.targets.workspace.start import Start, record_start
 
 IDLE = 8  # templates kept that no trial uses now; cases of their own commits come one after the other
+SPARE_BYTES = 1_000_000_000  # of copies that wait for another trial, of all templates together
+RESTORE_S = 1.0  # to wait for a copy that is about to be spare
 
 
 class Template:
@@ -25,8 +29,11 @@ class Template:
         self._lock = threading.Lock()
         self._folder: Path | None = None
         self._start: Start | None = None
+        self._snapshot: Snapshot | None = None
+        self.spares: list[Path] = []  # folders of trials that ended, with a copy that is as new
         self.owners: set[object] = set()
         self.trials = 0
+        self.restoring = 0  # trials whose copy is about to become a spare
         self.used = 0
 
     def _prepared(self) -> Path:
@@ -49,6 +56,29 @@ class Template:
             prepared = self._prepared()
         if self._fill is not None:
             copy_tree(prepared / "files", folder)
+            time.sleep(TICK_S)  # what a trial changes is dated after what was copied
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The prepared files as they look from outside. Raises OSError."""
+        with self._lock:
+            if self._snapshot is None:
+                self._snapshot = take_snapshot(self._prepared() / "files")
+            return self._snapshot
+
+    def is_unchanged(self, copy: Path, since: int) -> bool:
+        """Whether nothing in a copy was changed after the moment `since`, by the clock of the file system."""
+        try:
+            return self.snapshot.is_unchanged(copy, since)
+        except OSError:
+            return False
+
+    def restore(self, copy: Path, since: int) -> bool:
+        """Undo all changes in a copy. False if that is not possible."""
+        try:
+            return self.snapshot.restore(copy, since)
+        except OSError:
+            return False
 
     def files(self) -> Path:
         """The prepared files themselves, to be read and never written."""
@@ -69,10 +99,11 @@ class Template:
 
     def remove(self) -> None:
         with self._lock:
-            folder, self._folder, self._start = self._folder, None, None
-        if folder is not None:
-            remove_tree(folder)
-            place.drop_empty(folder)
+            folder, self._folder, self._start, self._snapshot = self._folder, None, None, None
+            spares, self.spares = self.spares, []
+        for removed in (*spares, *([] if folder is None else [folder])):
+            remove_tree(removed)
+            place.drop_empty(removed)
 
 
 class Templates:
@@ -80,6 +111,7 @@ class Templates:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._restored = threading.Condition(self._lock)
         self._known: dict[Hashable, Template] = {}
         self._clock = itertools.count(1)
 
@@ -93,10 +125,42 @@ class Templates:
             template.used = next(self._clock)
             return template
 
-    def give_back(self, template: Template) -> None:
+    def spare(self, template: Template) -> Path | None:
+        """The folder of a trial that ended, with a copy of the template that is as new. To wait for one that will be so
+        in a moment is quicker than to make a copy."""
+        with self._restored:
+            self._restored.wait_for(lambda: template.spares or not template.restoring, RESTORE_S)
+            return template.spares.pop() if template.spares else None
+
+    def expect_spare(self, template: Template) -> None:
+        """A trial is over, and `keep_spare` follows."""
+        with self._lock:
+            template.restoring += 1
+
+    def keep_spare(self, template: Template, folder: Path, is_as_new: bool, was_expected: bool) -> None:
+        """Keep the folder of a trial for another one if its copy is as new, and if there is room; else remove it."""
+        with self._restored:
+            template.restoring -= was_expected
+            if is_as_new and self._has_room_for(template):
+                template.spares.append(folder)
+                template.trials -= 1
+                self._restored.notify()
+                return
+            self._restored.notify_all()
+        self.give_back(template, folder)
+
+    def give_back(self, template: Template, folder: Path | None = None) -> None:
+        """The trial is over; its folder is removed."""
+        if folder is not None:
+            remove_tree(folder)
+            place.drop_empty(folder)
         with self._lock:
             template.trials -= 1
         self._sweep()
+
+    def _has_room_for(self, template: Template) -> bool:
+        spares = sum(len(other.spares) * other.snapshot.size for other in self._known.values() if other.spares)
+        return template in self._known.values() and spares + template.snapshot.size <= SPARE_BYTES
 
     def leave(self, owner: object) -> None:
         """This owner makes no more workspaces."""

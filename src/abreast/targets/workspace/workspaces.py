@@ -20,7 +20,6 @@ from abreast.targets.workspace.copying import Contents, contents, copy_contents
 from abreast.targets.workspace.diff import Diff, difference
 from abreast.targets.workspace.git import GitFailed
 from abreast.targets.workspace.place import NoWorkspace
-from abreast.targets.workspace.removal import remove_tree
 from abreast.targets.workspace.repository import Repository
 from abreast.targets.workspace.setting import read_setting
 from abreast.targets.workspace.state import Keeping, State
@@ -200,17 +199,19 @@ class Workspaces:
         template = TEMPLATES.taken(key, self._owner, fill, tracked=self._repository is not None)
         folder = None
         try:
-            folder = place.new_folder("trials")
-            work = folder / "work"
-            work.mkdir(0o700)
-            template.copy_to(work)
+            folder = TEMPLATES.spare(template)
+            if folder is not None:
+                folder = place.rename_folder(folder)  # programs may remember what they did at a path
+                work = folder / "work"
+            else:
+                folder = place.new_folder("trials")
+                work = folder / "work"
+                work.mkdir(0o700)
+                template.copy_to(work)
             os.utime(work)  # by the clock of the file system it is now: what changes later was changed by the trial
             return Workspace(work, template, work.lstat().st_ctime_ns, since)
         except BaseException:
-            if folder is not None:
-                remove_tree(folder)
-                place.drop_empty(folder)
-            TEMPLATES.give_back(template)
+            TEMPLATES.give_back(template, folder)
             raise
 
     def beginning(self, case: Case, value: Any, state: State | None = None) -> Hashable:
@@ -276,6 +277,12 @@ class Workspace:
         self._start = start  # a commit, where what is left is carried on
         self._lock = threading.Lock()
         self._removed = False
+        self.is_unchanged = False  # as far as anybody has looked
+        self._is_expected = False
+
+    def may_change(self) -> None:
+        """Say that something else is about to run there."""
+        self.is_unchanged = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -293,6 +300,9 @@ class Workspace:
         return replace(found, not_carried=found.problem) if found.problem else found
 
     def _difference(self, most: int, keeping: Keeping | None) -> Diff:
+        self.is_unchanged = keeping is None and self._template.is_unchanged(self.path, self._since)
+        if self.is_unchanged:
+            return Diff()
         if not git.installed():
             return Diff(problem="no diff: git is not installed")
         try:
@@ -305,15 +315,26 @@ class Workspace:
         """What it began with, of a checkout."""
         return self._template.start().commit
 
+    def expect_reuse(self) -> None:
+        """Say that `reuse` follows soon, so that the next trial waits for it instead of making a copy."""
+        self._is_expected = True
+        TEMPLATES.expect_spare(self._template)
+
+    def reuse(self) -> None:
+        """Undo what was changed in the folder and keep it for another trial; remove it if that is not possible. No
+        process must be left that could write there. Never raises."""
+        with self._lock:
+            self._removed = True
+        is_as_new = self.is_unchanged or self._template.restore(self.path, self._since)
+        TEMPLATES.keep_spare(self._template, self.path.parent, is_as_new, self._is_expected)
+
     def remove(self) -> None:
         """Remove the folder, whatever the agent left in it. Never raises."""
         with self._lock:
             if self._removed:
                 return
             self._removed = True
-        remove_tree(self.path.parent)
-        place.drop_empty(self.path.parent)
-        TEMPLATES.give_back(self._template)
+        TEMPLATES.give_back(self._template, self.path.parent)
 
 
 @contextlib.contextmanager

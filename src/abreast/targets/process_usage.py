@@ -1,0 +1,184 @@
+"""Memory and CPU of the processes below this one, sampled for all trials at once."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import psutil
+
+COMPUTES = 0.5  # cores; a program that uses more is computing, whatever the state of its processes
+_PEAK = re.compile(rb"^VmHWM:\s+(\d+) kB", re.M)
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class ProcessInfo(NamedTuple):
+    """One process at one moment."""
+
+    pid: int
+    parent: int
+    state: str  # as in ps: R runs or waits for a core, D waits for a disk
+    cpu_s: float  # its own, and that of children it has waited for
+    memory: int  # bytes
+
+
+@dataclass(slots=True)
+class ProgramUsage:
+    """What a program and everything it started have used."""
+
+    pid: int
+    peak_memory: int | None = None  # bytes; None before the first sample
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSample:
+    """What this process and the programs below it use at one moment."""
+
+    memory: int  # bytes, this process included
+    cpu_s: float  # seconds of all processes below this one so far
+    computing: int  # programs that run on a core or wait for one
+    idle: int  # programs that wait for something else than a core or a disk
+
+
+@dataclass(slots=True)
+class _Program:
+    """One program while a sample is taken."""
+
+    peak: int = 0
+    cpu_s: float = 0.0
+    states: set[str] = field(default_factory=set)
+
+
+class ProcessSampler:
+    """Samples the processes below this one. Its methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watched: dict[int, ProgramUsage] = {}
+        self._cpu_s: dict[int, float] = {}  # by program, at the last sample
+        self._sampled_at = 0.0
+
+    def watch(self, pid: int) -> ProgramUsage:
+        """Keep a record of a program until `forget`. The samples fill it."""
+        usage = self._watched[pid] = ProgramUsage(pid)
+        return usage
+
+    def forget(self, usage: ProgramUsage) -> None:
+        self._watched.pop(usage.pid, None)
+
+    def sample(self) -> ProcessSample:
+        """Look at every process below this one."""
+        with self._lock:
+            watched = dict(self._watched)
+            programs, totals = _look(watched)
+            now = time.monotonic()
+            elapsed, self._sampled_at = now - self._sampled_at, now
+            before, self._cpu_s = self._cpu_s, {pid: program.cpu_s for pid, program in programs.items()}
+        computing = idle = 0
+        for pid, program in programs.items():
+            if pid in watched and program.peak:
+                watched[pid].peak_memory = max(watched[pid].peak_memory or 0, program.peak)
+            used = program.cpu_s - before.get(pid, program.cpu_s)
+            if "R" in program.states or used > COMPUTES * elapsed:
+                computing += 1
+            elif "D" not in program.states:
+                idle += 1
+        return ProcessSample(*totals, computing, idle)
+
+
+def _look(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _Program], tuple[int, float]]:
+    """The programs below this process, by the id of their first process; memory and CPU of everything together.
+
+    A program is one that is watched, or else a child of this process that has none of those below it.
+    """
+    own = os.getpid()
+    programs: dict[int, _Program] = {}
+    containers: set[int] = set()
+    program_of: dict[int, int] = {}
+    memory, cpu_s = _own_usage()
+    for process in _descendants(own):
+        above = program_of.get(process.parent)
+        pid = process.pid if process.pid in watched or above is None else above
+        if above is not None and pid != above:
+            containers.add(above)
+        program_of[process.pid] = pid
+        program = programs.setdefault(pid, _Program())
+        program.states.add(process.state)
+        program.cpu_s += process.cpu_s
+        program.peak += _peak(process) if pid in watched else 0
+        memory += process.memory
+        cpu_s += process.cpu_s
+    return {pid: program for pid, program in programs.items() if pid not in containers}, (memory, cpu_s)
+
+
+def _own_usage() -> tuple[int, float]:
+    """The memory of this process, and the CPU time of the children it has waited for."""
+    times = os.times()
+    return int(psutil.Process().memory_info().rss), times.children_user + times.children_system
+
+
+def _descendants_by_children(pid: int) -> Iterator[ProcessInfo]:
+    """All processes below one, parents first, as Linux lists them."""
+    left = [(child, pid) for child in _children(pid, threads=2)]
+    seen = {pid}
+    while left:
+        child, parent = left.pop()
+        content = _read(f"/proc/{child}/stat")
+        if not content or child in seen:
+            continue
+        seen.add(child)
+        fields = content[content.rindex(b")") + 2 :].split()  # the name before may contain anything
+        cpu_s = _TICK_S * sum(map(int, fields[11:15]))
+        yield ProcessInfo(child, parent, fields[0].decode(), cpu_s, _PAGE * int(fields[21]))
+        left += [(grandchild, child) for grandchild in _children(child, int(fields[17]))]
+
+
+def _descendants_by_psutil(pid: int) -> Iterator[ProcessInfo]:
+    for process in psutil.Process(pid).children(recursive=True):
+        try:
+            with process.oneshot():
+                state = "R" if process.status() == psutil.STATUS_RUNNING else "S"
+                yield ProcessInfo(
+                    process.pid, process.ppid(), state, sum(process.cpu_times()[:4]), process.memory_info().rss
+                )
+        except psutil.Error:  # it has ended
+            continue
+
+
+_descendants: Callable[[int], Iterator[ProcessInfo]] = (
+    _descendants_by_children if sys.platform == "linux" else _descendants_by_psutil
+)
+
+
+def _children(pid: int, threads: int) -> Iterator[int]:
+    """The children of a process. Linux lists them by the thread that started them."""
+    try:
+        tasks = [str(pid)] if threads == 1 else os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - many a second
+    except OSError:
+        return
+    for task in tasks:
+        yield from map(int, _read(f"/proc/{pid}/task/{task}/children").split())
+
+
+def _peak(process: ProcessInfo) -> int:
+    """The most memory that a process has had, which Linux keeps; else what it has now."""
+    match = _PEAK.search(_read(f"/proc/{process.pid}/status"))
+    return int(match[1]) * 1024 if match else process.memory
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - many a second
+            return file.read()
+    except OSError:  # it has ended
+        return b""
+
+
+SAMPLER = ProcessSampler()
