@@ -46,7 +46,7 @@ def fill(store: Path, cases: int, padding: int = 0) -> None:
 
 
 def analyse_large(cases: int) -> dict[str, Any]:
-    from abreast.analyse import analyse
+    from abreast.analyse.run import analyse
     from abreast.analyse.validate import validate
     from abreast.report.objects import report
     from abreast.store import open_store
@@ -72,7 +72,7 @@ def analyse_large(cases: int) -> dict[str, Any]:
 
 
 def page_large(cases: int, padding: int) -> dict[str, Any]:
-    from abreast.analyse import analyse
+    from abreast.analyse.run import analyse
     from abreast.report.page.html import page
     from abreast.store import open_store
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import naive
 from abreast import Answer, Case, Experiment
-from abreast.analyse import Analysis, analyse
 from abreast.analyse.compare import compare
+from abreast.analyse.run import Analysis, analyse
 from abreast.errors import Skipped, Transient
 from abreast.report import formats, objects
 from abreast.stats import cost_per_correct, latency_ratio, pass_at_k, pass_hat_k

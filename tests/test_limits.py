@@ -43,8 +43,7 @@ from abreast.model import (
     Usage,
     Variant,
 )
-from abreast.spec import Limits
-from abreast.spec.schema import quota_window, size_in_bytes
+from abreast.spec.schema import Limits, quota_window, size_in_bytes
 from abreast.store.ledger import Ledger
 from conftest import Folder
 from test_scheduler import go, plan_of

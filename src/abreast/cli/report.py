@@ -31,7 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.analyse import analyse, gates
+    from abreast.analyse import gates
+    from abreast.analyse.run import analyse
     from abreast.cli.running import results_line, tell_unmet, write_results
     from abreast.report import folder, formats, objects
     from abreast.report.terminal import render

@@ -12,17 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from abreast import suites
-from abreast.analyse import Analysis, gates
+from abreast.analyse import gates
+from abreast.analyse.run import Analysis
 from abreast.cli import stores, tables, unscored
 from abreast.cli.run import options_of
 from abreast.errors import BadInput, Incomplete, PreflightRefused
-from abreast.execute import Listener
-from abreast.experiment import Experiment, Options, Result
+from abreast.execute.listener import Listener
+from abreast.experiment.facade import Experiment
+from abreast.experiment.options import Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
 from abreast.model import Request, Trial
 from abreast.output import confirm, console, echo, is_interactive, say
-from abreast.preflight import Finding, cost
+from abreast.preflight import cost
+from abreast.preflight.finding import Finding
 from abreast.preflight.requests import render_request
 from abreast.report import objects
 from abreast.report.figures import in_flight_line

@@ -12,7 +12,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.suites import Suite
 
 if TYPE_CHECKING:
-    from abreast.experiment import Experiment
+    from abreast.experiment.facade import Experiment
 
 HELP = "a spec file (YAML, TOML or JSON), or the name of a suite: abreast suites"
 
@@ -65,7 +65,7 @@ def _spec(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
 
 def experiment_of(args: argparse.Namespace) -> Experiment:
     """The experiment that is meant. Options are read after it: a suite may change them."""
-    from abreast.experiment import Experiment
+    from abreast.experiment.facade import Experiment
 
     if args.suite is not None:
         return suites.experiment_of(args.suite, args)
@@ -80,7 +80,7 @@ def experiment_of(args: argparse.Namespace) -> Experiment:
 def experiment_in(path: Path) -> Experiment:
     """The experiment that a file describes by itself: a spec, or what a suite takes instead of its flags."""
     from abreast.cli import parser_of
-    from abreast.experiment import Experiment
+    from abreast.experiment.facade import Experiment
 
     suite = suites.reader_of(path)
     if suite is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 
 _MOST_OFTEN = (
     "SELECT s.explanation, MIN(c.id), COUNT(*) AS n FROM scores s JOIN trials t ON t.run_id = s.run_id "

@@ -30,11 +30,11 @@ from abreast.execute.scheduler import INTERRUPTED, Scheduler
 from abreast.execute.scoring import Item, Scoring
 from abreast.execute.warmup import WarmUp, warmup_costs
 from abreast.model import Failure, Outcome
-from abreast.plan import Plan
+from abreast.plan.plan import Plan
 from abreast.preflight.limits import asked_in_flight
 from abreast.scorers.base import Scorer
 from abreast.signals import detach_closed_terminal, ending_signals
-from abreast.spec import Limits
+from abreast.spec.schema import Limits
 from abreast.store import Lease, Store, Writer, rows
 from abreast.store.sqlite import RowTooLarge
 from abreast.store.writer import LeaseLost

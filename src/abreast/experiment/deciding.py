@@ -6,8 +6,8 @@ import numpy as np
 
 from abreast.analyse.decisions import Rule
 from abreast.analyse.sequential import UntilDecided
-from abreast.plan import Plan
-from abreast.spec import Spec
+from abreast.plan.plan import Plan
+from abreast.spec.schema import Spec
 from abreast.store import Store
 
 # Scores by an earlier version of the scorer do not count: those answers are about to be scored again.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from abreast.analyse import analyse
+from abreast.analyse.run import analyse
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput, suggestion
 from abreast.experiment.judges import seat
@@ -20,10 +20,14 @@ from abreast.experiment.options import Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import reopened
 from abreast.model import Check, Executor, Variant
-from abreast.plan import Carrying, Plan, chains_of, variant_digest
-from abreast.preflight import Finding
-from abreast.spec import Limits, Selection, Spec, load_cases, load_spec, validated
-from abreast.spec.schema import LEAST_CASES
+from abreast.plan.carrying import Carrying
+from abreast.plan.chains import chains_of
+from abreast.plan.keys import variant_digest
+from abreast.plan.plan import Plan
+from abreast.preflight.finding import Finding
+from abreast.spec.cases import Selection, load_cases
+from abreast.spec.load import load_spec, validated
+from abreast.spec.schema import LEAST_CASES, Limits, Spec
 from abreast.spec.scorers import build_scorers, check_expected, checks_of, primary_column
 from abreast.spec.values import shown_path
 from abreast.stats import Weight

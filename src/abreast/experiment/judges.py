@@ -12,7 +12,7 @@ import numpy.typing as npt
 from abreast.errors import BadInput
 from abreast.execute.judging import Panel
 from abreast.model import Variant
-from abreast.plan import variant_digest
+from abreast.plan.keys import variant_digest
 from abreast.preflight.estimate import JudgeEstimate
 from abreast.scorers.base import Scorer
 from abreast.scorers.judge import Judge

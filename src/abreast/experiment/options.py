@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.errors import StoreError
-from abreast.execute import Decision, Flown, Listener
+from abreast.execute.deciding import Decision
+from abreast.execute.flying import Flown
+from abreast.execute.listener import Listener
 from abreast.preflight.tests import SOME
 from abreast.report.sentence import verdict_lines
 from abreast.store import Store, open_store

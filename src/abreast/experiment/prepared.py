@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from abreast.analyse import analyse
+from abreast.analyse.run import analyse
 from abreast.analyse.sequential import UntilDecided
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
-from abreast.execute import Execution, Listeners
 from abreast.execute.judging import Panel, without_judges
 from abreast.execute.limits.failing import failures_of_broken
+from abreast.execute.listener import Listeners
+from abreast.execute.run import Execution
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
 from abreast.experiment.deciding import until_decided
@@ -23,28 +24,26 @@ from abreast.experiment.judges import calls_of
 from abreast.experiment.lock import Lock, find_lock
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
-from abreast.plan import Carrying, Plan, final_positions, find_extension, find_reusable, git, mark_done
+from abreast.plan import git
+from abreast.plan.carrying import Carrying
+from abreast.plan.keys import final_positions, find_reusable, mark_done
 from abreast.plan.lock import LockedPlan, default_file
 from abreast.plan.names import new_name
+from abreast.plan.plan import Plan
+from abreast.plan.predecessor import find_extension
 from abreast.plan.provenance import provenance
-from abreast.preflight import (
-    Context,
-    Estimate,
-    History,
-    Question,
-    earlier,
-    estimate,
-    examine,
-    history,
-    question,
-    questions,
-    series,
-    still_answered,
-    surroundings,
-)
+from abreast.preflight.context import Context
+from abreast.preflight.cost import question
+from abreast.preflight.earlier import earlier
+from abreast.preflight.estimate import Estimate, estimate
+from abreast.preflight.examination import examine
+from abreast.preflight.history import History, history
+from abreast.preflight.questions import Question, questions, still_answered
+from abreast.preflight.series import series
+from abreast.preflight.surroundings import surroundings
 from abreast.scorers.base import Scorer
-from abreast.spec import Spec
 from abreast.spec.read_cases import files_of
+from abreast.spec.schema import Spec
 from abreast.store import Lease, NewRun, Reuse, Store
 from abreast.store.extension import Extension
 from abreast.store.lock_check import LockCheck

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from abreast.plan import Plan
+from abreast.plan.plan import Plan
 from abreast.preflight.earlier import Earlier
 from abreast.preflight.estimate import Estimate
 from abreast.preflight.surroundings import Surroundings
-from abreast.spec import Limits
+from abreast.spec.schema import Limits
 from abreast.store.extension import Extension
 from abreast.store.lock_check import LockCheck
 from abreast.targets import Target

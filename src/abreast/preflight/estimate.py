@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.errors import Skipped, StoreError, TrialError
-from abreast.plan import Plan
+from abreast.plan.plan import Plan
 from abreast.preflight.history import History, Took
 from abreast.preflight.limits import likely_in_flight
-from abreast.spec import Expectation, Limits
-from abreast.spec.schema import quota_window
+from abreast.spec.schema import Expectation, Limits, quota_window
 from abreast.store.ledger import Ledger, state_folder
 from abreast.targets import Target
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, may_render

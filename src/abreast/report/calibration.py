@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from abreast.analyse import Calibration, Comparison
+from abreast.analyse.calibration import Calibration
+from abreast.analyse.run import Comparison
 from abreast.stats import Agreement
 
 UNCALIBRATED = "uncalibrated judge"

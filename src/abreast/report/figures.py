@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from abreast.analyse import Repeats, VariantSummary
+from abreast.analyse.variants import Repeats, VariantSummary
 from abreast.report.sections import NOTHING as NOTHING
 from abreast.report.sentence import ALL_FAILED
 from abreast.stats import Interval

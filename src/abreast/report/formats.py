@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.errors import BadInput, suggestion
 from abreast.filenames import is_file_name, safe_file_name
 from abreast.report import folder, junit, markdown, objects, table

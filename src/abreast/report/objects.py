@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from abreast.analyse import Analysis, Comparison, Segment, VariantSummary
-from abreast.analyse.variants import failure_modes
+from abreast.analyse.run import Analysis, Comparison
+from abreast.analyse.segments import Segment
+from abreast.analyse.variants import VariantSummary, failure_modes
 from abreast.report.calibration import calibration_object
 from abreast.report.sections import suite_part
 from abreast.report.sentence import doubt, trusted, verdict_lines

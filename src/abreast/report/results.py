@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.errors import AbreastError
 from abreast.filenames import is_file_name
 from abreast.report import folder

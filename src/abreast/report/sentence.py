@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from abreast.analyse import Analysis, Comparison, Segment
+from abreast.analyse.run import Analysis, Comparison
+from abreast.analyse.segments import Segment
 from abreast.report.calibration import calibration_lines, correction
 from abreast.stats import Interval, Verdict
 from abreast.stats.final import GROUPS

@@ -15,8 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from abreast.errors import BadInput
-from abreast.execute import Listener
 from abreast.execute.job import Job
+from abreast.execute.listener import Listener
 from abreast.model import Failure, Outcome
 from abreast.output import error_console, is_live_terminal, say
 from abreast.output.rich_console import PrintableText

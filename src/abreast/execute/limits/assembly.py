@@ -20,9 +20,8 @@ from abreast.execute.limits.resources import Resources
 from abreast.execute.limits.stagger import Stagger
 from abreast.execute.limits.turns import Turns
 from abreast.execute.machine import Machine
-from abreast.plan import Plan
-from abreast.spec import Bounds, Limits
-from abreast.spec.schema import TargetLimits, quota_window, size_in_bytes
+from abreast.plan.plan import Plan
+from abreast.spec.schema import Bounds, Limits, TargetLimits, quota_window, size_in_bytes
 from abreast.store.ledger import Ledger
 from abreast.targets import Target
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abreast.analyse import Analysis, Rows
+from abreast.analyse.rows import Rows
+from abreast.analyse.run import Analysis
 from abreast.report.charts.colours import SERIES
 from abreast.report.charts.drawing import Drawing, Picture, Scale, fitted, wide
 from abreast.report.sentence import many

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.filenames import FileNames
 from abreast.report import folder
 from abreast.report.page import rendering

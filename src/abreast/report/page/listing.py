@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse import Analysis, Comparison, Rows
 from abreast.analyse.paired import Side, side_of
-from abreast.analyse.run import largest_cases
+from abreast.analyse.rows import Rows
+from abreast.analyse.run import Analysis, Comparison, largest_cases
 from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown
 from abreast.report.page.artifacts import Links
 from abreast.report.page.left import Left
