@@ -14,6 +14,7 @@ from abreast.suites import Suite
 if TYPE_CHECKING:
     from abreast.experiment.facade import Experiment
 
+_SPEC_SUFFIXES = (".yaml", ".yml", ".toml", ".json")  # of files, never of suites
 HELP = "a spec file (YAML, TOML or JSON), or the name of a suite: abreast suites"
 
 
@@ -23,8 +24,9 @@ def argument(parser: argparse.ArgumentParser) -> None:
 
 def suite_in(words: Sequence[str], parser_with: Callable[[Suite | None], argparse.ArgumentParser]) -> Suite | None:
     """The suite whose name stands where SPEC does, as the flags of that suite have it; None if there is none."""
-    for name in suites.names() if words else ():
-        if name not in words:
+    named = [word for word in words if not word.startswith("-") and not word.endswith(_SPEC_SUFFIXES)]
+    for name in suites.names() if named else ():
+        if name not in named:
             continue
         try:
             suite = suites.load(name)

@@ -8,10 +8,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from abreast.analyse.run import analyse
-from abreast.analyse.sequential import UntilDecided
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
 from abreast.execute.judging import Panel, without_judges
 from abreast.execute.limits.failing import failures_of_broken
@@ -19,7 +17,6 @@ from abreast.execute.listener import Listeners
 from abreast.execute.run import Execution
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
-from abreast.experiment.deciding import until_decided
 from abreast.experiment.judges import calls_of
 from abreast.experiment.lock import Lock, find_lock
 from abreast.experiment.options import Options, Result
@@ -29,7 +26,6 @@ from abreast.plan.carrying import Carrying
 from abreast.plan.keys import final_positions, find_reusable, mark_done
 from abreast.plan.lock import LockedPlan, default_file
 from abreast.plan.names import new_name
-from abreast.plan.plan import Plan
 from abreast.plan.predecessor import find_extension
 from abreast.plan.provenance import provenance
 from abreast.preflight.context import Context
@@ -41,9 +37,7 @@ from abreast.preflight.history import History, history
 from abreast.preflight.questions import Question, questions, still_answered
 from abreast.preflight.series import series
 from abreast.preflight.surroundings import surroundings
-from abreast.scorers.base import Scorer
 from abreast.spec.read_cases import files_of
-from abreast.spec.schema import Spec
 from abreast.store import Lease, NewRun, Reuse, Store
 from abreast.store.extension import Extension
 from abreast.store.lock_check import LockCheck
@@ -52,8 +46,14 @@ from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.run_names import check_label_in
 from abreast.store.schema import Column
 from abreast.store.writer import StoreVanished, add_columns
-from abreast.targets import Target
 from abreast.targets.cleanup import Cleanup
+
+if TYPE_CHECKING:
+    from abreast.analyse.sequential import UntilDecided
+    from abreast.plan.plan import Plan
+    from abreast.scorers.base import Scorer
+    from abreast.spec.schema import Spec
+    from abreast.targets import Target
 
 
 class Prepared:
@@ -219,6 +219,8 @@ class Prepared:
             stored = self.store.run(held.run)["stored_trials"]
             told = f"{stored:,} of {len(self.plan):,} trials are stored and safe" if stored else "nothing was executed"
             raise PreflightRefused(f"{ending.why}; {told}", f"{ending.fix}, then: abreast resume {held.run}")
+        from abreast.analyse.run import analyse  # late: trials can start without it
+
         analysis = analyse(self.store, held.run)
         listener.event("run_finished", run=held.run, status=status, reason=reason, executed=ending.executed)
         return Result(
@@ -241,6 +243,8 @@ class Prepared:
         """Who may end the run early, if that is wanted and there is something to decide."""
         if not self.spec.until_decided or self.primary is None or len(self.plan.variants) < 2:
             return None
+        from abreast.experiment.deciding import until_decided
+
         version = self._primary_version()
         assert version is not None
         return until_decided(self.spec, self.plan, self.baseline, self.primary, version, self.store, run_id)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from abreast.preflight import (
-    agents,
     code,
     cost,
     data,
@@ -26,19 +27,14 @@ from abreast.preflight import (
     stopping,
     subscription,
     targets,
-    tests,
 )
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding
 
-_CHECKS = (
-    leftovers.check,
-    targets.check,
-    requests.check,
-    agents.check,
-    agents.check_room,
-    agents.check_containment,
-    tests.check,
+Check = Callable[[Context], Finding | None]
+
+_FIRST: tuple[Check, ...] = (leftovers.check, targets.check, requests.check)
+_LAST: tuple[Check, ...] = (
     noted.check,
     limits.check,
     subscription.check,
@@ -63,5 +59,14 @@ _CHECKS = (
 
 def examine(context: Context) -> list[Finding]:
     """Run all checks and return their findings in order."""
-    findings = [check(context) for check in _CHECKS]
+    findings = [check(context) for check in (*_FIRST, *_agent_checks(context), *_LAST)]
     return [finding for finding in findings if finding is not None]
+
+
+def _agent_checks(context: Context) -> tuple[Check, ...]:
+    """The checks of agents, imported only if there may be one: they need all of `targets`."""
+    if all(target.place != "process" for target in context.targets):
+        return ()
+    from abreast.preflight import agents, tests
+
+    return agents.check, agents.check_room, agents.check_containment, tests.check

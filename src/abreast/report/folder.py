@@ -7,11 +7,14 @@ import hashlib
 import json
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput
 from abreast.filenames import is_file_name, safe_file_name
-from abreast.store import Store
 from abreast.store.beside import BESIDE, LEDGER, RUNS, known, put_beside, reports
+
+if TYPE_CHECKING:
+    from abreast.store import Store
 
 _NEXT = f"{LEDGER}.next"
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from abreast.analyse.run import Analysis
 from abreast.errors import BadInput, suggestion
 from abreast.filenames import is_file_name, safe_file_name
-from abreast.report import folder, junit, markdown, objects, table
-from abreast.report.terminal import as_text
+from abreast.report import folder
 from abreast.text import dump_json, printable
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,12 @@ class Asked:
 
 
 TEXTS: dict[str, tuple[str, Callable[[Asked], str]]] = {
-    "terminal": ("report.txt", lambda asked: as_text(asked.analysis)),
-    "markdown": ("report.md", lambda asked: printable(markdown.text(asked.analysis))),
+    "terminal": ("report.txt", lambda asked: _as_terminal(asked)),
+    "markdown": ("report.md", lambda asked: _as_markdown(asked)),
     "html": ("report.html", lambda asked: _page(asked.analysis, asked.pictures)),
     "json": ("report.json", lambda asked: as_json(asked.analysis, asked.trials)),
     "csv": ("trials.csv", lambda asked: _as_csv(asked)),
-    "junit": ("junit.xml", lambda asked: junit.text(asked.analysis, asked.unmet, asked.trials)),
+    "junit": ("junit.xml", lambda asked: _as_junit(asked)),
 }
 PICTURES = ("svg", "png")
 ALL = (*TEXTS, *PICTURES)
@@ -83,24 +85,49 @@ def text(asked: Asked, form: str) -> str:
     return TEXTS[form][1](asked)
 
 
+# Each format is imported when it is written: most runs write one of them.
+
+
+def _as_terminal(asked: Asked) -> str:
+    from abreast.report.terminal import as_text
+
+    return as_text(asked.analysis)
+
+
+def _as_markdown(asked: Asked) -> str:
+    from abreast.report import markdown
+
+    return printable(markdown.text(asked.analysis))
+
+
+def _as_junit(asked: Asked) -> str:
+    from abreast.report import junit
+
+    return junit.text(asked.analysis, asked.unmet, asked.trials)
+
+
 def _as_csv(asked: Asked) -> str:
+    from abreast.report import table
+
     return table.as_csv(asked.analysis.rows.store, asked.analysis.run["run"], asked.escape_formulas)
 
 
 def as_json(analysis: Analysis, trials: bool = True) -> str:
+    from abreast.report import objects
+
     return dump_json(objects.report(analysis, trials), allow_nan=False, indent=1) + "\n"
 
 
 def write(asked: Asked, forms: Sequence[str], place: Path) -> list[Path]:
     """Write these formats into a folder; nothing in it is overwritten."""
-    from abreast.report.charts import drawn, png
-
     written: list[Path] = []
     beside: list[Path] = []
     analysis = asked.analysis
     try:
         for form in forms:
             if form in PICTURES:
+                from abreast.report.charts import drawn, png
+
                 for chart in drawn(analysis):
                     name = chart.name if is_file_name(chart.name) else safe_file_name(chart.name)
                     content = chart.svg.encode() if form == "svg" else png(chart.svg)

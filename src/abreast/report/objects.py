@@ -6,15 +6,17 @@ import json
 import math
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from abreast.analyse.run import Analysis, Comparison
-from abreast.analyse.segments import Segment
 from abreast.analyse.variants import VariantSummary, failure_modes
 from abreast.report.calibration import calibration_object
 from abreast.report.sections import suite_part
 from abreast.report.sentence import doubt, trusted, verdict_lines
 from abreast.stats import Interval, holm
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis, Comparison
+    from abreast.analyse.segments import Segment
 
 SCHEMA = "abreast.report/1"
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from abreast.analyse.run import Analysis
 from abreast.errors import AbreastError
 from abreast.filenames import is_file_name
 from abreast.report import folder
 from abreast.report.sections import load_suite
 from abreast.text import printable
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis
 
 
 @dataclass(frozen=True, slots=True)
