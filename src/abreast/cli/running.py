@@ -23,6 +23,7 @@ from abreast.report import formats
 from abreast.report.figures import in_flight_line
 from abreast.report.sentence import SIMULATED
 from abreast.store import open_store
+from abreast.view.preloader import REPORT, Preloader
 from abreast.view.progress import EventFile, Verbose, progress
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
 @contextlib.contextmanager
 def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[tuple[Listener, ...]]:
     with contextlib.ExitStack() as stack:
-        listeners: list[Listener] = []
+        listeners: list[Listener] = [Preloader(REPORT)]
         if args.events:
             listeners.append(stack.enter_context(contextlib.closing(EventFile(Path(args.events)))))
         if args.verbose:
