@@ -162,7 +162,7 @@ def near(value: Any, tolerance: float = 1e-6) -> Any:
 
 
 def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
-    found = json.loads(formats.as_json(analysis))
+    found = json.loads(formats.text(formats.Asked(analysis), "json"))
     metrics = list(dict.fromkeys(row["metric"] for row in found["verdicts"]))
     for metric in metrics:
         run = read(store, metric)
@@ -364,7 +364,7 @@ def check_words(analysis: Analysis) -> None:
         word = result.demoted or result.word
         assert (result.interval.low > 0) == (word == "better")
         assert (result.interval.high < 0) == (word == "worse")
-    said = objects.report(analysis, trials=False)["summary"]
+    said = objects.report(analysis)["summary"]
     asked = formats.Asked(analysis)
     terminal = " ".join(formats.text(asked, "terminal").split())
     for line in said:

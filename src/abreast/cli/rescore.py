@@ -41,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
         analysis = analyse(store, run)
         page, results = write_reports(analysis), write_results(analysis)
         if args.json:
-            found = {**objects.report(analysis, trials=False), "scored": count, "waiting": ended.waiting}
+            found = {**objects.report(analysis), "scored": count, "waiting": ended.waiting}
             tables.show([found], True, "")
             return _code(ended)
         nothing = "no answer was scored" if ended.waiting else "every answer has these scores already"

@@ -365,7 +365,7 @@ def summary_of(result: Result, report: Path | None, results: Sequence[Path] = ()
     from abreast.report import objects
 
     return {
-        **objects.report(result.analysis, trials=False),
+        **objects.report(result.analysis),
         "planned": result.planned,
         "stored": result.analysis.stored,
         "executed": result.executed,

@@ -64,7 +64,7 @@ class Records:
     def __init__(self, plan: Plan, held: Lease) -> None:
         self._plan = plan
         self._run_id = held.run_id
-        self._written: set[int] = set()
+        self._is_case_written = bytearray(len(plan.cases))
         self.writer: Writer
         self.judging: Judging | None = None
 
@@ -74,8 +74,8 @@ class Records:
             return
         writer, cases = self.writer, self._plan.cases
         of_case: list[tuple[str, rows.Row]] = []
-        if job.case not in self._written:  # with the first trial of it: a case without one may be cleaned away
-            self._written.add(job.case)
+        if not self._is_case_written[job.case]:  # with its first trial: a case without one may be cleaned away
+            self._is_case_written[job.case] = True
             digests = cases.digest(job.case), cases.input_digest(job.case)
             of_case.append(("cases", rows.case_row(*digests, cases[job.case])))
             if job.trial.case.tags:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from abreast.errors import BadInput, suggestion
 from abreast.filenames import is_file_name, safe_file_name
 from abreast.report import folder
-from abreast.text import dump_json, printable
+from abreast.text import printable
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
@@ -28,13 +28,13 @@ class Asked:
     escape_formulas: bool = True  # in the format csv
 
 
-TEXTS: dict[str, tuple[str, Callable[[Asked], str]]] = {
-    "terminal": ("report.txt", lambda asked: _as_terminal(asked)),
-    "markdown": ("report.md", lambda asked: _as_markdown(asked)),
-    "html": ("report.html", lambda asked: _page(asked.analysis, asked.pictures)),
-    "json": ("report.json", lambda asked: as_json(asked.analysis, asked.trials)),
-    "csv": ("trials.csv", lambda asked: _as_csv(asked)),
-    "junit": ("junit.xml", lambda asked: _as_junit(asked)),
+TEXTS: dict[str, tuple[str, Callable[[Asked], Iterable[str]]]] = {
+    "terminal": ("report.txt", lambda asked: [_as_terminal(asked)]),
+    "markdown": ("report.md", lambda asked: [_as_markdown(asked)]),
+    "html": ("report.html", lambda asked: [_page(asked.analysis, asked.pictures)]),
+    "json": ("report.json", lambda asked: _as_json(asked)),
+    "csv": ("trials.csv", lambda asked: [_as_csv(asked)]),
+    "junit": ("junit.xml", lambda asked: [_as_junit(asked)]),
 }
 PICTURES = ("svg", "png")
 ALL = (*TEXTS, *PICTURES)
@@ -80,9 +80,25 @@ def _page(analysis: Analysis, pictures: bool) -> str:
 
 def text(asked: Asked, form: str) -> str:
     """The report in a format that is text."""
+    return "".join(pieces(asked, form))
+
+
+def pieces(asked: Asked, form: str) -> Iterable[str]:
+    """The report in a format that is text, piece by piece if it may be large."""
     if form not in TEXTS:
         raise BadInput(f"no format {form}{suggestion(form, TEXTS)}", f"write {', '.join(TEXTS)}")
     return TEXTS[form][1](asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The bytes of a report, made anew each time they are read."""
+
+    asked: Asked
+    form: str
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (piece.encode() for piece in pieces(self.asked, self.form))
 
 
 # Each format is imported when it is written: most runs write one of them.
@@ -112,10 +128,10 @@ def _as_csv(asked: Asked) -> str:
     return table.as_csv(asked.analysis.rows.store, asked.analysis.run["run"], asked.escape_formulas)
 
 
-def as_json(analysis: Analysis, trials: bool = True) -> str:
+def _as_json(asked: Asked) -> Iterator[str]:
     from abreast.report import objects
 
-    return dump_json(objects.report(analysis, trials), allow_nan=False, indent=1) + "\n"
+    return objects.json_text(asked.analysis, asked.trials)
 
 
 def write(asked: Asked, forms: Sequence[str], place: Path) -> list[Path]:
@@ -131,10 +147,11 @@ def write(asked: Asked, forms: Sequence[str], place: Path) -> list[Path]:
                 for chart in drawn(analysis):
                     name = chart.name if is_file_name(chart.name) else safe_file_name(chart.name)
                     content = chart.svg.encode() if form == "svg" else png(chart.svg)
-                    written.append(folder.keep(place / "charts", f"{name}.{form}", content))
+                    written.append(folder.keep(place / "charts", f"{name}.{form}", [content]))
+            elif form == "html" and asked.artifacts:
+                written.append(folder.keep(place, TEXTS[form][0], [_linked(asked, place, beside).encode()]))
             else:
-                told = _linked(asked, place, beside) if form == "html" and asked.artifacts else text(asked, form)
-                written.append(folder.keep(place, TEXTS[form][0], told.encode()))
+                written.append(folder.keep(place, TEXTS[form][0], Content(asked, form)))
     finally:
         if place == folder.home(analysis.rows.store, analysis.run["run"]) and (written or beside):
             folder.remember(place, [*written, *beside])

@@ -89,3 +89,12 @@ def group_index(groups: Sequence[Hashable], length: int) -> tuple[npt.NDArray[np
     known: dict[Hashable, int] = {}
     index = np.array([known.setdefault(group, len(known)) for group in groups], dtype=np.int64)
     return index, len(known)
+
+
+def median(values: Floats) -> float:
+    """The median; nan if there is none or a value is nan. `np.median` imports `numpy.ma`, which takes 20 ms."""
+    ordered = np.sort(values)
+    half = len(ordered) // 2
+    if not len(ordered) or math.isnan(ordered[-1]):
+        return math.nan
+    return float(ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2)
