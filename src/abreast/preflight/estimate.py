@@ -183,7 +183,7 @@ def _sampled(
 ) -> Guess:
     """From a few trials spread over what is left."""
     open_blocks = np.flatnonzero(left.reshape(-1, len(plan.variants))[:, variant])
-    chosen = open_blocks[np.unique(np.linspace(0, len(open_blocks) - 1, most).astype(np.int64))]
+    chosen = open_blocks[sorted({int(at) for at in np.linspace(0, len(open_blocks) - 1, most)})]
     positions = [int(block) * len(plan.variants) + variant for block in chosen]
     if not may_render(target):
         lengths = [_length(plan.trial(position).case.input) for position in positions]

@@ -13,7 +13,7 @@ import numpy as np
 
 from abreast.stats.intervals import Estimate
 from abreast.stats.roots import find_root
-from abreast.stats.values import UNIT, Floats, Numbers, Scale, share, unit_differences, width
+from abreast.stats.values import UNIT, Floats, Numbers, Scale, distinct, share, unit_differences, width
 
 STEP = 0.05  # of the integration, on a log scale: the error is about 1e-9
 LOGS = np.arange(-10.0, 22.0, STEP)
@@ -40,7 +40,7 @@ def gaffke(differences: Numbers, level: float = 0.95, scale: Scale = UNIT) -> Es
 
 def suits_gaffke(values: Floats) -> bool:
     """Whether there are few enough distinct values to integrate over."""
-    return len(values) <= MOST_VALUES or len(np.unique(values)) <= MOST_VALUES
+    return len(values) <= MOST_VALUES or len(distinct(values)) <= MOST_VALUES
 
 
 def _with_worst(values: Floats) -> tuple[Floats, Floats]:
