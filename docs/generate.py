@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from abreast.cli import COMMANDS, EXIT_CODES, parser_of
-from abreast.experiment import Options
+from abreast.experiment.options import Options
 from abreast.preflight import cost
 from abreast.scorers import KINDS
-from abreast.spec import json_schema
+from abreast.spec.schema import json_schema
 from abreast.suites.numbers.config import BackendType, BenchmarkConfig, experiment
 from abreast.targets import NAMES
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from abreast.analyse import analyse
+from abreast.analyse.run import analyse
 from abreast.stats import (
     benjamini_hochberg,
     bonett_price,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import naive
 from abreast import Answer, Case, Experiment
-from abreast.analyse import Analysis, analyse
 from abreast.analyse.compare import compare
+from abreast.analyse.run import Analysis, analyse
 from abreast.errors import Skipped, Transient
 from abreast.report import formats, objects
 from abreast.stats import cost_per_correct, latency_ratio, pass_at_k, pass_hat_k
@@ -162,7 +162,7 @@ def near(value: Any, tolerance: float = 1e-6) -> Any:
 
 
 def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
-    found = json.loads(formats.as_json(analysis))
+    found = json.loads(formats.text(formats.Asked(analysis), "json"))
     metrics = list(dict.fromkeys(row["metric"] for row in found["verdicts"]))
     for metric in metrics:
         run = read(store, metric)
@@ -364,7 +364,7 @@ def check_words(analysis: Analysis) -> None:
         word = result.demoted or result.word
         assert (result.interval.low > 0) == (word == "better")
         assert (result.interval.high < 0) == (word == "worse")
-    said = objects.report(analysis, trials=False)["summary"]
+    said = objects.report(analysis)["summary"]
     asked = formats.Asked(analysis)
     terminal = " ".join(formats.text(asked, "terminal").split())
     for line in said:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from abreast import Case, Experiment
 from abreast.errors import BadInput
-from abreast.spec import CaseTable, Selection, load_cases
+from abreast.spec.cases import CaseTable, Selection, load_cases
 from conftest import Folder
 
 SPEC = "cases: {cases}\nvariants: {{a: {{target: simulated}}}}\nscorers: [exact]\n"

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from abreast.analyse import analyse
-from abreast.experiment import Experiment
+from abreast.analyse.run import analyse
+from abreast.experiment.facade import Experiment
 from abreast.report import formats
 from abreast.report.sections import Section
 from abreast.report.terminal import as_text

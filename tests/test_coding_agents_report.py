@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from abreast.analyse import analyse
-from abreast.experiment import Experiment
+from abreast.analyse.run import analyse
+from abreast.experiment.facade import Experiment
 from abreast.report.sections import Section
 from abreast.report.terminal import as_text
 from abreast.stats import holm, paired_t, wilson

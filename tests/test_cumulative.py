@@ -24,9 +24,9 @@ from abreast.execute.listener import Listener
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Scheduler
 from abreast.model import Answer, Case, Failure, Outcome, Variant
-from abreast.plan import Plan
-from abreast.plan.plan import dispatch_order
-from abreast.spec import Limits, load_cases
+from abreast.plan.plan import Plan, dispatch_order
+from abreast.spec.cases import load_cases
+from abreast.spec.schema import Limits
 from abreast.suites.coding_agents.history import cases as cases_of
 from abreast.targets.workspace import NotCarried, NoWorkspace, State, Workspaces
 from conftest import Folder

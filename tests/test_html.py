@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from abreast.analyse import analyse
+from abreast.analyse.run import analyse
 from abreast.report.page import html
 from abreast.store import open_store
 from abreast.text import printable

@@ -45,8 +45,7 @@ from abreast.model import (
     Usage,
     Variant,
 )
-from abreast.spec import Limits
-from abreast.spec.schema import quota_window, size_in_bytes
+from abreast.spec.schema import Limits, quota_window, size_in_bytes
 from abreast.store.ledger import Ledger
 from abreast.targets.base import Place
 from abreast.targets.process_usage import ProcessSample, ProcessSampler

@@ -16,7 +16,7 @@ import pytest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case
 from abreast.scorers import build
-from abreast.scorers.retrieval import flaw_of
+from abreast.scorers.retrieval.truth import flaw_of
 from abreast.suites.code_search import finding, mining
 from abreast.suites.code_search.mining import casefile, judging, proposing
 from abreast.suites.code_search.mining.proposal import Truth, difficulty

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from abreast.analyse import analyse
-from abreast.experiment import Experiment
+from abreast.analyse.run import analyse
+from abreast.experiment.facade import Experiment
 from abreast.report.charts.drawing import NARROW, WIDE, Picture
 from abreast.report.sections import NamedTable, Section
 from abreast.store import open_store

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from abreast.model import Answer, Case
 from abreast.scorers import build
-from abreast.scorers.retrieval import flaw_of
 from abreast.scorers.retrieval.claims import claims_in
 from abreast.scorers.retrieval.names import distinct, path_of, symbol_of
+from abreast.scorers.retrieval.truth import flaw_of
 from conftest import Folder
 
 ROOT = "/home/me/shop"

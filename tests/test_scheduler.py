@@ -23,8 +23,10 @@ from abreast.execute.local import LocalEngine
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Scheduler
 from abreast.model import Answer, Case, Failure, Outcome, Request, Variant
-from abreast.plan import Plan, variant_digest
-from abreast.spec import Limits, load_cases
+from abreast.plan.keys import variant_digest
+from abreast.plan.plan import Plan
+from abreast.spec.cases import load_cases
+from abreast.spec.schema import Limits
 from abreast.targets import Target, build
 from virtual import run
 

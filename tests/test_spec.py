@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from abreast import Case, Experiment, Variant
 from abreast.cli import main
 from abreast.experiment.options import Options
-from abreast.spec import Limits, Spec
-from abreast.spec.schema import Bounds, Expects, Timeout
+from abreast.spec.schema import Bounds, Expects, Limits, Spec, Timeout
 from conftest import Folder
 
 BASE: dict[str, Any] = {

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import optimize, special
 from scipy import stats as scipy_stats
 
 from abreast import stats
@@ -42,6 +43,7 @@ from abreast.stats import (
     watched,
     wilson,
 )
+from abreast.stats.roots import find_root
 from abreast.stats.student import MANY_DEGREES, quantile_t, two_sided_t
 
 quick = settings(max_examples=60, deadline=None, derandomize=True)
@@ -921,3 +923,29 @@ def test_the_common_path_does_not_load_scipy() -> None:
         "sys.exit('scipy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@given(st.floats(0.5, 199), st.floats(1e-9, 1 - 1e-9))
+def test_quantiles_of_students_t_agree_with_scipy(degrees: float, probability: float) -> None:
+    expected = float(special.stdtrit(degrees, probability))
+    assert quantile_t(probability, degrees) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@given(st.floats(0.5, 199), st.floats(-1e3, 1e3))
+def test_tails_of_students_t_agree_with_scipy(degrees: float, statistic: float) -> None:
+    expected = 2 * float(special.stdtr(degrees, -abs(statistic)))
+    assert two_sided_t(statistic, degrees) == pytest.approx(expected, rel=1e-8)
+
+
+@given(st.floats(0.1, 3), st.floats(-5, 5))
+def test_roots_agree_with_scipy(slope: float, root: float) -> None:
+    def function(x: float) -> float:
+        return math.tanh(slope * (x - root)) + 0.1 * (x - root) ** 3
+
+    expected = optimize.brentq(function, -10, 10, xtol=1e-10)
+    assert find_root(function, -10, 10, tolerance=1e-10) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_root_needs_a_change_of_sign() -> None:
+    with pytest.raises(ValueError, match="same sign at 1 and 2"):
+        find_root(lambda x: x, 1, 2, tolerance=1e-10)

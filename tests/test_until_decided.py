@@ -19,14 +19,15 @@ from hypothesis import strategies as st
 from abreast import Experiment
 from abreast.analyse.decisions import Rule
 from abreast.analyse.sequential import UntilDecided
-from abreast.execute import Decision
+from abreast.execute.deciding import Decision
 from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.local import LocalEngine
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import LEAD, Scheduler
 from abreast.model import Case, Variant
-from abreast.plan import Plan
-from abreast.spec import Limits, load_cases
+from abreast.plan.plan import Plan
+from abreast.spec.cases import load_cases
+from abreast.spec.schema import Limits
 from abreast.stats import watched
 from conftest import Done, Folder
 from test_durability import lines, until

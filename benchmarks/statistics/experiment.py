@@ -15,9 +15,8 @@ from abreast.analyse.decisions import Decided, Decider, Rule
 from abreast.analyse.paired import Side, pair
 from abreast.analyse.sequential import UntilDecided
 from abreast.model import Case, Variant
-from abreast.plan import Plan
-from abreast.spec import load_cases
-from abreast.spec.cases import CaseTable
+from abreast.plan.plan import Plan
+from abreast.spec.cases import CaseTable, load_cases
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -6,14 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from abreast.experiment import Experiment, Options, Result
+    from abreast.experiment.facade import Experiment
+    from abreast.experiment.options import Options, Result
     from abreast.model import Answer, Case, Request, Score, Trial, Usage, Variant
     from abreast.scorers.base import Scorer
     from abreast.spec.grid import grid
     from abreast.targets.base import Target
-    from abreast.tracker import (
-        Reader,
-        Tracker,
+    from abreast.tracker.reader import Reader
+    from abreast.tracker.tracker import Tracker
+    from abreast.tracker.validation import (
         check_data_committed,
         pre_experiment_validation,
         validate_schema_before_experiment,
@@ -47,22 +48,22 @@ __version__ = "0.1.0"
 _HOMES = {
     "Answer": "model",
     "Case": "model",
-    "Experiment": "experiment",
-    "Options": "experiment",
-    "Reader": "tracker",
+    "Experiment": "experiment.facade",
+    "Options": "experiment.options",
+    "Reader": "tracker.reader",
     "Request": "model",
-    "Result": "experiment",
+    "Result": "experiment.options",
     "Score": "model",
     "Scorer": "scorers.base",
     "Target": "targets.base",
-    "Tracker": "tracker",
+    "Tracker": "tracker.tracker",
     "Trial": "model",
     "Usage": "model",
     "Variant": "model",
-    "check_data_committed": "tracker",
+    "check_data_committed": "tracker.validation",
     "grid": "spec.grid",
-    "pre_experiment_validation": "tracker",
-    "validate_schema_before_experiment": "tracker",
+    "pre_experiment_validation": "tracker.validation",
+    "validate_schema_before_experiment": "tracker.validation",
 }
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal, NoReturn
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from abreast.errors import AbreastError, PluginError, TrialError, classify, location
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Kind = Literal["target", "scorer", "suite"]
 
@@ -77,6 +81,8 @@ class Plugin:
 
 def find_plugin(kind: Kind, name: str) -> Plugin | None:
     """The plugin of this name. Two packages that register different things under one name are refused."""
+    from importlib.metadata import entry_points  # late: takes 20 ms to import
+
     found = [Plugin(kind, point) for point in entry_points(group=GROUPS[kind], name=name)]
     if len({plugin.point.value for plugin in found}) > 1:
         raise PluginError(
@@ -88,16 +94,27 @@ def find_plugin(kind: Kind, name: str) -> Plugin | None:
 
 def plugin_names(kind: Kind) -> list[str]:
     """The names that packages register; nothing is imported."""
+    from importlib.metadata import entry_points
+
     return sorted({point.name for point in entry_points(group=GROUPS[kind])})
 
 
 def refuse_clash(kind: Kind, name: str) -> None:
     """Refuse a plugin that has the name of something built in: it would never be used."""
-    plugin = find_plugin(kind, name)
+    is_registered = (GROUPS[kind], name) in _registered_names(tuple(sys.path))
+    plugin = find_plugin(kind, name) if is_registered else None
     if plugin is not None:
         raise PluginError(
             f'{plugin}: "{name}" is the name of a built-in {kind}', "choose another name for the entry point"
         )
+
+
+@lru_cache(maxsize=1)
+def _registered_names(path: tuple[str, ...]) -> frozenset[tuple[str, str]]:
+    """Group and name of all entry points on this path, read once."""
+    from importlib.metadata import distributions
+
+    return frozenset((point.group, point.name) for package in distributions() for point in package.entry_points)
 
 
 def describe(value: Any) -> str:

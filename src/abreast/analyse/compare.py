@@ -246,9 +246,8 @@ def _groups(question: _Question, cases: Ints) -> list[str] | None:
     one, other = question.first.rows, question.second.rows
     if one.grouped or not other.grouped:
         return one.groups(cases)
-    there = {(case.id, case.input_digest): index for index, case in other.cases.items()}
-    facts = [one.cases[case] for case in cases.tolist()]
-    return other.groups(np.array([there[case.id, case.input_digest] for case in facts], dtype=np.int64))
+    there, identity = other.identities(), {index: key for key, index in one.identities().items()}
+    return other.groups(np.array([there[identity[case]] for case in cases.tolist()], dtype=np.int64))
 
 
 def _contender(side: _Named) -> Contender:
@@ -276,7 +275,7 @@ class _Matched:
 
 def _matched(question: _Question) -> _Matched:
     one, other = question.first.rows, question.second.rows
-    here, there = ({(case.id, case.input_digest): index for index, case in rows.cases.items()} for rows in (one, other))
+    here, there = one.identities(), other.identities()
     common = sorted(here.keys() & there.keys(), key=lambda key: here[key])
     counted = [set(rows.counted.tolist()) for rows in (one, other)]
     finished = [key for key in common if here[key] in counted[0] and there[key] in counted[1]]

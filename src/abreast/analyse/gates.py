@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from abreast.analyse.compare import AcrossRuns
-from abreast.analyse.run import Analysis, Comparison
-from abreast.analyse.variants import VariantSummary
 from abreast.errors import BadInput, suggestion
+
+if TYPE_CHECKING:
+    from abreast.analyse.compare import AcrossRuns
+    from abreast.analyse.run import Analysis, Comparison
+    from abreast.analyse.variants import VariantSummary
 
 WORDS = ("worse", "not better", "inconclusive")
 HELP = (

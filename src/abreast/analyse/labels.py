@@ -77,8 +77,10 @@ def random_order(rows: Rows, seed: int, score: Floats) -> Ints:
     variants[rows.case[scored], rows.variant[scored]] = True
     cases = np.flatnonzero(rows.complete & (variants.sum(axis=1) > 1))
 
+    digests = rows.digests()
+
     def draw(case: int) -> bytes:
-        return hashlib.sha256(f"{seed}:{rows.digests[case]}".encode()).digest()
+        return hashlib.sha256(f"{seed}:{digests[case]}".encode()).digest()
 
     return np.array(sorted(cases.tolist(), key=draw), dtype=np.int64)
 

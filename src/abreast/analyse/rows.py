@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -12,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.stats import Weight
+from abreast.stats.values import median
 from abreast.store import Store
 from abreast.store.extension import Extension
 from abreast.store.lock_check import LockCheck
@@ -23,14 +27,12 @@ Bools = npt.NDArray[np.bool_]
 
 TOKENS = ("input", "output", "cache_read", "cache_write")
 _ALONE = "\0"  # begins the label of a case without a group
-MOSTLY_OURS = 3  # times as many cases in the store as in the run
 _EMPTY = {int: np.int64, float: float, bool: bool, str: object}
 _KINDS = {
     "position": int,
     "variant": int,
     "repeat": int,
     "block": int,
-    "case_digest": str,
     "status": str,
     "error_kind": str,
     "error_blame": str,
@@ -53,9 +55,40 @@ class CaseFacts(NamedTuple):
     """What the analysis knows of a case that has a row."""
 
     id: str
-    input_digest: str
     group: str | None
     tags: Mapping[str, str]  # one object for all cases that have the same
+
+
+class CasesByIndex(Mapping[int, CaseFacts]):
+    """The cases that have a row, by their index in the plan. Kept as columns: there may be very many."""
+
+    def __init__(self, cases: Iterable[tuple[int, str, str | None, str]]) -> None:
+        """`cases` are index, id, group and tags as JSON, ordered by index."""
+        self._indexes = array("q")
+        self._ids: list[str] = []
+        self._groups: list[str | None] = []
+        self._tags: list[Mapping[str, str]] = []
+        groups: dict[str | None, str | None] = {}
+        tags_of: dict[str, Mapping[str, str]] = {}
+        for index, case_id, group, tags in cases:
+            if tags not in tags_of:
+                tags_of[tags] = json.loads(tags)
+            self._indexes.append(index)
+            self._ids.append(case_id)
+            self._groups.append(groups.setdefault(group, group))
+            self._tags.append(tags_of[tags])
+
+    def __getitem__(self, case: int) -> CaseFacts:
+        at = bisect_left(self._indexes, case)
+        if at == len(self._indexes) or self._indexes[at] != case:
+            raise KeyError(case)
+        return CaseFacts(self._ids[at], self._groups[at], self._tags[at])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._indexes)
+
+    def __len__(self) -> int:
+        return len(self._ids)
 
 
 class Rows:
@@ -97,7 +130,6 @@ class Rows:
         nothing = np.full(len(self.position), np.nan)
         self.score: Floats = self.scores.get(self.primary or "", self.usable(nothing))
         self._block: Ints = column["block"]
-        self._case_digest = column["case_digest"]
 
     @property
     def per_case(self) -> int:
@@ -204,47 +236,42 @@ class Rows:
         return found
 
     @cached_property
-    def cases(self) -> dict[int, CaseFacts]:
+    def cases(self) -> CasesByIndex:
         """The cases that have a row, by their index."""
-        known: dict[str, Mapping[str, str]] = {}
-        facts = {}
-        for chunk in self._of_cases("c.digest, c.id, c.input_digest, c.case_group, c.tags"):
-            for digest, case_id, input_digest, group, tags in chunk:
-                if tags not in known:
-                    known[tags] = json.loads(tags)
-                facts[digest] = CaseFacts(case_id, input_digest, group, known[tags])
-        return {index: facts[digest] for index, digest in self.digests.items()}
+        return CasesByIndex(self._of_cases("c.id, c.case_group, c.tags"))
 
     def input_sizes(self) -> dict[int, int]:
         """How long the input of each case is, in characters of its JSON."""
-        sizes = {digest: size for chunk in self._of_cases("c.digest, LENGTH(c.input)") for digest, size in chunk}
-        return {index: sizes[digest] for index, digest in self.digests.items()}
+        return dict(self._of_cases("LENGTH(c.input)"))
 
     def expected(self) -> dict[int, str]:
         """The expected answer of each case, as JSON."""
-        return self._texts("expected")
+        return dict(self._of_cases("c.expected"))
 
     def inputs(self) -> dict[int, str]:
         """The input of each case, as JSON."""
-        return self._texts("input")
+        return dict(self._of_cases("c.input"))
 
-    def _texts(self, field: str) -> dict[int, str]:
-        found = {digest: text for chunk in self._of_cases(f"c.digest, c.{field}") for digest, text in chunk}
-        return {index: found[digest] for index, digest in self.digests.items()}
-
-    @cached_property
     def digests(self) -> dict[int, str]:
         """The digest of each case that has a row, by its index."""
-        cases, first = np.unique(self.case, return_index=True)
-        return dict(zip(cases.tolist(), self._case_digest[first].tolist(), strict=True))
+        return dict(self._of_cases("c.digest"))
 
-    def _of_cases(self, fields: str) -> Iterator[list[tuple[Any, ...]]]:
-        """These fields of the cases of this run; of all cases, where there are few others, for that is faster."""
-        ((there,),) = self.store.rows("SELECT COUNT(*) FROM cases")
-        if there <= MOSTLY_OURS * len(self.digests):
-            return self.store.chunks(f"SELECT {fields} FROM cases c")
-        wanted = json.dumps(list(self.digests.values()))
-        return self.store.chunks(f"SELECT {fields} FROM json_each(?) j JOIN cases c ON c.digest = j.value", (wanted,))
+    def identities(self) -> dict[tuple[str, str], int]:
+        """The index of each case that has a row, by its id and the digest of its input."""
+        return {(case_id, digest): index for index, case_id, digest in self._of_cases("c.id, c.input_digest")}
+
+    def _of_cases(self, fields: str) -> Iterator[tuple[Any, ...]]:
+        """Index and these fields of the cases that have a row, in plan order."""
+        known = np.zeros(int(self.case.max(initial=-1)) + 1, dtype=np.bool_)
+        known[self.case] = True
+        rows = self.store.chunks(
+            f"SELECT t.number, {fields} FROM (SELECT position / ? AS number, MIN(case_digest) AS case_digest "
+            "FROM trials WHERE run_id = ? GROUP BY 1) t JOIN cases c ON c.digest = t.case_digest ORDER BY 1",
+            (self.per_case, self.run_id),
+        )
+        for row in itertools.chain.from_iterable(rows):
+            if row[0] < len(known) and known[row[0]]:  # a run at work may have gone on meanwhile
+                yield row
 
     @cached_property
     def judges(self) -> list[dict[str, Any]]:
@@ -322,7 +349,8 @@ def columns(chunks: Iterable[list[tuple[Any, ...]]], kinds: Sequence[type]) -> l
             elif kind is int and None in column:
                 items = [item or 0 for item in column]
             part.append(np.array(items, dtype=_EMPTY[kind]))
-    return [np.concatenate(part) for part in parts]
+    parts.reverse()
+    return [np.concatenate(parts.pop()) for _ in kinds]  # whose parts are no longer needed then
 
 
 def by_case(rows: Rows, which: Bools, values: Floats) -> Floats:
@@ -343,4 +371,4 @@ def mean_of_known(values: Floats) -> float | None:
 def median_of_known(values: Floats) -> float | None:
     """The same for the middle one."""
     known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else None
+    return median(known) if len(known) else None

@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from abreast.analyse.decisions import Rule, stands
-from abreast.execute import Decision
-from abreast.plan import Plan
+from abreast.execute.deciding import Decision
+from abreast.plan.plan import Plan
 from abreast.stats import Futility, RunningSequence, Verdict, alphas, futility, looks, verdict
 from abreast.stats.values import ROUNDING
 from abreast.stats.verdict import SEQUENTIAL_CASES

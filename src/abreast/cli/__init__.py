@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import os
 import re
 import sys
@@ -64,6 +66,8 @@ EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command `abreast`."""
+    if arguments is None:
+        atexit.register(gc.freeze)  # else Python searches all objects for cycles before it frees them
     protect()
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = _run(words)

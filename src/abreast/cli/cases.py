@@ -11,7 +11,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.output import say
 
 if TYPE_CHECKING:
-    from abreast.experiment import Experiment
+    from abreast.experiment.facade import Experiment
     from abreast.suites import Suite
 
 NAME = "code-search"

@@ -15,7 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from abreast.cli.running import run_experiment
-    from abreast.experiment import Experiment
+    from abreast.experiment.facade import Experiment
     from abreast.suites.starters import write_starter
 
     folder = Path(args.folder)

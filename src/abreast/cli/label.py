@@ -148,7 +148,7 @@ def _as_object(progress: LabelProgress) -> dict[str, object]:
 
 def _conclude(progress: LabelProgress, store: Store) -> None:
     """Progress, and the verdict once the sample is complete: an earlier look would be one too many."""
-    from abreast.analyse import analyse
+    from abreast.analyse.run import analyse
     from abreast.cli.running import write_reports, write_results
     from abreast.report.sentence import verdict_lines
 

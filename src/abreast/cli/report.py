@@ -7,7 +7,7 @@ from pathlib import Path
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput
-from abreast.output import console, echo, emit
+from abreast.output import console, echo, emit, while_read
 
 EPILOG = """formats:
   terminal, markdown, json, csv, junit   go to standard output, or with --output DIR to a file in it
@@ -31,7 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.analyse import analyse, gates
+    from abreast.analyse import gates
+    from abreast.analyse.run import analyse
     from abreast.cli.running import results_line, tell_unmet, write_results
     from abreast.report import folder, formats, objects
     from abreast.report.terminal import render
@@ -49,14 +50,15 @@ def main(args: argparse.Namespace) -> int:
             escape_formulas=not args.no_escape_formulas,
         )
         if args.json:
-            tables.show([objects.report(analysis, trials=False)], True, "")
+            tables.show([objects.report(analysis)], True, "")
         elif forms in ([], ["terminal"]) and not args.output:
             console().print(render(analysis, stores.option(store)), crop=False)
             for line in results_line(write_results(analysis, None, not args.no_pictures)):
                 echo(line)
             echo(f"  run      {analysis.run['run']} ({analysis.run['experiment']}, {analysis.run['status']})")
         elif len(forms) == 1 and forms[0] in formats.TEXTS and forms[0] != "html" and not args.output:
-            emit(formats.text(asked, forms[0]))
+            for piece in while_read(formats.pieces(asked, forms[0])):
+                emit(piece)
         else:
             place = Path(args.output) if args.output else folder.home(store, analysis.run["run"])
             try:

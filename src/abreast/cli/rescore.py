@@ -13,7 +13,7 @@ from abreast.output import console, echo, say
 
 if TYPE_CHECKING:
     from abreast.experiment.rescore import Rescored
-    from abreast.spec import Spec
+    from abreast.spec.schema import Spec
     from abreast.store import Store
 
 
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.analyse import analyse
+    from abreast.analyse.run import analyse
     from abreast.cli.running import results_line, write_reports, write_results
     from abreast.experiment.rescore import rescore
     from abreast.report import objects
@@ -41,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
         analysis = analyse(store, run)
         page, results = write_reports(analysis), write_results(analysis)
         if args.json:
-            found = {**objects.report(analysis, trials=False), "scored": count, "waiting": ended.waiting}
+            found = {**objects.report(analysis), "scored": count, "waiting": ended.waiting}
             tables.show([found], True, "")
             return _code(ended)
         nothing = "no answer was scored" if ended.waiting else "every answer has these scores already"

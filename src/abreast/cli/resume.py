@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from abreast.cli.running import run_experiment
     from abreast.cli.spec_or_suite import experiment_in
-    from abreast.experiment import Experiment
+    from abreast.experiment.facade import Experiment
     from abreast.experiment.stored import edited_since
 
     for name in ("case", "tag", "variant", "limit", "debug", "fresh", "seed", "repeats", "margin"):

@@ -10,7 +10,7 @@ from abreast.cli import spec_or_suite
 from abreast.errors import BadInput
 
 if TYPE_CHECKING:
-    from abreast.experiment import Options
+    from abreast.experiment.options import Options
 
 EPILOG = """parallelism:
   --parallel              the variants of a block at the same time
@@ -94,7 +94,7 @@ def main(args: argparse.Namespace) -> int:
 
 def options_of(args: argparse.Namespace, started: Options | None = None) -> Options:
     """The overrides on the command line, on top of those a run was started with."""
-    from abreast.experiment import Options
+    from abreast.experiment.options import Options
 
     given = {
         "parallel": _parallel(args.parallel),

@@ -9,35 +9,37 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abreast import suites
-from abreast.analyse import Analysis, gates
-from abreast.cli import stores, tables, unscored
+from abreast.analyse import gates
+from abreast.cli import stores, tables
 from abreast.cli.run import options_of
 from abreast.errors import BadInput, Incomplete, PreflightRefused
-from abreast.execute import Listener
-from abreast.experiment import Experiment, Options, Result
-from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import shown_params
 from abreast.model import Request, Trial
 from abreast.output import confirm, console, echo, is_interactive, say
-from abreast.preflight import Finding, cost
-from abreast.preflight.requests import render_request
-from abreast.report import objects
+from abreast.report import formats
 from abreast.report.figures import in_flight_line
 from abreast.report.sentence import SIMULATED
 from abreast.store import open_store
-from abreast.targets import Target
+from abreast.view.preloader import REPORT, Preloader
 from abreast.view.progress import EventFile, Verbose, progress
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis
+    from abreast.execute.listener import Listener
+    from abreast.experiment.facade import Experiment
+    from abreast.experiment.options import Options, Result
+    from abreast.experiment.prepared import Prepared
+    from abreast.preflight.finding import Finding
+    from abreast.targets import Target
 
 _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 
 def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Options | None = None) -> int:
     """Preflight, execute, verdict, report."""
-    from abreast.report import formats
-
     required = [gates.read(text) for text in args.fail_if]
     formats.named(args.format, not args.no_pictures)  # refused now, not after the run
     if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
@@ -188,7 +190,7 @@ def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
 @contextlib.contextmanager
 def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[tuple[Listener, ...]]:
     with contextlib.ExitStack() as stack:
-        listeners: list[Listener] = []
+        listeners: list[Listener] = [Preloader(REPORT)]
         if args.events:
             listeners.append(stack.enter_context(contextlib.closing(EventFile(Path(args.events)))))
         if args.verbose:
@@ -232,7 +234,7 @@ def write_reports(
     artifacts: bool = True,
 ) -> Path | None:
     """The page, or what --format asks for; where the page is, or the first of them."""
-    from abreast.report import folder, formats
+    from abreast.report import folder
 
     place = Path(output) if output else folder.home(analysis.rows.store, analysis.run["run"])
     try:
@@ -294,6 +296,8 @@ def ending(result: Result, command: str) -> int:
         say(f"error: no trial gave an answer. See why: abreast logs {result.run}{_where(result)}")
         return 1
     if result.analysis.score_name is not None and all(summary.unscored == summary.ok for summary in variants):
+        from abreast.cli import unscored
+
         for line in unscored.lines(result.analysis, _where(result)):
             say(line)
         return 1
@@ -305,6 +309,8 @@ def ending(result: Result, command: str) -> int:
 
 def _not_needed(result: Result) -> str:
     """`decided after 140 of 300 cases: 320 trials were not needed (about $4.10 saved)`."""
+    from abreast.preflight import cost
+
     decision = result.decision
     assert decision is not None
     verb = "decided" if decision.kind == "decided" else "given up as futile"
@@ -356,8 +362,10 @@ def _more(result: Result) -> str:
 
 def summary_of(result: Result, report: Path | None, results: Sequence[Path] = ()) -> dict[str, Any]:
     """What the report says, and how this execution came to it."""
+    from abreast.report import objects
+
     return {
-        **objects.report(result.analysis, trials=False),
+        **objects.report(result.analysis),
         "planned": result.planned,
         "stored": result.analysis.stored,
         "executed": result.executed,
@@ -386,6 +394,8 @@ def dry_run(prepared: Prepared) -> None:
 
 def _sent(target: Target, trial: Trial) -> str:
     """The prompt of a request, or why there is none."""
+    from abreast.preflight.requests import render_request
+
     rendered = render_request(target, trial)
     return rendered.prompt if isinstance(rendered, Request) else f"({rendered.kind}: {rendered.message})"
 

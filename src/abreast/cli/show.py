@@ -41,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
-    from abreast.analyse import analyse
+    from abreast.analyse.run import analyse
     from abreast.report.sentence import many
     from abreast.report.terminal import render
 

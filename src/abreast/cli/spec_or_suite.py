@@ -12,8 +12,9 @@ from abreast.errors import BadInput, suggestion
 from abreast.suites import Suite
 
 if TYPE_CHECKING:
-    from abreast.experiment import Experiment
+    from abreast.experiment.facade import Experiment
 
+_SPEC_SUFFIXES = (".yaml", ".yml", ".toml", ".json")  # of files, never of suites
 HELP = "a spec file (YAML, TOML or JSON), or the name of a suite: abreast suites"
 
 
@@ -23,8 +24,9 @@ def argument(parser: argparse.ArgumentParser) -> None:
 
 def suite_in(words: Sequence[str], parser_with: Callable[[Suite | None], argparse.ArgumentParser]) -> Suite | None:
     """The suite whose name stands where SPEC does, as the flags of that suite have it; None if there is none."""
-    for name in suites.names() if words else ():
-        if name not in words:
+    named = [word for word in words if not word.startswith("-") and not word.endswith(_SPEC_SUFFIXES)]
+    for name in suites.names() if named else ():
+        if name not in named:
             continue
         try:
             suite = suites.load(name)
@@ -65,7 +67,7 @@ def _spec(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
 
 def experiment_of(args: argparse.Namespace) -> Experiment:
     """The experiment that is meant. Options are read after it: a suite may change them."""
-    from abreast.experiment import Experiment
+    from abreast.experiment.facade import Experiment
 
     if args.suite is not None:
         return suites.experiment_of(args.suite, args)
@@ -80,7 +82,7 @@ def experiment_of(args: argparse.Namespace) -> Experiment:
 def experiment_in(path: Path) -> Experiment:
     """The experiment that a file describes by itself: a spec, or what a suite takes instead of its flags."""
     from abreast.cli import parser_of
-    from abreast.experiment import Experiment
+    from abreast.experiment.facade import Experiment
 
     suite = suites.reader_of(path)
     if suite is None:

@@ -13,7 +13,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(_args: argparse.Namespace) -> int:
-    from abreast.spec import json_schema
+    from abreast.spec.schema import json_schema
 
     echo(json.dumps(json_schema(), indent=2))
     return 0

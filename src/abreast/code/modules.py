@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.machinery
-import importlib.metadata
 import importlib.util
 import linecache
 import sys
@@ -212,8 +211,12 @@ def is_own_file(file: str) -> bool:
 
 @functools.cache
 def _version(package: str, origin: str) -> str:
-    """The version of an installed package, found by its name or by its file (yaml is of PyYAML); of one that was
-    installed from a folder also what its files are, since such a version does not move with every edit."""
+    """Name and version of the installed package that provides `package` (PyYAML for `yaml`).
+
+    For a package installed from a folder, also a digest of its files: its version does not change with every edit.
+    """
+    import importlib.metadata  # late: takes 20 ms
+
     try:
         found = importlib.metadata.distribution(package)
     except (importlib.metadata.PackageNotFoundError, ValueError):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from abreast.execute.job import Job
 from abreast.model import Outcome
-from abreast.plan import Plan
+from abreast.plan.plan import Plan
 
 Fate = Literal["starts", "waits", "never starts"]
 

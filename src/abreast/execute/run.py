@@ -31,11 +31,11 @@ from abreast.execute.scheduler import INTERRUPTED, Scheduler
 from abreast.execute.scoring import Item, Scoring
 from abreast.execute.warmup import WarmUp, warmup_costs
 from abreast.model import Failure, Outcome
-from abreast.plan import Plan
+from abreast.plan.plan import Plan
 from abreast.preflight.limits import asked_in_flight
 from abreast.scorers.base import Scorer
 from abreast.signals import detach_closed_terminal, ending_signals
-from abreast.spec import Limits
+from abreast.spec.schema import Limits
 from abreast.store import Lease, Store, Writer, rows
 from abreast.store.sqlite import RowTooLarge
 from abreast.store.writer import LeaseLost
@@ -65,7 +65,7 @@ class Records:
     def __init__(self, plan: Plan, held: Lease) -> None:
         self._plan = plan
         self._run_id = held.run_id
-        self._written: set[int] = set()
+        self._is_case_written = bytearray(len(plan.cases))
         self.writer: Writer
         self.judging: Judging | None = None
 
@@ -75,8 +75,8 @@ class Records:
             return
         writer, cases = self.writer, self._plan.cases
         of_case: list[tuple[str, rows.Row]] = []
-        if job.case not in self._written:  # with the first trial of it: a case without one may be cleaned away
-            self._written.add(job.case)
+        if not self._is_case_written[job.case]:  # with its first trial: a case without one may be cleaned away
+            self._is_case_written[job.case] = True
             digests = cases.digest(job.case), cases.input_digest(job.case)
             of_case.append(("cases", rows.case_row(*digests, cases[job.case])))
             if job.trial.case.tags:

@@ -24,7 +24,7 @@ from abreast.execute.limits import UNTIL_AN_EVENT, Limit
 from abreast.execute.listener import Listener
 from abreast.execute.retry import Retry
 from abreast.model import Failure, Outcome
-from abreast.plan import Plan
+from abreast.plan.plan import Plan
 
 WINDOW = 5_000  # no variant starts a block more than this many past the stored prefix
 AHEAD = 32  # jobs that wait in a lane, besides as many as are in flight

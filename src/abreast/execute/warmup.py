@@ -19,7 +19,7 @@ from abreast.execute.limits.breaker import fix_of
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Engine
 from abreast.model import Failure, Outcome
-from abreast.plan import Plan
+from abreast.plan.plan import Plan
 from abreast.store import Store
 from abreast.targets import Target
 

@@ -10,29 +10,34 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from abreast.analyse import analyse
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput, suggestion
 from abreast.experiment.judges import seat
 from abreast.experiment.options import Options, Result
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.stored import reopened
-from abreast.model import Check, Executor, Variant
-from abreast.plan import Carrying, Plan, chains_of, variant_digest
-from abreast.preflight import Finding
-from abreast.spec import Limits, Selection, Spec, load_cases, load_spec, validated
-from abreast.spec.schema import LEAST_CASES
+from abreast.plan.carrying import Carrying
+from abreast.plan.chains import chains_of
+from abreast.plan.keys import variant_digest
+from abreast.plan.plan import Plan
+from abreast.spec.cases import Selection, load_cases
+from abreast.spec.load import load_spec, validated
+from abreast.spec.schema import LEAST_CASES, Limits, Spec
 from abreast.spec.scorers import build_scorers, check_expected, checks_of, primary_column
 from abreast.spec.values import shown_path
-from abreast.stats import Weight
 from abreast.store import Store, open_store
 from abreast.store.address import DEFAULT as DEFAULT_STORE
 from abreast.store.address import named_store
 from abreast.targets import Target, build
 from abreast.targets.cleanup import Cleanup, clean
 from abreast.targets.orphans import marked
+
+if TYPE_CHECKING:
+    from abreast.model import Check, Executor, Variant
+    from abreast.preflight.finding import Finding
+    from abreast.stats import Weight
 
 
 class Experiment:
@@ -158,7 +163,8 @@ class Experiment:
 
     def report(self, run: str = "latest", format: str = "terminal", all_pairs: bool = False) -> str:
         """The report of a stored run as text: terminal, markdown, json, csv, junit or html."""
-        from abreast.report import formats  # late: most runs are read, not printed
+        from abreast.analyse.run import analyse  # late: most runs are read, not printed
+        from abreast.report import formats
 
         with open_store(self._store_path(None)) as store:
             return formats.text(formats.Asked(analyse(store, run, all_pairs)), format)

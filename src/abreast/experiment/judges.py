@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,15 @@ import numpy.typing as npt
 from abreast.errors import BadInput
 from abreast.execute.judging import Panel
 from abreast.model import Variant
-from abreast.plan import variant_digest
+from abreast.plan.keys import variant_digest
 from abreast.preflight.estimate import JudgeEstimate
-from abreast.scorers.base import Scorer
 from abreast.scorers.judge import Judge
-from abreast.store import Reuse, Store
 from abreast.targets import Target, build
 from abreast.targets.python import reference_of
+
+if TYPE_CHECKING:
+    from abreast.scorers.base import Scorer
+    from abreast.store import Reuse, Store
 
 
 def seat(

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse import Rows
 from abreast.analyse.labels import SAMPLED, SKIPPED, judge_of, label_column, random_order, recorded_sample
+from abreast.analyse.rows import Rows
 from abreast.errors import BadInput, suggestion
 from abreast.scorers.base import clipped
 from abreast.scorers.judge import Judge

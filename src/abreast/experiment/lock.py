@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput
-from abreast.experiment.options import Options
 from abreast.plan.lock import LockedPlan, read_lock
-from abreast.store.lock_check import LockCheck
+
+if TYPE_CHECKING:
+    from abreast.experiment.options import Options
+    from abreast.store.lock_check import LockCheck
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from abreast.analyse import Analysis
 from abreast.errors import StoreError
-from abreast.execute import Decision, Flown, Listener
-from abreast.preflight.tests import SOME
-from abreast.report.sentence import verdict_lines
+from abreast.preflight.context import TRIED_CASES
 from abreast.store import Store, open_store
 from abreast.store.run_names import check_label
 from abreast.text import printable
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis
+    from abreast.execute.deciding import Decision
+    from abreast.execute.flying import Flown
+    from abreast.execute.listener import Listener
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Options:
     strict: bool = False
     force: bool = False
     keep_workspaces: bool = False
-    try_tests: int = SOME  # of so many cases, before anybody is paid
+    try_tests: int = TRIED_CASES  # try the tests of this many cases before anything is paid for
     resume: str | None = None
     listeners: tuple[Listener, ...] = ()
 
@@ -74,11 +77,13 @@ class Result:
     saved: int = 0  # trials that were not needed
 
     def __repr__(self) -> str:
-        return f"Result({self.run}, {self.status}: {'; '.join(verdict_lines(self.analysis))})"
+        return f"Result({self.run}, {self.status}: {'; '.join(self.verdict.splitlines())})"
 
     @property
     def verdict(self) -> str:
         """The verdict in words, a line for each variant against the baseline."""
+        from abreast.report.sentence import verdict_lines
+
         return "\n".join(verdict_lines(self.analysis))
 
     def report(self, format: str = "terminal") -> str:

@@ -8,42 +8,35 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from abreast.analyse import analyse
-from abreast.analyse.sequential import UntilDecided
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
-from abreast.execute import Execution, Listeners
 from abreast.execute.judging import Panel, without_judges
 from abreast.execute.limits.failing import failures_of_broken
+from abreast.execute.listener import Listeners
+from abreast.execute.run import Execution
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
-from abreast.experiment.deciding import until_decided
 from abreast.experiment.judges import calls_of
 from abreast.experiment.lock import Lock, find_lock
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
-from abreast.plan import Carrying, Plan, final_positions, find_extension, find_reusable, git, mark_done
+from abreast.plan import git
+from abreast.plan.carrying import Carrying
+from abreast.plan.keys import final_positions, find_reusable, mark_done
 from abreast.plan.lock import LockedPlan, default_file
 from abreast.plan.names import new_name
+from abreast.plan.predecessor import find_extension
 from abreast.plan.provenance import provenance
-from abreast.preflight import (
-    Context,
-    Estimate,
-    History,
-    Question,
-    earlier,
-    estimate,
-    examine,
-    history,
-    question,
-    questions,
-    series,
-    still_answered,
-    surroundings,
-)
-from abreast.scorers.base import Scorer
-from abreast.spec import Spec
+from abreast.preflight.context import Context
+from abreast.preflight.cost import question
+from abreast.preflight.earlier import earlier
+from abreast.preflight.estimate import Estimate, estimate
+from abreast.preflight.examination import examine
+from abreast.preflight.history import History, history
+from abreast.preflight.questions import Question, questions, still_answered
+from abreast.preflight.series import series
+from abreast.preflight.surroundings import surroundings
 from abreast.spec.read_cases import files_of
 from abreast.store import Lease, NewRun, Reuse, Store
 from abreast.store.extension import Extension
@@ -53,8 +46,14 @@ from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.run_names import check_label_in
 from abreast.store.schema import Column
 from abreast.store.writer import StoreVanished, add_columns
-from abreast.targets import Target
 from abreast.targets.cleanup import Cleanup
+
+if TYPE_CHECKING:
+    from abreast.analyse.sequential import UntilDecided
+    from abreast.plan.plan import Plan
+    from abreast.scorers.base import Scorer
+    from abreast.spec.schema import Spec
+    from abreast.targets import Target
 
 
 class Prepared:
@@ -220,6 +219,8 @@ class Prepared:
             stored = self.store.run(held.run)["stored_trials"]
             told = f"{stored:,} of {len(self.plan):,} trials are stored and safe" if stored else "nothing was executed"
             raise PreflightRefused(f"{ending.why}; {told}", f"{ending.fix}, then: abreast resume {held.run}")
+        from abreast.analyse.run import analyse  # late: trials can start without it
+
         analysis = analyse(self.store, held.run)
         listener.event("run_finished", run=held.run, status=status, reason=reason, executed=ending.executed)
         return Result(
@@ -242,6 +243,8 @@ class Prepared:
         """Who may end the run early, if that is wanted and there is something to decide."""
         if not self.spec.until_decided or self.primary is None or len(self.plan.variants) < 2:
             return None
+        from abreast.experiment.deciding import until_decided
+
         version = self._primary_version()
         assert version is not None
         return until_decided(self.spec, self.plan, self.baseline, self.primary, version, self.store, run_id)

@@ -11,13 +11,15 @@ from typing import Any
 
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput
-from abreast.execute import Ending, Execution, Listener, Listeners
 from abreast.execute.judging import Panel, without_judges
+from abreast.execute.listener import Listener, Listeners
+from abreast.execute.run import Ending, Execution
 from abreast.execute.scoring import scored, unscored
 from abreast.experiment.judges import seat, written_scorer
-from abreast.plan import Plan
-from abreast.spec import Spec, validated
+from abreast.plan.plan import Plan
 from abreast.spec.cases import CaseTable
+from abreast.spec.load import validated
+from abreast.spec.schema import Spec
 from abreast.spec.scorers import build_scorers, primary_column
 from abreast.store import Store
 from abreast.store.rows import score_rows

@@ -12,8 +12,8 @@ from abreast.errors import BadInput
 from abreast.experiment.judges import written_scorer
 from abreast.experiment.options import Options
 from abreast.model import Variant
-from abreast.spec import Spec, validated
-from abreast.spec.schema import VARIANT_SETTINGS
+from abreast.spec.load import validated
+from abreast.spec.schema import VARIANT_SETTINGS, Spec
 from abreast.store import Store
 from abreast.store.run_names import matching_runs
 from abreast.targets.python import reference_of

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from abreast.model import STATE, Trial
 from abreast.plan.plan import Plan
 from abreast.store import Store
-from abreast.targets.workspace import Carried, NotCarried, State
+
+if TYPE_CHECKING:
+    from abreast.targets.workspace import Carried, State
 
 _LEFT = (
     "SELECT t.status, t.error_kind, json_extract(p.data, '$.not_carried'), json_extract(p.data, '$.state_after'), "
@@ -26,6 +30,8 @@ class Carrying:
 
     def __call__(self, trial: Trial) -> Carried:
         """What the trial before left; if that was skipped, what it would have begun with. Raises NotCarried."""
+        from abreast.targets.workspace import Carried  # late: only agents have workspaces
+
         assert self._place is not None
         plan, store, run_id = self._place
         position = plan.before(trial.position)
@@ -40,6 +46,8 @@ class Carrying:
 
 
 def _state(case: str, ended: str, problem: str | None, commit: str | None, content: str | None) -> State:
+    from abreast.targets.workspace import NotCarried, State
+
     what = f"what {case} left cannot be carried on"
     if problem is not None:
         raise NotCarried(f"{what}: {problem}", fix="see what it left: abreast show RUN CASE --artifact diff")

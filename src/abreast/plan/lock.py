@@ -23,7 +23,7 @@ _ELSEWHERE = "name another file: --lock=FILE, or move this one away"
 
 
 class _Strict(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = pydantic.ConfigDict(defer_build=True, strict=True, extra="forbid", frozen=True)
 
 
 class LockedCases(_Strict):

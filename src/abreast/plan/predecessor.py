@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from abreast.plan.plan import Plan
-from abreast.spec import Spec
+from abreast.spec.schema import Spec
 from abreast.store import Store
 from abreast.store.extension import Extension
 

@@ -39,10 +39,17 @@ def _versions() -> dict[str, str]:
     found = {}
     for name in _PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            found[name] = _version(metadata.distribution(name))
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _version(package: metadata.Distribution) -> str:
+    """The version of a package, without parsing all of its metadata as an email."""
+    head = (package.read_text("METADATA") or "").partition("\n\n")[0]
+    version = next((line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("Version:")), "")
+    return version or package.version
 
 
 def git_state(folder: Path) -> dict[str, Any]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from abreast.plan import Plan
-from abreast.preflight.earlier import Earlier
-from abreast.preflight.estimate import Estimate
-from abreast.preflight.surroundings import Surroundings
-from abreast.spec import Limits
-from abreast.store.extension import Extension
-from abreast.store.lock_check import LockCheck
-from abreast.targets import Target
 from abreast.targets.cleanup import Cleanup
+
+if TYPE_CHECKING:
+    from abreast.plan.plan import Plan
+    from abreast.preflight.earlier import Earlier
+    from abreast.preflight.estimate import Estimate
+    from abreast.preflight.surroundings import Surroundings
+    from abreast.spec.schema import Limits
+    from abreast.store.extension import Extension
+    from abreast.store.lock_check import LockCheck
+    from abreast.targets import Target
+
+TRIED_CASES = 3  # whose tests are tried before a first run, until one has tests that can fail
 
 
 @dataclass(frozen=True, slots=True)

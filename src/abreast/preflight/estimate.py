@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.errors import Skipped, StoreError, TrialError
-from abreast.plan import Plan
+from abreast.plan.plan import Plan
 from abreast.preflight.history import History, Took
 from abreast.preflight.limits import likely_in_flight
-from abreast.spec import Expectation, Limits
-from abreast.spec.schema import quota_window
+from abreast.spec.schema import Expectation, Limits, quota_window
 from abreast.store.ledger import Ledger, state_folder
 from abreast.targets import Target
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, may_render
@@ -184,7 +183,7 @@ def _sampled(
 ) -> Guess:
     """From a few trials spread over what is left."""
     open_blocks = np.flatnonzero(left.reshape(-1, len(plan.variants))[:, variant])
-    chosen = open_blocks[np.unique(np.linspace(0, len(open_blocks) - 1, most).astype(np.int64))]
+    chosen = open_blocks[sorted({int(at) for at in np.linspace(0, len(open_blocks) - 1, most)})]
     positions = [int(block) * len(plan.variants) + variant for block in chosen]
     if not may_render(target):
         lengths = [_length(plan.trial(position).case.input) for position in positions]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from abreast.errors import suggestion
 from abreast.preflight.finding import Finding
-from abreast.spec import Bounds, Limits
+from abreast.spec.schema import Bounds, Limits
 from abreast.targets import Target
 
 if TYPE_CHECKING:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, listed, many
 from abreast.preflight.waiting import waited_for
-from abreast.targets.mcp import Found, Server, look_at_all
-from abreast.targets.mcp.text import line
+
+if TYPE_CHECKING:
+    from abreast.targets.mcp import Found, Server
 
 TOOLS = 6  # named before the rest is counted
 
@@ -28,7 +30,7 @@ def check(context: Context) -> Finding | None:
     return Finding("mcp", "pass", "; ".join(_sentence(one) for _, one in found), "", details)
 
 
-User = tuple[Server, Path, list[str]]
+User = tuple["Server", Path, list[str]]
 """A server, the folder it is started in, and the variants that use it."""
 
 
@@ -53,6 +55,8 @@ def _folders(users: Sequence[User]) -> list[Path]:
 
 
 def _look(users: Sequence[User], folder: Path) -> list[tuple[User, Found]]:
+    from abreast.targets.mcp import look_at_all  # late: most experiments have no such server
+
     mine = [user for user in users if user[1] == folder]
     servers = [server for server, _, _ in mine]
     return list(zip(mine, waited_for(lambda: look_at_all(servers, folder)), strict=True))
@@ -66,5 +70,7 @@ def _sentence(one: Found) -> str:
 
 
 def _tools(one: Found) -> list[str]:
+    from abreast.targets.mcp.text import line
+
     said = f" ({one.title})" if one.title else ""
     return [f"{one.server}{said}", *(f"  {tool.name}: {line(tool.description)}".rstrip(": ") for tool in one.tools)]

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from abreast.model import Trial
-from abreast.preflight.context import Context
+from abreast.preflight.context import TRIED_CASES, Context
 from abreast.preflight.finding import Finding, listed, many
 from abreast.preflight.waiting import waited_for
 from abreast.targets.agent import Agent
@@ -21,7 +21,6 @@ from abreast.targets.checks import Told, says_nothing
 from abreast.targets.own_tests import BRINGS_NONE
 
 NAME = "tests"
-SOME = 3  # cases that are tried before a first run, until one has tests that say something
 LATE = "abreast check with the same words and --try-tests runs them before anybody is paid"
 FIX = "mend the command, install what is missing, or leave those cases out"
 ANYWAY = f"{FIX}; --force goes on without"
@@ -30,7 +29,7 @@ ANYWAY = f"{FIX}; --force goes on without"
 def check(context: Context) -> Finding | None:
     """Of each case once: all variants begin with the same."""
     target = next((target for target in context.targets if isinstance(target, Agent) and target.checks), None)
-    is_asked = context.try_tests > SOME
+    is_asked = context.try_tests > TRIED_CASES
     if target is None or not (context.estimate.trials or is_asked):
         return None
     was_run = context.earlier is not None  # and whoever ran it saw what became of them

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from functools import cache, partial
-from importlib import resources
 from typing import NamedTuple
 
 
@@ -54,6 +53,8 @@ def _replacement(rule: str, match: re.Match[str]) -> str:
 
 @cache
 def _rules() -> tuple[KeyFormat, ...]:
+    from importlib import resources
+
     content = json.loads(resources.files("abreast.redaction").joinpath("gitleaks.json").read_text("utf-8"))
     return tuple(KeyFormat(rule["id"], rule["pattern"], _encoded(rule["keywords"])) for rule in content["rules"])
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from abreast.analyse import Calibration, Comparison
-from abreast.stats import Agreement
+if TYPE_CHECKING:
+    from abreast.analyse.calibration import Calibration
+    from abreast.analyse.run import Comparison
+    from abreast.stats import Agreement
 
 UNCALIBRATED = "uncalibrated judge"
 SUGGESTED_LABELS = 60

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from abreast.analyse import Repeats, VariantSummary
 from abreast.report.sections import NOTHING as NOTHING
 from abreast.report.sentence import ALL_FAILED
-from abreast.stats import Interval
+
+if TYPE_CHECKING:
+    from abreast.analyse.variants import Repeats, VariantSummary
+    from abreast.stats import Interval
 
 TITLES = ("score", "ok", "errors", "cost", "per correct", "p50", "p95", "tokens", "repeats")
 

@@ -6,12 +6,16 @@ import contextlib
 import hashlib
 import json
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput
 from abreast.filenames import is_file_name, safe_file_name
-from abreast.store import Store
 from abreast.store.beside import BESIDE, LEDGER, RUNS, known, put_beside, reports
+
+if TYPE_CHECKING:
+    from abreast.store import Store
 
 _NEXT = f"{LEDGER}.next"
 
@@ -21,8 +25,11 @@ def home(store: Store, run: str) -> Path:
     return store.path.parent / RUNS / safe_file_name(run)
 
 
-def keep(folder: Path, name: str, content: bytes) -> Path:
-    """Write a file and say where: `report.html`, or `report-2.html` if that holds something else already."""
+def keep(folder: Path, name: str, content: Iterable[bytes]) -> Path:
+    """Write a file and return its path: `report.html`, or `report-2.html` if the first has other content.
+
+    `content` is read more than once if the file exists.
+    """
     _check_name(name)
     folder.mkdir(parents=True, exist_ok=True)
     first, number = folder / name, 1
@@ -32,7 +39,7 @@ def keep(folder: Path, name: str, content: bytes) -> Path:
             _write_new(path, content)
             return path
         except FileExistsError:
-            if path.is_file() and path.read_bytes() == content:
+            if path.is_file() and _has_content(path, content):
                 return path
             number += 1
             path = first.with_name(f"{first.stem}-{number}{first.suffix}")
@@ -44,13 +51,18 @@ def _check_name(name: str) -> None:
         raise BadInput(f"{name[:60]!r} cannot be the name of a file", "use letters, digits, spaces and _ . -")
 
 
-def _write_new(path: Path, content: bytes) -> None:
+def _write_new(path: Path, content: Iterable[bytes]) -> None:
     with path.open("xb") as file:
         try:
-            file.write(content)
-        except OSError:
+            file.writelines(content)
+        except BaseException:
             path.unlink(missing_ok=True)
             raise
+
+
+def _has_content(path: Path, content: Iterable[bytes]) -> bool:
+    with path.open("rb") as file:
+        return all(file.read(len(piece)) == piece for piece in content) and not file.read(1)
 
 
 def publish(store: Store, run: str, name: str, content: bytes) -> Path:
@@ -68,7 +80,7 @@ def publish(store: Store, run: str, name: str, content: bytes) -> Path:
         return path
     temporary = top / f".{name}.{secrets.token_hex(4)}.tmp"
     try:
-        _write_new(temporary, content)
+        _write_new(temporary, [content])
         _note(home_of_run, {BESIDE + path.name: _digest_of(content)})  # first: what is there is known as ours
         temporary.replace(path)
     except BaseException:
@@ -96,7 +108,11 @@ def _note(folder: Path, digests: dict[str, str]) -> None:
 
 
 def _digest(path: Path) -> str:
-    return _digest_of(path.read_bytes())
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _digest_of(content: bytes) -> str:

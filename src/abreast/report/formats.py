@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from abreast.analyse import Analysis
 from abreast.errors import BadInput, suggestion
 from abreast.filenames import is_file_name, safe_file_name
-from abreast.report import folder, junit, markdown, objects, table
-from abreast.report.terminal import as_text
-from abreast.text import dump_json, printable
+from abreast.report import folder
+from abreast.text import printable
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +28,13 @@ class Asked:
     escape_formulas: bool = True  # in the format csv
 
 
-TEXTS: dict[str, tuple[str, Callable[[Asked], str]]] = {
-    "terminal": ("report.txt", lambda asked: as_text(asked.analysis)),
-    "markdown": ("report.md", lambda asked: printable(markdown.text(asked.analysis))),
-    "html": ("report.html", lambda asked: _page(asked.analysis, asked.pictures)),
-    "json": ("report.json", lambda asked: as_json(asked.analysis, asked.trials)),
-    "csv": ("trials.csv", lambda asked: _as_csv(asked)),
-    "junit": ("junit.xml", lambda asked: junit.text(asked.analysis, asked.unmet, asked.trials)),
+TEXTS: dict[str, tuple[str, Callable[[Asked], Iterable[str]]]] = {
+    "terminal": ("report.txt", lambda asked: [_as_terminal(asked)]),
+    "markdown": ("report.md", lambda asked: [_as_markdown(asked)]),
+    "html": ("report.html", lambda asked: [_page(asked.analysis, asked.pictures)]),
+    "json": ("report.json", lambda asked: _as_json(asked)),
+    "csv": ("trials.csv", lambda asked: [_as_csv(asked)]),
+    "junit": ("junit.xml", lambda asked: [_as_junit(asked)]),
 }
 PICTURES = ("svg", "png")
 ALL = (*TEXTS, *PICTURES)
@@ -78,36 +80,78 @@ def _page(analysis: Analysis, pictures: bool) -> str:
 
 def text(asked: Asked, form: str) -> str:
     """The report in a format that is text."""
+    return "".join(pieces(asked, form))
+
+
+def pieces(asked: Asked, form: str) -> Iterable[str]:
+    """The report in a format that is text, piece by piece if it may be large."""
     if form not in TEXTS:
         raise BadInput(f"no format {form}{suggestion(form, TEXTS)}", f"write {', '.join(TEXTS)}")
     return TEXTS[form][1](asked)
 
 
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The bytes of a report, made anew each time they are read."""
+
+    asked: Asked
+    form: str
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (piece.encode() for piece in pieces(self.asked, self.form))
+
+
+# Each format is imported when it is written: most runs write one of them.
+
+
+def _as_terminal(asked: Asked) -> str:
+    from abreast.report.terminal import as_text
+
+    return as_text(asked.analysis)
+
+
+def _as_markdown(asked: Asked) -> str:
+    from abreast.report import markdown
+
+    return printable(markdown.text(asked.analysis))
+
+
+def _as_junit(asked: Asked) -> str:
+    from abreast.report import junit
+
+    return junit.text(asked.analysis, asked.unmet, asked.trials)
+
+
 def _as_csv(asked: Asked) -> str:
+    from abreast.report import table
+
     return table.as_csv(asked.analysis.rows.store, asked.analysis.run["run"], asked.escape_formulas)
 
 
-def as_json(analysis: Analysis, trials: bool = True) -> str:
-    return dump_json(objects.report(analysis, trials), allow_nan=False, indent=1) + "\n"
+def _as_json(asked: Asked) -> Iterator[str]:
+    from abreast.report import objects
+
+    return objects.json_text(asked.analysis, asked.trials)
 
 
 def write(asked: Asked, forms: Sequence[str], place: Path) -> list[Path]:
     """Write these formats into a folder; nothing in it is overwritten."""
-    from abreast.report.charts import drawn, png
-
     written: list[Path] = []
     beside: list[Path] = []
     analysis = asked.analysis
     try:
         for form in forms:
             if form in PICTURES:
+                from abreast.report.charts import drawn, png
+
                 for chart in drawn(analysis):
                     name = chart.name if is_file_name(chart.name) else safe_file_name(chart.name)
                     content = chart.svg.encode() if form == "svg" else png(chart.svg)
-                    written.append(folder.keep(place / "charts", f"{name}.{form}", content))
+                    written.append(folder.keep(place / "charts", f"{name}.{form}", [content]))
+            elif form == "html" and asked.artifacts:
+                written.append(folder.keep(place, TEXTS[form][0], [_linked(asked, place, beside).encode()]))
             else:
-                told = _linked(asked, place, beside) if form == "html" and asked.artifacts else text(asked, form)
-                written.append(folder.keep(place, TEXTS[form][0], told.encode()))
+                written.append(folder.keep(place, TEXTS[form][0], Content(asked, form)))
     finally:
         if place == folder.home(analysis.rows.store, analysis.run["run"]) and (written or beside):
             folder.remember(place, [*written, *beside])

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.report.sentence import SIMULATED, failure, sentence
 
 PASSED = 0.5  # a lower score is a failed test

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from abreast.analyse import Analysis, Comparison
+from abreast.analyse.run import Analysis, Comparison
 from abreast.report.figures import NOTHING, TITLES, cells
 from abreast.report.objects import provenance
 from abreast.report.sections import Section, sections_of

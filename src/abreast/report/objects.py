@@ -6,20 +6,44 @@ import json
 import math
 import time
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from abreast.analyse import Analysis, Comparison, Segment, VariantSummary
-from abreast.analyse.variants import failure_modes
+from abreast.analyse.variants import VariantSummary, failure_modes
 from abreast.report.calibration import calibration_object
 from abreast.report.sections import suite_part
 from abreast.report.sentence import doubt, trusted, verdict_lines
 from abreast.stats import Interval, holm
+from abreast.text import dump_json
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis, Comparison
+    from abreast.analyse.segments import Segment
 
 SCHEMA = "abreast.report/1"
 
 
-def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
-    """The whole report of a run; `trials` adds a row for each of them, in plan order."""
+TRIALS_AT_ONCE = 1_000  # of the report as JSON text, whose trials may be many
+
+
+def json_text(analysis: Analysis, trials: bool = True) -> Iterator[str]:
+    """The report as JSON, piece by piece; `trials` adds a row for each of them, in plan order."""
+    text = dump_json(report(analysis), allow_nan=False, indent=1)
+    if not trials:
+        yield text + "\n"
+        return
+    yield text.removesuffix("\n}") + ',\n "trials": ['
+    separator = "\n"
+    rows = trials_of(analysis)
+    while chunk := list(islice(rows, TRIALS_AT_ONCE)):
+        text = dump_json(chunk, allow_nan=False, indent=1)
+        yield f"{separator} " + text[2:-2].replace("\n", "\n ")  # without the brackets, one level deeper
+        separator = ",\n"
+    yield "]\n}\n" if separator == "\n" else "\n ]\n}\n"
+
+
+def report(analysis: Analysis) -> dict[str, Any]:
+    """The report of a run without its trials."""
     run, modes = analysis.run, failure_modes(analysis.rows)
     found = {
         "schema": SCHEMA,
@@ -56,8 +80,6 @@ def report(analysis: Analysis, trials: bool = True) -> dict[str, Any]:
         names = [analysis.variants[index].name for index in analysis.ranking.order]
         strengths = [analysis.ranking.strengths[index] for index in analysis.ranking.order]
         found["ranking"] = [{"variant": name, "strength": value} for name, value in zip(names, strengths, strict=True)]
-    if trials:
-        found["trials"] = list(trials_of(analysis))
     return found
 
 
@@ -222,18 +244,14 @@ def config(analysis: Analysis) -> dict[str, Any]:
 def trials_of(analysis: Analysis) -> Iterator[dict[str, Any]]:
     """Each trial in plan order."""
     rows = analysis.rows
-    names = list(rows.scores)
-    values = [rows.scores[name].tolist() for name in names]
-    ids = {index: case.id for index, case in rows.cases.items()}
-    columns = (rows.case.tolist(), rows.variant.tolist(), rows.repeat.tolist(), rows.status, rows.kind)
-    for at, (case, index, repeat, status, kind) in enumerate(zip(*columns, strict=True)):
+    for at in range(len(rows.position)):
         yield {
-            "case_id": ids[case],
-            "variant": rows.variants[index],
-            "repeat": repeat,
-            "status": status,
-            "error_kind": kind,
-            "scores": {name: number(column[at]) for name, column in zip(names, values, strict=True)},
+            "case_id": rows.cases[int(rows.case[at])].id,
+            "variant": rows.variants[rows.variant[at]],
+            "repeat": int(rows.repeat[at]),
+            "status": rows.status[at],
+            "error_kind": rows.kind[at],
+            "scores": {name: number(float(values[at])) for name, values in rows.scores.items()},
         }
 
 

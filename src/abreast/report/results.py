@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from abreast.analyse import Analysis
 from abreast.errors import AbreastError
 from abreast.filenames import is_file_name
 from abreast.report import folder
 from abreast.report.sections import load_suite
 from abreast.text import printable
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ def write(analysis: Analysis, output: str | Path | None = None, pictures: bool =
     try:
         files = _made(analysis, pictures)
         if files and output is not None:
-            written.paths += [folder.keep(Path(output), file.name, file.content) for file in files]
+            written.paths += [folder.keep(Path(output), file.name, [file.content]) for file in files]
         elif files:
             _write_beside(analysis, files, written)
     except AbreastError as error:
@@ -74,7 +77,7 @@ def _write_beside(analysis: Analysis, files: list[ResultFile], written: Written)
     is only for a try."""
     store, run = analysis.rows.store, str(analysis.run["run"])
     home = folder.home(store, run)
-    kept = [folder.keep(home, file.name, file.content) for file in files]
+    kept = [folder.keep(home, file.name, [file.content]) for file in files]
     folder.remember(home, kept)
     if analysis.run["debug"] or not _is_newest(analysis):
         written.paths += kept

@@ -17,7 +17,7 @@ from abreast.plugins import find_plugin
 from abreast.text import printable
 
 if TYPE_CHECKING:
-    from abreast.analyse import Analysis
+    from abreast.analyse.run import Analysis
     from abreast.report.charts.drawing import Picture
 
 NOTHING = "–"  # a column of nothing else is left out

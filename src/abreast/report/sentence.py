@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from abreast.analyse import Analysis, Comparison, Segment
 from abreast.report.calibration import calibration_lines, correction
-from abreast.stats import Interval, Verdict
 from abreast.stats.final import GROUPS
 from abreast.stats.values import ROUNDING
 from abreast.stats.verdict import NO_CASE
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis, Comparison
+    from abreast.analyse.segments import Segment
+    from abreast.stats import Interval, Verdict
 
 ALL_FAILED = "N/A (all failed)"  # where a score would stand
 SIMULATED = "SIMULATED · no model was called"

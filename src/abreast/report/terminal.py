@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.padding import Padding
 from rich.table import Table
 
-from abreast.analyse import Analysis, Comparison
+from abreast.analyse.run import Analysis, Comparison
 from abreast.output.rich_console import PrintableConsole, PrintableText
 from abreast.report.figures import NOTHING, TITLES, cells
 from abreast.report.sections import NamedTable, Section, sections_of

@@ -12,7 +12,8 @@ import math
 import numpy as np
 
 from abreast.stats.intervals import Estimate
-from abreast.stats.values import UNIT, Floats, Numbers, Scale, share, unit_differences, width
+from abreast.stats.roots import find_root
+from abreast.stats.values import UNIT, Floats, Numbers, Scale, distinct, share, unit_differences, width
 
 STEP = 0.05  # of the integration, on a log scale: the error is about 1e-9
 LOGS = np.arange(-10.0, 22.0, STEP)
@@ -39,7 +40,7 @@ def gaffke(differences: Numbers, level: float = 0.95, scale: Scale = UNIT) -> Es
 
 def suits_gaffke(values: Floats) -> bool:
     """Whether there are few enough distinct values to integrate over."""
-    return len(values) <= MOST_VALUES or len(np.unique(values)) <= MOST_VALUES
+    return len(values) <= MOST_VALUES or len(distinct(values)) <= MOST_VALUES
 
 
 def _with_worst(values: Floats) -> tuple[Floats, Floats]:
@@ -49,13 +50,11 @@ def _with_worst(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _lower_bound(values: Floats, tail: float) -> float:
-    from scipy.optimize import brentq  # late: scipy takes a quarter of a second to import
-
     mean, (distinct, counts) = float(values.mean()), _with_worst(values)
     start = -1 + 1e-9
     if mean <= start or _chance(distinct, counts, start) > tail:
         return -1.0
-    return float(brentq(lambda bound: _chance(distinct, counts, bound) - tail, start, mean, xtol=1e-10))
+    return find_root(lambda bound: _chance(distinct, counts, bound) - tail, start, mean, tolerance=1e-10)
 
 
 def _chance(values: Floats, counts: Floats, mean: float) -> float:

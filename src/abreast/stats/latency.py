@@ -12,7 +12,7 @@ import numpy as np
 from abreast.stats.intervals import Interval, paired_t
 from abreast.stats.student import NORMAL
 from abreast.stats.units import units_of
-from abreast.stats.values import Floats, Numbers, exponential, numbers, share
+from abreast.stats.values import Floats, Numbers, exponential, median, numbers, share
 
 EXACT_RANKS = 100  # up to so many pairs the distribution of signed ranks is counted, beyond it is nearly normal
 ALL_PAIRS = 1500  # up to so many all pairwise averages are written down
@@ -59,8 +59,8 @@ def latency_ratio(
         exponential(low),
         exponential(high),
         level,
-        float(np.median(one)),
-        float(np.median(other)),
+        median(one),
+        median(other),
         _p95(one),
         _p95(other),
         len(logs),

@@ -19,7 +19,17 @@ import numpy as np
 
 from abreast.stats.intervals import Estimate
 from abreast.stats.units import Units, Weight, units_of
-from abreast.stats.values import UNIT, Floats, Numbers, Scale, group_index, unit_differences, unit_margin, whole
+from abreast.stats.values import (
+    UNIT,
+    Floats,
+    Numbers,
+    Scale,
+    distinct,
+    group_index,
+    unit_differences,
+    unit_margin,
+    whole,
+)
 from abreast.stats.values import width as width_of
 
 BETS = (np.arange(64) + 0.5) / 64
@@ -218,7 +228,7 @@ class _Counts:
         self.by_size: dict[float, tuple[Floats, Floats]] = {}
 
     def add(self, units: Units) -> None:
-        for size in np.unique(units.sizes).tolist():
+        for size in distinct(units.sizes).tolist():
             values, counts = np.unique(units.sums[units.sizes == size], return_counts=True)
             if size in self.by_size:
                 earlier, before = self.by_size[size]

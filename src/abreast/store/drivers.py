@@ -13,7 +13,6 @@ import fcntl
 import json
 import os
 import re
-import secrets
 import stat
 import tempfile
 import threading
@@ -73,7 +72,7 @@ def register() -> str:
     with _lock:
         if _own is None or _own.pid != os.getpid():
             pid = os.getpid()
-            _own = _Record(pid, f"{pid}-{secrets.token_hex(6)}")
+            _own = _Record(pid, f"{pid}-{os.urandom(6).hex()}")
             for folder in _registries():
                 with contextlib.suppress(OSError):
                     _own.path, _own.descriptor = _create(folder, _own.mark)

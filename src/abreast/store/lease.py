@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import socket
 import time
 from functools import cache
 from pathlib import Path
-
-import psutil
 
 SILENT_AFTER_S = 30.0  # an owner on another machine counts as gone when its heartbeat is this old
 
@@ -18,7 +14,7 @@ SILENT_AFTER_S = 30.0  # an owner on another machine counts as gone when its hea
 @cache
 def this_place() -> str:
     """A name for where process ids mean something: host, boot and process namespace."""
-    parts = [socket.gethostname()]
+    parts = [os.uname().nodename]
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:
             parts.append(str(Path(path).readlink()) if path.endswith("pid") else Path(path).read_text().strip())
@@ -36,7 +32,7 @@ def new_owner() -> str:
     """What a lease says of its holder, this process; no two are the same."""
     pid = os.getpid()
     holder = {"place": this_place(), "pid": pid, "since": _since(pid)}
-    return json.dumps({**holder, "lease": secrets.token_hex(6)})
+    return json.dumps({**holder, "lease": os.urandom(6).hex()})
 
 
 def take(owner: str) -> None:
@@ -53,6 +49,8 @@ def _since(pid: int) -> float:
         text = Path(f"/proc/{pid}/stat").read_text()
         return float(text.rpartition(")")[2].split()[19])
     except (OSError, IndexError, ValueError):
+        import psutil  # late: only for other processes, and where there is no /proc
+
         return float(psutil.Process(pid).create_time())
 
 
@@ -63,6 +61,8 @@ def is_alive(owner: str | None, heartbeat_at: float | None) -> bool:
     holder = json.loads(owner)
     if holder["place"] != this_place():
         return time.time() - (heartbeat_at or 0.0) < SILENT_AFTER_S
+    import psutil
+
     pid = holder["pid"]
     try:
         if abs(_since(pid) - holder["since"]) >= 1.0 or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:

@@ -117,7 +117,7 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
     check_version(connection, path)
     _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA cache_size=-32000")
+    connection.execute("PRAGMA cache_size=-8000")
     with transaction(connection):
         version = version_of(connection)
         if version != schema.VERSION:

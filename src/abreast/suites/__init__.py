@@ -25,7 +25,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.plugins import Plugin, find_plugin, plugin_names
 
 if TYPE_CHECKING:
-    from abreast.experiment import Experiment
+    from abreast.experiment.facade import Experiment
 
 __all__ = [
     "Listed",
@@ -156,7 +156,7 @@ def epilog(suite: Suite) -> str:
 
 def experiment_of(suite: Suite, args: argparse.Namespace) -> Experiment:
     """The experiment that was asked for; it knows whose it is."""
-    from abreast.experiment import Experiment  # late: `--help` needs the flags, and nothing else
+    from abreast.experiment.facade import Experiment  # late: `--help` needs the flags, and nothing else
 
     plugin = _plugin(suite.name)
     made = plugin.call("experiment(args)", suite.experiment, args)

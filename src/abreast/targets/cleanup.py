@@ -12,7 +12,6 @@ import psutil
 
 from abreast.store import drivers
 from abreast.targets import orphans
-from abreast.targets.workspace.removal import remove_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +78,8 @@ def _describe(process: psutil.Process) -> DeadProcess:
 
 def _clean_folder(path: Path, kept: Collection[Path], dry_run: bool) -> DeadFolder | None:
     """Remove a folder but for workspaces to be kept; None if nothing else is in it."""
+    from abreast.targets.workspace.removal import remove_tree
+
     mounts: list[Path] = []
     if not path.is_symlink():
         mounts = _mounts_in(path)

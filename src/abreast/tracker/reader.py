@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy
-
 from abreast.errors import BadInput
 from abreast.store import open_store, tables
 from abreast.store.address import DEFAULT, named_store
@@ -176,8 +174,10 @@ _NULLABLE = {"integer": "Int64", "boolean": "boolean"}
 
 
 def _series(pandas: Any, kind: str, column: Any) -> Any:
-    """Whole numbers stay whole and truths stay truths, also where some are missing."""
-    with suppress(ValueError, TypeError):  # somebody's SQL put a text there
+    """Convert a column; integers and booleans keep their type even if some values are missing."""
+    import numpy
+
+    with suppress(ValueError, TypeError):  # foreign SQL stored text in a numeric column
         if kind == "real" or (kind == "integer" and None not in column):
             return numpy.array(column, dtype=float if kind == "real" else numpy.int64)
         if kind in _NULLABLE and None in column:

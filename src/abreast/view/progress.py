@@ -6,27 +6,21 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.cells import cell_len
-from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
-from abreast.execute import Listener
-from abreast.execute.job import Job
-from abreast.model import Failure, Outcome
+from abreast.execute.listener import Listener
 from abreast.output import error_console, is_live_terminal, say
-from abreast.output.rich_console import PrintableText
 from abreast.text import dump_json
+
+if TYPE_CHECKING:
+    from abreast.execute.job import Job
+    from abreast.model import Failure, Outcome
+    from abreast.view.live_progress import LiveProgress
 
 LONG_PAUSE_S = 10.0  # what is worth a line
 PLAIN_EVERY_S = 5.0
 RATE_OVER_S = 10.0
-SHORTEST_BAR = 8
-ROOM_FOR_BAR = 55  # in a narrower terminal the numbers are worth more
 HELD_BACK = {"memory_short": "memory", "processes_cut": "cores"}  # events of the governor: what is short
 RELEASED = ("memory_enough", "processes_raise")
 
@@ -93,7 +87,11 @@ class Counts(Listener):
     def sentence(self, width: int | None = None) -> str:
         """`22/24  3.1/s  in flight 2  errors 0  $0.02 of about $0.03  0:00:01 left`; no wider than `width`."""
         parts = self._parts()
-        while width is not None and len(parts) > 1 and cell_len(_joined(parts)) > width:
+        if width is None:
+            return _joined(parts)
+        from rich.cells import cell_len
+
+        while len(parts) > 1 and cell_len(_joined(parts)) > width:
             del parts[next(name for name in _DISPENSABLE if name in parts)]
         return _joined(parts)
 
@@ -153,37 +151,6 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}"
-
-
-class LiveProgress(Counts):
-    """A bar that redraws itself a few times a second."""
-
-    def __init__(self, planned: int, done_before: int, targets: Sequence[str], console: Console) -> None:
-        super().__init__(planned, done_before, targets)
-        self._console = console
-        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._line)
-        self._live.start()
-
-    def _line(self) -> Table | PrintableText:
-        room = self._console.width - 3  # the margin, and a column that no terminal has to wrap
-        text = self.sentence(room - SHORTEST_BAR - 2 if room >= ROOM_FOR_BAR else room)
-        bar = min(32, room - cell_len(text) - 2)
-        if bar < SHORTEST_BAR or room < ROOM_FOR_BAR:
-            return PrintableText(f"  {text}", no_wrap=True, overflow="crop")
-        grid = Table.grid(padding=(0, 2, 0, 0))
-        grid.add_row(
-            PrintableText(""), ProgressBar(self.planned, self.done, width=bar), PrintableText(text, no_wrap=True)
-        )
-        return grid
-
-    def event(self, kind: str, **detail: Any) -> None:
-        super().event(kind, **detail)
-        note = notice(kind, detail)
-        if note:
-            self._console.print(note)
-
-    def close(self) -> None:
-        self._live.stop()
 
 
 class PlainProgress(Counts):
@@ -331,5 +298,7 @@ class EventFile(Listener):
 def progress(planned: int, done_before: int, targets: Sequence[str]) -> LiveProgress | PlainProgress:
     """The display that fits where standard error goes."""
     if is_live_terminal():
+        from abreast.view.live_progress import LiveProgress
+
         return LiveProgress(planned, done_before, targets, error_console())
     return PlainProgress(planned, done_before, targets)

@@ -20,10 +20,9 @@ from abreast.execute.limits.resources import Cores, Memory, Resources
 from abreast.execute.limits.stagger import Stagger
 from abreast.execute.limits.turns import Turns
 from abreast.execute.machine import Machine
-from abreast.plan import Plan
+from abreast.plan.plan import Plan
 from abreast.preflight.limits import asked_in_flight
-from abreast.spec import Bounds, Limits
-from abreast.spec.schema import TargetLimits, quota_window, size_in_bytes
+from abreast.spec.schema import Bounds, Limits, TargetLimits, quota_window, size_in_bytes
 from abreast.store.ledger import Ledger
 from abreast.targets import Target
 

@@ -14,7 +14,7 @@ from abreast.execute.job import Job
 from abreast.execute.limits import Limit
 from abreast.execute.limits.breaker import FIXES
 from abreast.model import Failure, Outcome
-from abreast.plan import Plan
+from abreast.plan.plan import Plan
 
 FIRST_TRIALS = 10  # if all of them fail
 MANY_TRIALS, SHARE_PERCENT = 20, 95  # or nearly all of more

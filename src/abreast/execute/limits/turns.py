@@ -5,8 +5,7 @@ from __future__ import annotations
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
 from abreast.model import Outcome
-from abreast.plan import Plan
-from abreast.plan.plan import block_order
+from abreast.plan.plan import Plan, block_order
 
 
 class Turns(Limit):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.errors import BadInput
 from abreast.report.charts import closing, difference, frontier, latency, outcomes, segments, sizes
 from abreast.report.charts.drawing import Picture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from abreast.analyse import Analysis, Comparison
+from abreast.analyse.run import Analysis, Comparison
 from abreast.report.charts.drawing import Drawing, Picture, Scale, slug, steps
 from abreast.report.charts.forest import LOOKS
 from abreast.report.sentence import many, points, trusted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abreast.analyse import Analysis, Comparison
+from abreast.analyse.run import Analysis, Comparison
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.forest import LOOKS, Bar, forest
 from abreast.report.sentence import points, sentence, trusted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.pareto import Axis, Point, picture
 from abreast.report.figures import dollars

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from abreast.analyse import Analysis
 from abreast.analyse.rows import Floats
+from abreast.analyse.run import Analysis
 from abreast.report.charts.colours import SERIES
 from abreast.report.charts.drawing import Drawing, Picture, Scale, fitted, steps
 

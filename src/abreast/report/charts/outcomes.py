@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abreast.analyse import Analysis, Comparison
+from abreast.analyse.run import Analysis, Comparison
 from abreast.report.charts.drawing import Drawing, Picture, fitted, wide
 from abreast.report.sentence import many
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from abreast.analyse import Analysis, Comparison, Segment
+from abreast.analyse.run import Analysis, Comparison
+from abreast.analyse.segments import Segment
 from abreast.report.charts.drawing import Picture, slug
 from abreast.report.charts.forest import LOOKS, Bar, forest
 from abreast.report.sentence import points, where_it_helps

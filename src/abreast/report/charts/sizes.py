@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abreast.analyse import Analysis, Rows
+from abreast.analyse.rows import Rows
+from abreast.analyse.run import Analysis
 from abreast.report.charts.colours import SERIES
 from abreast.report.charts.drawing import Drawing, Picture, Scale, fitted, wide
 from abreast.report.sentence import many
 from abreast.stats import Interval, paired_t, wilson
+from abreast.stats.values import distinct
 
 BINS = 5
 LEAST = 8  # cases in each
@@ -62,10 +64,10 @@ def _bins(rows: Rows, cases: np.ndarray, sizes: np.ndarray) -> list[_Bin]:
     count = min(BINS, len(cases) // LEAST)
     if count < 2:
         return []
-    edges = np.unique(np.quantile(sizes, np.linspace(0, 1, count + 1)[1:-1], method="inverted_cdf"))
+    edges = distinct(np.quantile(sizes, np.linspace(0, 1, count + 1)[1:-1], method="inverted_cdf"))
     place = np.searchsorted(edges, sizes, side="left")
     found = []
-    for at in np.unique(place):
+    for at in distinct(place):
         mine = cases[place == at]
         small, large = int(sizes[place == at].min()), int(sizes[place == at].max())
         label = f"{small:,}" if small == large else f"{small:,}–{large:,}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse import Rows
+from abreast.analyse.rows import Rows
 from abreast.report.page.artifacts import Link, Links
 from abreast.report.page.changes import ON_THE_PAGE, Block, Changes
 from abreast.report.page.left import Left, Trial

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.filenames import FileNames
 from abreast.report import folder
 from abreast.report.page import rendering
@@ -50,7 +50,7 @@ def _write_artifacts(left: Left, place: Path, links: Links, told: Told) -> None:
         )
         name = f"{variants.of(rows.variants[trial.variant])}-{trial.repeat + 1}{_suffix(artifact, names)}"
         of_case = place / "artifacts" / cases.of(rows.cases[trial.case].id)
-        path = folder.keep(of_case, name, content.encode())
+        path = folder.keep(of_case, name, [content.encode()])
         told(path)
         links.artifacts[artifact.position, artifact.name] = quote(path.relative_to(place).as_posix())
 
@@ -83,7 +83,7 @@ def _write_pages(analysis: Analysis, left: Left, place: Path, links: Links, told
         ).encode()
         if not room.takes(len(text)):
             return
-        path = folder.keep(place / "changes", f"{names.of(left.rows.cases[case].id)}.html", text)
+        path = folder.keep(place / "changes", f"{names.of(left.rows.cases[case].id)}.html", [text])
         told(path)
         links.changes[case] = quote(path.relative_to(place).as_posix())
 

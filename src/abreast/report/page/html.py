@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from abreast.analyse import Analysis, Comparison
+from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.variants import failure_modes
 from abreast.report import charts, objects
 from abreast.report.charts.drawing import Picture, slug

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abreast.analyse import Rows
+from abreast.analyse.rows import Rows
 from abreast.model import STATE
 from abreast.report.sentence import many
 

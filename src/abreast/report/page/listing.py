@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse import Analysis, Comparison, Rows
 from abreast.analyse.paired import Side, side_of
-from abreast.analyse.run import largest_cases
+from abreast.analyse.rows import Rows
+from abreast.analyse.run import Analysis, Comparison, largest_cases
 from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown
 from abreast.report.page.artifacts import Links
 from abreast.report.page.left import Left
@@ -23,6 +23,7 @@ LINES = 1_300_000  # and for the list of cases
 LISTED = 20  # comparisons whose cases are listed
 TOGETHER = 3  # variants side by side where nothing is compared
 _LINE = 130  # bytes of a line of the list besides its words
+LONGEST = LINES // _LINE  # cases of a group that can be listed at most
 _BATCH = 200  # cases read at once
 
 
@@ -110,24 +111,30 @@ def _of_comparison(analysis: Analysis, item: Comparison) -> Listing:
     rows, pairs = analysis.rows, item.pairs
     one, other = (side_of(rows, rows.variants.index(name), rows.score) for name in (item.baseline, item.variant))
     differences = pairs.differences
-    entries = [
-        Entry(case, "", (before, after), "")
-        for case, before, after in zip(
-            pairs.cases.tolist(), pairs.baseline.tolist(), pairs.variant.tolist(), strict=True
-        )
+    by_size = np.lexsort((pairs.cases, -np.abs(differences)))
+    by_case = np.argsort(pairs.cases)
+    orders = {
+        "wins": by_size[differences[by_size] > 0],
+        "losses": by_size[differences[by_size] < 0],
+        "ties": by_case[differences[by_case] == 0],
+    }
+    largest = by_size[: len(item.differences)].tolist()
+    entries = {
+        at: Entry(int(pairs.cases[at]), "", (float(pairs.baseline[at]), float(pairs.variant[at])), "")
+        for places in (*orders.values(), by_size[: len(largest)])
+        for at in places[:LONGEST].tolist()
+    }
+    groups = [
+        Group(word, [entries[at] for at in order[:LONGEST].tolist()], len(order)) for word, order in orders.items()
     ]
-    by_size = np.lexsort((pairs.cases, -np.abs(differences))).tolist()
-    wins = [entries[at] for at in by_size if differences[at] > 0]
-    losses = [entries[at] for at in by_size if differences[at] < 0]
-    ties = [entries[at] for at in np.argsort(pairs.cases).tolist() if differences[at] == 0]
-    there = set(pairs.cases.tolist())
-    rest = [_not_compared(rows, case, one, other) for case in sorted(rows.cases) if case not in there]
-    groups = [("wins", wins), ("losses", losses), ("ties", ties), ("not compared", rest)]
-    most = [entries[at] for at in by_size[: len(item.differences)]]
+    rest = np.setdiff1d(np.fromiter(rows.cases, dtype=np.int64, count=len(rows.cases)), pairs.cases)
+    not_compared = [_not_compared(rows, case, one, other) for case in rest[:LONGEST].tolist()]
+    groups.append(Group("not compared", not_compared, len(rest)))
+    most = [entries[at] for at in largest]
     listing = Listing(
         f"{item.variant} against {item.baseline}",
         (item.baseline, item.variant),
-        [Group(word, found, len(found)) for word, found in groups if found],
+        [group for group in groups if group.count],
         [Entry(entry.case, "", entry.scores, "") for entry in most],
     )
     for entry in most:
@@ -155,14 +162,16 @@ def _alone(analysis: Analysis) -> Listing:
     rows = analysis.rows
     names = tuple(rows.variants[:TOGETHER])
     sides = [side_of(rows, index, rows.score) for index in range(len(names))]
-    entries = [Entry(case, "", tuple(_mean(each.score[case]) for each in sides), "") for case in sorted(rows.cases)]
-    groups: dict[str, list[Entry]] = {"wrong": [], "right": [], "no score": []}
-    for entry in entries:
+    groups = {word: Group(word, []) for word in ("answers", "wrong", "right", "no score")}
+    for case in rows.cases:
+        entry = Entry(case, "", tuple(_mean(each.score[case]) for each in sides), "")
         known = [score for score in entry.scores if score is not None]
-        groups["no score" if not known else "right" if min(known) >= 1 - ROUNDING else "wrong"].append(entry)
-    if not rows.primary:
-        groups = {"answers": entries}
-    return Listing("", names, [Group(word, found, len(found)) for word, found in groups.items() if found])
+        word = "no score" if not known else "right" if min(known) >= 1 - ROUNDING else "wrong"
+        group = groups[word if rows.primary else "answers"]
+        group.count += 1
+        if len(group.entries) < LONGEST:
+            group.entries.append(entry)
+    return Listing("", names, [group for group in groups.values() if group.count])
 
 
 def _mean(scores: Any) -> float | None:

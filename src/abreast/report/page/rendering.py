@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 from functools import cache
 from typing import Any
 
@@ -11,12 +14,13 @@ from markupsafe import Markup
 from abreast.report.charts.colours import DARK, LIGHT, rules, variables
 from abreast.report.figures import NOTHING
 from abreast.report.sentence import many, points
+from abreast.store.ledger import state_folder
 from abreast.text import printable
 
 
 @cache
 def environment() -> jinja2.Environment:
-    """The templates of all pages, which are compiled once."""
+    """The templates of all pages."""
     found = jinja2.Environment(
         loader=jinja2.PackageLoader("abreast.report.page"),
         autoescape=True,
@@ -24,9 +28,37 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_harmless,
+        bytecode_cache=_compiled_templates(),
     )
     found.filters.update(points=points, many=many, score=_score)
     return found
+
+
+class CompiledTemplates(jinja2.FileSystemBytecodeCache):
+    """Templates compiled by an earlier report. What cannot be read or written is compiled again."""
+
+    def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        try:
+            super().load_bytecode(bucket)
+        except Exception:  # noqa: BLE001 - whatever unpickling a damaged file raises
+            bucket.reset()
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        with contextlib.suppress(OSError):
+            super().dump_bytecode(bucket)
+
+
+def _compiled_templates() -> CompiledTemplates | None:
+    """The cache in the state folder; None if that folder cannot be used or others can write to it."""
+    try:
+        folder = state_folder() / "templates"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+    except (OSError, RuntimeError):
+        return None
+    if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022:
+        return None
+    return CompiledTemplates(str(folder))
 
 
 def style() -> Markup:

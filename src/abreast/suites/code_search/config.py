@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from abreast.errors import BadInput
-from abreast.experiment import Experiment
+from abreast.experiment.facade import Experiment
 from abreast.suites.code_search import asking, finding
 from abreast.suites.code_search.arms import WITH, WITHOUT, arms_of
 from abreast.suites.code_search.workspace import reports, workspace_of

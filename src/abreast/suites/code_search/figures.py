@@ -10,9 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from abreast.analyse import Analysis, Comparison
 from abreast.analyse.rows import Bools, Floats, Ints, by_case, mean_of_known, median_of_known
-from abreast.analyse.run import compared
+from abreast.analyse.run import Analysis, Comparison, compared
 from abreast.analyse.told import number, numbers, told_by
 from abreast.analyse.variants import failures_by_case, mean_score
 from abreast.report.sentence import trusted

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from abreast.errors import BadInput, suggestion
 from abreast.model import Case
-from abreast.scorers.retrieval import flaw_of
+from abreast.scorers.retrieval.truth import flaw_of
 from abreast.spec.read_cases import Place, as_case, records
 
 OWN = ".abreast"

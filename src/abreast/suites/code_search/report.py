@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.tools import listed_with_and
 from abreast.analyse.validate.variants import exchanges

@@ -11,8 +11,8 @@ from abreast.spec.schema import seconds_in
 from abreast.suites.code_search.config import MODEL, NAME, TURNS, Config, experiment
 
 if TYPE_CHECKING:
-    from abreast.analyse import Analysis
-    from abreast.experiment import Experiment
+    from abreast.analyse.run import Analysis
+    from abreast.experiment.facade import Experiment
     from abreast.report.sections import Section
 
 

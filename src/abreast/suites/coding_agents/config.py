@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from abreast.errors import BadInput
-from abreast.experiment import Experiment
+from abreast.experiment.facade import Experiment
 from abreast.model import Case
 from abreast.preflight.finding import listed, many
 from abreast.suites.coding_agents import history, judging, prompts, staging

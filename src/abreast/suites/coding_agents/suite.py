@@ -23,8 +23,8 @@ from abreast.suites.coding_agents.config import (
 )
 
 if TYPE_CHECKING:
-    from abreast.analyse import Analysis
-    from abreast.experiment import Experiment
+    from abreast.analyse.run import Analysis
+    from abreast.experiment.facade import Experiment
     from abreast.report.results import ResultFile
     from abreast.report.sections import Section
 

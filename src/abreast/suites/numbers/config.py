@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, suggestion
-from abreast.experiment import Experiment
+from abreast.experiment.facade import Experiment
 from abreast.spec.schema import quota_window
 from abreast.suites.numbers import conditions
 from abreast.suites.numbers.cases import QUICK, SEED, SMALLEST, TRIALS, checked

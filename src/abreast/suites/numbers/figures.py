@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from abreast.analyse import Analysis
 from abreast.analyse.rows import Bools, Floats, mean_of_known, median_of_known
+from abreast.analyse.run import Analysis
 from abreast.analyse.variants import mean_score
 from abreast.experiment.options import predictions
 from abreast.scorers.label import Label

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.report.figures import NOTHING, dollars, seconds
 from abreast.report.objects import ends, number
 from abreast.report.sections import NamedTable, Section

@@ -23,8 +23,8 @@ from abreast.suites.numbers.config import (
 from abreast.suites.numbers.tasks import TASKS
 
 if TYPE_CHECKING:
-    from abreast.analyse import Analysis
-    from abreast.experiment import Experiment
+    from abreast.analyse.run import Analysis
+    from abreast.experiment.facade import Experiment
     from abreast.report.sections import Section
 
 

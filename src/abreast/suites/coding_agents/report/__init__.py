@@ -21,7 +21,7 @@ be trusted. Scores are shares from 0 to 1, but for those of a judge, which are o
 
 from __future__ import annotations
 
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.report.sections import Section
 from abreast.suites.coding_agents.report import agents, changes, pairs, tasks
 from abreast.suites.coding_agents.report.work import Work

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from abreast.analyse import Comparison
-from abreast.analyse.run import compared
+from abreast.analyse.run import Comparison, compared
 from abreast.report.figures import NOTHING
 from abreast.report.objects import adjusted, verdict
 from abreast.report.sections import NamedTable, Section

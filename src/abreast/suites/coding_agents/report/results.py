@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from abreast import __version__
-from abreast.analyse import Analysis
+from abreast.analyse.run import Analysis
 from abreast.report import charts, markdown
 from abreast.report.objects import moment, number
 from abreast.report.results import ResultFile

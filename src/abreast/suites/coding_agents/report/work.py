@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from abreast.analyse import Analysis
 from abreast.analyse.rows import Bools, Floats, by_case
+from abreast.analyse.run import Analysis
 from abreast.analyse.told import numbers, told_by
 
 TESTS, SIMILARITY, FORM, SUCCESS = "tests", "change_similarity", "format", "success"
