@@ -173,6 +173,7 @@ class Reports:
 
     def _are_safe(self, jobs: list[Job]) -> None:
         deciding, judging = self.deciding, self.judging
+        answers: list[Item] = []
         for job in jobs:
             if job.asks is not None and judging is not None:
                 judging.safe(job)
@@ -180,7 +181,7 @@ class Reports:
             self.stored += 1
             answer = None if job.outcome is None or job.outcome.status != "ok" else job.outcome.answer
             if self._scores and answer is not None:
-                self.scoring.put(job.trial.position, job.trial.case, answer)
+                answers.append((job.trial.position, job.trial.case, answer))
                 if deciding is not None and not self.decides_by_judge:
                     deciding.awaits_a_score()
             if deciding is not None and answer is None and job.outcome is not None:
@@ -188,6 +189,8 @@ class Reports:
             if judging is not None and job.outcome is not None:
                 judging.put(job.trial.position, job.outcome)
             job.outcome = None
+        if answers:
+            self.scoring.put(answers)
         self._scheduler.stored(jobs)
 
     def _has_failed(self, error: StoreError) -> None:

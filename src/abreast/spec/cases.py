@@ -71,7 +71,8 @@ class CaseTable:
             return case if isinstance(case.input, str) else copy.deepcopy(case)
         if self._last is not None and self._last[0] == index:
             return self._last[1]
-        case_id, value, expected, tags, group = json.loads(self._line(self._offsets[index], self._offsets[index + 1]))
+        line = self._line(self._offsets[index], self._offsets[index + 1]).decode("utf-8", "surrogatepass")
+        case_id, value, expected, tags, group = json.loads(line)
         case = Case(case_id, value, expected, tags, group)
         if isinstance(value, str) and not tags and not isinstance(expected, list | dict):
             self._last = (index, case)  # nothing in it can be changed, so all trials of the case may share it

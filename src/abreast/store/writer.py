@@ -27,6 +27,7 @@ from abreast.store.rows import Row
 
 HEARTBEAT_S = 2.0
 RETRY_S = 1.0
+LINGER_S = 0.05  # rows that nobody waits for, such as scores, wait this long for others to be committed with
 
 # In this order a row never refers to one that is not there yet. A trial that failed by infrastructure is replaced
 # when a resume executes it again; a case is shared by all runs.
@@ -95,7 +96,8 @@ class Writer:
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._queue: deque[QueuedRows] = deque()
-        self._wake = threading.Event()
+        self._wake = threading.Event()  # there is a row
+        self._urgent = threading.Event()  # there is a row that somebody waits for
         self._closing = False
         self._known: dict[tuple[str, str], str] = {}
         self._open(path)
@@ -119,6 +121,8 @@ class Writer:
         self._queue.append(QueuedRows(rows, token, substitute))
         if not self._wake.is_set():
             self._wake.set()
+        if token is not None and not self._urgent.is_set():
+            self._urgent.set()
 
     def register(self, columns: Iterable[schema.Column]) -> None:
         """Make these columns of the views; most calls find nothing new."""
@@ -134,6 +138,7 @@ class Writer:
         """Commit what is left and end. Raises if the store could not take it."""
         self._closing = True
         self._wake.set()
+        self._urgent.set()
         self._thread.join()
         self._connection.close()
         if error := self.failure or self._vanished:
@@ -141,7 +146,9 @@ class Writer:
 
     def _work(self) -> None:
         while True:
-            self._wake.wait(RETRY_S if self.failure else HEARTBEAT_S)
+            if self._wake.wait(RETRY_S if self.failure else HEARTBEAT_S):
+                self._urgent.wait(LINGER_S)
+            self._urgent.clear()
             self._wake.clear()
             last = self._closing
             batch = [self._queue.popleft() for _ in range(len(self._queue))]
