@@ -77,11 +77,11 @@ class Records:
         if job.case not in self._written:  # with the first trial of it: a case without one may be cleaned away
             self._written.add(job.case)
             digests = cases.digest(job.case), cases.input_digest(job.case)
-            of_case.append(("cases", rows.case_row(*digests, cases[job.case])))
+            of_case.append(("cases", rows.case_row(*digests, cases.original(job.case, job.trial.case))))
             if job.trial.case.tags:
-                writer.register(rows.columns_of("tag", job.trial.case.tags))
+                writer.register("tag", job.trial.case.tags)
         if outcome.answer is not None and outcome.answer.data:
-            writer.register(rows.columns_of("data", outcome.answer.data))
+            writer.register("data", outcome.answer.data)
         job.outcome = outcome
         writer.put_together(
             [*self._rows_of(job, outcome), *of_case],
