@@ -118,14 +118,13 @@ def throughput() -> bool:
     }
     setting = f"{REQUESTS:,} requests, {IN_FLIGHT} in flight, {LATENCY * 1000:.0f} ms"
     measure.line(f"aiohttp alone: {setting}", figures["bare"], "none", True)
-    return all(
-        [
-            measure.line(
-                name, figures[key], "≥ 90 % of aiohttp", share[key] >= 0.9, value=share[key], more_is_better=True
-            )
-            for key, name in (("target", "an API target"), ("run", "a whole run: planned, limited, stored, scored"))
-        ]
-    )
+    reached = []
+    for key, name in (("target", "an API target"), ("run", "a whole run: planned, limited, stored, scored")):
+        own = share[key]
+        reached.append(
+            measure.line(name, figures[key], "≥ 90 % of aiohttp", own >= 0.9, value=own, more_is_better=True)
+        )
+    return all(reached)
 
 
 ALL = [throughput]
