@@ -35,9 +35,9 @@ def rate_limits(headers: Any, now: float | None = None) -> RateLimits | None:
 
     Of several kinds of tokens the scarcest counts.
     """
+    if type(headers) is dict and not any("ratelimit" in str(name).lower() for name in headers):
+        return None  # most servers of one's own announce nothing
     found = _lowered(headers)
-    if not any("ratelimit" in name for name in found):  # of most servers of one's own
-        return None
     moment = time.time() if now is None else now
     requests = _announced(found, "requests", moment)
     tokens = [kind for kind in (_announced(found, name, moment) for name in _TOKENS) if kind is not None]

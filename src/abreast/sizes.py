@@ -26,7 +26,9 @@ def value_size(value: Any) -> int:
     size, pending, seen = 0, [value], set[int]()
     while pending:
         item = pending.pop()
-        if isinstance(item, str):
+        if item is None:
+            size += 8
+        elif isinstance(item, str):
             size += text_size(item)
         elif isinstance(item, bytes | bytearray):
             size += len(item)

@@ -261,12 +261,13 @@ def checked(answer: object) -> Answer:
     """An answer that can be stored and scored: a target may be a user's, and so may what it returns."""
     if not isinstance(answer, Answer):
         raise Crashed(f"the target returned {type(answer).__name__}, not an Answer")
-    usage, cost = answer.usage, answer.cost_usd
-    if type(answer.text) is not str or not isinstance(answer.data, Mapping) or not isinstance(usage, Usage):
+    usage, cost, data = answer.usage, answer.cost_usd, answer.data
+    is_mapping = type(data) is dict or isinstance(data, Mapping)
+    if type(answer.text) is not str or not is_mapping or not isinstance(usage, Usage):
         raise Crashed("the answer's text must be text, its data a mapping and its usage a Usage")
-    texts = (answer.raw_response or "", answer.model or "", *answer.artifacts, *answer.artifacts.values())
-    if not all(isinstance(text, str) for text in texts):
-        raise Crashed("the answer's raw_response, model and artifacts must be text")
+    for text in (answer.raw_response or "", answer.model or "", *answer.artifacts, *answer.artifacts.values()):
+        if not isinstance(text, str):
+            raise Crashed("the answer's raw_response, model and artifacts must be text")
     tokens = (
         usage.input_tokens,
         usage.output_tokens,
@@ -274,7 +275,7 @@ def checked(answer: object) -> Answer:
         usage.cache_write_tokens,
         usage.reasoning_tokens,
     )
-    if all(type(count) in _PLAIN_COUNTS for count in tokens) and (cost is None or type(cost) is float):
+    if _PLAIN_COUNTS.issuperset(map(type, tokens)) and (cost is None or type(cost) is float):
         if cost is not None:
             _amount(cost)
         return answer
@@ -294,7 +295,8 @@ def _shortened(answer: Answer, most: int) -> Answer:
     """The answer with every oversized text cut to its head and tail, and without oversized values."""
     raw, artifacts, model = answer.raw_response, answer.artifacts, answer.model
     length = len(answer.text) + len(raw or "") + sum(map(len, artifacts.values()))
-    is_value_small = value_size((answer.value, answer.data)) <= most
+    has_value = answer.value is not None or bool(answer.data)
+    is_value_small = not has_value or value_size((answer.value, answer.data)) <= most
     if is_value_small and 4 * length <= most and len(model or "") <= LONGEST_MODEL:  # a character has up to 4 bytes
         return answer
     return replace(
@@ -323,7 +325,7 @@ def _checked_remains(answer: object, most: int) -> Answer | None:
         return None
 
 
-_PLAIN_COUNTS = (int, type(None))
+_PLAIN_COUNTS = frozenset((int, type(None)))
 
 
 def _count(value: object) -> int | None:

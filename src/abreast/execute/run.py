@@ -78,11 +78,11 @@ class Records:
         if not self._is_case_written[job.case]:  # with its first trial: a case without one may be cleaned away
             self._is_case_written[job.case] = True
             digests = cases.digest(job.case), cases.input_digest(job.case)
-            of_case.append(("cases", rows.case_row(*digests, cases[job.case])))
+            of_case.append(("cases", rows.case_row(*digests, cases.original(job.case, job.trial.case))))
             if job.trial.case.tags:
-                writer.register(rows.columns_of("tag", job.trial.case.tags))
+                writer.register("tag", job.trial.case.tags)
         if outcome.answer is not None and outcome.answer.data:
-            writer.register(rows.columns_of("data", outcome.answer.data))
+            writer.register("data", outcome.answer.data)
         job.outcome = outcome
         writer.put_together(
             [*self._rows_of(job, outcome), *of_case],
@@ -174,6 +174,7 @@ class Reports:
 
     def _are_safe(self, jobs: list[Job]) -> None:
         deciding, judging = self.deciding, self.judging
+        answers: list[Item] = []
         for job in jobs:
             if job.asks is not None and judging is not None:
                 judging.safe(job)
@@ -181,7 +182,7 @@ class Reports:
             self.stored += 1
             answer = None if job.outcome is None or job.outcome.status != "ok" else job.outcome.answer
             if self._scores and answer is not None:
-                self.scoring.put(job.trial.position, job.trial.case, answer)
+                answers.append((job.trial.position, job.trial.case, answer))
                 if deciding is not None and not self.decides_by_judge:
                     deciding.awaits_a_score()
             if deciding is not None and answer is None and job.outcome is not None:
@@ -189,6 +190,8 @@ class Reports:
             if judging is not None and job.outcome is not None:
                 judging.put(job.trial.position, job.outcome)
             job.outcome = None
+        if answers:
+            self.scoring.put(answers)
         self._scheduler.stored(jobs)
 
     def _has_failed(self, error: StoreError) -> None:

@@ -1,10 +1,9 @@
 """The scheduler: the one place that decides which job starts now.
 
-Jobs wait in one lane per variant, in dispatch order, refilled from a cursor over the plan; those in back-off sit in a
-heap and hold nothing. Only the heads of lanes are looked at, so one stalled target never delays another. Behind them
-there is a lane for each judge: its questions are jobs like any other, under the same limits, and start before further
-trials do, for an answer without its score decides nothing. Trials that begin with what another left wait for it outside
-of the lanes. The clock is injected: tests run in virtual time.
+Jobs wait in one lane per variant, refilled from a cursor over the plan; jobs in back-off wait in a heap and hold
+nothing. There is also a lane for each judge: its questions are jobs under the same limits, and they start before
+further trials, because an answer without its score decides nothing. Trials that begin with what another one left wait
+for it outside the lanes. The clock is injected: tests run in virtual time.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
-import numpy as np
-
 from abreast.execute.chains import Chains
 from abreast.execute.job import Job
+from abreast.execute.lanes import Lanes
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
 from abreast.execute.listener import Listener
 from abreast.execute.retry import Retry
@@ -27,7 +25,7 @@ from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
 
 WINDOW = 5_000  # no variant starts a block more than this many past the stored prefix
-AHEAD = 32  # jobs that wait in a lane, besides as many as are in flight
+AHEAD = 32  # jobs of a lane whose requests are prepared before they start, at most
 FEW = 50  # cases past that prefix, or a tenth of all, where a decision may make them needless
 LEAD = 32  # blocks that one variant may start before the others in such a run
 HOLD_S = 0.005  # for each in flight: who took longer keeps the place until the row is safe, which costs under 2 %
@@ -107,7 +105,7 @@ class Scheduler:
         self._engine = engine
         self._records = records
         self._limits = tuple(limits)
-        self._asked, self._taking, self._settling, self._releasing, self._concluding = (
+        asked, self._taking, self._settling, self._releasing, self._concluding = (
             tuple(limit for limit in limits if getattr(type(limit), name) is not getattr(Limit, name))
             for name in ("wait", "take", "settle", "release", "conclude")
         )
@@ -116,14 +114,15 @@ class Scheduler:
         self._clock = clock
         self._judges = judges
         self._chains = Chains(plan) if plan.is_chained else None
-        self._lanes: list[deque[Job]] = [deque() for _ in plan.variants]
-        self._judge_lanes: list[deque[Job]] = [deque() for _ in range(0 if judges is None else judges.lanes)]
+        self._lanes = Lanes(0, len(plan.variants), asked)
+        self._judge_lanes = Lanes(len(plan.variants), 0 if judges is None else judges.lanes, asked)
         self._backoff: list[tuple[float, int, Job]] = []
         self._completed: deque[tuple[Job, Outcome]] = deque()
         self._stored: deque[Sequence[Job]] = deque()
         self._presumed: list[tuple[Job, Outcome]] = []  # final failures whose blame is still open
         self._blocks = plan.open_blocks()
         self._cursor = 0  # the next of them to be put into the lanes
+        self._to_come = plan.missing_by_variant()  # trials that are not in a lane yet
         self._open: dict[int, int] = {}  # blocks begun and not all stored: how many trials are left
         self._prefix = 0  # so many of them are stored without a gap
         self._unstored = plan.missing()
@@ -157,26 +156,26 @@ class Scheduler:
         self._behind = behind
 
     def finish_what_is_begun(self, before: Collection[int] = ()) -> int:
-        """Leave out every case of which no trial was started, here or `before`; how many trials that saves."""
-        plan, fresh = self._plan, Counter(job.block for lane in self._lanes for job in lane if not job.attempt)
+        """Drop every case of which no trial has started, here or `before`; return how many trials that saves."""
+        plan, repeats = self._plan, self._plan.repeats
+        fresh = Counter(job.block for job in self._lanes if not job.attempt)
+        untouched = {block for block in fresh if fresh[block] == plan.missing_in(block)}
         refilled, ahead = self._blocks[: self._cursor], self._blocks[self._cursor :]
-        known = np.fromiter(fresh, dtype=np.int64, count=len(fresh))
-        untouched = known[np.fromiter(fresh.values(), dtype=np.int64, count=len(fresh)) == plan.missing_in(known)]
-        begun = np.union1d(
-            refilled[~np.isin(refilled, untouched)] // plan.repeats,
-            np.array([plan.block(case, 0) // plan.repeats for case in before], dtype=np.int64),
-        )
-        left_out = {int(block) for block in untouched[~np.isin(untouched // plan.repeats, begun)]}
-        for lane in self._lanes:
-            kept = [job for job in lane if job.block not in left_out]
-            lane.clear()
-            lane.extend(kept)
+        begun = {block // repeats for block in refilled if block not in untouched}
+        begun.update(plan.block(case, 0) // repeats for case in before)
+        left_out = {block for block in untouched if block // repeats not in begun}
+        self._lanes.keep(lambda job: job.block not in left_out)
         for block in left_out:
             del self._open[block]
         self._advance()
-        needed = np.isin(ahead // plan.repeats, begun)
-        self._blocks = np.concatenate([refilled, ahead[needed]])
-        saved = sum(fresh[block] for block in left_out) + int(plan.missing_in(ahead[~needed]).sum())
+        needed = [block for block in ahead if block // repeats in begun]
+        self._blocks = [*refilled, *needed]
+        saved = sum(fresh[block] for block in left_out) + sum(self._to_come)
+        self._to_come = [0] * len(plan.variants)
+        for block in needed:
+            saved -= plan.missing_in(block)
+            for position in plan.dispatch(block):
+                self._to_come[position % len(plan.variants)] += not plan.done[position]
         self._unstored -= saved
         self._wake.set()
         return saved
@@ -327,8 +326,7 @@ class Scheduler:
             for follower in chains.over(over.pop()):
                 if chains.fate(follower) == "starts":
                     follower.ready_at = now
-                    lane = self._lanes[follower.variant]
-                    lane.insert(sum(other.order < follower.order for other in lane), follower)
+                    self._lanes.insert(follower)
                 else:
                     self._leave_out(follower)
                     over.append(follower)
@@ -341,6 +339,7 @@ class Scheduler:
         self._listener.event("left_out", case=trial.case.id, variant=trial.variant.name, repeat=trial.repeat)
         self._unstored -= 1
         self._close(job.block)
+        self._wake.set()  # a limit may have waited for it
 
     def _release_place(self, job: Job, now: float) -> None:
         for limit in self._releasing:
@@ -353,7 +352,7 @@ class Scheduler:
         self._advance()
 
     def _advance(self) -> None:
-        while self._prefix < self._cursor and int(self._blocks[self._prefix]) not in self._open:
+        while self._prefix < self._cursor and self._blocks[self._prefix] not in self._open:
             self._prefix += 1
 
     def _release(self, now: float) -> None:
@@ -363,10 +362,7 @@ class Scheduler:
             due.append(heapq.heappop(self._backoff)[2])
         for job in sorted(due, key=lambda job: job.order, reverse=True):
             job.ready_at = now
-            self._lane_of(job).appendleft(job)
-
-    def _lane_of(self, job: Job) -> deque[Job]:
-        return self._lanes[job.variant] if job.asks is None else self._judge_lanes[job.variant - len(self._lanes)]
+            (self._lanes if job.asks is None else self._judge_lanes).append_left(job)
 
     def _refill_judges(self, judges: Judges, now: float) -> None:
         if self.stopped is not None:
@@ -374,30 +370,37 @@ class Scheduler:
         enough = AHEAD + self.in_flight
         if judges.look(enough):
             self._wake.set()
-        for number, lane in enumerate(self._judge_lanes):
-            while len(lane) < enough and (job := judges.next(number, now)) is not None:
-                lane.append(job)
+        for number in range(len(self._judge_lanes)):
+            while self._judge_lanes.size(number) < enough and (job := judges.next(number, now)) is not None:
+                self._judge_lanes.append(job)
 
     def _refill(self, now: float) -> None:
         if self.stopped is not None:
             return
-        plan, done = self._plan, self._plan.done
         window = WINDOW if self._behind is None else self._few_blocks()
         end = min(len(self._blocks), self._prefix + window)
-        while self._cursor < end and min(map(len, self._lanes)) < AHEAD + self.in_flight:
-            block = int(self._blocks[self._cursor])
-            self._cursor += 1
-            positions = plan.dispatch(block)
-            case = plan.parts(positions[0])[0]
-            left, added = 0, list[Job]()
-            for slot, position in enumerate(positions):
-                if not done[position]:
-                    left += 1
-                    variant = position % len(plan.variants)
-                    job = Job(plan.trial(position), variant, block, slot, case, now)
-                    (added if self._chains is not None else self._lanes[variant]).append(job)
-            self._open[block] = left
-            for job in added:
+        while self._cursor < end and self._lanes.is_short(self.most_in_flight // len(self._lanes) + 2):
+            self._add_block(self._blocks[self._cursor], now)
+
+    def _add_block(self, block: int, now: float) -> None:
+        """Add the missing trials of the next block to the lanes."""
+        plan, done = self._plan, self._plan.done
+        self._cursor += 1
+        positions = plan.dispatch(block)
+        case = plan.parts(positions[0])[0]
+        jobs = [
+            Job(plan.trial(position), position % len(plan.variants), block, slot, case, now)
+            for slot, position in enumerate(positions)
+            if not done[position]
+        ]
+        self._open[block] = len(jobs)
+        for job in jobs:
+            self._to_come[job.variant] -= 1
+            if not self._to_come[job.variant]:
+                self._lanes.complete(job.variant)
+            if self._chains is None:
+                self._lanes.append(job)
+            else:
                 self._add(job, now)
 
     def _add(self, job: Job, now: float) -> None:
@@ -405,59 +408,51 @@ class Scheduler:
         assert self._chains is not None
         fate = self._chains.fate(job)
         if fate == "starts":
-            self._lanes[job.variant].append(job)
+            self._lanes.append(job)
         elif fate == "never starts":
             self._leave_out(job)
             self._follow(self._chains, job, now)
 
     def _start(self, now: float) -> float:
-        """Start all that may; how long until one more might."""
+        """Start all jobs that may start; return the seconds until another one might."""
         if self.stopped is not None:
             return UNTIL_AN_EVENT
+        earliest = self._backoff[0][0] - now if self._backoff else UNTIL_AN_EVENT
+        asked = []
+        for lanes in (self._judge_lanes, self._lanes):
+            if lanes is self._lanes and self._behind is not None and self._behind():
+                break
+            asked.append(lanes)
+            if not self._start_of(lanes, now):
+                return UNTIL_AN_EVENT
+            earliest = min(earliest, lanes.earliest)
+        if earliest == UNTIL_AN_EVENT and not self.in_flight:
+            self._stop_if_exhausted([job for lanes in asked for job in lanes.heads], now)
+        return max(0.0, earliest)
+
+    def _start_of(self, lanes: Lanes, now: float) -> bool:
+        """Start what may start of these lanes; whether all of them were asked."""
+        lanes.begin(now)
+        lead = UNTIL_AN_EVENT if self._behind is None or lanes is not self._lanes else LEAD
         while True:
-            earliest = self._backoff[0][0] - now if self._backoff else UNTIL_AN_EVENT
             if self._unsafe and self._unsafe >= self.most_in_flight:
-                return UNTIL_AN_EVENT  # a kill would cost more than twice what is in flight
-            chosen, lanes = None, self._judge_lanes
-            if lanes:
-                chosen, earliest = self._first_that_may(lanes, now, earliest)
-            if chosen is None and (self._behind is None or not self._behind()):
-                last = UNTIL_AN_EVENT if self._behind is None else self._last_block_in_step()
-                chosen, earliest = self._first_that_may(self._lanes, now, earliest, last)
-                lanes = [*lanes, *self._lanes] if lanes else self._lanes
-            if chosen is None:
-                if earliest == UNTIL_AN_EVENT and not self.in_flight:
-                    self._stop_if_exhausted(lanes, now)
-                return max(0.0, earliest)
-            self._dispatch(chosen, now)
-            if chosen.asks is None:
+                return False  # a kill would cost more than twice what is in flight
+            job = lanes.first(lead)
+            if job is None:
+                return True
+            lanes.take(job)
+            self._dispatch(job, now)
+            if lanes is self._lanes:
                 self._refill(now)
             elif self._judges is not None:
                 self._refill_judges(self._judges, now)
 
-    def _first_that_may(
-        self, lanes: Sequence[deque[Job]], now: float, earliest: float, last: float = UNTIL_AN_EVENT
-    ) -> tuple[Job | None, float]:
-        """The first in order that may start, of blocks up to `last`; and when one might, if that is sooner."""
-        chosen: Job | None = None
-        for lane in lanes:
-            if not lane or (chosen is not None and lane[0].order > chosen.order) or lane[0].block > last:
-                continue
-            wait = self._longest_wait(lane[0], now)
-            if wait == 0.0:
-                chosen = lane[0]
-            elif wait < earliest:
-                earliest = wait
-        return chosen, earliest
-
     def _next_up(self, now: float) -> list[Job]:
-        """The heads of the lanes, as many as are in flight now, without those that money or quota do not reach for."""
-        few = min(AHEAD, self.in_flight // len(self._lanes) + 1)
-        heads = [lane[place] for lane in self._lanes for place in range(min(few, len(lane)))]
-        heads.sort(key=lambda job: job.order)
+        """The first jobs of the lanes, about as many as are in flight, as far as budgets and quotas allow."""
+        jobs = self._lanes.upcoming(min(AHEAD, self.in_flight // len(self._lanes) + 1))
         for limit in self._limits:
-            heads = limit.affordable(heads, now)
-        return heads
+            jobs = limit.affordable(jobs, now)
+        return jobs
 
     def _few_blocks(self) -> int:
         """A trial that waits for its next attempt holds back the decision, and should not let all others be paid for.
@@ -467,29 +462,16 @@ class Scheduler:
         few = max(FEW, len(self._plan.cases) // 10) * self._plan.repeats
         return min(WINDOW, few + 2 * self.in_flight)
 
-    def _last_block_in_step(self) -> float:
-        """No variant runs ahead of the slowest by more: what is begun has to be finished."""
-        return min((lane[0].block for lane in self._lanes if lane), default=0) + LEAD
-
-    def _stop_if_exhausted(self, lanes: Sequence[deque[Job]], now: float) -> None:
-        """Nothing is in flight and nothing may start: ask why."""
-        for lane in lanes:
-            for limit in self._limits if lane else ():
-                why = limit.exhausted(lane[0], now)
+    def _stop_if_exhausted(self, jobs: Sequence[Job], now: float) -> None:
+        """Stop if one of these jobs can never start now that nothing is in flight."""
+        for job in jobs:
+            for limit in self._limits:
+                why = limit.exhausted(job, now)
                 if why is not None:
                     self.stop(*why)
                     return
 
-    def _longest_wait(self, job: Job, now: float) -> float:
-        longest = 0.0
-        for limit in self._asked:
-            wait = limit.wait(job, now)
-            if wait > longest:
-                longest = wait
-        return longest
-
     def _dispatch(self, job: Job, now: float) -> None:
-        self._lane_of(job).popleft()
         for limit in self._taking:
             limit.take(job, now)
         self.in_flight += 1

@@ -8,6 +8,7 @@ import itertools
 import json
 import queue
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -15,9 +16,10 @@ from abreast.model import Answer, Case, Score, Usage
 from abreast.redaction import redact_case, redact_log
 from abreast.scorers.base import Scorer
 from abreast.store import Store, Writer
-from abreast.store.rows import score_rows
+from abreast.store.rows import Row, score_rows
 
 PATIENCE_S = 3.0  # for a scorer that is at work when the run is interrupted
+HAND_OVER_S = 0.1  # how long scores wait for the others of their batch
 
 Item = tuple[int, Case, Answer]
 
@@ -47,7 +49,7 @@ class Scoring:
         self._scorers = scorers
         self._earlier = earlier
         self._writer = writer
-        self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._items: queue.SimpleQueue[Sequence[Item] | None] = queue.SimpleQueue()
         self._abandoned = False
         self._hurried = False
         self._finishing = False
@@ -55,8 +57,9 @@ class Scoring:
         self._thread = threading.Thread(target=self._work, name="abreast-scoring", daemon=True)
         self._thread.start()
 
-    def put(self, position: int, case: Case, answer: Answer) -> None:
-        self._items.put((position, case, answer))
+    def put(self, items: Sequence[Item]) -> None:
+        """Queue answers that were stored together."""
+        self._items.put(items)
 
     def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
         """Go on while answers come and a moment longer, then leave what is not scored yet for a resume."""
@@ -78,30 +81,45 @@ class Scoring:
 
     def _work(self) -> None:
         try:
-            for item in itertools.chain(self._earlier, self._those_that_come()):
+            for batch in itertools.chain(([item] for item in self._earlier), self._those_that_come()):
+                self._score_all(batch)
                 if self._abandoned:
                     return
-                self._score(*item)
         finally:
             if self._told is not None:
                 self._told.ended()
             self._over.set()
 
-    def _those_that_come(self) -> Iterator[Item]:
+    def _those_that_come(self) -> Iterator[Sequence[Item]]:
         if self._told is not None:
             self._told.caught_up()
         yield from iter(self._items.get, None)
 
-    def _score(self, position: int, case: Case, answer: Answer) -> None:
+    def _score_all(self, batch: Sequence[Item]) -> None:
+        """Score answers and queue their rows, together unless that takes a while."""
+        rows: list[tuple[str, Row]] = []
+        begin = time.monotonic()
+        for item in batch:
+            if self._abandoned:
+                break
+            rows += self._score(*item)
+            if time.monotonic() - begin > HAND_OVER_S:
+                self._writer.put_together(rows)
+                rows, begin = [], time.monotonic()
+        if rows:
+            self._writer.put_together(rows)
+
+    def _score(self, position: int, case: Case, answer: Answer) -> list[tuple[str, Row]]:
         run_id, told, value = self._writer.lease.run_id, self._told, None
+        rows: list[tuple[str, Row]] = []
         for scorer in self._scorers:
             scores = scored(scorer, case, answer)
-            for row in score_rows(run_id, position, scorer.version, scores):
-                self._writer.put("scores", row)
+            rows += [("scores", row) for row in score_rows(run_id, position, scorer.version, scores)]
             if told is not None and told.score in scorer.columns:
                 value = next((score.value for score in scores if score.name == told.score), None)
         if told is not None:
             told.scored(position, value)
+        return rows
 
 
 def scored(scorer: Scorer, case: Case, answer: Answer) -> Sequence[Score]:

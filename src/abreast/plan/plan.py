@@ -105,6 +105,11 @@ class Plan:
         first = self.position(self.case(block), block % self.repeats, 0)
         return [first + variant for variant in block_order(self.seed, block, len(self.variants))]
 
+    def missing_in(self, block: int) -> int:
+        """How many trials of the block that is the so-manieth to start are not done."""
+        first = self.position(self.case(block), block % self.repeats, 0)
+        return len(self.variants) - int(self.done[first : first + len(self.variants)].sum())
+
     def case(self, block: int) -> int:
         """The case of the block that is the so-manieth to start."""
         return int(self._order[block // self.repeats])
@@ -117,16 +122,15 @@ class Plan:
     def _turns(self) -> npt.NDArray[np.int64]:
         return np.argsort(self._order)
 
-    def open_blocks(self) -> npt.NDArray[np.int64]:
+    def open_blocks(self) -> Sequence[int]:
         """The blocks with a trial that is not done, in the order they start."""
         missing = (~self.done).reshape(len(self.cases), self.repeats, len(self.variants))
-        return np.flatnonzero(np.logical_or.reduce(missing, axis=2)[self._order].ravel())
+        return np.flatnonzero(np.logical_or.reduce(missing, axis=2)[self._order].ravel()).data
 
-    def missing_in(self, blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """How many trials of each of these blocks, named by their turn, are not done."""
-        turns, repeats = np.divmod(blocks, self.repeats)
-        missing = (~self.done).reshape(-1, len(self.variants))
-        return np.asarray(missing[self._order[turns] * self.repeats + repeats].sum(axis=1))
+    def missing_by_variant(self) -> list[int]:
+        """How many trials of each variant are not done."""
+        number = len(self.variants)
+        return [int((~self.done[index::number]).sum()) for index in range(number)]
 
     def missing(self) -> int:
         return len(self) - int(self.done.sum())

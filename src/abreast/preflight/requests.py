@@ -16,7 +16,7 @@ CASES = 3  # that are rendered, of each variant
 def check(context: Context) -> Finding | None:
     """Render the first few cases of each variant with something left to execute; nothing is sent."""
     plan = context.plan
-    blocks = plan.open_blocks()[: CASES * plan.repeats].tolist()
+    blocks = plan.open_blocks()[: CASES * plan.repeats]
     cases = list(dict.fromkeys(map(plan.case, blocks)))[:CASES]
     left = {variant.variant for variant in context.estimate.variants}
     broken: list[str] = []

@@ -12,6 +12,8 @@ from abreast.redaction.known import KNOWN
 from abreast.redaction.patterns import redact_patterns
 from abreast.redaction.redactor import Redactor, redact_texts
 
+_REDACTED = ("text", "value", "data", "model", "raw_response")
+
 
 def redact_outcome(outcome: Outcome) -> Outcome:
     """Redact everything in an outcome that is stored or shown; the same object if there is nothing to redact."""
@@ -27,11 +29,12 @@ def redact_outcome(outcome: Outcome) -> Outcome:
 def redact_answer(answer: Answer, redactor: Redactor) -> Answer:
     redact = redactor.redact_value
     changed: dict[str, Any] = {}
-    for name in ("text", "value", "data", "model", "raw_response"):
+    for name in _REDACTED:
         old = getattr(answer, name)
-        new = redact(old)
-        if new is not old:
-            changed[name] = new
+        if old:
+            new = redact(old)
+            if new is not old:
+                changed[name] = new
     if answer.artifacts:
         changed["artifacts"] = _redact_artifacts(answer, redactor)
     if changed.keys() & {"text", "value", "data"} and "raw_response" not in changed:

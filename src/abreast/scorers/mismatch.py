@@ -48,6 +48,9 @@ def mismatch(found: Any, expected: Any, longest: int = 60) -> str:
     Of long values, the neighbourhood of the first difference is shown.
     """
     are_texts = isinstance(found, str) and isinstance(expected, str)
+    if are_texts and found == expected:
+        text = short(found, longest)
+        return f"{text}, expected {text}"
     detail = difference(found, expected) if are_texts else ""
     one, other = (value if isinstance(value, str) else rendered(value) for value in (found, expected))
     if one == other or (_fits(found, longest) and _fits(expected, longest)):

@@ -71,11 +71,16 @@ class CaseTable:
             return case if isinstance(case.input, str) else copy.deepcopy(case)
         if self._last is not None and self._last[0] == index:
             return self._last[1]
-        case_id, value, expected, tags, group = json.loads(self._line(self._offsets[index], self._offsets[index + 1]))
+        line = self._line(self._offsets[index], self._offsets[index + 1]).decode("utf-8", "surrogatepass")
+        case_id, value, expected, tags, group = json.loads(line)
         case = Case(case_id, value, expected, tags, group)
-        if isinstance(value, str) and not tags and not isinstance(expected, list | dict):
-            self._last = (index, case)  # nothing in it can be changed, so all trials of the case may share it
+        if _is_immutable(case):
+            self._last = (index, case)  # all trials of the case may share it
         return case
+
+    def original(self, index: int, case: Case) -> Case:
+        """The case as it was read; `case`, which was taken from here, if nothing in it can have been changed."""
+        return case if _is_immutable(case) else self[index]
 
     def digest(self, index: int) -> str:
         """Of everything in the case."""
@@ -131,6 +136,10 @@ class CaseTable:
             return bytes(self._text[start:end])
         self._file.seek(start)
         return self._file.read(end - start)
+
+
+def _is_immutable(case: Case) -> bool:
+    return type(case.input) is str and not case.tags and not isinstance(case.expected, list | dict)
 
 
 def _encoded(value: Any, fallback: Callable[[Any], str] | None) -> str:

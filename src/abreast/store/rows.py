@@ -29,7 +29,7 @@ def to_json(value: Any) -> str:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=_plain, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def _text(text: str | None) -> str | None:
@@ -50,6 +50,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset | tuple):
         return list(value)
     return str(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_plain, separators=(",", ":"))
 
 
 def _sayable(value: Any, depth: int) -> Any:

@@ -10,6 +10,7 @@ Every table has a `seq` that only grows, also when a row is replaced, so that a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -296,6 +297,7 @@ _COUNTED = {
 }
 
 
+@cache
 def insert(table: str, mode: str = "INSERT") -> str:
     """`INSERT INTO trials (...) VALUES (?1, ...)`."""
     names = [name for name in TABLES[table] if name != "run_id" or table != "runs"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,10 +23,11 @@ from abreast.store import schema, sqlite
 from abreast.store.isolation.client import Closed
 from abreast.store.isolation.sharing import SharedFile
 from abreast.store.opened_file import OpenedFile
-from abreast.store.rows import Row
+from abreast.store.rows import Row, columns_of
 
 HEARTBEAT_S = 2.0
 RETRY_S = 1.0
+LINGER_S = 0.05  # rows that nobody waits for, such as scores, wait this long for others to be committed with
 
 # In this order a row never refers to one that is not there yet. A trial that failed by infrastructure is replaced
 # when a resume executes it again; a case is shared by all runs.
@@ -66,6 +67,7 @@ class StoreVanished(StoreError):
         self.copy = copy
 
 
+_PLAIN = (str, float, bool, type(None))  # whose values all have the same type of column
 Rows = Sequence[tuple[str, Row]]
 Substitute = Callable[[StoreError], Rows]
 UNSTORABLE = (TypeError, ValueError, OverflowError, apsw.TooBigError, apsw.ConstraintError, apsw.MismatchError)
@@ -95,9 +97,11 @@ class Writer:
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._queue: deque[QueuedRows] = deque()
-        self._wake = threading.Event()
+        self._wake = threading.Event()  # there is a row
+        self._urgent = threading.Event()  # there is a row that somebody waits for
         self._closing = False
         self._known: dict[tuple[str, str], str] = {}
+        self._registered: set[tuple[str, Any, type]] = set()
         self._open(path)
         self._last_heartbeat = 0.0
         self._thread = threading.Thread(target=self._work, name=f"abreast-writer-{lease.run}", daemon=True)
@@ -119,10 +123,17 @@ class Writer:
         self._queue.append(QueuedRows(rows, token, substitute))
         if not self._wake.is_set():
             self._wake.set()
+        if token is not None and not self._urgent.is_set():
+            self._urgent.set()
 
-    def register(self, columns: Iterable[schema.Column]) -> None:
-        """Make these columns of the views; most calls find nothing new."""
-        for column in columns:
+    def register(self, kind: str, values: Mapping[str, Any]) -> None:
+        """Make columns of the views for these values; most calls find nothing new."""
+        fresh = {name: value for name, value in values.items() if (kind, name, type(value)) not in self._registered}
+        if not fresh:
+            return
+        # Numbers of one type may need columns of two: an integer beyond 64 bits is a real.
+        self._registered.update((kind, name, type(value)) for name, value in fresh.items() if type(value) in _PLAIN)
+        for column in columns_of(kind, fresh):
             key = (column.kind, column.name)
             known = self._known.get(key)
             wide = column.type if known is None else schema.widest(known, column.type)
@@ -134,6 +145,7 @@ class Writer:
         """Commit what is left and end. Raises if the store could not take it."""
         self._closing = True
         self._wake.set()
+        self._urgent.set()
         self._thread.join()
         self._connection.close()
         if error := self.failure or self._vanished:
@@ -141,7 +153,9 @@ class Writer:
 
     def _work(self) -> None:
         while True:
-            self._wake.wait(RETRY_S if self.failure else HEARTBEAT_S)
+            if self._wake.wait(RETRY_S if self.failure else HEARTBEAT_S):
+                self._urgent.wait(LINGER_S)
+            self._urgent.clear()
             self._wake.clear()
             last = self._closing
             batch = [self._queue.popleft() for _ in range(len(self._queue))]

@@ -28,8 +28,10 @@ def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
         return PythonTarget(where, target, variant.params, variant.executor, variant.version)
     if variant.executor != "auto":
         raise BadInput(f'{where}: executor is for Python functions, not for "{target}"', "remove it")
-    if target in NAMES:
+    checked = shared.setdefault("checked_names", set())
+    if target in NAMES and target not in checked:  # once for a thousand variants: it reads what is installed
         refuse_clash("target", target)
+        checked.add(target)
     if target in ("simulated", "mock"):
         from abreast.targets.simulated import Simulated
 

@@ -36,6 +36,7 @@ from abreast.settings import (
 )
 from abreast.sizes import ANSWER_SIZE, EXCERPT, megabytes
 from abreast.targets.base import Place, Problem, Sees, Workers
+from abreast.targets.http_client import HttpClient, Reply, Sizes, make_client
 from abreast.targets.keys import Key, command_of
 from abreast.targets.mcp.references import REFERENCE, Variables
 from abreast.targets.prices import Prices, as_of
@@ -44,7 +45,7 @@ from abreast.targets.told import dollars, parsed, storable
 from abreast.text import parse_json
 
 if TYPE_CHECKING:
-    import aiohttp
+    from yarl import URL
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 LONGEST_MESSAGE = 500  # characters of an error's body that are told
@@ -105,7 +106,7 @@ class ApiTarget(ABC):
         self._key = self._take_key(settings)
         self._headers = {**self._take_headers(settings), "content-type": "application/json"}
         self._sent_headers: tuple[str | None, Mapping[str, str] | None] = (None, None)
-        self._sent_to: Any = None
+        self._sent_to: URL | None = None
         self._take_own(settings)
         self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
         settings.known += ["prompt", "transform"]
@@ -128,7 +129,7 @@ class ApiTarget(ABC):
         )
         self.account = f"{self.name}:{self._key.fingerprint()}"  # whose quota it uses
         self.pool = f"{self.base_url}:{self.model}"  # what shares a rate that the provider announces
-        importlib.import_module("aiohttp")  # a third of a second, which is no latency of the first answers
+        importlib.import_module("yarl")  # now, so that it is no part of the first answer's latency
 
     _fixed_headers: Mapping[str, str] = {}  # of the family
     revision = 1  # of what is sent: an answer to another request is another answer
@@ -183,8 +184,8 @@ class ApiTarget(ABC):
         if self._images:
             pictures = await workers.in_thread(self._pictures, trial, request)
         content = _ENCODER.encode(self._body(request.prompt, pictures)).encode("utf-8", "replace")
-        status, received, raw = await self._send(content, self._headers_with(key))
-        text = raw.decode("utf-8", "replace")
+        reply = await self._send(content, self._headers_with(key))
+        status, received, text = reply.status, reply.headers, reply.body.decode("utf-8", "replace")
         if 300 <= status < 400:
             there = excerpt(received.get("location") or "somewhere", LONGEST_MESSAGE)
             told = f"{self.name}: {status}: {self.base_url} sends requests on to {there}"
@@ -194,31 +195,25 @@ class ApiTarget(ABC):
         return self._answer(text, received)
 
     async def close(self) -> None:
-        session = self._shared.pop("http", None)
-        if session is not None:
-            await session.close()
+        client = self._shared.pop("http", None)
+        if client is not None:
+            await client.close()
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    async def _send(self, content: bytes, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str], bytes]:
-        session = self._shared.get("http")
-        if session is None:
-            session = self._shared["http"] = _session()
+    async def _send(self, content: bytes, headers: Mapping[str, str]) -> Reply:
+        client: HttpClient | None = self._shared.get("http")
+        if client is None:
+            client = self._shared["http"] = make_client()
         try:
-            async with session.post(self._address(), data=content, headers=headers, allow_redirects=False) as response:
-                is_answer = response.status < 300
-                body, is_whole = await read_body(response, self._answer_size if is_answer else ERROR_SIZE)
-                if is_answer and not is_whole:
-                    raise self._too_big(body)
-                return response.status, response.headers, body
-        except ValueError as error:  # what nobody could be asked by
+            reply = await client.post(self._address(), headers, content, Sizes(self._answer_size, ERROR_SIZE))
+        except ValueError as error:
             raise errors.Rejected(f"{self.name}: {_told(error)}", fix=self._look) from error
-        except OSError as error:  # what aiohttp raises for connections is one, too
+        except OSError as error:
             raise errors.Transient(f"{self.name}: {_told(error)}", fix=self._look) from error
-        except Exception as error:
-            if not type(error).__module__.startswith("aiohttp"):
-                raise
-            raise errors.Transient(f"{self.name}: {_told(error)}", fix=self._look) from error
+        if reply.status < 300 and not reply.is_complete:
+            raise self._too_big(reply.body)
+        return reply
 
     def _too_big(self, body: bytes) -> TrialError:
         """The error for a response that was not read to its end; `body` is its beginning."""
@@ -227,7 +222,7 @@ class ApiTarget(ABC):
         left = Answer("", model=self.model, raw_response=f"{head}\n… the rest was not read …")
         return errors.TooBig.of(f"{self.name}: the response has more than {megabytes(most)}", most, left)
 
-    def _address(self) -> Any:
+    def _address(self) -> URL:
         """Where it goes, parsed once."""
         if self._sent_to is None:
             from yarl import URL
@@ -468,33 +463,6 @@ def _error_in(error: Any) -> tuple[str, str]:
 
 def _request_id(received: Mapping[str, str], body: Mapping[str, Any]) -> str | None:
     return received.get("request-id") or received.get("x-request-id") or storable(body.get("id"))
-
-
-async def read_body(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
-    """At most so many bytes of a body, after decompression, and whether that is all of it."""
-    parts, size = [], 0
-    async for part in response.content.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size > most:
-            response.close()
-            return b"".join(parts)[:most], False
-    return b"".join(parts), True
-
-
-def _session() -> aiohttp.ClientSession:
-    import aiohttp  # late: experiments without an API do not pay for it
-
-    from abreast import __version__
-
-    proxied = any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"))
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),  # how many at once is the scheduler's to say
-        timeout=aiohttp.ClientTimeout(total=None, connect=60),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"user-agent": f"abreast/{__version__}"},
-        trust_env=proxied,
-    )
 
 
 def is_fake(address: str) -> bool:

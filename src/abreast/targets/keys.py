@@ -58,7 +58,8 @@ class Key:
         if key and not (key.isascii() and key.isprintable()):
             source = f"what the key command {shlex.join(self.command)} gave" if self.command else self.variables[0]
             raise Unauthenticated(f"{source} has line breaks or characters in it that no key has", fix=self.fix)
-        declare_secret("key", key or "")
+        if key:
+            declare_secret("key", key)
         return key
 
     def missing(self) -> str | None:

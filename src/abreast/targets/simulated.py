@@ -136,7 +136,7 @@ class Simulated:
         self._cost = check.number("cost_usd", None)
         self._output_tokens = check.whole("output_tokens")
         self._seed = seed
-        self._instant = not (self._errors or self._capacity or self._allows or "latency" in params)
+        self._instant = not (self._errors or self._capacity or self._allows or self._latency.mean())
         self._of_case, self._of_own = math.sqrt(self._correlation), math.sqrt(1 - self._correlation)
         self._threshold = _quantile(self._accuracy)
         self._server: _Server = shared.setdefault("simulated-server", _Server())

@@ -11,6 +11,13 @@ UNTIL_AN_EVENT = float("inf")
 class Limit:
     """Synchronous functions, all optional. The scheduler asks `wait` of the first job in each lane."""
 
+    is_shared = False
+    """Whether `wait` gives the same answer for every job that the limit applies to."""
+
+    def applies_to(self, variant: int) -> bool:
+        """Whether jobs of this variant are limited."""
+        return True
+
     def wait(self, job: Job, now: float) -> float:
         """0 if the job may start, else seconds, or `UNTIL_AN_EVENT`. Changes nothing that others see."""
         return 0.0

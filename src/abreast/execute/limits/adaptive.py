@@ -28,6 +28,8 @@ State = Literal["growing", "steady", "probing"]
 class Adaptive(Limit):
     """Concurrency between two bounds for the variants of one target."""
 
+    is_shared = True
+
     def __init__(
         self, least: int, start: int, most: int, on_change: Callable[..., Any], variants: frozenset[int]
     ) -> None:
@@ -47,6 +49,9 @@ class Adaptive(Limit):
         self._successes = 0  # since then
         self._reached = False  # whether the limit was the limit since then
         self._in_episode = False  # of refusals
+
+    def applies_to(self, variant: int) -> bool:
+        return variant in self._variants
 
     def wait(self, job: Job, now: float) -> float:
         if job.variant not in self._variants or self._held < self.allowed:

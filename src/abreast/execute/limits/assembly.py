@@ -47,12 +47,12 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
     found: list[Limit] = [estimates, *_concurrency(limits, trials), *_judging(limits, trials, targets)]
     if limits.turns and around.plan is not None:
         found.append(Turns(around.plan))
-    members: dict[str, frozenset[int]] = {}
-    for target in targets:
-        members[target.name] = frozenset(index for index, other in enumerate(targets) if other.name == target.name)
+    members: dict[str, set[int]] = {}
+    for index, target in enumerate(targets):
+        members.setdefault(target.name, set()).add(index)
     everything = frozenset(range(len(targets)))
-    for name, variants in members.items():
-        own = limits.of(name)
+    for name, indexes in members.items():
+        own, variants = limits.of(name), frozenset(indexes)
         found += _parallel_of_target(own, name, variants, limits, around)
         found += _rates(own, variants, estimates)
         found += _quota(own, targets[min(variants)], variants, around)

@@ -12,6 +12,8 @@ from abreast.execute.limits import UNTIL_AN_EVENT, Limit
 class InFlight(Limit):
     """At most so many at once."""
 
+    is_shared = True
+
     def __init__(self, most: int) -> None:
         self.most = most
         self.now = 0
@@ -49,10 +51,15 @@ class PerVariant(Limit):
 class Together(Limit):
     """At most so many jobs of these variants at once, counted together: those that occupy a core each."""
 
+    is_shared = True
+
     def __init__(self, variants: frozenset[int], most: int) -> None:
         self._variants = variants
         self._most = most
         self._now = 0
+
+    def applies_to(self, variant: int) -> bool:
+        return variant in self._variants
 
     def wait(self, job: Job, now: float) -> float:
         return 0.0 if job.variant not in self._variants or self._now < self._most else UNTIL_AN_EVENT

@@ -13,6 +13,8 @@ from abreast.store.ledger import Ledger
 class Quota(Limit):
     """Holds one ticket ahead; a job that starts uses it up. Without one it waits, or ends the run."""
 
+    is_shared = True
+
     def __init__(
         self,
         most: int,
@@ -31,6 +33,9 @@ class Quota(Limit):
         self._ticket: int | None = None
         self._free_at = 0.0
         self._paused = False
+
+    def applies_to(self, variant: int) -> bool:
+        return variant in self._variants
 
     def wait(self, job: Job, now: float) -> float:
         if job.variant not in self._variants or self._ticket is not None:

@@ -20,6 +20,8 @@ class RequestRate(Limit):
     A token bucket alone lets a burst on top of a full minute through; the log of the window never does.
     """
 
+    is_shared = True
+
     def __init__(self, most: int, period_s: float, variants: frozenset[int]) -> None:
         self._most = most
         self._period = period_s * (1 + JITTER)
@@ -29,6 +31,9 @@ class RequestRate(Limit):
         self._tokens = self._burst
         self._filled_at: float | None = None
         self._log: deque[float] = deque()
+
+    def applies_to(self, variant: int) -> bool:
+        return variant in self._variants
 
     def wait(self, job: Job, now: float) -> float:
         if job.variant not in self._variants:

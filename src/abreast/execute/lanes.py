@@ -1,0 +1,202 @@
+"""Lanes: the jobs that wait for their start, and which of them starts next.
+
+There is a lane for each variant, or for each judge, in plan order. Only the first job of a lane may start, so that one
+stalled target never delays another. Lanes under the same shared limits form a group: if such a limit makes one of its
+jobs wait, none of the others is asked. Heaps keep the first jobs in plan order, so a start takes O(log n) for n lanes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from abreast.execute.job import Job
+from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+
+Head = tuple[tuple[int, int], int]
+"""The order of the first job in a lane, and the lane. It is outdated once that lane begins with another job."""
+
+
+class Lanes:
+    """Waiting jobs by lane. `begin` a round, then take the `first` job that may start until there is none."""
+
+    def __init__(self, first: int, number: int, limits: Sequence[Limit]) -> None:
+        """Make so many lanes, the first of them for the variant `first`."""
+        self._first_variant = first
+        self._lanes: list[deque[Job]] = [deque() for _ in range(number)]
+        variants = range(first, first + number)
+        shared = [limit for limit in limits if limit.is_shared]
+        self._common = [limit for limit in shared if all(map(limit.applies_to, variants))]
+        in_groups = [limit for limit in shared if limit not in self._common]
+        self._single = [limit for limit in limits if not limit.is_shared]
+        groups: dict[tuple[Limit, ...], int] = {}
+        self._group_of = [
+            groups.setdefault(tuple(limit for limit in in_groups if limit.applies_to(variant)), len(groups))
+            for variant in variants
+        ]
+        self._group_limits = list(groups)
+        self._heads: list[list[Head]] = [[] for _ in groups]  # heaps, one for each group
+        self._tops: list[tuple[Head, int]] = []  # a heap of the groups that are still to be asked in this round
+        self._aside: list[tuple[Head, int]] = []  # lanes that have to wait until the next round
+        self._slowest: int | None = None  # the first block that has to wait in this round
+        self._now = 0.0
+        self.earliest = UNTIL_AN_EVENT  # seconds until a job that had to wait in this round might start
+        self._enough = 0
+        self._short: set[int] = set()  # lanes with fewer jobs than enough, and more to come
+        self._complete: set[int] = set()  # lanes that get no further jobs
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def __iter__(self) -> Iterator[Job]:
+        for lane in self._lanes:
+            yield from lane
+
+    def size(self, index: int) -> int:
+        return len(self._lanes[index])
+
+    @property
+    def heads(self) -> list[Job]:
+        """The first job of each lane."""
+        return [lane[0] for lane in self._lanes if lane]
+
+    # -- filling ---------------------------------------------------------------------------------------------------
+
+    def append(self, job: Job) -> None:
+        """Add a job that comes after all others in its lane."""
+        index = job.variant - self._first_variant
+        lane = self._lanes[index]
+        lane.append(job)
+        if len(lane) == 1:
+            self._add_head(index)
+        if len(lane) >= self._enough:
+            self._short.discard(index)
+
+    def append_left(self, job: Job) -> None:
+        """Add a job that starts before all others in its lane."""
+        index = job.variant - self._first_variant
+        self._lanes[index].appendleft(job)
+        self._add_head(index)
+
+    def insert(self, job: Job) -> None:
+        """Add a job at its place in the plan's order."""
+        index = job.variant - self._first_variant
+        lane = self._lanes[index]
+        place = sum(other.order < job.order for other in lane)
+        lane.insert(place, job)
+        if place == 0:
+            self._add_head(index)
+
+    def keep(self, is_kept: Callable[[Job], bool]) -> None:
+        """Remove all other jobs."""
+        self._lanes = [deque(filter(is_kept, lane)) for lane in self._lanes]
+        self._aside.clear()
+        self._heads = [[] for _ in self._heads]
+        for index, lane in enumerate(self._lanes):
+            if lane:
+                self._add_head(index)
+        self._find_short()
+
+    def is_short(self, enough: int) -> bool:
+        """Whether a lane that is not complete has fewer jobs than that."""
+        if enough != self._enough:
+            self._enough = enough
+            self._find_short()
+        return bool(self._short)
+
+    def complete(self, variant: int) -> None:
+        """Note that no further jobs of this variant come."""
+        self._complete.add(variant - self._first_variant)
+        self._short.discard(variant - self._first_variant)
+
+    def _find_short(self) -> None:
+        lanes = enumerate(self._lanes)
+        self._short = {index for index, lane in lanes if len(lane) < self._enough} - self._complete
+
+    def _add_head(self, index: int) -> None:
+        number = self._group_of[index]
+        heads, head = self._heads[number], (self._lanes[index][0].order, index)
+        if not heads:
+            heapq.heappush(self._tops, (head, number))
+        heapq.heappush(heads, head)
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    def begin(self, now: float) -> None:
+        """Begin a round, in which jobs start and none ends: who has to wait is not asked again."""
+        for head, number in self._aside:
+            heapq.heappush(self._heads[number], head)
+        self._aside.clear()
+        self._now, self.earliest, self._slowest = now, UNTIL_AN_EVENT, None
+        self._tops = [(heads[0], number) for number, heads in enumerate(self._heads) if heads]
+        heapq.heapify(self._tops)
+
+    def first(self, lead: float = UNTIL_AN_EVENT) -> Job | None:
+        """The first job in plan order that may start now, if its lane has the lead of no other by more blocks."""
+        while self._tops:
+            head, number = heapq.heappop(self._tops)
+            job = self._head_of(number)
+            if job is None:
+                continue
+            heads = self._heads[number]
+            if heads[0] != head:
+                heapq.heappush(self._tops, (heads[0], number))
+                continue
+            slowest = job.block if self._slowest is None else self._slowest
+            if job.block > slowest + lead or self._has_to_wait(self._common, job):
+                self._tops.clear()
+                return None
+            if self._has_to_wait(self._group_limits[number], job):
+                self._slowest = slowest
+            elif self._has_to_wait(self._single, job):
+                self._slowest = slowest
+                self._aside.append((heapq.heappop(heads), number))
+                if heads:
+                    heapq.heappush(self._tops, (heads[0], number))
+            else:
+                return job
+        return None
+
+    def take(self, job: Job) -> None:
+        """Remove the job that `first` returned."""
+        index = job.variant - self._first_variant
+        lane, number = self._lanes[index], self._group_of[index]
+        lane.popleft()
+        heads = self._heads[number]
+        if lane:
+            heapq.heapreplace(heads, (lane[0].order, index))
+        else:
+            heapq.heappop(heads)
+        if heads:
+            heapq.heappush(self._tops, (heads[0], number))
+        if len(lane) < self._enough and index not in self._complete:
+            self._short.add(index)
+
+    def upcoming(self, number: int) -> list[Job]:
+        """The first jobs of each lane, at most so many, in plan order."""
+        jobs = [job for lane in self._lanes for job in itertools.islice(lane, number)]
+        jobs.sort(key=lambda job: job.order)
+        return jobs
+
+    def _head_of(self, number: int) -> Job | None:
+        """The first job in plan order of a group."""
+        heads = self._heads[number]
+        while heads:
+            order, index = heads[0]
+            lane = self._lanes[index]
+            if lane and lane[0].order == order:
+                return lane[0]
+            heapq.heappop(heads)
+        return None
+
+    def _has_to_wait(self, limits: Iterable[Limit], job: Job) -> bool:
+        longest = 0.0
+        for limit in limits:
+            wait = limit.wait(job, self._now)
+            if wait > longest:
+                longest = wait
+        if longest and longest < self.earliest:
+            self.earliest = longest
+        return longest > 0.0
