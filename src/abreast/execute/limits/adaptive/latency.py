@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-
 STEP = 1.2  # from one band of levels to the next
 EVIDENCE = 8.0  # log-likelihood ratio at which a knee counts as found
 LEAST_SD = 0.1  # of log latency: smaller differences are noise of the machine
@@ -22,12 +21,13 @@ MEMORY = 128.0  # answers by band; older ones fade
 
 
 def band(level: int) -> int:
+    """The number of the band that a level belongs to."""
     return int(math.log(level) / math.log(STEP))
 
 
 @dataclass(slots=True)
-class Sums:
-    """Sums over answers at similar levels: `x` is log latency, `t` log output length, `l` log level."""
+class LatencySums:
+    """LatencySums over answers at similar levels: `x` is log latency, `t` log output length, `l` log level."""
 
     n: float = 0.0
     l: float = 0.0  # noqa: E741
@@ -55,13 +55,12 @@ class LatencyCurve:
     """Latency by the number in flight."""
 
     def __init__(self) -> None:
-        self._bands: dict[int, Sums] = {}
-        self._added = 0
+        self._bands: dict[int, LatencySums] = {}
 
     def add(self, level: int, seconds: float, tokens: int | None) -> None:
         """Count an answer to a request that was sent as the `level`-th in flight."""
         x, t = math.log(max(seconds, 1e-6)), math.log(BASE_TOKENS + (tokens or 0))
-        sums = self._bands.setdefault(band(level), Sums())
+        sums = self._bands.setdefault(band(level), LatencySums())
         if sums.n >= MEMORY:
             sums.fade(1 - 1 / MEMORY)
         sums.n += 1
@@ -98,7 +97,7 @@ class LatencyCurve:
         return Knee(math.exp(candidates[best]), math.exp(highest - candidates[best]), best > 0)
 
 
-def _within(bands: list[Sums]) -> tuple[float, float]:
+def _within(bands: list[LatencySums]) -> tuple[float, float]:
     """Slope of log latency on log length within bands, and the variance that is left."""
     xx = sum(sums.xx - sums.x * sums.x / sums.n for sums in bands)
     xt = sum(sums.xt - sums.x * sums.t / sums.n for sums in bands)

@@ -21,15 +21,16 @@ from abreast.model import Outcome
 GROWTH = 5 / 3  # times the answers within the last answer time: the most that the limit grows to
 FIRST_DOUBLING, LATER_DOUBLING = 0.5, 1.5  # answer times that doubling takes at least, before and after a cut,
 DOUBLING_REFUSALS = 16.0  # and refusal times: a refusal must arrive before many more requests are sent
-CATCH_UP = 8.0
-REST, LONGEST_REST = 2.0, 10.0  # rounds of answers between a cut and the next growth
-COST = 0.025  # of requests: the refusals that growing may cost in the long run
+CATCH_UP = 8.0  # a growth that was held up makes up for this part of a doubling at once
+REST, AGAIN, LONGEST_REST = 2.0, 4.0, 10.0  # rounds of answers before the limit grows again after a cut
+COST = 0.03  # of requests: the refusals that growing may cost in the long run
 SAME_EDGE = math.log(1.16)  # two cuts this close to each other found the same edge
 LATE = 0.5  # answer times: later refusals leave rejected requests among those in flight
 HEADROOM = 1.2  # times the knee: a short queue keeps the server busy
 SLACK = 1.15  # times that: a limit this close to it stays
 BELOW = 0.7  # of the lowest level tried, if latency already grows there
 BLIND, BLIND_EVERY_S = 4, 0.5  # requests to a service before its first answer; another after this many seconds
+UNSTORED = 2  # times the limit: requests in flight and answers that are not stored yet
 BACKGROUND_EVERY, BACKGROUND_LEAST = 100, 0.02  # answers between two looks at the background; the share worth reporting
 
 
@@ -56,7 +57,7 @@ class Adaptive(Limit):
         self._variants = variants
         self._refusals = RefusalTest()
         self._curve = LatencyCurve() if is_service else None
-        self._places = 0  # taken, by requests in flight and by answers that are not stored yet
+        self._places = 0  # requests in flight and answers that are not stored yet
         self._levels: dict[int, int] = {}  # by position: how many were in flight when the request was sent
         self._sent = 0
         self._first_sent_at = 0.0
@@ -82,7 +83,9 @@ class Adaptive(Limit):
             return 0.0
         if self._answer_s is None and self._levels:
             return self._wait_blind(now)
-        if self._places < self.allowed:
+        if self._places >= UNSTORED * self.allowed:
+            return UNTIL_AN_EVENT
+        if len(self._levels) < self.allowed:
             return 0.0
         if not self._may_grow():
             return UNTIL_AN_EVENT
@@ -119,9 +122,9 @@ class Adaptive(Limit):
         self._sent += 1
         self._places += 1
         self._levels[job.trial.position] = len(self._levels) + 1
-        if self._places > self.allowed:
+        if len(self._levels) > self.allowed:
             self._grown_at = max(self._next_place_at(), now - self._doubling_s() / CATCH_UP)
-            self.allowed = self._places
+            self.allowed = len(self._levels)
             if self.allowed >= 2 * self._reported or self.allowed == self._most:
                 self._report("raise")
 
@@ -178,14 +181,14 @@ class Adaptive(Limit):
         """A round of requests sent since the cut is answered: choose when to grow again."""
         if self._refusal_s > LATE * (self._answer_s or 0.0):
             self.allowed = max(self._least, min(self.allowed, max(len(self._answered_at), int(0.85 * self.allowed))))
-        self._pause(REST, self._cost / COST)
+        self._pause(max(AGAIN * self.allowed, self._cost / COST))
         self._report("cut", reason="refusals")
 
-    def _pause(self, first: float, again: float) -> None:
-        """Rest for `first` rounds of answers, or for `again` answers if this edge was found before."""
+    def _pause(self, answers: float) -> None:
+        """Rest for this many answers if the edge is where it was at the last cut, else briefly."""
         is_same = self._edge and abs(math.log(self.allowed / self._edge)) <= SAME_EDGE
         longest = LONGEST_REST * max(self.allowed, LONGEST_REST)
-        self._rest = min(longest, max(first * self.allowed, again if is_same else 0.0))
+        self._rest = min(longest, answers) if is_same else REST * self.allowed
         self._edge, self._round, self._is_draining = self.allowed, 0, False
 
     def _grow(self, now: float) -> None:
@@ -214,7 +217,7 @@ class Adaptive(Limit):
             return
         self._reported = max(self._reported, self.allowed)
         self._cut(target, now)
-        self._pause(REST, LONGEST_REST * self.allowed)
+        self._pause(LONGEST_REST * self.allowed)
         self._report("cut", reason="latency", latency=round(knee.rise, 2))
 
     # -- reporting ---------------------------------------------------------------------------------------------------
@@ -226,7 +229,7 @@ class Adaptive(Limit):
 
     def _report_background(self) -> None:
         """Report the share of requests that are refused although the target is not congested, when it changes."""
-        share, before = self._refusals.observed(self.allowed), self._reported_background
+        share, before = self._refusals.background(self.allowed), self._reported_background
         if share >= BACKGROUND_LEAST and not 1 / 1.5 < share / (before or math.inf) < 1.5:
             self._reported_background = share
             self._on_change("background", share=round(share, 3))

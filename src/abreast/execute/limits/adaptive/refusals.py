@@ -10,30 +10,31 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-
 STEP = 1.05  # from one band of levels to the next
 ASSUMED_SHARE = 0.01  # of refusals, before anything is known,
 ASSUMED_REQUESTS = 50.0  # and the number of observed requests that weigh as much as this assumption
 ODDS = 3.0  # congestion multiplies the odds of a refusal by at least this,
 LEAST_SHARE = 0.1  # and is never less than this share
 EVIDENCE = 5.0  # log-likelihood ratio at which refusals count as congestion
-SUSPICION = 2.0
+SUSPICION = 2.0  # the same at which the limit should not grow
 ENOUGH = 50.0  # requests to estimate a share from
-MEMORY = 2_000.0  # requests; older ones count half
+MEMORY = 2_000  # requests; older ones count half
+FRESH = 16  # answers after which the background is estimated again
 
 
 def band(level: int) -> int:
+    """The number of the band that a level belongs to."""
     return int(math.log(level) / math.log(STEP))
 
 
 @dataclass(slots=True)
-class Tally:
+class RefusalCount:
     """Requests and how many of them were refused."""
 
     requests: float = 0.0
     refused: float = 0.0
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: RefusalCount) -> None:
         self.requests += other.requests
         self.refused += other.refused
 
@@ -52,9 +53,10 @@ class RefusalTest:
     """Tells congestion from background refusals."""
 
     def __init__(self) -> None:
-        self._tallies: dict[int, Tally] = {}
-        self._requests = 0.0
+        self._tallies: dict[int, RefusalCount] = {}
+        self._requests = 0
         self._evidence = 0.0
+        self._backgrounds: dict[int, float] = {}  # by band, as estimated lately
         self.streak = 0  # refusals behind the present suspicion
 
     def add(self, level: int, refused: bool) -> bool:
@@ -64,10 +66,12 @@ class RefusalTest:
         self._evidence += math.log(congested / share if refused else (1 - congested) / (1 - share))
         self._evidence = max(0.0, self._evidence)
         self.streak = self.streak + refused if self._evidence > 0.0 else 0
-        self._tallies.setdefault(band(level), Tally()).add(Tally(1.0, float(refused)))
+        self._tallies.setdefault(band(level), RefusalCount()).add(RefusalCount(1.0, float(refused)))
         self._requests += 1
+        if refused or not self._requests % FRESH:
+            self._backgrounds.clear()
         if self._requests > MEMORY:
-            self._requests /= 2
+            self._requests //= 2
             for tally in self._tallies.values():
                 tally.requests /= 2
                 tally.refused /= 2
@@ -83,17 +87,15 @@ class RefusalTest:
 
     def background(self, level: int) -> float:
         """The lowest share of refusals up to any lower level; while little is known of those, the share up to this."""
-        below, shares, own = Tally(), [], band(level)
+        own = band(level)
+        if own not in self._backgrounds:
+            self._backgrounds[own] = self._estimate(own)
+        return self._backgrounds[own]
+
+    def _estimate(self, own: int) -> float:
+        below, shares = RefusalCount(), []
         for at in sorted(at for at in self._tallies if at <= own):
             below.add(self._tallies[at])
             if at < own and below.requests >= ENOUGH:
                 shares.append(below.share + below.error)
         return min(shares, default=below.share)
-
-    def observed(self, level: int) -> float:
-        """The share of requests up to this level that were refused."""
-        total = Tally()
-        for at, tally in self._tallies.items():
-            if at <= band(level):
-                total.add(tally)
-        return total.refused / max(1.0, total.requests)
