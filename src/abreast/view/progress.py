@@ -20,6 +20,7 @@ from abreast.execute.job import Job
 from abreast.model import Failure, Outcome
 from abreast.output import error_console, is_live_terminal, say
 from abreast.output.rich_console import PrintableText
+from abreast.report.concurrency import describe_change
 from abreast.text import dump_json
 
 LONG_PAUSE_S = 10.0  # what is worth a line
@@ -226,8 +227,9 @@ class Verbose(Listener):
         say(f"end    {_name(job)}: {outcome.status}{why} ({outcome.service_s:.2f} s)")
 
     def event(self, kind: str, **detail: Any) -> None:
-        told = ", ".join(f"{key} {value}" for key, value in detail.items() if value is not None)
-        say(notice(kind, detail) or f"event  {kind}: {' '.join(told.split())}")
+        words = describe_change(kind, detail)
+        words = words or ", ".join(f"{key} {value}" for key, value in detail.items() if value is not None)
+        say(notice(kind, detail) or f"event  {kind}: {' '.join(words.split())}")
 
 
 def _name(job: Job) -> str:

@@ -17,6 +17,7 @@ ODDS = 3.0  # congestion multiplies the odds of a refusal by at least this,
 LEAST_SHARE = 0.1  # and is never less than this share
 EVIDENCE = 5.0  # log-likelihood ratio at which refusals count as congestion
 SUSPICION = 2.0  # the same at which the limit should not grow
+CAUTION = 1.5  # standard errors that are added to a share before the lowest is chosen
 ENOUGH = 50.0  # requests to estimate a share from
 MEMORY = 2_000  # requests; older ones count half
 FRESH = 16  # answers after which the background is estimated again
@@ -97,5 +98,5 @@ class RefusalTest:
         for at in sorted(at for at in self._tallies if at <= own):
             below.add(self._tallies[at])
             if at < own and below.requests >= ENOUGH:
-                shares.append(below.share + below.error)
+                shares.append(below.share + CAUTION * below.error)
         return min(shares, default=below.share)
