@@ -217,7 +217,7 @@ class Adaptive(Limit):
             return
         self._reported = max(self._reported, self.allowed)
         self._cut(target, now)
-        self._pause(LONGEST_REST * self.allowed)
+        self._pause(math.inf)
         self._report("cut", reason="latency", latency=round(knee.rise, 2))
 
     # -- reporting ---------------------------------------------------------------------------------------------------
