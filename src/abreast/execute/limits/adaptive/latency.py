@@ -18,6 +18,8 @@ LEAST_RISE = math.log(1.25)  # of latency above that without a queue
 GENTLE = 0.5  # a server that batches slows down a little with every request: up to this exponent nothing queues
 BASE_TOKENS = 40.0  # an answer takes about as long before its first token as for so many
 MEMORY = 128.0  # answers by band; older ones fade
+LEAST_CUT = 0.3  # of the log level: smaller ones are not judged
+LEAST_ANSWERS = 12  # to judge a cut by
 
 
 def band(level: int) -> int:
@@ -95,6 +97,35 @@ class LatencyCurve:
         if (_error_of_line(points) - errors[best]) / (2 * variance) < EVIDENCE:
             return None
         return Knee(math.exp(candidates[best]), math.exp(highest - candidates[best]), best > 0)
+
+
+@dataclass(slots=True)
+class LatencyTrial:
+    """Whether latency falls when the limit does, to `after` requests in flight from `before`."""
+
+    after: int
+    before: int
+    log_level: float  # means before the cut
+    log_latency: float
+    answers: int = 0
+    levels: float = 0.0
+    latencies: float = 0.0
+
+    def add(self, log_level: float, log_latency: float) -> None:
+        """Count an answer to a request that was sent after the cut."""
+        self.answers += 1
+        self.levels += log_level
+        self.latencies += log_latency
+
+    @property
+    def is_over(self) -> bool:
+        return self.answers >= max(self.after, LEAST_ANSWERS)
+
+    @property
+    def has_helped(self) -> bool:
+        """In a queue, latency falls in proportion; a third of that is enough. Small cuts are not judged."""
+        fewer = self.log_level - self.levels / self.answers
+        return fewer < LEAST_CUT or self.log_latency - self.latencies / self.answers >= fewer / 3
 
 
 def _within(bands: list[LatencySums]) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
-from abreast.execute.limits.adaptive.latency import Knee, LatencyCurve
+from abreast.execute.limits.adaptive.latency import Knee, LatencyCurve, LatencyTrial
 from abreast.execute.limits.adaptive.refusals import RefusalTest
 from abreast.model import Outcome
 
@@ -30,7 +30,7 @@ HEADROOM = 1.2  # times the knee: a short queue keeps the server busy
 SLACK = 1.15  # times that: a limit this close to it stays
 BELOW = 0.7  # of the lowest level tried, if latency already grows there
 BLIND, BLIND_EVERY_S = 4, 0.5  # requests to a service before its first answer; another after this many seconds
-UNSTORED = 2  # times the limit: requests in flight and answers that are not stored yet
+UNSTORED = 1.25  # times the limit: requests in flight and answers that are not stored yet, which a kill would repeat
 BACKGROUND_EVERY, BACKGROUND_LEAST = 100, 0.02  # answers between two looks at the background; the share worth reporting
 
 
@@ -74,6 +74,9 @@ class Adaptive(Limit):
         self._edge = 0  # where the last cut ended
         self._cost = 0  # refusals that led to the last cut or came with it
         self._fitted = 0  # answers since the curve was last fitted
+        self._log_s, self._log_level = 0.0, 0.0  # running means of log latency and of the log level it was seen at
+        self._before: tuple[int, float, float] | None = None  # limit and these means before the first cut in a row
+        self._trial: LatencyTrial | None = None  # of the last cut
         self._reported, self._reported_background, self._answers = self.allowed, 0.0, 0
 
     # -- starting ----------------------------------------------------------------------------------------------------
@@ -83,7 +86,7 @@ class Adaptive(Limit):
             return 0.0
         if self._answer_s is None and self._levels:
             return self._wait_blind(now)
-        if self._places >= UNSTORED * self.allowed:
+        if self._places >= min(self._most, UNSTORED * self.allowed):
             return UNTIL_AN_EVENT
         if len(self._levels) < self.allowed:
             return 0.0
@@ -172,7 +175,7 @@ class Adaptive(Limit):
             elif not self._is_growing and not self._is_draining and self._round >= self._rest:
                 self._grow(now)
         if self._curve is not None:
-            self._learn_latency(self._curve, level, outcome, now)
+            self._learn_latency(self._curve, job, level, outcome, now)
         self._answers += 1
         if self._answers % BACKGROUND_EVERY == 0:
             self._report_background()
@@ -192,7 +195,7 @@ class Adaptive(Limit):
         self._edge, self._round, self._is_draining = self.allowed, 0, False
 
     def _grow(self, now: float) -> None:
-        self._is_growing, self._grown_at = True, now
+        self._is_growing, self._grown_at, self._before = True, now, None
         if self._curve is not None:
             self._curve.fade()
 
@@ -200,9 +203,19 @@ class Adaptive(Limit):
         self.allowed = max(self._least, allowed)
         self._is_growing, self._cut_at, self._round = False, now, 0
 
-    def _learn_latency(self, curve: LatencyCurve, level: int, outcome: Outcome, now: float) -> None:
+    def _learn_latency(self, curve: LatencyCurve, job: Job, level: int, outcome: Outcome, now: float) -> None:
         tokens = None if outcome.answer is None else outcome.answer.usage.output_tokens
         curve.add(level, outcome.service_s, tokens)
+        log_s = math.log(max(outcome.service_s, 1e-6))
+        weight = 1 / 16 if self._answers else 1.0
+        self._log_s += (log_s - self._log_s) * weight
+        self._log_level += (math.log(level) - self._log_level) * weight
+        if self._trial is not None:
+            if job.dispatched_at >= self._cut_at:
+                self._trial.add(math.log(level), log_s)
+            if self._trial.is_over:
+                self._judge(self._trial, now)
+            return
         self._fitted += 1
         if self._fitted < max(4, self.allowed // 4):
             return
@@ -216,9 +229,22 @@ class Adaptive(Limit):
         if self.allowed <= max(self._least, SLACK * target):
             return
         self._reported = max(self._reported, self.allowed)
+        if self._before is None:
+            self._before = self.allowed, self._log_level, self._log_s
+        self._trial = LatencyTrial(max(self._least, target), *self._before)
         self._cut(target, now)
         self._pause(math.inf)
         self._report("cut", reason="latency", latency=round(knee.rise, 2))
+
+    def _judge(self, trial: LatencyTrial, now: float) -> None:
+        """Keep a cut only if latency fell with it. If not, something else slows answers down: start measuring anew."""
+        self._trial = None
+        if trial.has_helped or self._is_draining:
+            return
+        self._curve = LatencyCurve()
+        self.allowed = max(self.allowed, trial.before)
+        self._grow(now)
+        self._report("raise")
 
     # -- reporting ---------------------------------------------------------------------------------------------------
 
