@@ -110,12 +110,25 @@ def test_answers_of_varying_length_are_not_taken_for_a_queue(seed: int) -> None:
     assert fixed / auto >= 0.95
 
 
-@pytest.mark.parametrize("knee", [5, 10, 30])
+@pytest.mark.parametrize("knee", [8, 10, 30])
 def test_a_queue_is_kept_short_and_the_server_busy(knee: int) -> None:
     server, trials = Server(knee=knee), max(1_000, 100 * knee)
     ideal = trials * LATENCY / knee
     assert ideal / seconds(server, trials) >= 0.95
     assert sum(server.latencies) / trials / LATENCY <= 1.5
+
+
+def test_a_server_that_becomes_slower_is_not_taken_for_a_queue() -> None:
+    """Everything takes longer from the third second on; a limit that latency lowered is raised again."""
+
+    class Slower(Server):
+        async def answer(self, *_: Any) -> Answer:
+            await asyncio.sleep(LATENCY if asyncio.get_running_loop().time() > 3 else 0.0)
+            return await super().answer()
+
+    fixed = seconds(Slower(), 3_000, parallel=64)
+    auto = seconds(Slower(), 3_000)
+    assert fixed / auto >= 0.85
 
 
 def test_latency_says_nothing_about_a_target_that_is_no_service() -> None:
