@@ -184,7 +184,7 @@ def test_fifty_trials_of_a_minute_start_soon() -> None:
 def test_a_constant_share_of_refusals_is_rarely_congestion(share: float, seed: int) -> None:
     chance, test = random.Random(seed), RefusalTest()
     alarms = [test.add(chance.randint(10, 64), chance.random() < share) for _ in range(3_000)]
-    assert sum(alarms[500:]) <= 12
+    assert sum(alarms[500:]) <= 25, "at most one in a hundred requests"
 
 
 @settings(max_examples=30, deadline=None)

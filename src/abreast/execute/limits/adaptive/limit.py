@@ -19,11 +19,11 @@ from abreast.execute.limits.adaptive.refusals import RefusalTest
 from abreast.model import Outcome
 
 GROWTH = 5 / 3  # times the answers within the last answer time: the most that the limit grows to
-FIRST_DOUBLING, LATER_DOUBLING = 0.5, 1.5  # answer times that doubling takes at least, before and after a cut,
+FIRST_DOUBLING, LATER_DOUBLING = 0.5, 0.75  # answer times that doubling takes at least, before and after a cut,
 DOUBLING_REFUSALS = 16.0  # and refusal times: a refusal must arrive before many more requests are sent
 CATCH_UP = 8.0  # a growth that was held up makes up for this part of a doubling at once
 REST, AGAIN, LONGEST_REST = 2.0, 4.0, 10.0  # rounds of answers before the limit grows again after a cut
-COST = 0.03  # of requests: the refusals that growing may cost in the long run
+COST = 0.04  # of requests: the refusals that growing may cost in the long run
 SAME_EDGE = math.log(1.16)  # two cuts this close to each other found the same edge
 LATE = 0.5  # answer times: later refusals leave rejected requests among those in flight
 HEADROOM = 1.2  # times the knee: a short queue keeps the server busy
