@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 from benchmarks import (
+    adaptive,
     api,
     code_search,
     coding_agents,
@@ -34,6 +35,7 @@ GROUPS: dict[str, ModuleType] = {
     "runner": runner,
     "api": api,
     "limits": limits,
+    "adaptive": adaptive,
     "reports": reports,
     "tracker": tracker,
     "workspaces": workspaces,

@@ -533,7 +533,7 @@ def test_a_trial_starts_when_the_one_before_is_stored_and_stands_and_nothing_han
 
     async def execute() -> Scheduler:
         slow = Slow()
-        targets: list[Any] = [type("T", (), {"name": "t", "place": "loop"})() for _ in variants]
+        targets: list[Any] = [type("T", (), {"name": "t", "place": "loop", "is_service": False})() for _ in variants]
         around = Surroundings(notes.event, lambda *why: None, plan=plan)
         scheduler = Scheduler(
             *(plan, Script(chance, failing), slow),

@@ -245,6 +245,7 @@ class Bucket:
     """A server whose allowance fills up steadily, as most do; it counts when a request comes in."""
 
     name, version, simulated, sees, transforms, place = "bucket", "1", False, "input", False, "loop"
+    is_service = False
 
     def __init__(self, most: float, period_s: float, tokens_each: int = 0) -> None:
         self.most, self.rate, self.each = most, most / period_s, tokens_each or 1

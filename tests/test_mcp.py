@@ -657,6 +657,7 @@ from abreast.targets.mcp import servers, version
 
 class Agent:
     name, simulated, sees, transforms, place = "agent", False, "input", False, "loop"
+    is_service = False
 
     def __init__(self, variant):
         self.mcp_servers = servers(f'variant "{variant.name}"', variant.params.get("mcp"), Path.cwd())

@@ -348,6 +348,7 @@ class Stubborn:
     """A target that does not let itself be cancelled."""
 
     name, version, simulated, sees, transforms, place = "stubborn", "1", False, "input", False, "loop"
+    is_service = False
 
     def request(self, trial: Any) -> Request:
         return Request("prompt", "prompt", {})
@@ -442,6 +443,7 @@ class Server:
     """A target that takes so many at once, which may change, and refuses the rest sooner or later."""
 
     name, version, simulated, sees, transforms, place = "server", "1", False, "input", False, "loop"
+    is_service = False
 
     def __init__(self, capacity: Callable[[float], int], refuses_after: float) -> None:
         self._capacity = capacity

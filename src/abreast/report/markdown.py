@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from abreast.analyse.run import Analysis, Comparison
+from abreast.report.concurrency import describe_findings
 from abreast.report.figures import NOTHING, TITLES, cells
-from abreast.report.objects import provenance
+from abreast.report.objects import events, provenance
 from abreast.report.sections import Section, sections_of
 from abreast.report.sentence import aside, not_run_line, points, ranking_line, verdict_lines, whose
 
@@ -91,8 +92,9 @@ def _provenance(analysis: Analysis) -> str:
         "Python": found["python"],
         "packages": ", ".join(f"{name} {version}" for name, version in found["packages"].items()),
         "started": found["created_at"],
+        "concurrency": "; ".join(describe_findings(events(analysis))),
     }
-    return "\n".join(f"- {name}: {safe(str(value))}" for name, value in facts.items())
+    return "\n".join(f"- {name}: {safe(str(value))}" for name, value in facts.items() if value != "")
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

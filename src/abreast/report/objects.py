@@ -236,6 +236,14 @@ def provenance(analysis: Analysis) -> dict[str, Any]:
     }
 
 
+def events(analysis: Analysis) -> list[tuple[str, dict[str, Any]]]:
+    """What the scheduler did, in order: kind and details."""
+    rows = analysis.rows.store.rows(
+        "SELECT kind, detail FROM events WHERE run_id = ? ORDER BY seq", (analysis.rows.run_id,)
+    )
+    return [(kind, json.loads(detail)) for kind, detail in rows]
+
+
 def config(analysis: Analysis) -> dict[str, Any]:
     """The spec as it was executed."""
     return {key: value for key, value in analysis.rows.spec.items() if key not in ("origin_digest", "origin")}

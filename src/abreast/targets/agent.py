@@ -67,6 +67,7 @@ class Agent(ABC):
 
     simulated = False
     place: Place = "process"
+    is_service = False
     name: str
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:

@@ -66,6 +66,7 @@ class Target(Protocol):
 
     `name` is what limits and displays go by; `simulated` marks every result for good. `sees` is what of a case an
     answer may depend on: answers are reused by it. `transforms` says that making a request runs a user's code.
+    `is_service` marks a network service, whose latency shows how busy it is: adaptive concurrency goes by it.
 
     A target may have more. `expects(trial, request)` returns an `Expected`, which estimates use; so they do
     `costs(input_tokens, output_tokens)`, dollars or None, `sent_with_each`, characters of every request beside its
@@ -85,6 +86,7 @@ class Target(Protocol):
     sees: Sees = "case"
     transforms: bool = False
     place: Place = "loop"
+    is_service: bool = False
 
     def request(self, trial: Trial) -> Request:
         """What this trial sends: its input. Raises a `TrialError` if it cannot be made."""

@@ -85,6 +85,7 @@ class ApiTarget(ABC):
     address: str  # where the API is, if nothing else is said
     address_variable: str
     place: Place = "loop"
+    is_service = True
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         settings = Settings(where, params)

@@ -48,7 +48,7 @@ ATTRIBUTES: dict[str, Rule] = {
     "place": (lambda value: value in ("loop", "thread", "process"), '"loop", "thread" or "process"'),
 }
 OPTIONAL: dict[str, Rule] = {
-    **dict.fromkeys(("quick", "warmup", "subscription", "asks_often"), (_is_bool, "True or False")),
+    **dict.fromkeys(("quick", "warmup", "subscription", "asks_often", "is_service"), (_is_bool, "True or False")),
     **dict.fromkeys(("account", "pool"), (_is_text, "text")),
     **dict.fromkeys(("sent_with_each", "start_cpu_s"), (_is_amount, "a number that is not negative")),
     **dict.fromkeys(("keyed_params", "cli_versions"), (lambda value: isinstance(value, Mapping), "a mapping")),
@@ -67,6 +67,7 @@ class PluginTarget:
         self.sees: Sees = target.sees
         self.transforms: bool = target.transforms
         self.place: Place = target.place
+        self.is_service: bool = getattr(target, "is_service", False)
 
     def __getattr__(self, name: str) -> Any:
         """Optional attributes and hooks, of the target itself."""

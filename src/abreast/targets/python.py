@@ -31,6 +31,7 @@ class PythonTarget:
     """
 
     simulated = False
+    is_service = False
 
     def __init__(
         self, where: str, target: str | Callable[..., Any], params: Any, executor: Executor, version: str

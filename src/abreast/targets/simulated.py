@@ -120,6 +120,7 @@ class Simulated:
     simulated = True
     sees: Sees = "truth"
     place: Place = "loop"
+    is_service = False
 
     def __init__(self, where: str, params: Mapping[str, Any], seed: int, shared: dict[str, Any]) -> None:
         self.name = "simulated"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from abreast.errors import BadInput
 from abreast.execute.listener import Listener
 from abreast.output import error_console, is_live_terminal, say
+from abreast.report.concurrency import describe_change
 from abreast.text import dump_json
 
 if TYPE_CHECKING:
@@ -218,8 +219,9 @@ class Verbose(Listener):
         say(f"end    {_name(job)}: {outcome.status}{why} ({outcome.service_s:.2f} s)")
 
     def event(self, kind: str, **detail: Any) -> None:
-        told = ", ".join(f"{key} {value}" for key, value in detail.items() if value is not None)
-        say(notice(kind, detail) or f"event  {kind}: {' '.join(told.split())}")
+        words = describe_change(kind, detail)
+        words = words or ", ".join(f"{key} {value}" for key, value in detail.items() if value is not None)
+        say(notice(kind, detail) or f"event  {kind}: {' '.join(words.split())}")
 
 
 def _name(job: Job) -> str:

@@ -53,7 +53,7 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
     everything = frozenset(range(len(targets)))
     for name, indexes in members.items():
         own, variants = limits.of(name), frozenset(indexes)
-        found += _parallel_of_target(own, name, variants, limits, around)
+        found += _parallel_of_target(own, targets[min(variants)], variants, limits, around)
         found += _rates(own, variants, estimates)
         found += _quota(own, targets[min(variants)], variants, around)
         if name in limits.targets:
@@ -121,17 +121,17 @@ def _judging(limits: Limits, variants: int, targets: Sequence[Target]) -> list[L
 
 
 def _parallel_of_target(
-    own: TargetLimits, name: str, variants: frozenset[int], limits: Limits, around: Surroundings
+    own: TargetLimits, target: Target, variants: frozenset[int], limits: Limits, around: Surroundings
 ) -> list[Limit]:
     parallel = own.parallel
     if parallel == "auto" or isinstance(parallel, Bounds):
         bounds = parallel if isinstance(parallel, Bounds) else Bounds()
 
         def changed(kind: str, **detail: Any) -> None:
-            around.tell(kind, target=name, **detail)
+            around.tell(kind, target=target.name, **detail)
 
-        return [Adaptive(bounds.min, bounds.start, bounds.max, changed, variants)]
-    if name in limits.targets and isinstance(parallel, int):
+        return [Adaptive(bounds.min, bounds.start, bounds.max, changed, variants, target.is_service)]
+    if target.name in limits.targets and isinstance(parallel, int):
         return [Together(variants, max(1, parallel))]
     return []
 

@@ -15,6 +15,7 @@ from abreast.analyse.variants import failure_modes
 from abreast.report import charts, objects
 from abreast.report.charts.drawing import Picture, slug
 from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
+from abreast.report.concurrency import describe_findings
 from abreast.report.figures import (
     NOTHING,
     cost_in_words,
@@ -264,6 +265,7 @@ def _facts(analysis: Analysis, events: Sequence[Event]) -> list[tuple[str, str]]
         "trials": f"{analysis.stored:,} of {analysis.planned:,} planned are stored",
         "not run": not_run_line(analysis),
         "in flight": _in_flight(events),
+        "concurrency": "; ".join(describe_findings((kind, detail) for _, kind, detail in events)),
         "seed": str(run["seed"]),
         "commit": commit,
         "branch": found.get("branch"),

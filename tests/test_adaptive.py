@@ -1,0 +1,232 @@
+"""Adaptive concurrency in virtual time: the real scheduler and engine against servers that are limited in some way."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abreast.errors import RateLimited
+from abreast.execute.limits.adaptive.latency import LatencyCurve
+from abreast.execute.limits.adaptive.refusals import RefusalTest
+from abreast.headers import rate_limits
+from abreast.model import Answer, Request, Usage
+from test_scheduler import go, plan_of
+
+LATENCY = 0.2
+
+
+@dataclass
+class Server:
+    """An API that takes `capacity` requests at once, refuses some at random, and queues beyond its knee."""
+
+    capacity: Callable[[float], float] = lambda _now: math.inf
+    refused_after: float = 0.002
+    background: float = 0.0
+    knee: float = math.inf
+    sigma: float = 0.0
+    announced: int = 0  # requests at once, as its headers say
+    is_service: bool = True
+    seed: int = 1
+    name: str = "server"
+    version: str = "1"
+    simulated: bool = False
+    sees: str = "input"
+    transforms: bool = False
+    place: str = "loop"
+    refused: int = 0
+    latencies: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._busy = 0
+        self._chance = random.Random(self.seed)
+
+    def request(self, trial: Any) -> Request:
+        return Request("prompt", "prompt", {})
+
+    async def answer(self, *_: Any) -> Answer:
+        now = asyncio.get_running_loop().time()
+        capacity = self.announced or self.capacity(now)
+        if self._chance.random() < self.background or self._busy >= capacity:
+            self.refused += 1
+            await asyncio.sleep(self.refused_after)
+            raise RateLimited("overloaded", headers=self._headers())
+        self._busy += 1
+        headers = self._headers()
+        length = math.exp(self._chance.gauss(0.0, self.sigma)) * self._chance.uniform(0.98, 1.02)
+        seconds = LATENCY * length * max(1.0, self._busy / self.knee)
+        await asyncio.sleep(seconds)
+        self._busy -= 1
+        self.latencies.append(seconds)
+        return Answer("yes", usage=Usage(10, 10), rate=rate_limits(headers))
+
+    def _headers(self) -> dict[str, str]:
+        left = str(max(0, self.announced - self._busy))
+        return {"x-ratelimit-remaining-requests": left} if self.announced else {}
+
+    async def close(self) -> None: ...
+
+
+def seconds(server: Server, trials: int, parallel: Any = "auto") -> float:
+    """Run the trials, all of which must succeed; how long they take."""
+    plan, _ = plan_of(trials, [{}], 1)
+    watch, elapsed = go(plan, [server], parallel=parallel, retries=50)  # type: ignore[list-item]
+    assert {outcome.status for _, outcome in watch.finished_jobs} == {"ok"}
+    return elapsed
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_refusals_hardly_slow_it_down(seed: int) -> None:
+    fixed = seconds(Server(background=0.05, seed=seed), 3_000, parallel=64)
+    auto = seconds(Server(background=0.05, seed=seed), 3_000)
+    assert fixed / auto >= 0.90
+
+
+def test_a_lone_refusal_costs_no_place() -> None:
+    plan, _ = plan_of(200, [{}], 1)
+    once = iter([30])
+
+    class Hiccup(Server):
+        async def answer(self, *_: Any) -> Answer:
+            if len(self.latencies) >= 100 and next(once, None):
+                raise RateLimited("overloaded")
+            return await super().answer()
+
+    watch, _ = go(plan, [Hiccup()], parallel="auto")  # type: ignore[list-item]
+    assert "cut" not in watch.events
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_answers_of_varying_length_are_not_taken_for_a_queue(seed: int) -> None:
+    fixed = seconds(Server(sigma=1.0, seed=seed), 3_000, parallel=64)
+    auto = seconds(Server(sigma=1.0, seed=seed), 3_000)
+    assert fixed / auto >= 0.95
+
+
+@pytest.mark.parametrize("knee", [8, 10, 30])
+def test_a_queue_is_kept_short_and_the_server_busy(knee: int) -> None:
+    server, trials = Server(knee=knee), max(1_000, 100 * knee)
+    ideal = trials * LATENCY / knee
+    assert ideal / seconds(server, trials) >= 0.95
+    assert sum(server.latencies) / trials / LATENCY <= 1.5
+
+
+def test_a_server_that_becomes_slower_is_not_taken_for_a_queue() -> None:
+    """Everything takes longer from the third second on; a limit that latency lowered is raised again."""
+
+    class Slower(Server):
+        async def answer(self, *_: Any) -> Answer:
+            await asyncio.sleep(LATENCY if asyncio.get_running_loop().time() > 3 else 0.0)
+            return await super().answer()
+
+    fixed = seconds(Slower(), 3_000, parallel=64)
+    auto = seconds(Slower(), 3_000)
+    assert fixed / auto >= 0.85
+
+
+def test_latency_says_nothing_about_a_target_that_is_no_service() -> None:
+    server = Server(knee=10, is_service=False)
+    seconds(server, 1_000)
+    assert max(server.latencies) / LATENCY > 6, "64 in flight"
+
+
+@pytest.mark.parametrize(
+    ("capacity", "refused_after", "trials", "ideal", "share", "refused"),
+    [
+        (lambda _: 20, 0.002, 1_000, 10.0, 0.95, 0.05),
+        (lambda now: 40 if now < 5 else 20 if now < 10 else 10, 0.002, 2_000, 20.0, 0.92, 0.05),
+        (lambda now: 10 if 4 <= now < 8 else 20, 0.002, 1_000, 12.0, 0.90, 0.05),
+        (lambda _: 20, 0.5, 2_000, 20.0, 0.95, 0.04),
+    ],
+    ids=["20", "halving twice", "a dip", "late refusals"],
+)
+def test_a_hidden_capacity_is_found_and_followed(
+    capacity: Callable[[float], int], refused_after: float, trials: int, ideal: float, share: float, refused: float
+) -> None:
+    server = Server(capacity, refused_after)
+    assert ideal / seconds(server, trials) >= share
+    assert server.refused / trials < refused
+
+
+def test_a_capacity_is_found_behind_random_refusals() -> None:
+    server = Server(lambda _: 20, background=0.05)
+    assert 20.0 / seconds(server, 2_000) >= 0.85
+    assert server.refused / 2_000 < 0.11
+
+
+@pytest.mark.parametrize("announced", [4, 8, 30])
+def test_an_announced_limit_is_respected_from_the_first_burst(announced: int) -> None:
+    server = Server(announced=announced)
+    seconds(server, 300)
+    assert server.refused == 0
+
+
+def test_fifty_trials_of_a_minute_start_soon() -> None:
+    """Few requests are sent before the first answer, but slow answers are not waited for."""
+
+    class Slow(Server):
+        async def answer(self, *_: Any) -> Answer:
+            await asyncio.sleep(60.0)
+            return Answer("yes")
+
+    assert seconds(Slow(), 20) < 75
+
+
+@settings(max_examples=30, deadline=None)
+@given(share=st.floats(0.0, 0.15), seed=st.integers(0, 10_000))
+def test_a_constant_share_of_refusals_is_rarely_congestion(share: float, seed: int) -> None:
+    chance, test = random.Random(seed), RefusalTest()
+    alarms = [test.add(chance.randint(10, 64), chance.random() < share) for _ in range(3_000)]
+    assert sum(alarms[500:]) <= 25, "at most one in a hundred requests"
+
+
+@settings(max_examples=30, deadline=None)
+@given(share=st.floats(0.0, 0.1), seed=st.integers(0, 10_000))
+def test_refusals_that_begin_at_a_higher_level_are_congestion(share: float, seed: int) -> None:
+    chance, test = random.Random(seed), RefusalTest()
+    for _ in range(500):
+        test.add(20, chance.random() < share)
+    alarms = [test.add(30, chance.random() < share + 0.5) for _ in range(40)]
+    assert any(alarms)
+    assert test.background(30) < share + 0.1
+
+
+@settings(max_examples=40, deadline=None)
+@given(knee=st.floats(4.0, 40.0), seed=st.integers(0, 10_000), sigma=st.sampled_from([0.02, 0.1, 0.3]))
+def test_the_knee_is_found_where_latency_begins_to_grow(knee: float, seed: int, sigma: float) -> None:
+    chance, curve = random.Random(seed), LatencyCurve()
+    for _ in range(1_500):
+        level = chance.randint(1, 64)
+        curve.add(level, LATENCY * max(1.0, level / knee) * math.exp(chance.gauss(0.0, sigma)), 10)
+    found = curve.knee()
+    assert found is not None
+    assert knee / 1.25 <= found.level <= knee * 1.25
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), sigma=st.floats(0.0, 1.5), slope=st.floats(0.0, 1.0))
+def test_without_a_queue_there_is_no_knee(seed: int, sigma: float, slope: float) -> None:
+    """Latency varies, also with the length of an answer, but not with the number in flight."""
+    chance, curve = random.Random(seed), LatencyCurve()
+    for _ in range(1_500):
+        tokens = int(math.exp(chance.gauss(5.0, 1.0)))
+        curve.add(chance.randint(1, 64), LATENCY * tokens**slope * math.exp(chance.gauss(0.0, sigma)), tokens)
+    assert curve.knee() is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_longer_answers_at_higher_levels_are_no_queue(seed: int) -> None:
+    chance, curve = random.Random(seed), LatencyCurve()
+    for _ in range(1_500):
+        level = chance.randint(1, 64)
+        tokens = int(20 * level * chance.uniform(0.5, 2.0))
+        curve.add(level, 0.01 * (40 + tokens) * math.exp(chance.gauss(0.0, 0.1)), tokens)
+    assert curve.knee() is None
