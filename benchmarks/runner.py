@@ -286,8 +286,8 @@ def overhead() -> bool:
     )
 
 
-async def echo(item: str, number: int = 0) -> str:
-    return item
+async def echo(case: Any, number: int = 0) -> str:
+    return str(case.input)
 
 
 def run_many(variants: int, cases: int, target: str) -> dict[str, Any]:
@@ -307,7 +307,9 @@ def run_many(variants: int, cases: int, target: str) -> dict[str, Any]:
             scorers=["exact"],
             store=path / "results.db",
         ).run(parallel=100)
-        return execution(path / "results.db")
+        measured = execution(path / "results.db")
+        assert measured["scored"] == variants * cases, measured  # every trial ran and gave an answer
+        return measured
 
 
 def many_variants() -> bool:
