@@ -41,6 +41,7 @@ class Counts(Listener):
         self.retries = 0
         self.in_flight: Counter[str] = Counter()
         self.at_judges = 0
+        self.down: set[str] = set()  # targets in an outage
         self.judge_cost = 0.0
         self._targets = targets
         self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
@@ -76,6 +77,10 @@ class Counts(Listener):
     def event(self, kind: str, **detail: Any) -> None:
         if kind == "decided":
             self.planned -= detail["saved"]  # what is left out will never be done
+        elif kind == "outage":
+            self.down.add(detail["target"])
+        elif kind == "outage_over":
+            self.down.discard(detail["target"])
 
     def rate(self) -> float:
         begin, executed = self._recent[0]
@@ -96,6 +101,8 @@ class Counts(Listener):
         parts["in flight"] = f"in flight {self.in_flight.total()}"
         if len(set(self._targets)) > 1 and flying:
             parts["by target"] = f"({', '.join(flying)})"
+        if self.down:
+            parts["down"] = f"paused: {', '.join(sorted(self.down))}"
         parts["errors"] = f"errors {self.errors.total():,}"
         if self.errors:
             parts["kinds"] = f"({', '.join(f'{number} {kind}' for kind, number in sorted(self.errors.items()))})"
@@ -123,7 +130,7 @@ _EXPLAINING = ("by target", "kinds", "total")
 # In a narrow terminal these are left out, the first first; how much is done is always said.
 _DISPENSABLE = (
     *("by target", "kinds", "total", "retries", "rate", "in flight", "judge cost", "cost", "judging", "left"),
-    "errors",
+    *("errors", "down"),
 )
 
 
@@ -188,7 +195,7 @@ class PlainProgress(Counts):
 
 
 def notice(kind: str, detail: dict[str, Any]) -> str:
-    """What has to be said at once: Ctrl-C was pressed, it is decided, or something is wrong with the store."""
+    """The line for an event that has to be reported at once; empty for others."""
     if kind == "warning":
         return f"warning: {detail['message']}"
     if kind == "store_failed":
@@ -200,6 +207,10 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
     if kind == "announced" and detail["seconds"] >= LONG_PAUSE_S:
         what = f"{detail['target']} says its {detail['used_up']} are used up"
         return f"paused: {what}. Going on in {detail['seconds']:.0f} s"
+    if kind == "outage":
+        return _outage(detail)
+    if kind == "outage_over":
+        return f"{detail['target']}: answers again after {detail['seconds']:.0f} s"
     if kind == "decided":
         return str(detail["message"]) + ("; finishing the cases that were begun" if detail["in_flight"] else "")
     if kind != "interrupted":
@@ -209,6 +220,17 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
         return "stopping"
     what = "1 trial is in flight" if flying == 1 else f"{flying} trials are in flight"
     return f"stopping: {what}, waiting up to {detail['grace_s']:.0f} s (Ctrl-C again to cancel)"
+
+
+def _outage(detail: dict[str, Any]) -> str:
+    """`openai: network: Connection refused; paused since 14:02:07, one probe every 10 s, giving up at 14:04:09`."""
+    now = time.time()
+    since, end = (
+        time.strftime("%H:%M:%S", time.localtime(moment))
+        for moment in (now - detail["seconds"], now + detail["gives_up_s"])
+    )
+    every = max(detail["probe_every_s"], detail["next_probe_s"])
+    return f"{detail['error']}; paused since {since}, one probe every {every:.0f} s, giving up at {end}"
 
 
 class Verbose(Listener):
