@@ -115,9 +115,13 @@ class Service:
         self.attempts, self.peak, self.last, self.is_typed = 0, len(self.in_flight), None, False
 
     def is_down(self) -> bool:
-        if not self.is_conclusive or (self.refuses and self.earlier):  # it may be busy with those it has accepted
-            return False
-        return self.attempts >= max(self.factor * self.peak, FEWEST_REFUSALS * self.refuses)
+        enough = max(self.factor * self.peak, FEWEST_REFUSALS * self.refuses)
+        return self.is_conclusive and self.attempts >= enough
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it refuses, but may still answer what it accepted before."""
+        return self.refuses and bool(self.earlier)
 
     def describe(self) -> str:
         """`openai: network: Connection refused`."""
@@ -228,7 +232,8 @@ class Breaker(Limit):
         failure = service.last
         assert failure is not None
         retry_after = failure.retry_after or 0.0
-        if failure.kind in NEVER_RETRIED or probe.dispatched_at >= outage.gives_up_at:
+        is_over = probe.dispatched_at >= outage.gives_up_at and not service.is_busy
+        if failure.kind in NEVER_RETRIED or is_over:
             self._give_up(service, f"no answer for {now - service.since:.0f} s")
         elif retry_after > PATIENCE_S and not self._waits_long:
             self._give_up(service, f"it asks to wait for {retry_after:.0f} s")
