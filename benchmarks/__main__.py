@@ -13,6 +13,7 @@ from types import ModuleType
 
 from benchmarks import (
     api,
+    breaker,
     code_search,
     coding_agents,
     limits,
@@ -32,6 +33,7 @@ GROUPS: dict[str, ModuleType] = {
     "runner": runner,
     "api": api,
     "limits": limits,
+    "breaker": breaker,
     "reports": reports,
     "tracker": tracker,
     "workspaces": workspaces,

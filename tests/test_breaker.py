@@ -143,7 +143,7 @@ def test_a_service_that_never_answers_stops_the_run_after_three_attempts_for_eac
     assert ended.message == f"service: {error.kind}: no; the first {3 * parallel} attempts failed"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     limits=st.sampled_from(
         [{"parallel": 1}, {"parallel": 7}, {"parallel": 64}, {"parallel": "auto"}, {"trial_parallelism": 5}]
@@ -226,7 +226,7 @@ def test_a_short_outage_fails_no_trial_and_sends_one_probe_at_a_time() -> None:
     assert 30 < ended.detail("outage_over")["seconds"] < 50
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     limits=st.sampled_from([{"parallel": 1}, {"parallel": 7}, {"parallel": 64}, {"parallel": "auto"}]),
     begin=st.floats(3.0, 30.0),
@@ -352,4 +352,5 @@ def test_a_server_that_serves_fewer_than_are_in_flight_is_kept_busy_and_fails_no
     ended = execute(service, trials=60, parallel=6)
     assert ended.stopped is None
     assert ended.statuses() == {("ok", None): 60}
-    assert ended.seconds < 1.2 * 15 * seconds + 5
+    assert ended.seconds < 1.2 * 15 * seconds + 10
+    assert ended.attempts < 60 + 40 * 15 + ended.seconds / 5, "refused are a few in each round, and probes"

@@ -61,7 +61,8 @@ class Outage:
     def schedule_probe(self, retry_after: float, now: float) -> None:
         """Plan the next probe; the last one is due when the time is over, unless the service asked for more."""
         self.interval_s = min(LONGEST_PROBE_S, 2 * self.interval_s)
-        self.next_probe_at = max(now + retry_after, min(now + self.interval_s, max(now, self.gives_up_at)))
+        soon = now + self.interval_s
+        self.next_probe_at = max(now + retry_after, min(soon, self.gives_up_at) if self.gives_up_at > now else soon)
 
 
 @dataclass(slots=True)
@@ -75,9 +76,10 @@ class Service:
     in_flight: set[Job] = field(default_factory=set)
     peak: int = 0  # most in flight
     failures: Counter[Job] = field(default_factory=Counter)  # failed attempts
-    attempts: int = 0  # the same in all, but no more of one job than its own retries allow
+    attempts: int = 0  # the same in all; of a service that has answered no more than `factor` for each job
     since: float = 0.0  # the first of them failed
     earlier: set[Job] = field(default_factory=set)  # in flight since before that
+    leftover: set[Job] = field(default_factory=set)  # in flight since before it answered again
     last: Failure | None = None
     is_typed: bool = False  # at least one failure is certainly not the variant's
     outage: Outage | None = None
@@ -99,13 +101,13 @@ class Service:
         in_flight = len(self.in_flight) + 1
         return self.attempts + in_flight <= self.factor * max(self.peak, in_flight)
 
-    def add_failure(self, job: Job, failure: Failure, retries: int, now: float) -> None:
+    def add_failure(self, job: Job, failure: Failure, now: float) -> None:
         if self.last is not None and self.refuses != (failure.kind == REFUSAL) and self.outage is None:
             self.forget_failures()
         if not self.failures:
             self.since, self.earlier = now, set(self.in_flight)
         self.failures[job] += 1
-        self.attempts += self.failures[job] <= retries + 1
+        self.attempts += not self.has_answered or self.failures[job] <= self.factor  # one trial alone is no outage
         self.last = failure
         self.is_typed = self.is_typed or not failure.presumed
 
@@ -165,8 +167,9 @@ class Breaker(Limit):
     def settle(self, job: Job, outcome: Outcome, now: float) -> None:
         service = self._services[job.variant]
         service.in_flight.discard(job)
-        is_earlier = job in service.earlier
+        is_earlier, is_leftover = job in service.earlier, job in service.leftover
         service.earlier.discard(job)
+        service.leftover.discard(job)
         is_probe = service.outage is not None and service.outage.probe is job
         if service.outage is not None and is_probe:
             service.outage.probe = None
@@ -179,8 +182,10 @@ class Breaker(Limit):
                 self._close(service, now)
         elif failure.blame == "variant" and service.has_answered and service.outage is None:
             return  # too slow this time
+        elif is_leftover:
+            job.excused += 1
         elif not job.is_warmup:
-            service.add_failure(job, failure, self._retries, now)
+            service.add_failure(job, failure, now)
             self._look_into(service, job, is_probe, now)
 
     def _look_into(self, service: Service, job: Job, is_probe: bool, now: float) -> None:
@@ -206,7 +211,7 @@ class Breaker(Limit):
             and service.is_conclusive
             and service.failures[job] >= 2
             and job.attempt - job.excused > self._retries
-            and now - service.since < PATIENCE_S
+            and (now - service.since < PATIENCE_S or service.is_busy)
         )
 
     def _open(self, service: Service, now: float) -> None:
@@ -244,6 +249,9 @@ class Breaker(Limit):
         if service.outage is not None:
             self._tell("outage_over", target=service.name, seconds=round(now - service.since, 3))
             service.outage = None
+            service.leftover |= service.in_flight
+        elif service.failures:
+            service.leftover |= service.in_flight & service.failures.keys()
         service.forget_failures()
 
     def _give_up(self, service: Service, reason: str) -> None:
