@@ -15,6 +15,7 @@ from types import ModuleType
 from benchmarks import (
     adaptive,
     api,
+    breaker,
     code_search,
     coding_agents,
     limits,
@@ -36,6 +37,7 @@ GROUPS: dict[str, ModuleType] = {
     "api": api,
     "limits": limits,
     "adaptive": adaptive,
+    "breaker": breaker,
     "reports": reports,
     "tracker": tracker,
     "workspaces": workspaces,

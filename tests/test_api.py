@@ -138,7 +138,7 @@ def test_an_answer_comes_with_its_tokens_its_cost_and_where_it_came_from(
         ("too-long", "too_long", "variant", 1),
         ("empty", "no_answer", "variant", 1),
         ("refusal", "refused", "variant", 1),
-        ("hang", "timeout", "variant", 1),
+        ("hang", "timeout", "infrastructure", 1),
     ],
 )
 @pytest.mark.parametrize("family", FAMILIES)

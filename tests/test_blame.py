@@ -9,6 +9,7 @@ import pytest
 
 from abreast import Case, Experiment
 from abreast.errors import RateLimited, Transient
+from abreast.execute.limits import breaker
 from conftest import Folder
 
 
@@ -109,19 +110,23 @@ def with_service(folder: Folder) -> None:
     folder.write("spec.yaml", spec + "limits: {retries: 0}\n")
 
 
-def test_a_service_that_is_down_stops_the_run_and_resume_executes_just_what_it_failed(folder: Folder) -> None:
+def test_a_service_that_is_down_stops_the_run_and_resume_executes_just_what_it_failed(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "PATIENCE_S", 1.5)
     folder.cases(12)
     with_service(folder)
     done = folder.abreast("run", "spec.yaml")
     assert done.code == 3
-    assert "3 trials failed in a row" in done.err
+    assert "python:service:predict: network: ConnectionRefusedError: no service; paused since" in done.err
+    assert "python:service:predict: network: ConnectionRefusedError: no service; no answer for" in done.err
     by_blame = "select error_blame, count(*) n from predictions where status = 'error' group by 1 order by 1"
     assert folder.sql(by_blame) == [{"error_blame": "infrastructure", "n": 3}, {"error_blame": "variant", "n": 1}]
     before = (folder.path / "calls").read_text().split()
-    assert len(before) == 8
+    assert len(before) == 5 + 3 + 2, "three in a row, and two probes"
     folder.write("up", "")
     assert folder.abreast("resume").code == 0
-    after = (folder.path / "calls").read_text().split()[8:]
+    after = (folder.path / "calls").read_text().split()[len(before) :]
     assert len(after) == 12 - 5
     assert set(before[5:]) < set(after), "those in the unbroken row are executed again"
     assert before[1] not in after, "the lone one is a result of the variant"

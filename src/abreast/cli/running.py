@@ -341,7 +341,7 @@ def _ways_on(result: Result, command: str) -> list[str]:
             f"{result.fix or 'fix it'}, then {again}",
             f"to continue as it is: {resume} --allow-failing",
         ]
-    first = f"{result.fix}, then: " if result.fix and "--" not in result.fix else ""
+    first = f"{result.fix}, then: " if result.fix and result.stopped != "budget" else ""
     return [f"{first}{resume}{_more(result)}"]
 
 

@@ -21,6 +21,7 @@ class Job:
     case: int
     ready_at: float = 0.0  # since when it could have started
     attempt: int = 0
+    excused: int = 0  # attempts that use up no retries: they failed because the target was down
     holds: bool = True  # its place, until its row is safe
     dispatched_at: float = 0.0
     prompt: str = ""
@@ -28,6 +29,10 @@ class Job:
     timing: Timing = field(default_factory=Timing)
     asks: Any = None  # of a judge: the question it is asked; None for a trial
     made: asyncio.Future[tuple[Request, float]] | None = None  # what it sends, made ahead, and how long that took
+
+    @property
+    def is_warmup(self) -> bool:
+        return self.block < 0
 
     @property
     def order(self) -> tuple[int, int]:

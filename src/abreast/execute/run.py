@@ -240,6 +240,7 @@ class Execution:
             self.waits_for_quota,
             plan=self.plan,
             tallies=self._tallies(),
+            answered=self.store.answered(self.held.run_id),
         )
         limits = assemble(self.limits, targets, around, len(judges))
         judging = None if panel is None else Judging(panel, self.store, self.held, len(self.targets), listener)

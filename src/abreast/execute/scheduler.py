@@ -18,10 +18,10 @@ from typing import Protocol
 from abreast.execute.chains import Chains
 from abreast.execute.job import Job
 from abreast.execute.lanes import Lanes
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.execute.limits import UNTIL_AN_EVENT, Limit, Stage
 from abreast.execute.listener import Listener
 from abreast.execute.retry import Retry
-from abreast.model import Failure, Outcome
+from abreast.model import Blame, Failure, Outcome
 from abreast.plan.plan import Plan
 
 WINDOW = 5_000  # no variant starts a block more than this many past the stored prefix
@@ -43,6 +43,12 @@ def undecided_if_broken(outcome: Outcome) -> Outcome:
         return outcome
     told = Failure("cancelled", "unknown", f"broke while the run was being interrupted: {failure.message}")
     return dataclasses.replace(outcome, status="cancelled", failure=told)
+
+
+def may_be_either(failure: Failure) -> bool:
+    """Whether a final failure may be the variant's own or that of a service that is down: a foreign exception of a
+    user's function, or a timeout."""
+    return failure.presumed or (failure.kind == "timeout" and failure.blame == "variant")
 
 
 class Engine(Protocol):
@@ -105,9 +111,9 @@ class Scheduler:
         self._engine = engine
         self._records = records
         self._limits = tuple(limits)
-        asked, self._taking, self._settling, self._releasing, self._concluding = (
+        asked, self._taking, self._settling, self._releasing, self._concluding, self._storing = (
             tuple(limit for limit in limits if getattr(type(limit), name) is not getattr(Limit, name))
-            for name in ("wait", "take", "settle", "release", "conclude")
+            for name in ("wait", "take", "settle", "release", "conclude", "store")
         )
         self._retry = retry
         self._listener = listener
@@ -119,7 +125,7 @@ class Scheduler:
         self._backoff: list[tuple[float, int, Job]] = []
         self._completed: deque[tuple[Job, Outcome]] = deque()
         self._stored: deque[Sequence[Job]] = deque()
-        self._presumed: list[tuple[Job, Outcome]] = []  # final failures whose blame is still open
+        self._undecided: list[tuple[Job, Outcome]] = []  # final failures whose blame is still open
         self._blocks = plan.open_blocks()
         self._cursor = 0  # the next of them to be put into the lanes
         self._to_come = plan.missing_by_variant()  # trials that are not in a lane yet
@@ -207,8 +213,8 @@ class Scheduler:
             if self._judges is not None:
                 self._refill_judges(self._judges, now)
             wait = self._start(now)
-            if self._presumed and wait == UNTIL_AN_EVENT:
-                self._settle_blame(nothing_follows=self._is_at_rest())
+            if self._undecided and wait == UNTIL_AN_EVENT:
+                self._settle_blame("at rest" if self._is_at_rest() else "running")
             if self._engine.foresees:
                 self._engine.foresee(self._next_up(now) if self.stopped is None else ())
             if self._is_over():
@@ -219,7 +225,7 @@ class Scheduler:
                 await asyncio.sleep(0)
 
     def _is_over(self) -> bool:
-        if self._completed or self._stored or self._presumed or self.in_flight:
+        if self._completed or self._stored or self._undecided or self.in_flight:
             return False
         if self.stopped is not None:
             return self._unacknowledged == 0 or self.store_failed
@@ -247,7 +253,7 @@ class Scheduler:
             for limit in self._settling:
                 limit.settle(job, outcome, now)
             failure = outcome.failure
-            delay = self._retry.delay(failure, job.attempt) if failure is not None else None
+            delay = self._delay(job, failure, now) if failure is not None else None
             if delay is not None and failure is not None and self.stopped is None:
                 job.timing.backoff_s += delay
                 self._release_place(job, now)
@@ -274,46 +280,55 @@ class Scheduler:
                 self._unstored -= len(trials)
                 self._listener.stored(trials)
 
+    def _delay(self, job: Job, failure: Failure, now: float) -> float | None:
+        """Seconds until the next attempt; None if this one was the last."""
+        delay = self._retry.delay(failure, job.attempt, job.excused)
+        return None if delay is None else max([delay, *(limit.least_delay(job, now) for limit in self._limits)])
+
     def _conclude(self, job: Job, outcome: Outcome, now: float) -> None:
         for limit in self._concluding:
             limit.conclude(job, outcome, now)
         if job.asks is None:
             self._listener.finished(job, outcome)
-        is_presumed = job.asks is None and outcome.failure is not None and outcome.failure.presumed
-        if is_presumed or outcome.service_s < HOLD_S * job.timing.in_flight:
+        is_undecided = job.asks is None and outcome.failure is not None and may_be_either(outcome.failure)
+        if is_undecided or outcome.service_s < HOLD_S * job.timing.in_flight:
             job.holds = False
             self._release_place(job, now)
-        if is_presumed:
-            self._presumed.append((job, outcome))
+        if is_undecided:
+            self._undecided.append((job, outcome))
         else:
             self._hand_over(job, outcome)
-        if self._presumed:
-            self._settle_blame()
+        if self._undecided:
+            self._settle_blame("running")
 
     def _hand_over(self, job: Job, outcome: Outcome) -> None:
         """Pass a final outcome to the writer."""
+        for limit in self._storing:
+            limit.store(job, outcome)
         if job.asks is None and self._chains is not None:
             self._chains.concluded(job, outcome)
         self._unacknowledged += 1
         self._unsafe += not job.holds
         self._records.outcome(job, outcome)
 
-    def _settle_blame(self, nothing_follows: bool = False) -> None:
-        """Hand over the failures of users' functions that look like infrastructure, once it is known what they are.
-
-        They are the variant's own if the target turns out to be up, or if no further trial can tell. If the run stops
-        first, they stay infrastructure, and resume executes them again.
-        """
-        waiting = []
-        for job, outcome in self._presumed:
-            if self.stopped is None:
-                if not nothing_follows and any(limit.may_be_down(job) for limit in self._limits):
-                    waiting.append((job, outcome))
-                    continue
-                assert outcome.failure is not None
-                outcome.failure = dataclasses.replace(outcome.failure, blame="variant", fix=TYPED)
+    def _settle_blame(self, stage: Stage) -> None:
+        """Hand over failures that may be the variant's or its service's, once it is known whose they are."""
+        undecided = []
+        for job, outcome in self._undecided:
+            assert outcome.failure is not None
+            blame = self._blame(job, outcome.failure, stage if self.stopped is None else "stopped")
+            if blame is None:
+                undecided.append((job, outcome))
+                continue
+            fix = TYPED if outcome.failure.presumed and blame == "variant" else outcome.failure.fix
+            outcome.failure = dataclasses.replace(outcome.failure, blame=blame, fix=fix)
             self._hand_over(job, outcome)
-        self._presumed = waiting
+        self._undecided = undecided
+
+    def _blame(self, job: Job, failure: Failure, stage: Stage) -> Blame | None:
+        return next(
+            (blame for limit in self._limits if (blame := limit.blame(job, failure, stage)) != "variant"), "variant"
+        )
 
     def _is_at_rest(self) -> bool:
         """Nothing is under way that could start another trial."""

@@ -221,7 +221,9 @@ class TargetLimits(Strict):
     budget_usd: Annotated[Rate | None, _RATE] = Field(default=None, description="Dollars this run may spend")
     budget_tokens: Annotated[Rate | None, _RATE] = Field(default=None, description="Tokens this run may use")
     breaker: Annotated[StrictInt, Field(ge=0, le=1000), Expects("a whole number from 0 to 1,000")] = Field(
-        default=3, description="Stop after so many infrastructure failures of a target in a row; 0: never"
+        default=3,
+        description="A target is down after so many failed attempts for each trial in flight, without an answer in "
+        "between; 0: never",
     )
     timeout: Annotated[Seconds | Timeout, Expects("seconds above 0, or {base: 180, per_1k_chars: 10, max: 600}")] = (
         Field(default_factory=Timeout, description="Seconds, or {base, per_1k_chars, max}")

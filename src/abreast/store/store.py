@@ -239,6 +239,11 @@ class Store:
             (run_id,),
         )
 
+    def answered(self, run_id: int) -> frozenset[int]:
+        """Variants that gave at least one answer in this run."""
+        answers = "SELECT DISTINCT variant FROM trials WHERE run_id = ? AND status = 'ok' AND reused_from IS NULL"
+        return frozenset(variant for (variant,) in self.rows(answers, (run_id,)))
+
     def last_stop(self, run_id: int) -> str | None:
         """The kind of reason for which an execution of this run stopped last, if one did."""
         stops = self.rows(

@@ -38,6 +38,7 @@ class Counts(Listener):
         self.retries = 0
         self.in_flight: Counter[str] = Counter()
         self.at_judges = 0
+        self.down: set[str] = set()  # targets in an outage
         self.judge_cost = 0.0
         self.held_back = ""  # why fewer trials run than requested
         self._targets = targets
@@ -79,6 +80,10 @@ class Counts(Listener):
             self.held_back = f"({requested}limited by {HELD_BACK[kind]})"
         elif kind in RELEASED:
             self.held_back = ""
+        elif kind == "outage":
+            self.down.add(detail["target"])
+        elif kind == "outage_over":
+            self.down.discard(detail["target"])
 
     def rate(self) -> float:
         begin, executed = self._recent[0]
@@ -105,6 +110,8 @@ class Counts(Listener):
             parts["held back"] = self.held_back
         if len(set(self._targets)) > 1 and flying:
             parts["by target"] = f"({', '.join(flying)})"
+        if self.down:
+            parts["down"] = f"paused: {', '.join(sorted(self.down))}"
         parts["errors"] = f"errors {self.errors.total():,}"
         if self.errors:
             parts["kinds"] = f"({', '.join(f'{number} {kind}' for kind, number in sorted(self.errors.items()))})"
@@ -131,20 +138,8 @@ _EXPLAINING = ("held back", "by target", "kinds", "total")
 
 # In a narrow terminal these are left out, the first first; how much is done is always said.
 _DISPENSABLE = (
-    *(
-        "by target",
-        "kinds",
-        "held back",
-        "total",
-        "retries",
-        "rate",
-        "in flight",
-        "judge cost",
-        "cost",
-        "judging",
-        "left",
-    ),
-    "errors",
+    *("by target", "kinds", "held back", "total", "retries", "rate", "in flight"),
+    *("judge cost", "cost", "judging", "left", "errors", "down"),
 )
 
 
@@ -178,8 +173,7 @@ class PlainProgress(Counts):
 
 
 def notice(kind: str, detail: dict[str, Any]) -> str:
-    """What has to be said at once: Ctrl-C was pressed, it is decided, fewer trials run than requested, or something is
-    wrong with the store."""
+    """The line for an event that has to be reported at once; empty for others."""
     if kind in HELD_BACK and "message" in detail:
         return f"note: {detail['message']}"
     if kind == "warning":
@@ -193,6 +187,10 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
     if kind == "announced" and detail["seconds"] >= LONG_PAUSE_S:
         what = f"{detail['target']} says its {detail['used_up']} are used up"
         return f"paused: {what}. Going on in {detail['seconds']:.0f} s"
+    if kind == "outage":
+        return _outage(detail)
+    if kind == "outage_over":
+        return f"{detail['target']}: answers again after {detail['seconds']:.0f} s"
     if kind == "decided":
         return str(detail["message"]) + ("; finishing the cases that were begun" if detail["in_flight"] else "")
     if kind != "interrupted":
@@ -202,6 +200,17 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
         return "stopping"
     what = "1 trial is in flight" if flying == 1 else f"{flying} trials are in flight"
     return f"stopping: {what}, waiting up to {detail['grace_s']:.0f} s (Ctrl-C again to cancel)"
+
+
+def _outage(detail: dict[str, Any]) -> str:
+    """`openai: network: Connection refused; paused since 14:02:07, one probe every 10 s, giving up at 14:04:09`."""
+    now = time.time()
+    since, end = (
+        time.strftime("%H:%M:%S", time.localtime(moment))
+        for moment in (now - detail["seconds"], now + detail["gives_up_s"])
+    )
+    every = max(detail["probe_every_s"], detail["next_probe_s"])
+    return f"{detail['error']}; paused since {since}, one probe every {every:.0f} s, giving up at {end}"
 
 
 class Verbose(Listener):

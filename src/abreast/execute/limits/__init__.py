@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from abreast.execute.job import Job
-from abreast.model import Outcome
+from abreast.model import Blame, Failure, Outcome
 
 UNTIL_AN_EVENT = float("inf")
+
+Stage = Literal["running", "at rest", "stopped"]
+"""When blame is asked for: while trials are executed, when no further trial will tell, or after the run stopped."""
 
 
 class Limit:
@@ -38,9 +43,16 @@ class Limit:
     def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
         """The trial has its final outcome: no attempt follows."""
 
-    def may_be_down(self, job: Job) -> bool:
-        """Whether the last failures of the job's target may mean that it is down, so that their blame is still open."""
-        return False
+    def least_delay(self, job: Job, now: float) -> float:
+        """Seconds that a job waits at least until its next attempt, after one that failed."""
+        return 0.0
+
+    def blame(self, job: Job, failure: Failure, stage: Stage) -> Blame | None:
+        """Decide who is to blame for a failure of a variant or of what it depends on; None while that is open."""
+        return "variant"
+
+    def store(self, job: Job, outcome: Outcome) -> None:
+        """The trial's final outcome, with its blame decided, goes to the store."""
 
     def leave_out(self, job: Job) -> None:
         """The trial does not start in this run: what it would begin with is not there."""

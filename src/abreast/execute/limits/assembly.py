@@ -10,7 +10,7 @@ from abreast.execute.estimate import Estimates, Spent, cost_of, tokens_of
 from abreast.execute.limits import Limit
 from abreast.execute.limits.adaptive import Adaptive
 from abreast.execute.limits.announced import Announced
-from abreast.execute.limits.breaker import Breaker
+from abreast.execute.limits.breaker import Breaker, Service
 from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Together
 from abreast.execute.limits.failing import Failing, Tally
@@ -38,6 +38,7 @@ class Surroundings:
     ledger: Callable[[], Ledger] = field(default=Ledger)
     plan: Plan | None = None
     tallies: Sequence[Tally] = ()  # outcomes by variant, before this execution
+    answered: frozenset[int] = frozenset()  # variants that answered in this run, before this execution
 
 
 def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, judges: int = 0) -> list[Limit]:
@@ -59,13 +60,8 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
         if name in limits.targets:
             found += _budgets(limits.targets[name], variants, estimates, around.spent)
     found += _budgets(limits, everything, estimates, around.spent)
-    most = {name: limits.of(name).breaker for name in members}
-
-    def trip(message: str, fix: str) -> None:
-        around.stop("breaker", message, fix)
-
-    found.append(Announced([getattr(target, "pool", target.name) for target in targets], estimates.tokens, around.tell))
-    found.append(Breaker(most, [target.name for target in targets], trip))
+    found.append(Announced([_pool(target) for target in targets], estimates.tokens, around.tell))
+    found.append(_breaker(limits, targets, around))
     if around.tallies and not limits.allow_failing:
         found.append(Failing(around.tallies, lambda message, fix: around.stop("failing", message, fix)))
     machine = Machine()
@@ -76,6 +72,25 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
     if any(starts):
         found.append(Stagger(starts, machine.cores()))
     return found
+
+
+def _pool(target: Target) -> str:
+    """What shares a rate and fails together: an address with its model, or all of a target."""
+    pool: str = getattr(target, "pool", target.name)
+    return pool
+
+
+def _breaker(limits: Limits, targets: Sequence[Target], around: Surroundings) -> Breaker:
+    services: dict[str, Service] = {}
+    for index, target in enumerate(targets):
+        service = services.setdefault(_pool(target), Service(target.name, limits.of(target.name).breaker))
+        service.answered_before = service.answered_before or index in around.answered
+
+    def stop(message: str, fix: str) -> None:
+        around.stop("breaker", message, fix)
+
+    by_variant = [services[_pool(target)] for target in targets]
+    return Breaker(by_variant, limits.retries, stop, around.tell, around.waits_for_quota)
 
 
 def _resources(

@@ -1,16 +1,36 @@
-"""The breaker: a target that fails again and again, and not by the variant's fault, stops the run early."""
+"""The breaker: a service that does not answer pauses the run, and then stops it.
+
+It counts attempts that failed by infrastructure since the service last answered. `limits.breaker` times as many as were
+in flight mean that it is down. If it has never answered, the run stops at once. If it has, this is an outage: nothing
+more is sent to it but one probe at a time, until one is answered or two minutes are over. Refusals (HTTP 429 and 529)
+never stop a run at once: the service is there and asks for patience.
+
+An outage costs no trial its retries. Nor is a trial given up while its service has answered nobody since the trial
+first failed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from abreast.execute.job import Job
-from abreast.execute.limits import Limit
-from abreast.model import Failure, Outcome
+from abreast.execute.limits import UNTIL_AN_EVENT, Limit, Stage
+from abreast.execute.retry import NEVER_RETRIED
+from abreast.model import Blame, Failure, Outcome
+
+PATIENCE_S = 120.0  # with a service that has answered before
+FIRST_PROBE_S, LONGEST_PROBE_S = 1.0, 10.0  # between two probes; doubles from one to the next
+OTHERS_FIRST_S = 1.0  # a trial that failed as a probe lets another one be the next
+LONGEST_MESSAGE = 300  # characters
+REFUSAL = "rate_limit"
+FEWEST_REFUSALS = 10  # until a service that refuses counts as down: some providers refuse a share of everything
 
 FIXES = {
     "auth": "log in, or set the key, and try again",
-    "rate_limit": "reduce --parallel, or declare the rate under limits:",
+    REFUSAL: "reduce --parallel, or declare the rate under limits:",
     "network": "check the connection and the service, and try again",
     "mcp_failed": "start the server by hand and read what it says, or: abreast check SPEC",
     "tool_denied": "add the tool to allowed_tools:, or take it out of tools:",
@@ -21,39 +41,239 @@ FIXES = {
 def fix_of(failure: Failure) -> str:
     """What the user can do: what the target says, else what helps against failures of this kind."""
     fix = failure.fix or FIXES.get(failure.kind, "see abreast logs --errors")
-    if failure.presumed:
-        return f"if the function itself is at fault, set limits.breaker: 0 and run again; if not, {fix}"
+    if failure.presumed or failure.blame == "variant":
+        return f"if the variant itself is at fault, set limits.breaker: 0 and run again; if not, {fix}"
     return fix
 
 
+@dataclass(slots=True)
+class Outage:
+    """A service that answered before and does not now."""
+
+    gives_up_at: float
+    next_probe_at: float
+    interval_s: float = FIRST_PROBE_S
+    probe: Job | None = None  # in flight
+
+    def wait(self, now: float) -> float:
+        return UNTIL_AN_EVENT if self.probe is not None else max(0.0, self.next_probe_at - now)
+
+    def schedule_probe(self, retry_after: float, now: float) -> None:
+        """Plan the next probe; the last one is due when the time is over, unless the service asked for more."""
+        self.interval_s = min(LONGEST_PROBE_S, 2 * self.interval_s)
+        soon = now + self.interval_s
+        self.next_probe_at = max(now + retry_after, min(soon, self.gives_up_at) if self.gives_up_at > now else soon)
+
+
+@dataclass(slots=True)
+class Service:
+    """What is known of a service, and what has happened since its last answer."""
+
+    name: str  # of its target
+    factor: int  # limits.breaker
+    has_answered: bool = False  # in this execution
+    answered_before: bool = False  # in an earlier execution of this run
+    in_flight: set[Job] = field(default_factory=set)
+    peak: int = 0  # most in flight
+    failures: Counter[Job] = field(default_factory=Counter)  # failed attempts
+    attempts: int = 0  # the same in all; of a service that has answered no more than `factor` for each job
+    since: float = 0.0  # the first of them failed
+    earlier: set[Job] = field(default_factory=set)  # in flight since before that
+    leftover: set[Job] = field(default_factory=set)  # in flight since before it answered again
+    last: Failure | None = None
+    is_typed: bool = False  # at least one failure is certainly not the variant's
+    outage: Outage | None = None
+
+    @property
+    def refuses(self) -> bool:
+        return self.last is not None and self.last.kind == REFUSAL
+
+    @property
+    def is_conclusive(self) -> bool:
+        """Whether the failures can mean that it is down. Exceptions that a user's function raises on its own account
+        have to come from several trials: one trial may just be broken."""
+        return self.is_typed or len(self.failures) >= self.factor
+
+    def may_start(self) -> bool:
+        """Whether one more attempt is allowed before the first answer."""
+        if self.has_answered or not self.factor or self.refuses or not self.is_conclusive:
+            return True
+        in_flight = len(self.in_flight) + 1
+        return self.attempts + in_flight <= self.factor * max(self.peak, in_flight)
+
+    def add_failure(self, job: Job, failure: Failure, now: float) -> None:
+        if self.last is not None and self.refuses != (failure.kind == REFUSAL) and self.outage is None:
+            self.forget_failures()
+        if not self.failures:
+            self.since, self.earlier = now, set(self.in_flight)
+        self.failures[job] += 1
+        self.attempts += not self.has_answered or self.failures[job] <= self.factor  # one trial alone is no outage
+        self.last = failure
+        self.is_typed = self.is_typed or not failure.presumed
+
+    def forget_failures(self) -> None:
+        self.failures.clear()
+        self.earlier.clear()
+        self.attempts, self.peak, self.last, self.is_typed = 0, len(self.in_flight), None, False
+
+    def is_down(self) -> bool:
+        enough = max(self.factor * self.peak, FEWEST_REFUSALS * self.refuses)
+        return self.is_conclusive and self.attempts >= enough
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it refuses, but may still answer what it accepted before."""
+        return self.refuses and bool(self.earlier)
+
+    def describe(self) -> str:
+        """`openai: network: Connection refused`."""
+        assert self.last is not None
+        message = " ".join(self.last.message.split()).removeprefix(f"{self.name}: ")[:LONGEST_MESSAGE]
+        return f"{self.name}: {self.last.kind}: {message}"
+
+
 class Breaker(Limit):
-    """Trips after so many trials in a row of one target failed by infrastructure, retries included."""
+    """Watches every attempt at every service."""
 
-    def __init__(self, most: Mapping[str, int], targets: Sequence[str], trip: Callable[[str, str], None]) -> None:
-        """`most` is by target; 0 never trips. `targets` are those of the variants."""
-        self._most = most
-        self._targets = targets
-        self._trip = trip
-        self._in_a_row: dict[str, int] = dict.fromkeys(targets, 0)
-        self._errors = 0
+    def __init__(
+        self,
+        services: Sequence[Service],
+        retries: int,
+        stop: Callable[[str, str], None],
+        tell: Callable[..., Any],
+        waits_long: bool = True,
+    ) -> None:
+        """`services` are by variant; variants may share one. `stop` takes a message and a fix, `tell` an event.
+        `waits_long`: whether to wait as long as a service that refuses asks for."""
+        self._services = services
+        self._retries = retries
+        self._stop = stop
+        self._tell = tell
+        self._waits_long = waits_long
 
-    def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
-        target, failure = self._targets[job.variant], outcome.failure
-        self._errors += outcome.status == "error"
-        if failure is None or outcome.status != "error" or failure.blame != "infrastructure":
-            self._in_a_row[target] = 0  # it answered, rightly or wrongly: it is there
+    def wait(self, job: Job, now: float) -> float:
+        service = self._services[job.variant]
+        if service.outage is not None:
+            return service.outage.wait(now)
+        return 0.0 if service.has_answered or service.may_start() else UNTIL_AN_EVENT
+
+    def take(self, job: Job, now: float) -> None:
+        service = self._services[job.variant]
+        service.in_flight.add(job)
+        service.peak = max(service.peak, len(service.in_flight))
+        if service.outage is not None:
+            service.outage.probe = job
+
+    def settle(self, job: Job, outcome: Outcome, now: float) -> None:
+        service = self._services[job.variant]
+        service.in_flight.discard(job)
+        is_earlier, is_leftover = job in service.earlier, job in service.leftover
+        service.earlier.discard(job)
+        service.leftover.discard(job)
+        is_probe = service.outage is not None and service.outage.probe is job
+        if service.outage is not None and is_probe:
+            service.outage.probe = None
+        failure = outcome.failure
+        if outcome.status not in ("ok", "error") or not service.factor:
+            return  # nobody knows whether it is there
+        if outcome.status == "ok" or failure is None or _is_answer(failure):
+            service.has_answered = True
+            if service.refuses or not is_earlier:
+                self._close(service, now)
+        elif failure.blame == "variant" and service.has_answered and service.outage is None:
+            return  # too slow this time
+        elif is_leftover:
+            job.excused += 1
+        elif not job.is_warmup:
+            service.add_failure(job, failure, now)
+            self._look_into(service, job, is_probe, now)
+
+    def _look_into(self, service: Service, job: Job, is_probe: bool, now: float) -> None:
+        failure = service.last
+        assert failure is not None
+        if service.outage is not None:
+            job.excused = job.attempt
+            if is_probe:
+                self._probe_failed(service, service.outage, job, now)
+        elif service.is_down():
+            if failure.kind in NEVER_RETRIED or not (service.has_answered or service.refuses):
+                many = f"{service.attempts:,} attempts" if service.attempts > 1 else "attempt"
+                self._give_up(service, f"the {'last' if service.has_answered else 'first'} {many} failed")
+            else:
+                self._open(service, now)
+        elif self._is_worth_another(service, job, now):
+            job.excused += 1
+
+    def _is_worth_another(self, service: Service, job: Job, now: float) -> bool:
+        """Whether a trial goes on although its retries are used up: its service has answered nobody meanwhile."""
+        return (
+            (service.has_answered or service.refuses)
+            and service.is_conclusive
+            and service.failures[job] >= 2
+            and job.attempt - job.excused > self._retries
+            and (now - service.since < PATIENCE_S or service.is_busy)
+        )
+
+    def _open(self, service: Service, now: float) -> None:
+        assert service.last is not None
+        for job in service.failures:
+            job.excused = job.attempt
+        wait = max(FIRST_PROBE_S, service.last.retry_after or 0.0)
+        service.outage = Outage(gives_up_at=now + max(PATIENCE_S, wait), next_probe_at=now + wait)
+        if wait > PATIENCE_S and not self._waits_long:
+            self._give_up(service, f"it asks to wait for {wait:.0f} s")
             return
-        self._in_a_row[target] += 1
-        if self._in_a_row[target] == self._most[target]:
-            self._trip(*self._told(target, failure))
+        self._tell(
+            "outage",
+            target=service.name,
+            error=service.describe(),
+            seconds=round(now - service.since, 3),
+            next_probe_s=round(wait, 3),
+            probe_every_s=LONGEST_PROBE_S,
+            gives_up_s=round(service.outage.gives_up_at - now, 3),
+        )
 
-    def may_be_down(self, job: Job) -> bool:
-        target = self._targets[job.variant]
-        return 0 < self._in_a_row[target] < self._most[target]
+    def _probe_failed(self, service: Service, outage: Outage, probe: Job, now: float) -> None:
+        failure = service.last
+        assert failure is not None
+        retry_after = failure.retry_after or 0.0
+        is_over = probe.dispatched_at >= outage.gives_up_at and not service.is_busy
+        if failure.kind in NEVER_RETRIED or is_over:
+            self._give_up(service, f"no answer for {now - service.since:.0f} s")
+        elif retry_after > PATIENCE_S and not self._waits_long:
+            self._give_up(service, f"it asks to wait for {retry_after:.0f} s")
+        else:
+            outage.schedule_probe(retry_after, now)
 
-    def _told(self, target: str, failure: Failure) -> tuple[str, str]:
-        message = " ".join(failure.message.split())
-        what = f"{target}: {failure.kind}: {message}"
-        most = self._most[target]
-        row = f"{most} trials failed in a row" if most > 1 else "a trial failed"
-        return f"{what}; {row} ({self._errors} errors in all)", fix_of(failure)
+    def _close(self, service: Service, now: float) -> None:
+        if service.outage is not None:
+            self._tell("outage_over", target=service.name, seconds=round(now - service.since, 3))
+            service.outage = None
+            service.leftover |= service.in_flight
+        elif service.failures:
+            service.leftover |= service.in_flight & service.failures.keys()
+        service.forget_failures()
+
+    def _give_up(self, service: Service, reason: str) -> None:
+        assert service.last is not None
+        self._stop(f"{service.describe()}; {reason}", fix_of(service.last))
+
+    def least_delay(self, job: Job, now: float) -> float:
+        outage = self._services[job.variant].outage
+        return 0.0 if outage is None else max(0.0, outage.next_probe_at - now) + OTHERS_FIRST_S
+
+    def blame(self, job: Job, failure: Failure, stage: Stage) -> Blame | None:
+        service = self._services[job.variant]
+        if not service.factor or not service.failures:
+            return "variant"
+        if stage == "running":
+            return None
+        is_up = service.has_answered or service.answered_before
+        if stage == "at rest" and service.outage is None and (failure.presumed or is_up):
+            return "variant"
+        return "infrastructure"
+
+
+def _is_answer(failure: Failure) -> bool:
+    """Whether a failure shows that the service is there."""
+    return failure.blame != "infrastructure" and failure.kind != "timeout"

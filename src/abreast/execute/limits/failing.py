@@ -73,9 +73,9 @@ class Failing(Limit):
         self._trip = trip
         self._first: dict[tuple[int, str], Failure] = {}
 
-    def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
+    def store(self, job: Job, outcome: Outcome) -> None:
         failure = outcome.failure if outcome.status == "error" else None
-        is_own = failure is None or failure.blame == "variant" or failure.presumed
+        is_own = failure is None or failure.blame == "variant"
         if job.asks is not None or outcome.status == "cancelled" or not is_own:
             return
         tally = self._tallies[job.variant]

@@ -1,0 +1,356 @@
+"""The breaker: what a run does when a service is down, in virtual time and through the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abreast.errors import Crashed, McpFailed, RateLimited, Transient, TrialError, Unauthenticated
+from abreast.execute.job import Job
+from abreast.execute.limits.assembly import Surroundings, assemble
+from abreast.execute.limits.breaker import PATIENCE_S
+from abreast.execute.local import LocalEngine
+from abreast.execute.retry import Retry
+from abreast.execute.scheduler import Scheduler
+from abreast.model import Answer, Outcome, Request, Trial
+from abreast.spec import Limits
+from abreast.targets.base import Workers
+from test_scheduler import Memory, Watch, plan_of
+from virtual import run
+
+NEVER = (math.inf, math.inf)
+ALWAYS = (0.0, math.inf)
+
+
+@dataclass
+class Service:
+    """Answers in `latency_s`, and not at all while it is down: then attempts fail after `fails_in_s`."""
+
+    down: tuple[float, float] = NEVER
+    error: Callable[[], TrialError] = lambda: Transient("connection refused")
+    latency_s: float = 1.0
+    fails_in_s: float = 0.01
+    name: str = "service"
+    broken: frozenset[int] = frozenset()  # positions of trials that always fail
+    seed: int = 0
+
+    def is_down(self) -> bool:
+        begin, end = self.down
+        return begin <= asyncio.get_running_loop().time() < end
+
+    async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
+        jitter = 0.5 + random.Random(f"{self.seed} {trial.position} {attempt}").random()
+        if self.is_down() or trial.position in self.broken:
+            await asyncio.sleep(self.fails_in_s * jitter)
+            raise self.error()
+        await asyncio.sleep(self.latency_s * jitter)
+        if self.is_down():  # the connection breaks
+            raise self.error()
+        return Answer("yes")
+
+
+@dataclass
+class Ended:
+    """How an execution ended."""
+
+    watch: Watch
+    seconds: float
+    stopped: str | None
+    message: str
+    fix: str
+    rows: list[tuple[Job, Outcome]] = field(default_factory=list)
+    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    @property
+    def attempts(self) -> int:
+        return len(self.watch.starts)
+
+    @property
+    def most_in_flight(self) -> int:
+        return self.watch.most["all"]
+
+    def statuses(self) -> Counter[tuple[str, str | None]]:
+        return Counter((o.status, o.failure.blame if o.failure else None) for _, o in self.rows)
+
+    def detail(self, kind: str) -> dict[str, Any]:
+        (detail,) = (detail for name, detail in self.events if name == kind)
+        return detail
+
+
+class Rows(Memory):
+    def __init__(self) -> None:
+        self.rows: list[tuple[Job, Outcome]] = []
+
+    def outcome(self, job: Job, outcome: Outcome) -> None:
+        self.rows.append((job, outcome))
+        super().outcome(job, outcome)
+
+
+def execute(
+    *services: Service, trials: int = 100, timeout: float = 1000.0, stop_after: float | None = None, **limits: Any
+) -> Ended:
+    """Execute so many trials of a variant per service."""
+    plan, targets = plan_of(trials, [{} for _ in services], 1)
+    for service, target in zip(services, targets, strict=True):
+        target.name = service.name
+        target.answer = service.answer  # type: ignore[method-assign]
+
+    async def main() -> Ended:
+        loop, watch, rows = asyncio.get_running_loop(), Watch(), Rows()
+        events: list[tuple[str, dict[str, Any]]] = []
+        engine = LocalEngine(targets, [lambda _length: timeout] * len(targets))
+        spec = Limits(**limits)
+        around = Surroundings(
+            lambda kind, **detail: events.append((kind, detail)), lambda *why: scheduler.stop(*why), plan=plan
+        )
+        retry = Retry(spec.retries, random.Random(1))
+        scheduler = Scheduler(plan, engine, rows, assemble(spec, targets, around), retry, watch, loop.time)
+        rows.scheduler = scheduler
+        if stop_after is not None:
+            loop.call_later(stop_after, scheduler.stop, "interrupted")
+        await scheduler.run()
+        seconds = loop.time()
+        await engine.close()
+        return Ended(watch, seconds, scheduler.stopped, scheduler.why, scheduler.fix, rows.rows, events)
+
+    try:
+        ended: Ended = run(main())
+        return ended
+    finally:
+        plan.cases.close()
+
+
+# -- a service that never answers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parallel", [1, 8, 64])
+@pytest.mark.parametrize("error", [Transient, McpFailed, Unauthenticated])
+def test_a_service_that_never_answers_stops_the_run_after_three_attempts_for_each_in_flight(
+    parallel: int, error: type[TrialError]
+) -> None:
+    ended = execute(Service(ALWAYS, lambda: error("no")), trials=4_000, parallel=parallel)
+    assert ended.stopped == "breaker"
+    assert ended.attempts == 3 * parallel
+    assert ended.message == f"service: {error.kind}: no; the first {3 * parallel} attempts failed"
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    limits=st.sampled_from(
+        [{"parallel": 1}, {"parallel": 7}, {"parallel": 64}, {"parallel": "auto"}, {"trial_parallelism": 5}]
+    ),
+    error=st.sampled_from([Transient, McpFailed, Unauthenticated]),
+    factor=st.integers(1, 5),
+    retries=st.integers(0, 6),
+    trials=st.integers(1, 300),
+    fails_in_s=st.sampled_from([0.0, 0.01, 3.0]),
+    seed=st.integers(0, 99),
+)
+def test_before_the_first_answer_attempts_are_never_more_than_the_factor_times_those_in_flight(
+    limits: dict[str, Any],
+    error: type[TrialError],
+    factor: int,
+    retries: int,
+    trials: int,
+    fails_in_s: float,
+    seed: int,
+) -> None:
+    service = Service(ALWAYS, lambda: error("no"), fails_in_s=fails_in_s, seed=seed)
+    ended = execute(service, trials=trials, breaker=factor, retries=retries, **limits)
+    assert ended.attempts <= factor * ended.most_in_flight
+    if ended.attempts < factor * ended.most_in_flight:
+        assert (ended.stopped, len(ended.rows)) == (None, trials), "there was nothing more to attempt"
+
+
+def test_a_breaker_of_0_never_trips() -> None:
+    ended = execute(Service(ALWAYS), trials=20, parallel=4, breaker=0, retries=1)
+    assert (ended.stopped, ended.attempts) == (None, 40)
+    assert ended.statuses() == {("error", "infrastructure"): 20}
+
+
+def test_an_answer_among_failures_does_not_let_the_run_stop() -> None:
+    """Two of three trials fail at first, the variant's own failures count as answers."""
+    service = Service((0.0, 2.0), lambda: Crashed("mine"))
+    ended = execute(service, trials=30, parallel=2, allow_failing=True)
+    assert ended.stopped is None
+    assert not [kind for kind, _ in ended.events if kind == "outage"]
+
+
+# -- timeouts ------------------------------------------------------------------------------------------------------
+
+
+def test_timeouts_of_a_service_that_never_answered_are_infrastructure_and_stop_the_run() -> None:
+    ended = execute(Service(latency_s=math.inf), trials=400, timeout=600.0, parallel=8)
+    assert (ended.stopped, ended.attempts) == ("breaker", 24)
+    assert ended.statuses() == {("error", "infrastructure"): 24}
+    assert ended.seconds == pytest.approx(1800.0, abs=1.0), "and not 400 × 600 s / 8"
+    assert "limits.breaker: 0" in ended.fix
+    assert "raise limits.timeout" in ended.fix
+
+
+def test_few_timeouts_of_a_service_that_never_answered_are_infrastructure_too() -> None:
+    ended = execute(Service(latency_s=math.inf), trials=2, timeout=5.0, parallel=2)
+    assert ended.stopped is None
+    assert ended.statuses() == {("error", "infrastructure"): 2}
+
+
+def test_timeouts_are_the_variants_once_the_service_answers_whichever_comes_first() -> None:
+    """Latencies differ by trial: some are above the timeout."""
+    ended = execute(Service(latency_s=1.0), trials=40, timeout=1.0, parallel=3)
+    assert ended.stopped is None
+    assert set(ended.statuses()) == {("ok", None), ("error", "variant")}
+    assert ended.attempts == 40, "a timeout is not retried"
+
+
+# -- outages -------------------------------------------------------------------------------------------------------
+
+
+def test_a_short_outage_fails_no_trial_and_sends_one_probe_at_a_time() -> None:
+    ended = execute(Service((10.0, 44.0)), trials=400, parallel=8)
+    assert ended.stopped is None
+    assert ended.statuses() == {("ok", None): 400}
+    assert ended.attempts - 400 <= 24 + 7 + 7, (
+        "until it opened, those in flight then, and probes after 1, 2, 4, 8, 10, ... s"
+    )
+    assert ended.detail("outage")["target"] == "service"
+    assert "connection refused" in ended.detail("outage")["error"]
+    assert 30 < ended.detail("outage_over")["seconds"] < 50
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    limits=st.sampled_from([{"parallel": 1}, {"parallel": 7}, {"parallel": 64}, {"parallel": "auto"}]),
+    begin=st.floats(3.0, 30.0),
+    lasts=st.floats(0.1, PATIENCE_S - 5),
+    factor=st.integers(1, 5),
+    retries=st.integers(1, 5),
+    trials=st.integers(1, 300),
+    fails_in_s=st.sampled_from([0.0, 0.01, 2.0]),
+    seed=st.integers(0, 99),
+)
+def test_an_outage_of_less_than_two_minutes_fails_no_trial(
+    limits: dict[str, Any],
+    begin: float,
+    lasts: float,
+    factor: int,
+    retries: int,
+    trials: int,
+    fails_in_s: float,
+    seed: int,
+) -> None:
+    service = Service((begin, begin + lasts), fails_in_s=fails_in_s, seed=seed)
+    ended = execute(service, trials=trials, breaker=factor, retries=retries, **limits)
+    assert ended.stopped is None, ended.message
+    assert ended.statuses() == {("ok", None): trials}
+
+
+def test_a_service_that_stays_down_stops_the_run_after_two_minutes() -> None:
+    ended = execute(Service((10.0, math.inf)), trials=4_000, parallel=8)
+    assert ended.stopped == "breaker"
+    assert PATIENCE_S + 10 <= ended.seconds < PATIENCE_S + 15
+    assert ended.message.startswith("service: network: connection refused; no answer for 12")
+    assert ended.statuses()["error", "infrastructure"] <= 1, "the last probe"
+    answered = ended.statuses()["ok", None]
+    assert ended.attempts - answered < 60
+
+
+def test_a_key_that_is_refused_in_the_middle_of_a_run_stops_it_at_once() -> None:
+    ended = execute(Service((10.0, math.inf), lambda: Unauthenticated("expired")), trials=4_000, parallel=8)
+    assert ended.message == "service: auth: expired; the last 24 attempts failed"
+    assert ended.seconds < 12
+
+
+def test_another_service_is_not_delayed_by_an_outage() -> None:
+    alone = execute(Service(name="up"), trials=200, parallel=100, per_variant=4)
+    both = execute(Service(name="up"), Service((10.0, 60.0), name="down"), trials=200, parallel=100, per_variant=4)
+    assert both.stopped is None
+    last = max(job.dispatched_at for job, _ in both.rows if job.variant == 0)
+    assert last < alone.seconds + 2
+
+
+def test_a_stop_during_a_pause_ends_the_run_at_once() -> None:
+    ended = execute(Service((10.0, 60.0)), trials=400, parallel=8, stop_after=30.0)
+    assert ended.stopped == "interrupted"
+    assert ended.seconds == pytest.approx(30.0, abs=0.1)
+    assert set(ended.statuses()) == {("ok", None)}, "trials that wait have no row: resume executes them"
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_trials_that_always_fail_do_not_pause_the_others_for_long(parallel: int) -> None:
+    broken = frozenset({3, 20, 21, 22, 40})
+    calm = execute(Service(), trials=200, parallel=parallel)
+    ended = execute(Service(broken=broken), trials=200, parallel=parallel)
+    assert ended.stopped is None
+    assert ended.statuses() == {("ok", None): 195, ("error", "infrastructure"): 5}
+    assert ended.seconds < calm.seconds + 40
+
+
+def test_slow_answers_in_flight_are_no_outage() -> None:
+    """A trial that fails at once, again and again, while the others take minutes."""
+    ended = execute(Service(latency_s=300.0, broken=frozenset({5})), trials=64, parallel=8)
+    assert not [kind for kind, _ in ended.events if kind == "outage"]
+    assert ended.statuses() == {("ok", None): 63, ("error", "infrastructure"): 1}
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------
+
+
+def refused(retry_after: float | None = None) -> Callable[[], TrialError]:
+    return lambda: RateLimited("slow down", retry_after=retry_after)
+
+
+@pytest.mark.parametrize(("parallel", "most"), [(1, 10), (8, 31)])
+def test_a_service_that_refuses_everything_is_waited_for_and_then_less_parallelism_is_suggested(
+    parallel: int, most: int
+) -> None:
+    ended = execute(Service(ALWAYS, refused()), trials=4_000, parallel=parallel)
+    assert ended.stopped == "breaker"
+    assert PATIENCE_S <= ended.seconds < PATIENCE_S + 10
+    assert ended.attempts <= most + 20, "until it paused, and one probe every ten seconds"
+    assert "reduce --parallel" in ended.fix
+
+
+def test_refusals_that_pass_fail_no_trial() -> None:
+    ended = execute(Service((10.0, 100.0), refused()), trials=300, parallel=8)
+    assert ended.stopped is None
+    assert ended.statuses() == {("ok", None): 300}
+
+
+def test_the_wait_that_a_service_asks_for_is_respected_even_if_it_is_long() -> None:
+    ended = execute(Service((10.0, 3_000.0), refused(3_600.0)), trials=300, parallel=8)
+    assert ended.stopped is None
+    assert ended.statuses() == {("ok", None): 300}
+    assert ended.seconds > 3_600
+    assert ended.attempts - 300 <= 31, "no probe before that"
+
+
+@pytest.mark.parametrize("seconds", [0.5, 60.0, 900.0])
+def test_a_server_that_serves_fewer_than_are_in_flight_is_kept_busy_and_fails_no_trial(seconds: float) -> None:
+    """Serves four at a time and refuses the rest."""
+    busy = 0
+
+    async def answer(*_: Any) -> Answer:
+        nonlocal busy
+        if busy >= 4:
+            raise RateLimited("busy")
+        busy += 1
+        await asyncio.sleep(seconds)
+        busy -= 1
+        return Answer("yes")
+
+    service = Service()
+    service.answer = answer  # type: ignore[method-assign]
+    ended = execute(service, trials=60, parallel=6)
+    assert ended.stopped is None
+    assert ended.statuses() == {("ok", None): 60}
+    assert ended.seconds < 1.2 * 15 * seconds + 10
+    assert ended.attempts < 60 + 40 * 15 + ended.seconds / 5, "refused are a few in each round, and probes"
