@@ -57,7 +57,7 @@ def _log_two_sided(t: float, degrees: float) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function (Numerical Recipes 6.4), by Lentz's method."""
+    """The continued fraction of the incomplete beta function (DLMF 8.17.22), by Lentz's method."""
     tiny = 1e-300
     numerator, denominator = 1.0, 1 / _nonzero(1 - (a + b) * x / (a + 1), tiny)
     fraction = denominator
