@@ -484,7 +484,7 @@ def test_a_wrong_key_stops_the_run_and_says_what_to_set(folder: Folder, monkeypa
         done = run(folder, [f"Hello {n}" for n in range(9)], {**FAMILIES["anthropic"], "base_url": provider.url})
         assert len(asked(provider)) == 3
     assert done.code == 3
-    assert "anthropic: auth: anthropic: 401" in done.err
+    assert "anthropic: auth: 401" in done.err
     assert "export ANTHROPIC_API_KEY=..." in done.err
     assert "abreast resume" in done.err
 

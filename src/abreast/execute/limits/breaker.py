@@ -5,8 +5,8 @@ in flight mean that it is down. If it has never answered, the run stops at once.
 more is sent to it but one probe at a time, until one is answered or two minutes are over. Refusals (HTTP 429 and 529)
 never stop a run at once: the service is there and asks for patience.
 
-An outage costs no trial its retries. Nor is a trial given up while its service has answered nobody since the trial
-first failed.
+An outage costs no trial its retries. Nor is a trial given up while its service, which has answered before, has answered
+nobody since the trial first failed.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Breaker(Limit):
     def _is_worth_another(self, service: Service, job: Job, now: float) -> bool:
         """Whether a trial goes on although its retries are used up: its service has answered nobody meanwhile."""
         return (
-            (service.has_answered or service.refuses)
+            service.has_answered
             and service.is_conclusive
             and service.failures[job] >= 2
             and job.attempt - job.excused > self._retries
