@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import atexit
-import gc
 import os
 import re
 import sys
@@ -13,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from abreast import __version__
+from abreast.cli import collection
 from abreast.errors import AbreastError, BadInput, suggestion
 from abreast.output import echo, protect, say, write_error
 from abreast.signals import interrupting
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 # name → what it does; the module is abreast.cli.NAME with dashes as underscores
 _WITH_SPEC = ("run", "check", "aa")
+_EXECUTING = ("run", "resume", "aa", "demo")  # they turn the garbage collector on when trials start
 _WITH_OUTCOME = ("run", "resume", "aa", "compare")  # their exit code is a verdict, also if its text cannot be written
 COMMANDS = {
     "run": "preflight, execute, verdict",
@@ -67,7 +67,7 @@ EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command `abreast`."""
     if arguments is None:
-        atexit.register(gc.freeze)  # else Python searches all objects for cycles before it frees them
+        collection.pause()
     protect()
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = _run(words)
@@ -153,6 +153,8 @@ def _dispatch(words: list[str]) -> int:
     except BadInput as error:
         raise (_misspelt(words) if suite is None and name in _WITH_SPEC else None) or error from None
     parsed.suite = suite
+    if name not in _EXECUTING:
+        collection.resume()
     code: int = module.main(parsed)
     return code
 

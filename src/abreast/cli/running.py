@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast import suites
 from abreast.analyse import gates
-from abreast.cli import stores, tables
+from abreast.cli import collection, stores, tables
 from abreast.cli.run import options_of
 from abreast.errors import BadInput, Incomplete, PreflightRefused
 from abreast.experiment.stored import shown_params
@@ -178,6 +178,7 @@ def _again(prepared: Prepared) -> str:
 def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
     import asyncio
 
+    collection.resume()
     with _listening(prepared, args) as listeners, _helped(args):  # refused in there: a warm-up failed
         prepared.options = replace(prepared.options, listeners=listeners)
         result = asyncio.run(prepared.execute())

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from multiprocessing import resource_tracker
+from pathlib import Path
 
 import psutil
 
@@ -50,7 +51,7 @@ _BEFORE = os.environ.get(MARK)  # this process may itself be the child of a run
 def find(marks: Iterable[str], variable: str = MARK) -> list[psutil.Process]:
     """Processes of this user that carry one of these marks in their environment, this one excepted."""
     wanted, found = set(marks), []
-    for process in psutil.process_iter():
+    for process in _with_variable(variable):
         with contextlib.suppress(psutil.Error, OSError):
             if (
                 process.pid != os.getpid()
@@ -59,6 +60,18 @@ def find(marks: Iterable[str], variable: str = MARK) -> list[psutil.Process]:
             ):
                 found.append(process)
     return found
+
+
+def _with_variable(name: str) -> Iterator[psutil.Process]:
+    """Processes that may have this environment variable; all of them where there is no `/proc`."""
+    folder = Path("/proc")
+    if not (folder / "self/environ").exists():
+        yield from psutil.process_iter()
+        return
+    for file in folder.glob("[0-9]*/environ"):
+        with contextlib.suppress(psutil.Error, OSError):  # gone, or another user's
+            if f"{name}=".encode() in file.read_bytes():
+                yield psutil.Process(int(file.parent.name))
 
 
 def _ends_by_itself(process: psutil.Process) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 from abreast import errors
 from abreast.digest import compose, digest
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.headers import rate_limits
 from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Place, Sees, Workers
@@ -292,9 +292,8 @@ class _Checked:
         self.where = where
         self.params = params
         for key in params:
-            near = suggestion(str(key), OWN)
-            if key not in OWN and "did you mean" in near:
-                raise BadInput(f'{where}: unknown parameter "{key}" of the simulator{near}')
+            if key not in OWN and (hint := did_you_mean(str(key), OWN)):
+                raise BadInput(f'{where}: unknown parameter "{key}" of the simulator{hint}')
 
     def number(self, key: str, default: float | None) -> float | None:
         value = self.params.get(key, default)

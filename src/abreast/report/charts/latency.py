@@ -49,7 +49,7 @@ def _draw(shown: list[tuple[int, str, Floats]], width: float) -> Drawing:
     bottom = len(shown) * step + 6
     drawing = Drawing(width, bottom + 26)
     everything = np.concatenate([values for _, _, values in shown])
-    low, high = float(everything.min()), float(np.quantile(everything, 0.995))
+    low, high = float(everything.min()), float(np.quantile(everything, 0.995, method="inverted_cdf"))
     powers = high / low > _WIDE_RANGE
     ends = (math.log10(low), math.log10(high)) if powers else (0.0, high * 1.02)
     if ends[0] == ends[1]:

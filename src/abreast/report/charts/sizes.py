@@ -34,7 +34,8 @@ def pictures(analysis: Analysis) -> list[Picture]:
     if not rows.primary or not len(rows.position):
         return []
     sizes = rows.input_sizes()
-    if np.quantile(list(sizes.values()), 0.9) < ALIKE * np.quantile(list(sizes.values()), 0.1):
+    small, large = np.quantile(list(sizes.values()), (0.1, 0.9), method="inverted_cdf")
+    if large < ALIKE * small:
         return []
     bins = _bins(rows, np.array(list(sizes)), np.array(list(sizes.values())))
     if len(bins) < 2:
