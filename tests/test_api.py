@@ -603,12 +603,21 @@ def test_an_address_where_nobody_is_stops_the_run_with_that_address(
     with FakeProvider.in_thread() as provider:
         gone = provider.url
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    done = run(
-        folder, ["a", "b", "c", "d"], {**FAMILIES["anthropic"], "base_url": gone}, limits={"retries": 0, "parallel": 4}
-    )
+    target = {**FAMILIES["anthropic"], "base_url": gone}
+    done = run(folder, ["a", "b", "c", "d"], target, limits={"parallel": 4})
     assert done.code == 3
     assert gone in done.err
     assert folder.sql("select distinct error_kind k from predictions") == [{"k": "network"}]
+
+
+def test_a_run_that_only_failed_names_its_first_error(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeProvider.in_thread() as provider:
+        gone = provider.url
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    target = {**FAMILIES["anthropic"], "base_url": gone}
+    done = run(folder, ["a", "b"], target, limits={"retries": 0, "parallel": 4})  # too few attempts for the breaker
+    assert done.code == 3
+    assert "first error: network: anthropic: ConnectionRefusedError" in done.err
 
 
 def test_a_transform_and_a_template_make_a_treatment_in_two_lines(folder: Folder, provider: FakeProvider) -> None:

@@ -22,7 +22,7 @@ from abreast.execute.local import LocalEngine
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Scheduler
 from abreast.model import Answer, Outcome, Request, Trial
-from abreast.spec import Limits
+from abreast.spec.schema import Limits
 from abreast.targets.base import Workers
 from test_scheduler import Memory, Watch, plan_of
 from virtual import run

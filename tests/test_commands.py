@@ -626,7 +626,7 @@ def test_infrastructure_failures_leave_the_run_incomplete_and_resume_executes_ju
     done = folder.anew("run", "spec.yaml")
     assert done.code == 3
     assert "2 trials failed by infrastructure" in done.err
-    assert "see why: abreast logs " in done.err
+    assert "see all: abreast logs " in done.err
     assert "abreast resume" in done.err
     (folder.path / "mended").touch()
     assert folder.anew("resume").code == 0

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from abreast.preflight.finding import Finding
     from abreast.targets import Target
 
+LONGEST_ERROR = 300  # characters
 _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 
@@ -287,8 +288,10 @@ def ending(result: Result, command: str) -> int:
         left = result.planned - stored
         say(f"{'stopped' if left else 'incomplete'}: {result.analysis.run['reason']}")
         say(f"       {stored:,} of {result.planned:,} done and stored, {left:,} not run, nothing lost")
-        if not left and any(summary.errors for summary in result.analysis.variants):
-            say(f"       see why: abreast logs {result.run} --errors{_where(result)}")
+        if not left and (failed := [at for at, summary in enumerate(result.analysis.variants) if summary.errors]):
+            kind, message = result.analysis.rows.first_error(failed[0])
+            say(f"       first error: {kind}: {message[:LONGEST_ERROR]}")
+            say(f"       see all: abreast logs {result.run} --errors{_where(result)}")
         for line in _ways_on(result, command):
             say(f"       {line}")
         return Incomplete.exit_code

@@ -109,7 +109,7 @@ class Adaptive(Limit):
 
     def _may_grow(self) -> bool:
         served = max(len(self._answered_at), 0 if self._edge else self._start)
-        if not self._is_growing or self.allowed >= min(self._most, GROWTH * served):
+        if not self._answers or not self._is_growing or self.allowed >= min(self._most, GROWTH * served):
             return False
         return not (self._edge and self._refusals.is_suspicious)
 
