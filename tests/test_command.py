@@ -77,6 +77,40 @@ def left_over(word: str) -> list[psutil.Process]:
     return found
 
 
+def test_no_trial_finds_what_another_left_in_its_folders(folder: Folder) -> None:
+    """Folders are used again, but under another name and empty."""
+    program(
+        folder,
+        """
+        import os, pathlib, sys
+        temporary, work = pathlib.Path(os.environ["TMPDIR"]), pathlib.Path.cwd()
+        scratch = temporary.parent
+        left = sorted(path.name for place in (scratch, temporary, work) for path in place.iterdir())
+        prompt = sys.stdin.read()
+        print(left, prompt, pathlib.Path(os.environ["ABREAST_PROMPT_FILE"]).read_text(), scratch.name)
+        print("complaint", file=sys.stderr)
+        (temporary / "deep" / "er").mkdir(parents=True)
+        (temporary / "deep" / "er" / "file").write_text("x")
+        (scratch / "folder").mkdir()
+        (scratch / "link").symlink_to("/etc/passwd")
+        os.link(scratch / "stdout", scratch / "another name of stdout")
+        os.unlink(scratch / "prompt.txt")
+        os.symlink(work / "target", scratch / "prompt.txt")
+        (temporary / "deep").chmod(0)
+        """,
+    )
+    prompts = ["a long first prompt", "second", "3", ""]
+    cases = [{"id": f"c{number}", "input": prompt, "expected": "x"} for number, prompt in enumerate(prompts)]
+    done = run(folder, {"command": ["agent"]}, cases=cases, limits={"parallel": 1})
+    assert done.code in (0, 3), done.said
+    rows = folder.sql("select case_id, status, answer from predictions order by case_id")
+    assert [row["status"] for row in rows] == ["ok"] * 4
+    seen = [row["answer"].rpartition(" ") for row in rows]
+    content = ["prompt.txt", "stderr", "stdout", "tmp"]
+    assert [text.strip() for text, _, _ in seen] == [f"{content} {prompt} {prompt}".strip() for prompt in prompts]
+    assert len({name for _, _, name in seen}) == 4
+
+
 # -- how a program is called -------------------------------------------------------------------------------------------
 
 

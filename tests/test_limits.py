@@ -48,6 +48,7 @@ from abreast.spec.schema import Limits, quota_window, size_in_bytes
 from abreast.store.ledger import Ledger
 from abreast.targets.base import Place
 from abreast.targets.process_usage import ProcessSample, ProcessSampler
+from abreast.view.progress import Counts
 from conftest import Folder
 from test_scheduler import go, plan_of
 from virtual import run
@@ -702,6 +703,32 @@ def test_trials_that_saturate_all_cores_are_held_back_until_they_do_not() -> Non
         governed.fill(float(second))
     assert len(governed.in_flight) == 16
     assert governed.kinds() == ["processes_cut", "processes_raise"]
+
+
+def test_the_progress_line_says_what_holds_trials_back_until_nothing_does() -> None:
+    governed = Governed("process", 100 * GB, requested=16, cores=2.0)
+    counts = Counts(planned=100, done_before=0, targets=["command"])
+    governed.fill(0.0)
+    crowded = compute(governed, 20, busy_cores=2.0, share=0.5)
+    for kind, detail in governed.events:
+        counts.event(kind, **detail)
+    assert "(of 16 requested, limited by cores)" in counts.sentence()
+    governed.computing, governed.idle = 0, crowded[-1]
+    for second in range(21, 60):
+        governed.sample(float(second))
+        governed.fill(float(second))
+    for kind, detail in governed.events[1:]:
+        counts.event(kind, **detail)
+    assert "limited by" not in counts.sentence()
+
+
+def test_the_machine_is_read_often_only_while_the_memory_of_a_trial_is_unknown() -> None:
+    governed = Governed("process", 24 * GB)
+    assert not governed.limit.is_learning, "nothing runs"
+    governed.fill(0.0)
+    assert governed.limit.is_learning
+    governed.end(0.2, peak_memory_mb=1.0)
+    assert not governed.limit.is_learning
 
 
 def test_a_sample_sees_what_a_program_and_its_children_use() -> None:

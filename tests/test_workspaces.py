@@ -223,7 +223,7 @@ def test_reports_and_results_in_a_copied_folder_are_not_shown_to_trials_and_are_
     before = made(copy=str(source)).version
     store = open_store(source / "results.db")
     home = folder.home(store, "brave-otter-1")
-    folder.remember(home, [folder.keep(home, "report.html", b"what others answered")])
+    folder.remember(home, [folder.keep(home, "report.html", [b"what others answered"])])
     folder.publish(store, "brave-otter-1", "bench.json", b"{}")
     workspaces = made(copy=str(source))
     assert names(workspaces.make(CASE, "x").path) == {"a.txt"}

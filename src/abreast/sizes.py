@@ -10,6 +10,7 @@ from typing import Any
 ANSWER_SIZE = 64_000_000  # bytes; the default of `limits: answer_size`
 LARGEST_ANSWER_SIZE = 200_000_000
 EXCERPT = 1_000_000  # characters kept of a text that is too large
+_CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
 def text_size(text: str) -> int:
@@ -30,9 +31,9 @@ def value_size(value: Any) -> int:
             size += 8
         elif isinstance(item, str):
             size += text_size(item)
-        elif isinstance(item, bytes | bytearray):
+        elif isinstance(item, (bytes, bytearray)):
             size += len(item)
-        elif isinstance(item, dict | list | tuple | set | frozenset):
+        elif isinstance(item, _CONTAINERS):
             if id(item) not in seen:
                 seen.add(id(item))
                 pending += [*item, *item.values()] if isinstance(item, dict) else item

@@ -389,4 +389,5 @@ async def _sample(limits: Sequence[Limit], scheduler: Scheduler, loop: asyncio.A
             await asyncio.sleep(pause)
         governor.sample(await asyncio.to_thread(machine.read), loop.time())
         scheduler.wake()
-        pause = min(EARLY_SAMPLE_S if loop.time() < early_until else SAMPLE_S, 2 * pause)
+        is_early = governor.is_learning and loop.time() < early_until
+        pause = min(EARLY_SAMPLE_S if is_early else SAMPLE_S, 2 * pause)

@@ -67,7 +67,7 @@ class StoreVanished(StoreError):
         self.copy = copy
 
 
-_PLAIN = (str, float, bool, type(None))  # whose values all have the same type of column
+_PLAIN = frozenset((str, float, bool, int, type(None)))  # types whose values all have the same type of column
 Rows = Sequence[tuple[str, Row]]
 Substitute = Callable[[StoreError], Rows]
 UNSTORABLE = (TypeError, ValueError, OverflowError, apsw.TooBigError, apsw.ConstraintError, apsw.MismatchError)
@@ -128,11 +128,19 @@ class Writer:
 
     def register(self, kind: str, values: Mapping[str, Any]) -> None:
         """Make columns of the views for these values; most calls find nothing new."""
-        fresh = {name: value for name, value in values.items() if (kind, name, type(value)) not in self._registered}
+        registered = self._registered
+        fresh = {
+            name: value
+            for name, value in values.items()
+            if (kind, name, type(value)) not in registered or _is_beyond_64_bits(value)
+        }
         if not fresh:
             return
-        # Numbers of one type may need columns of two: an integer beyond 64 bits is a real.
-        self._registered.update((kind, name, type(value)) for name, value in fresh.items() if type(value) in _PLAIN)
+        registered.update(
+            (kind, name, type(value))
+            for name, value in fresh.items()
+            if type(value) in _PLAIN and not _is_beyond_64_bits(value)
+        )
         for column in columns_of(kind, fresh):
             key = (column.kind, column.name)
             known = self._known.get(key)
@@ -265,3 +273,8 @@ def add_columns(connection: apsw.Connection, columns: Iterable[schema.Column]) -
             changed = True
     if changed:
         sqlite.make_views(connection)
+
+
+def _is_beyond_64_bits(value: object) -> bool:
+    """Whether it is an integer that needs a column of another type than other integers: a real."""
+    return type(value) is int and not -(2**63) <= value < 2**63

@@ -80,6 +80,7 @@ class Agent(ABC):
         settings = Settings(where, params)
         settings.what = "parameter"
         self._environment = _declared(settings)
+        self._inherited = {name: value for name, value in os.environ.items() if name not in NESTED}
         self._workspaces = Workspaces(where, settings.left.pop("workspace", None), self._base)
         self.sandbox = read_sandbox(where, settings.left.pop("sandbox", None), self._base)
         settings.known += ["workspace", "prompt", "transform", "sandbox"]
@@ -343,10 +344,10 @@ class Agent(ABC):
         return public({name: around[name] for name in self._environment})
 
     def environment(self) -> dict[str, str]:
-        """What the program finds: this process's, without what tells of an agent around it, and the variant's own."""
-        found = {name: value for name, value in os.environ.items() if name not in NESTED}
+        """The environment of the program: that of this process as it was when the run was planned, without variables
+        of an agent around it, and the variant's own."""
         variables, place = Variables(os.environ), f"{self._where}: env"
-        return found | {name: variables.fill(place, value) for name, value in self._environment.items()}
+        return self._inherited | {name: variables.fill(place, value) for name, value in self._environment.items()}
 
 
 def _carried_on(attempt: Attempt, diff: Diff) -> dict[str, str]:

@@ -305,7 +305,7 @@ class Command(Agent):
             cost_usd=cost,
             cost_basis=basis,
             model=said.model[:200] if said.model else self._model,
-            raw_response=process.content(attempt.scratch / "stdout") or None,
+            raw_response=(process.content(attempt.scratch / "stdout") if said.raw is None else said.raw) or None,
         )
 
     def _cost(self, said: Said, usage: Usage) -> tuple[float | None, CostBasis]:

@@ -25,6 +25,7 @@ from abreast.targets.process_tree import TRIAL, Launch, ProcessTree, start
 from abreast.targets.process_usage import SAMPLER
 
 CHUNK = 65_536
+RAW_SIZE = 2_000_000  # bytes of the output that are stored beside the answer
 LONGEST_LINE = 32_000_000  # bytes of a line that are looked at; all of it is in the file
 LAST_WORDS_S = 0.5  # for what is still in the pipe when a program has ended
 
@@ -113,39 +114,50 @@ async def run(
 def printed(path: Path) -> IO[bytes]:
     """A file of output, open to be read. A program knows where it lies: what is in its place and no file is refused,
     for a pipe would never end. Raises OSError."""
-    found = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if stat.S_ISREG(os.fstat(found).st_mode):
-        return os.fdopen(found, "rb")
-    os.close(found)
+    return os.fdopen(_open_output(path)[0], "rb")
+
+
+def _open_output(path: Path) -> tuple[int, int]:
+    """The descriptor and the size of a file of output."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status.st_size
+    os.close(descriptor)
     raise FileNotFoundError(errno.ENOENT, "the output is no file any more", str(path))
+
+
+def _read_ends(path: Path, head: int, end: int) -> tuple[str, str, int]:
+    """The first and the last bytes of a file of output as text, and its size; if it is no longer than both together,
+    all of it is in the second. Nothing if it cannot be read."""
+    try:
+        descriptor, size = _open_output(path)
+    except OSError:
+        return "", "", 0
+    try:
+        if size <= head + end:
+            head, end = 0, size
+        parts = os.pread(descriptor, head, 0), os.pread(descriptor, end, size - end)
+    except OSError:
+        return "", "", 0
+    finally:
+        os.close(descriptor)
+    return parts[0].decode("utf-8", "replace"), parts[1].decode("utf-8", "replace"), size
 
 
 def tail(path: Path, most: int = 4_000) -> str:
     """The end of a file as text, from a whole line on."""
-    try:
-        with printed(path) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - most))
-            text = redact_log(file.read(most).decode("utf-8", "replace"))  # it may begin inside a secret
-    except OSError:
-        return ""
+    _, end, size = _read_ends(path, 0, most)
+    text = redact_log(end)  # it may begin inside a secret
     return (text.partition("\n")[2] or text if size > most else text).strip()
 
 
-def content(path: Path, most: int = 2_000_000) -> str:
+def content(path: Path, most: int = RAW_SIZE) -> str:
     """A file as text; of a very large one its beginning and its end."""
-    try:
-        with printed(path) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
-            if size <= most:
-                return file.read().decode("utf-8", "replace")
-            head = redact_log(file.read(most // 2).decode("utf-8", "replace"))
-            file.seek(size - most // 2)
-            end = redact_log(file.read().decode("utf-8", "replace"))
-    except OSError:
-        return ""
-    return f"{head}\n… {size - most:,} bytes left out …\n{end}"
+    head, end, size = _read_ends(path, most - most // 2, most // 2)
+    if size <= most:
+        return end
+    return f"{redact_log(head)}\n… {size - most:,} bytes left out …\n{redact_log(end)}"
 
 
 def _start(
@@ -164,9 +176,9 @@ def _start(
 
         written = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         stdin = open_file(_input(folder, program.stdin), os.O_RDONLY)
-        stderr = open_file(folder / "stderr", written)
+        stderr = open_file(f"{folder}/stderr", written)
         if not piped:
-            stdout = open_file(folder / "stdout", written)
+            stdout = open_file(f"{folder}/stdout", written)
             return start(Launch(program.argv, program.cwd, environment, (stdin, stdout, stderr))), None
         reader, writer = os.pipe()
         opened.callback(os.close, writer)

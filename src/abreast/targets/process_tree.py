@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import marshal
 import os
 import signal
 import socket
@@ -55,9 +54,12 @@ class Launch:
         return self.environment.get(TRIAL, "")
 
     def encode(self) -> bytes:
-        words = [os.fsencode(word) for word in self.argv]
-        environment = {os.fsencode(name): os.fsencode(value) for name, value in self.environment.items()}
-        return marshal.dumps((words, os.fsencode(self.cwd), environment))
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
+        texts = [str(self.cwd), *self.argv, *variables]
+        encoded = os.fsencode("\0".join(texts))  # at once, which takes a tenth of the time
+        if encoded.count(b"\0") >= len(texts):
+            raise ValueError("embedded null byte")
+        return supervisor.LENGTH.pack(len(self.argv)) + encoded
 
 
 class ProcessTree(ABC):

@@ -84,8 +84,11 @@ def _empty(folder: Path) -> bool:
                 with os.scandir(entry.path) as leftovers:
                     if not all(remove_tree(Path(leftover.path)) for leftover in leftovers):
                         return False
-            elif not _is_reusable(entry.name, found) and not remove_tree(Path(entry.path)):
-                return False
+            elif stat.S_ISDIR(found.st_mode):
+                if not remove_tree(Path(entry.path)):
+                    return False
+            elif not _is_reusable(entry.name, found):
+                os.unlink(entry.path)  # noqa: PTH108 - at every trial
     except OSError:
         return False
     return has_temporary

@@ -15,7 +15,6 @@ import contextlib
 import ctypes
 import errno
 import gc
-import marshal
 import os
 import resource
 import select
@@ -163,7 +162,7 @@ def _serve(channel: socket.socket, children: Children) -> bool:
     header, streams, _, _ = socket.recv_fds(channel, LENGTH.size, 3, socket.MSG_WAITALL)
     if len(header) < LENGTH.size:
         return False
-    argv, cwd, environment = marshal.loads(_read(channel, *LENGTH.unpack(header)))
+    argv, cwd, environment = _decode(_read(channel, *LENGTH.unpack(header)))
     try:
         pid = _spawn(argv, cwd, environment, streams)
     except OSError as error:
@@ -188,6 +187,14 @@ def _serve(channel: socket.socket, children: Children) -> bool:
     children.codes.clear()
     children.cpu_s, children.largest = 0.0, 0
     return True
+
+
+def _decode(request: bytes) -> tuple[list[bytes], bytes, dict[bytes, bytes]]:
+    """The command line, folder and environment of a request: how many words, then all texts with NUL between them."""
+    (count,) = LENGTH.unpack_from(request)
+    cwd, *texts = request[LENGTH.size :].split(b"\0")
+    variables = (text.partition(b"=") for text in texts[count:])
+    return texts[:count], cwd, {name: value for name, _, value in variables}
 
 
 def _spawn(argv: list[bytes], cwd: bytes, environment: dict[bytes, bytes], streams: list[int]) -> int:

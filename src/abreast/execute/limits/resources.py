@@ -170,6 +170,11 @@ class Resources(Limit):
         return sum(number for variant, number in enumerate(self._in_flight) if not self._memory.is_known(variant))
 
     @property
+    def is_learning(self) -> bool:
+        """Whether trials are in flight whose memory is not known, so that the next reading is awaited."""
+        return self._unknown > 0
+
+    @property
     def _grown(self) -> int:
         return max(0, self._reading.own.memory - self._base)
 

@@ -25,9 +25,13 @@ class WholeText:
     most: int  # bytes
 
     def read(self, out: Path, err: Path) -> Said:
-        size = out.stat().st_size if out.is_file() else 0
+        try:
+            size = out.lstat().st_size
+        except OSError:
+            size = 0
         if size <= self.most:
-            return Said(process.content(out, self.most).strip())
+            output = process.content(out, self.most)
+            return Said(output.strip(), raw=output if size <= process.RAW_SIZE else None)
         said = Said(process.content(out, min(self.most, EXCERPT)).strip())
         said.trouble = TooBig.of(f"the output has {megabytes(size)}", self.most)
         return said

@@ -40,6 +40,7 @@ class Said:
     api_retries: int | None = None
     trouble: TrialError | None = None  # an error that the program itself tells of
     missing: str = EMPTY  # why there is no text, if there is none
+    raw: str | None = None  # all that was printed, if the reader has it
 
     def columns(self) -> dict[str, Any]:
         """What is kept beside the answer."""

@@ -61,6 +61,8 @@ def repository_above(folder: Path) -> Path | None:
 
 def seen_from(folder: Path, text: str) -> str:
     """The same with paths of the workspace as they are seen from it: the folder is the trial's, and gone tomorrow."""
+    if os.sep not in text:
+        return text
     for path in sorted({str(folder), str(folder.resolve())}, key=len, reverse=True):  # one may end like the other
         text = text.replace(f"{path}{os.sep}", "")
     return text

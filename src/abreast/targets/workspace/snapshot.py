@@ -36,8 +36,11 @@ class Snapshot:
         """Whether a copy is as it was handed out at the moment `since`, by the clock of the file system."""
         top = os.fsencode(copy)
         try:
-            if copy.is_symlink() or set(os.listdir(top)) != self.folders[b""].keys():  # noqa: PTH208 - names of any bytes
+            names = set(os.listdir(top))  # noqa: PTH208 - names of any bytes
+            if copy.is_symlink() or names != self.folders[b""].keys():
                 return False
+            if not names:
+                return True
             with _ONE_SCAN:
                 for folder in self.folders:
                     with os.scandir(top + folder) as entries:
