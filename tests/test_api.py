@@ -603,9 +603,7 @@ def test_an_address_where_nobody_is_stops_the_run_with_that_address(
     with FakeProvider.in_thread() as provider:
         gone = provider.url
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    done = run(
-        folder, ["a", "b", "c", "d"], {**FAMILIES["anthropic"], "base_url": gone}, limits={"retries": 0, "parallel": 4}
-    )
+    done = run(folder, ["a", "b", "c", "d"], {**FAMILIES["anthropic"], "base_url": gone}, limits={"parallel": 4})
     assert done.code == 3
     assert gone in done.err
     assert folder.sql("select distinct error_kind k from predictions") == [{"k": "network"}]
