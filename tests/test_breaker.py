@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import signal
+import socket
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +27,9 @@ from abreast.execute.scheduler import Scheduler
 from abreast.model import Answer, Outcome, Request, Trial
 from abreast.spec.schema import Limits
 from abreast.targets.base import Workers
+from conftest import Folder
+from test_durability import ended as wait_for
+from test_durability import has_happened, until
 from test_scheduler import Memory, Watch, plan_of
 from virtual import run
 
@@ -354,3 +360,107 @@ def test_a_server_that_serves_fewer_than_are_in_flight_is_kept_busy_and_fails_no
     assert ended.statuses() == {("ok", None): 60}
     assert ended.seconds < 1.2 * 15 * seconds + 10
     assert ended.attempts < 60 + 40 * 15 + ended.seconds / 5, "refused are a few in each round, and probes"
+
+
+# -- through the command line --------------------------------------------------------------------------------------
+
+
+def test_a_closed_port_stops_the_run_after_three_attempts_for_each_in_flight(folder: Folder) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    folder.cases(400)
+    variant = f"{{target: openai, model: any, base_url: '{address}'}}"
+    folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {variant}}}\nscorers: [exact]\n")
+    done = folder.abreast("run", "spec.yaml", "--parallel", "8")
+    assert done.code == 3
+    assert "the first 24 attempts failed" in done.err
+    assert "then: abreast resume" in done.err
+    failed = "select (select count(*) from attempts) + (select count(*) from trials) n"
+    assert folder.sql(failed) == [{"n": 24}]
+
+
+SERVICE = """
+from pathlib import Path
+from abreast.errors import Transient
+
+HERE = Path(__file__).parent
+
+
+def predict(case):
+    if (HERE / "down").exists() and len(list(HERE.glob("answered*"))) >= 5:
+        raise Transient("no service")
+    with (HERE / "calls").open("a") as file:
+        file.write(case.id + "\\n")
+    (HERE / f"answered-{case.id}").touch()
+    return "yes"
+"""
+
+
+def start_in_outage(folder: Folder) -> subprocess.Popen[str]:
+    """A run that has five answers and waits for the rest."""
+    folder.cases(12)
+    folder.write("service.py", SERVICE)
+    folder.write("down", "")
+    folder.write("spec.yaml", "{cases: cases.jsonl, variants: {a: {target: 'python:service:predict'}}}")
+    process = folder.start("run", "spec.yaml", "--events", "events.jsonl")
+    until(has_happened(folder, "outage"), "the outage is noticed", process)
+    return process
+
+
+def assert_resume_completes(folder: Folder) -> None:
+    (folder.path / "down").unlink()
+    assert folder.abreast("resume").code == 0
+    calls = (folder.path / "calls").read_text().split()
+    assert len(calls) == len(set(calls)) == 12, "no answer is asked for twice"
+    assert folder.sql("select status, count(*) n from predictions group by 1") == [{"status": "ok", "n": 12}]
+
+
+def test_a_run_goes_on_when_its_service_answers_again(folder: Folder) -> None:
+    process = start_in_outage(folder)
+    (folder.path / "down").unlink()
+    done = wait_for(process)
+    assert done.code == 0, done.err
+    assert "python:service:predict: network: no service; paused since" in done.err
+    assert "python:service:predict: answers again after" in done.err
+    assert has_happened(folder, "outage_over")()
+    assert folder.sql("select status, count(*) n from predictions group by 1") == [{"status": "ok", "n": 12}]
+
+
+def test_nothing_is_lost_or_asked_twice_if_the_run_is_killed_during_an_outage(folder: Folder) -> None:
+    process = start_in_outage(folder)
+    process.kill()
+    process.communicate()
+    assert_resume_completes(folder)
+
+
+def test_ctrl_c_ends_a_run_during_an_outage(folder: Folder) -> None:
+    process = start_in_outage(folder)
+    process.send_signal(signal.SIGINT)
+    assert wait_for(process).code == 130
+    assert_resume_completes(folder)
+
+
+def test_a_late_trial_of_a_resumed_run_is_the_variants_if_its_target_answered_before(folder: Folder) -> None:
+    folder.cases(3)
+    folder.write(
+        "mine.py",
+        """
+        import asyncio
+        from pathlib import Path
+        from abreast.errors import Transient
+        async def predict(case):
+            if case.id == "c0" and not Path(__file__).with_name("slow").exists():
+                raise Transient("not now")
+            if case.id == "c0":
+                await asyncio.sleep(60)
+            return "yes"
+        """,
+    )
+    spec = "cases: cases.jsonl\nvariants: {a: {target: 'python:mine:predict'}}\nlimits: {retries: 0, timeout: 0.2}\n"
+    folder.write("spec.yaml", spec)
+    assert folder.abreast("run", "spec.yaml").code == 3
+    folder.write("slow", "")
+    assert folder.abreast("resume").code == 0
+    failures = "select error_kind, error_blame from predictions where status = 'error'"
+    assert folder.sql(failures) == [{"error_kind": "timeout", "error_blame": "variant"}]
