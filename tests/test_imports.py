@@ -13,10 +13,13 @@ import pytest
 HEAVY = {
     "aiohttp",
     "asyncio",
+    "ctypes",
+    "difflib",
     "duckdb",
     "importlib.metadata",
     "jinja2",
     "jsonschema",
+    "multiprocessing",
     "numpy",
     "pandas",
     "psutil",

@@ -10,7 +10,6 @@ Two families. `AbreastError` is what a command ends with: one line that says wha
 
 from __future__ import annotations
 
-import difflib
 import errno
 import itertools
 import math
@@ -70,6 +69,8 @@ class PreflightRefused(AbreastError):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` (did you mean "variants"?)`, or nothing."""
+    import difflib  # late: only for messages
+
     found = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     return f' (did you mean "{found[0]}"?)' if found else ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +90,8 @@ def _changes(root: Path, told: str) -> Iterator[Change]:
 
 def tag(folder: Path, commit: str, label: str) -> str:
     """Tag a commit; what git says against it, empty if nothing."""
+    import subprocess  # late: a tracker may need no git
+
     done = subprocess.run(
         ["git", "tag", "--", label, commit], cwd=folder, capture_output=True, errors="replace", timeout=10, check=False
     )
@@ -99,6 +100,8 @@ def tag(folder: Path, commit: str, label: str) -> str:
 
 def ask(folder: Path, *words: str) -> str | None:
     """What git writes; None if it fails, is not there or takes too long."""
+    import subprocess
+
     try:
         done = subprocess.run(
             ["git", "--no-optional-locks", *words],

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import stat
-import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -160,6 +159,8 @@ os.register_at_fork(after_in_child=_forget_in_fork)
 
 
 def _default_root() -> Path:
+    import tempfile  # late: it imports much
+
     return Path(tempfile.gettempdir()).absolute() / f"abreast-{os.getuid()}"
 
 
@@ -184,6 +185,8 @@ def driver_folder() -> Path:
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
     """A folder for a while. If this process is killed, the next abreast of this user removes it."""
+    import tempfile
+
     folder = driver_folder()
     try:
         with tempfile.TemporaryDirectory(dir=folder) as name:

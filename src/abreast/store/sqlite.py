@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
@@ -274,6 +273,8 @@ def _reader_in_read_only_folder(path: Path) -> apsw.Connection:
     log = path.with_name(path.name + "-wal")
     if not log.exists() or log.stat().st_size == 0:
         return apsw.Connection(address(path) + "?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    import shutil  # late: it imports much
+
     with temporary_folder() as folder:
         copy = folder / "copy.db"
         shutil.copyfile(path, copy)

@@ -7,14 +7,12 @@ has the files open and locked, which it is not.
 from __future__ import annotations
 
 import atexit
-import ctypes
-import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing import util
 from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -45,7 +43,11 @@ class _Worker:
 
     def prepare(self) -> None:
         """Close at the end of this process, if it is a worker."""
-        if multiprocessing.parent_process() is None or self._prepared_for == os.getpid():
+        if "multiprocessing" not in sys.modules or self._prepared_for == os.getpid():  # a worker has imported it
+            return
+        from multiprocessing import parent_process, util
+
+        if parent_process() is None:
             return
         self._prepared_for = os.getpid()
         util.Finalize(self, self._close, exitpriority=5)
@@ -62,6 +64,8 @@ class _Worker:
         threading.Thread(target=self._wait_for_sigterm, args=(receiving,), name="abreast-end", daemon=True).start()
 
     def _wait_for_sigterm(self, receiving: int) -> None:
+        import ctypes  # late: only for workers
+
         while os.read(receiving, 1) != bytes([signal.SIGTERM]):
             pass
         try:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import atexit
 import os
-import socket
-import subprocess
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from multiprocessing.connection import Connection as Channel
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abreast.errors import StoreError
 from abreast.store.isolation import server
+
+if TYPE_CHECKING:
+    import socket
+    import subprocess
+    from multiprocessing.connection import Connection as Channel
 
 ENDS_WITHIN_S = 10.0
 _connections: weakref.WeakSet[RemoteConnection] = weakref.WeakSet()
@@ -157,6 +159,9 @@ class _Helper:
 
     def connect(self) -> Channel:
         """A new channel to the helper."""
+        import socket  # late: a helper is rarely needed
+        from multiprocessing.connection import Connection as Channel
+
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
             for _ in range(2):
@@ -171,6 +176,9 @@ class _Helper:
         raise StoreError("the helper process that writes the store ends at once", "look at its message above")
 
     def _start(self) -> socket.socket:
+        import socket
+        import subprocess
+
         if not sys.executable:
             raise StoreError(
                 "the store is open in another SQLite library of this process, and Python's executable is unknown",
@@ -196,6 +204,8 @@ class _Helper:
             self._control.close()
             self._control = None
         if self._process is not None:
+            import subprocess
+
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(ENDS_WITHIN_S)
             self._process = None

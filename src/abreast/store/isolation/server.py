@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Sequence
 from itertools import count, islice
-from multiprocessing.connection import Connection as Channel
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection as Channel
 
 CHUNK = 10_000  # rows sent at a time
 
@@ -73,6 +73,8 @@ _OF_SESSION = {connect, evaluate, execute, fetch, executemany, call, read, close
 
 
 def _serve(channel: Channel) -> None:
+    from multiprocessing.reduction import ForkingPickler  # late: the other process imports this module too
+
     session = Session()
     try:
         while True:
@@ -91,6 +93,9 @@ def _serve(channel: Channel) -> None:
 
 def main(control: int) -> None:
     """Serve every channel that comes through the control socket, until its other end is closed."""
+    import socket
+    from multiprocessing.connection import Connection as Channel
+
     with socket.socket(fileno=control) as incoming:
         while True:
             message, descriptors, _, _ = socket.recv_fds(incoming, 1, 1)
