@@ -255,7 +255,7 @@ class ApiTarget(ABC):
 
     @property
     def _look(self) -> str:
-        return f"is {self.base_url} the right address, and is it there?"
+        return f"check the address {self.base_url} and that the server is up"
 
     def _answer(self, text: str, received: Mapping[str, str]) -> Answer:
         failure = None
