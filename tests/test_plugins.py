@@ -1,4 +1,4 @@
-"""Targets, scorers and suites of other packages: what works, and what their authors are told."""
+"""Targets, scorers and suites of other packages: what works, and the messages for their authors."""
 
 from __future__ import annotations
 

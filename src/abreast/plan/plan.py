@@ -106,7 +106,7 @@ class Plan:
         return [first + variant for variant in block_order(self.seed, block, len(self.variants))]
 
     def missing_in(self, block: int) -> int:
-        """How many trials of the block that is the so-manieth to start are not done."""
+        """Number of unfinished trials in the block at this place of the dispatch order."""
         first = self.position(self.case(block), block % self.repeats, 0)
         return len(self.variants) - int(self.done[first : first + len(self.variants)].sum())
 

@@ -92,7 +92,7 @@ def pieces(asked: Asked, form: str) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of a report, made anew each time they are read."""
+    """The bytes of a report, generated each time they are read."""
 
     asked: Asked
     form: str

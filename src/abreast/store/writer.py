@@ -98,7 +98,7 @@ class Writer:
         self._on_failure = on_failure
         self._queue: deque[QueuedRows] = deque()
         self._wake = threading.Event()  # there is a row
-        self._urgent = threading.Event()  # there is a row that somebody waits for
+        self._urgent = threading.Event()  # a row is queued whose commit is awaited
         self._closing = False
         self._known: dict[tuple[str, str], str] = {}
         self._registered: set[tuple[str, Any, type]] = set()

@@ -226,7 +226,7 @@ class ClaudeCode(Agent):
         if stream.end is not None:
             return stream.trouble(self._goes_on)
         told = process.tail(ended.err).rpartition("\n")[2] or process.tail(ended.out).rpartition("\n")[2]
-        told = f"the CLI ended without a result ({ended.description}): {told or 'without a word'}"[:500]
+        told = f"the CLI ended without a result ({ended.description}): {told or 'no output'}"[:500]
         if ended.code > 0 and not stream.start:
             return errors.Rejected(told, fix=f"try it by hand: {self._command} {' '.join(self._arguments[:6])}")
         return errors.Transient(told) if ended.code < 0 else errors.Crashed(told)

@@ -241,7 +241,7 @@ class _Follower:
                 if self._new.is_set():
                     self._new.clear()
                     self._store.materialise(patience_s)
-            except StoreError:  # somebody has the file open: the next round, or the next look, makes up for it
+            except StoreError:  # the file is open elsewhere: the next round catches up
                 self._new.set()
             finally:
                 self._one_at_a_time.release()

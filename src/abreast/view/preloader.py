@@ -36,5 +36,5 @@ class Preloader(Listener):
 
     def _load(self) -> None:
         for module in self._modules:
-            with suppress(ImportError):  # whoever needs it reports the error
+            with suppress(ImportError):  # reported where the module is used
                 import_module(module)

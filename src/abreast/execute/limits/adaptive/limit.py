@@ -242,7 +242,7 @@ class Adaptive(Limit):
         self._report("cut", reason="latency", latency=round(knee.rise, 2))
 
     def _judge(self, trial: LatencyTrial, now: float) -> None:
-        """Keep a cut only if latency fell with it. If not, something else slows answers down: start measuring anew."""
+        """Keep a cut only if latency fell with it. If not, something else slows answers down: start measuring again."""
         self._trial = None
         if trial.has_helped or self._is_draining:
             return
