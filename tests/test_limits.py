@@ -28,7 +28,7 @@ from abreast.execute.limits.rate import RequestRate, TokenRate
 from abreast.execute.limits.resources import FIRST, Cores, Memory, Resources
 from abreast.execute.limits.stagger import Stagger
 from abreast.execute.local import LocalEngine
-from abreast.execute.machine import Machine, Reading
+from abreast.execute.machine import Machine, MachineReading
 from abreast.execute.retry import Retry
 from abreast.execute.warmup import WarmUp
 from abreast.headers import rate_limits, retry_after
@@ -572,9 +572,9 @@ class Governed:
         )
         self.requested, self.started, self.in_flight = requested, 0, deque[int]()
 
-    def reading(self) -> Reading:
+    def reading(self) -> MachineReading:
         own = ProcessSample(self.used, self.cpu_s, self.computing, self.idle)
-        return Reading(self.total - self.used, 0.0, own)
+        return MachineReading(self.total - self.used, 0.0, own)
 
     def fill(self, now: float) -> int:
         """Start all that may; how many are in flight."""

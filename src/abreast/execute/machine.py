@@ -14,7 +14,7 @@ UNLIMITED = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MachineReading:
     """What the machine has left, and what this run uses of it."""
 
     available: int  # bytes
@@ -29,9 +29,9 @@ class Machine:
         self._root = root
         self._groups = self._own_groups()
 
-    def read(self) -> Reading:
+    def read(self) -> MachineReading:
         """Take a reading. It looks at every process of this run, so not where others wait for it."""
-        return Reading(self.available_memory(), self.memory_pressure(), SAMPLER.sample())
+        return MachineReading(self.available_memory(), self.memory_pressure(), SAMPLER.sample())
 
     def cores(self) -> float:
         """Cores this process may use: fewer than the machine has, if a quota or an affinity says so."""

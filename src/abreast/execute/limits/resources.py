@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
-from abreast.execute.machine import Reading
+from abreast.execute.machine import MachineReading
 from abreast.model import Outcome
 from abreast.targets.base import Place
 
@@ -96,7 +96,7 @@ class Cores:
         """Cores that the trials have used in the last seconds."""
         return self._used / self._seconds if self._seconds else 0.0
 
-    def sample(self, reading: Reading, running: int, elapsed: float) -> None:
+    def sample(self, reading: MachineReading, running: int, elapsed: float) -> None:
         """Adjust to a reading, with so many trials in processes."""
         fading = 0.5 ** (elapsed / HALF_LIFE_S)
         before, self._cpu_s = self._cpu_s, reading.own.cpu_s
@@ -121,7 +121,7 @@ class Resources(Limit):
     def __init__(
         self,
         places: Sequence[Place],
-        reading: Reading,
+        reading: MachineReading,
         memory: Memory,
         cores: Cores,
         free_memory: int,
@@ -201,7 +201,7 @@ class Resources(Limit):
 
     # -- readings --------------------------------------------------------------------------------------------------
 
-    def sample(self, reading: Reading, now: float) -> None:
+    def sample(self, reading: MachineReading, now: float) -> None:
         """Take account of a reading."""
         elapsed = 0.0 if self._sampled_at is None else now - self._sampled_at
         self._reading, self._sampled_at = reading, now
