@@ -507,7 +507,7 @@ def test_the_table_gives_every_case_in_any_order(folder: Folder) -> None:
 STREAM = """
 import json, resource, sys
 from pathlib import Path
-from abreast.spec import load_cases
+from abreast.spec.cases import load_cases
 
 folder = Path(sys.argv[1])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
