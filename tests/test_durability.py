@@ -645,7 +645,7 @@ def test_of_two_first_runs_at_the_same_moment_only_one_executes(folder: Folder) 
 @pytest.mark.parametrize("store", ["results.db", "results.duckdb"])
 def test_several_runs_at_once_write_into_one_store_while_others_read_it(folder: Folder, store: str) -> None:
     specs = [
-        experiment(folder, seconds=0.06, cases=40, repeats=2, parallel=4, store=store, name=name)
+        experiment(folder, seconds=0.15, cases=40, repeats=2, parallel=4, store=store, name=name)
         for name in ("first", "second", "third")
     ]
     processes = [folder.start("run", spec, "--quiet") for spec in specs]
