@@ -112,6 +112,11 @@ def test_compressed_bodies_are_read(encoding: str, encode: Callable[[bytes], byt
     assert reply_of(chunked(encode(BODY), 4, line)).body == BODY
 
 
+def test_gzip_of_several_members_is_read_to_its_end() -> None:
+    content = b"".join(gzip.compress(part) for part in (BODY, b" ", BODY)) + b"\0\0"
+    assert reply_of(with_length(content, b"content-encoding: gzip")).body == BODY + b" " + BODY
+
+
 def test_headers_are_known_by_their_names_in_lower_case() -> None:
     reply = reply_of(with_length(b"", b"X-RateLimit-Remaining: 3", b"Via: a", b"via: b", status=b"429 Slow down"))
     assert reply.status == 429

@@ -30,6 +30,7 @@ HAPPY_EYEBALLS_S = 0.25  # before another address of the same host is tried
 RESOLVED_S = 300.0  # how long the addresses of a host are used
 KEEP_ALIVE_S = 15.0  # how long a connection without a request is used again
 LONGEST_HEAD = 65_536  # bytes of a status line with its headers
+GZIP_MAGIC = b"\x1f\x8b"
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 
 
@@ -207,11 +208,16 @@ def _decompress(content: bytearray, encoding: str, most: int, is_complete: bool)
     encoding = encoding.lower()
     if encoding in ("gzip", "x-gzip", "deflate"):
         is_raw = encoding == "deflate" and (content[:1] or b"x")[0] & 15 != 8  # some servers omit the zlib header
-        decompressor = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else zlib.MAX_WBITS | 32)
-        text = decompressor.decompress(content, most + 1)
-        if not decompressor.eof and is_complete and len(text) <= most:
-            raise ValueError("the compressed body is incomplete")
-        return text
+        bits = -zlib.MAX_WBITS if is_raw else zlib.MAX_WBITS | 32
+        text, rest = bytearray(), bytes(content)
+        while True:
+            decompressor = zlib.decompressobj(bits)
+            text += decompressor.decompress(rest, most + 1 - len(text))
+            if not decompressor.eof and is_complete and len(text) <= most:
+                raise ValueError("the compressed body is incomplete")
+            rest = decompressor.unused_data
+            if len(text) > most or not rest.startswith(GZIP_MAGIC):  # gzip may have several members
+                return text
     if encoding not in ("", "identity"):
         raise ValueError(f"unknown content-encoding {encoding[:50]!r}")
     return content
