@@ -1,4 +1,4 @@
-"""Answers as agents phrase them, scored by hand by someone who had not seen the parser (`tests/answers/`)."""
+"""Answers as agents phrase them, scored without looking at the parser (`tests/answers/`)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def claims(fields: dict[str, Any]) -> int:
     return sum(map(len, values))
 
 
-def score_by_hand(answer: dict[str, Any]) -> float:
-    """F1 of what the annotator found right and wrong in an answer."""
+def expected_score(answer: dict[str, Any]) -> float:
+    """F1 of what is noted as right and wrong in an answer."""
     expected, right, wrong = (claims(answer[name]) for name in ("ground_truth", "found", "wrong"))
     return 2 * right / (expected + right + wrong) if expected else float(not wrong)
 
@@ -30,7 +30,7 @@ def test_answers_about_code_are_read_at_least_as_well_as_when_they_were_written(
     for answer in answers:
         case = Case(answer["id"], answer["question"], expected=answer["ground_truth"])
         value = build("retrieval", {}).score(case, Answer(answer["answer"]))[0].value
-        if value is None or abs(value - score_by_hand(answer)) > 0.005:
+        if value is None or abs(value - expected_score(answer)) > 0.005:
             misread.append(answer["id"])
     assert len(answers) == 80
     assert len(misread) <= MISREAD, misread
