@@ -106,7 +106,7 @@ rendering.environment().get_template("page.html.j2")
 
 
 def test_compiled_templates_of_others_are_not_run(tmp_path: Path) -> None:
-    """Whoever can write to the folder of templates could run code in the report."""
+    """A user who can write to the template folder could run code in the report."""
     folder = tmp_path / "state" / "templates"
     folder.mkdir(parents=True)
     folder.chmod(0o777)
