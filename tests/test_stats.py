@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special
 from scipy import stats as scipy_stats
@@ -938,6 +938,7 @@ def test_tails_of_students_t_agree_with_scipy(degrees: float, statistic: float) 
 
 
 @given(st.floats(0.1, 3), st.floats(-5, 5))
+@example(slope=1.0, root=5e-324)
 def test_roots_agree_with_scipy(slope: float, root: float) -> None:
     def function(x: float) -> float:
         return math.tanh(slope * (x - root)) + 0.1 * (x - root) ** 3

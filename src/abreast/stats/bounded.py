@@ -8,6 +8,7 @@ wins, ties and losses the interval excludes zero exactly where the sign test rej
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,11 +32,21 @@ def gaffke(differences: Numbers, level: float = 0.95, scale: Scale = UNIT) -> Es
     (0.0662, 0.3845, 0.003906)
     """
     values = unit_differences(differences, scale)
-    tail = (1 - share(level, "level")) / 2
-    low, high = _lower_bound(values, tail), -_lower_bound(-values, tail)
-    p = min(1.0, 2 * min(_chance(*_with_worst(values), 0.0), _chance(*_with_worst(-values), 0.0)))
-    size = width(scale)
-    return Estimate(float(values.mean()) * size, low * size, high * size, level, max(0.0, p), "Gaffke")
+    interval, size = weighted_gaffke(values, np.ones(len(values)), share(level, "level")), width(scale)
+    return replace(interval, estimate=interval.estimate * size, low=interval.low * size, high=interval.high * size)
+
+
+def weighted_gaffke(values: Floats, weights: Floats, level: float) -> Estimate:
+    """Gaffke's interval of a weighted mean of values in [−1, 1].
+
+    A value of weight 1 counts as one of the sample, one of weight 0.5 as half of one; no weight may be above 1.
+    """
+    tail = (1 - level) / 2
+    above, below = _with_worst(values, weights), _with_worst(-values, weights)
+    mean = float(values @ weights / weights.sum())
+    low, high = _lower_bound(*above, mean, tail), -_lower_bound(*below, -mean, tail)
+    p = min(1.0, 2 * min(_chance(*above, 0.0), _chance(*below, 0.0)))
+    return Estimate(mean, low, high, level, max(0.0, p), "Gaffke")
 
 
 def suits_gaffke(values: Floats) -> bool:
@@ -43,18 +54,17 @@ def suits_gaffke(values: Floats) -> bool:
     return len(values) <= MOST_VALUES or len(distinct(values)) <= MOST_VALUES
 
 
-def _with_worst(values: Floats) -> tuple[Floats, Floats]:
-    """Distinct values and their counts, with one further −1."""
-    distinct, counts = np.unique(np.append(values, -1.0), return_counts=True)
-    return distinct, counts.astype(float)
+def _with_worst(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Distinct values and their weights, with one further −1."""
+    sample, index, _ = np.unique(np.append(values, -1.0), return_inverse=True, return_counts=True)
+    return sample, np.asarray(np.bincount(index, weights=np.append(weights, 1.0)), dtype=float)
 
 
-def _lower_bound(values: Floats, tail: float) -> float:
-    mean, (distinct, counts) = float(values.mean()), _with_worst(values)
+def _lower_bound(values: Floats, weights: Floats, mean: float, tail: float) -> float:
     start = -1 + 1e-9
-    if mean <= start or _chance(distinct, counts, start) > tail:
+    if mean <= start or _chance(values, weights, start) > tail:
         return -1.0
-    return find_root(lambda bound: _chance(distinct, counts, bound) - tail, start, mean, tolerance=1e-10)
+    return find_root(lambda bound: _chance(values, weights, bound) - tail, start, mean, tolerance=1e-10)
 
 
 def _chance(values: Floats, counts: Floats, mean: float) -> float:

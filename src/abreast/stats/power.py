@@ -12,9 +12,10 @@ from abreast.stats.values import UNIT, Numbers, Scale, share, unit_differences, 
 
 FUTILE = 0.05  # a smaller chance of a decision is not worth the remaining cases
 FUTILITY_CASES = 30
+POWER = 0.8
 
 
-def cases_needed(sd: float, effect: float, power: float = 0.8, alpha: float = 0.03) -> int:
+def cases_needed(sd: float, effect: float, power: float = POWER, alpha: float = 0.03) -> int:
     """Cases needed to detect a mean difference of `effect` when single differences vary by `sd`.
 
     `effect` is the smallest difference that you care about, not the one you observed.
@@ -24,19 +25,20 @@ def cases_needed(sd: float, effect: float, power: float = 0.8, alpha: float = 0.
     """
     if not (math.isfinite(effect) and effect > 0):
         raise ValueError(f"effect must be above 0, got {effect!r}")
-    return max(2, math.ceil((_deviates(power, alpha) * _spread(sd) / float(effect)) ** 2 - 1e-9))
+    return max(2, math.ceil((deviates(power, alpha) * _spread(sd) / float(effect)) ** 2 - 1e-9))
 
 
-def smallest_detectable(sd: float, n: int, power: float = 0.8, alpha: float = 0.03) -> float:
+def smallest_detectable(sd: float, n: int, power: float = POWER, alpha: float = 0.03) -> float:
     """The smallest mean difference that `n` cases show with this power.
 
     >>> round(smallest_detectable(0.5, 227), 3)
     0.1
     """
-    return _deviates(power, alpha) * _spread(sd) / math.sqrt(whole(n, "n", least=1))
+    return deviates(power, alpha) * _spread(sd) / math.sqrt(whole(n, "n", least=1))
 
 
-def _deviates(power: float, alpha: float) -> float:
+def deviates(power: float, alpha: float) -> float:
+    """Standard errors between zero and an effect that is found with this power."""
     return NORMAL.inv_cdf(1 - share(alpha, "alpha") / 2) + NORMAL.inv_cdf(share(power, "power"))
 
 

@@ -24,12 +24,12 @@ def find_root(function: Callable[[float], float], low: float, high: float, toler
     1.4142135624
     """
     last, best = Point(low, function(low)), Point(high, function(high))
-    if last.y * best.y > 0:
+    if last.y and best.y and not _are_opposed(last, best):
         raise ValueError(f"the function has the same sign at {low} and {high}")
     opposite = last  # the root lies between `best` and this point
     step = step_before = best.x - last.x
     for _ in range(STEPS):
-        if last.y * best.y < 0:
+        if _are_opposed(last, best):
             opposite, step, step_before = last, best.x - last.x, best.x - last.x
         if abs(opposite.y) < abs(best.y):
             last, best, opposite = best, opposite, best
@@ -47,6 +47,11 @@ def find_root(function: Callable[[float], float], low: float, high: float, toler
         last, x = best, best.x + (step if abs(step) > smallest else math.copysign(smallest, half))
         best = Point(x, function(x))
     return best.x
+
+
+def _are_opposed(first: Point, second: Point) -> bool:
+    """Whether the values have opposite signs; the product of tiny ones would be 0."""
+    return first.y < 0 < second.y or second.y < 0 < first.y
 
 
 def _interpolate(last: Point, best: Point, opposite: Point) -> float:

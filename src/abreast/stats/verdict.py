@@ -9,9 +9,11 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from abreast.stats.final import GROUPS, INFORMATIVE, final_interval
+from abreast.stats.fixed_cases import RepeatedScores, fixed_cases_interval
 from abreast.stats.intervals import Estimate, Interval
 from abreast.stats.multiple import holm
-from abreast.stats.power import cases_needed, spread
+from abreast.stats.population import ALL_CASES, THESE_CASES, Population, units_needed
+from abreast.stats.power import POWER, cases_needed, deviates, spread
 from abreast.stats.sequence import Look, confidence_sequence
 from abreast.stats.units import Weight, units_of
 from abreast.stats.values import UNIT, Floats, Numbers, Scale, unit_differences, unit_margin, whole, width
@@ -37,8 +39,9 @@ class Verdict:
     reason: str = ""  # why there is no verdict; empty where the interval speaks for itself
     planned: int = 0  # cases
     p: float = 1.0  # of the final interval; before the end, of the sequence
-    needed: int | None = None  # cases in all to detect `effect`, if further cases vary as these do
+    needed: int | None = None  # cases in all (on these cases: repeats) to detect `effect`, if they vary as before
     effect: float = EFFECT
+    population: Population = ALL_CASES  # what the word is about
     look: Look | None = None
     final: Estimate | None = None
     demoted: Word | None = None  # the word, if the pairs that are missing could change it: `word` is inconclusive then
@@ -50,7 +53,9 @@ class Verdict:
     @property
     def still_needed(self) -> int | None:
         """Cases still needed to detect `effect`; 0 if there are enough, so that the difference is likely smaller."""
-        return None if self.needed is None else max(0, self.needed - self.cases)
+        if self.needed is None or self.population == THESE_CASES:
+            return None
+        return max(0, self.needed - self.cases)
 
     @property
     def settled(self) -> bool:
@@ -72,6 +77,22 @@ class _Question:
     effect: float | None
     seen: Look | None
     scale: Scale
+    comparisons: int
+    only_sequence: bool
+    repeats: RepeatedScores | None  # the scores behind the differences, if the question is about these cases
+
+    @property
+    def population(self) -> Population:
+        return ALL_CASES if self.repeats is None else THESE_CASES
+
+    def alphas(self, comparisons: int) -> tuple[float, float]:
+        """The chances of error of the sequence and of the final interval, divided by so many comparisons.
+
+        Nothing is looked at on the way where repeats are the sample.
+        """
+        if self.repeats is None:
+            return alphas(self.planned, comparisons, self.only_sequence)
+        return 0.0, 0.0 if self.only_sequence else (SEQUENCE_ALPHA + FINAL_ALPHA) / comparisons
 
     @property
     def expected(self) -> int:
@@ -130,6 +151,7 @@ def verdict(
     dropped: int = 0,
     only_sequence: bool = False,
     scale: Scale = UNIT,
+    repeats: RepeatedScores | None = None,
 ) -> Verdict:
     """Is B better than A, worse, equivalent within the margin, not worse than by the margin, or is it not known?
 
@@ -137,7 +159,8 @@ def verdict(
     of cases decided on beforehand (all of these, by default), of which `dropped` cannot be compared. `seen` is the
     last look of a `RunningSequence` that watched the run. `weight` says whether every case or every group weighs the
     same, `largest` how large the largest group of the plan is. With further variants against the same baseline give
-    the number of `comparisons`, or use `verdicts`.
+    the number of `comparisons`, or use `verdicts`. With `repeats`, the scores behind the differences, the verdict is
+    about these cases alone, and not about others like them.
 
     >>> verdict([1.0] * 20 + [0.0] * 30 + [-1.0] * 4).word
     'better'
@@ -150,6 +173,8 @@ def verdict(
     ('inconclusive', 315)
     >>> verdict([1.0] * 9 + [0.0] * 31).word
     'better'
+    >>> verdict([1.0] * 3).word, verdict([1.0] * 3, repeats=RepeatedScores.of([[0] * 10] * 3, [[1] * 10] * 3)).word
+    ('inconclusive', 'better')
     """
     values, dropped = unit_differences(differences, scale, least=0), whole(dropped, "dropped")
     question = _Question(
@@ -163,8 +188,11 @@ def verdict(
         effect=effect,
         seen=seen,
         scale=scale,
+        comparisons=whole(comparisons, "comparisons", least=1),
+        only_sequence=only_sequence,
+        repeats=repeats,
     )
-    sequence, final = alphas(question.planned, comparisons, only_sequence)
+    sequence, final = question.alphas(comparisons)
     return _decide(question, _Levels(sequence, final, final or FINAL_ALPHA / comparisons))
 
 
@@ -181,6 +209,7 @@ def verdicts(
     dropped: Mapping[str, int] | None = None,
     only_sequence: bool = False,
     scale: Scale = UNIT,
+    repeats: Mapping[str, RepeatedScores] | None = None,
 ) -> dict[str, Verdict]:
     """Several variants, each against the baseline: the words are all right in 19 of 20 experiments.
 
@@ -193,7 +222,7 @@ def verdicts(
     """
     if not differences:
         raise ValueError("at least one variant is needed, got none")
-    groups, seen, dropped, questions = groups or {}, seen or {}, dropped or {}, {}
+    groups, seen, dropped, repeats, questions = groups or {}, seen or {}, dropped or {}, repeats or {}, {}
     for name, numbers in differences.items():
         values = unit_differences(numbers, scale, least=0)
         missing = whole(dropped.get(name, 0), "dropped")
@@ -208,15 +237,18 @@ def verdicts(
             effect=effect,
             seen=seen.get(name),
             scale=scale,
+            comparisons=len(differences),
+            only_sequence=only_sequence,
+            repeats=repeats.get(name),
         )
     steps = _holm_steps(
         [final.p if (final := _final(question, FINAL_ALPHA)) else 1.0 for question in questions.values()],
-        [alphas(question.planned)[1] for question in questions.values()],
+        [replace(question, only_sequence=False).alphas(1)[1] for question in questions.values()],
     )
     results = {}
     for (name, question), step in zip(questions.items(), steps, strict=True):
-        sequence, first = alphas(question.planned, len(questions), only_sequence)
-        last = alphas(question.planned, step, only_sequence)[1]
+        sequence, first = question.alphas(len(questions))
+        last = question.alphas(step)[1]
         results[name] = _decide(question, _Levels(sequence, last, first or FINAL_ALPHA / len(questions)))
     return results
 
@@ -259,8 +291,9 @@ def _decide(question: _Question, levels: _Levels) -> Verdict:
         reason=reason,
         planned=question.planned,
         p=final.p if final else look.p,
-        needed=needed_in_all(values, groups, question.weight, question.unit_effect, levels.first_step),
+        needed=_needed(question, levels.first_step),
         effect=question.unit_effect * size,
+        population=question.population,
         look=_times(look, size),
         final=_times(final, size) if final else None,
     )
@@ -271,6 +304,8 @@ def _final(question: _Question, alpha: float) -> Estimate | None:
     expected, groups = question.expected, question.groups
     if not alpha or not len(question.values) or len(question.values) < expected:
         return None
+    if question.repeats is not None:
+        return fixed_cases_interval(question.repeats.first(expected) if expected else question.repeats, 1 - alpha)
     return final_interval(
         question.values[:expected] if expected else question.values,
         1 - alpha,
@@ -318,6 +353,8 @@ def _combine(estimate: float, look: Look, final: Estimate | None, level: float) 
 def _no_verdict(question: _Question, interval: Interval, look: Look, final: Estimate | None) -> str:
     """What keeps an inconclusive comparison from being decided, other than the width of its interval."""
     values = question.values
+    if interval.level == 1 and final is None and question.repeats is not None and question.only_sequence:
+        return "an earlier run has already decided about these cases; --fresh begins a new experiment"
     if interval.level == 1 and final is None:
         return (
             f"{len(values)} of {question.expected} planned cases are complete: with fewer than "
@@ -325,15 +362,26 @@ def _no_verdict(question: _Question, interval: Interval, look: Look, final: Esti
         )
     if interval.level == 1:
         return "the final interval and the confidence sequence exclude each other"
+    informative = int(np.count_nonzero(values))
+    if not informative:
+        return "no case differs"
+    if question.repeats is not None:
+        return ""
     units = units_of(values, question.groups, question.weight)
     if len(units) < min(GROUPS, len(values)):
         return f"only {len(units)} group{'' if len(units) == 1 else 's'}: at least {GROUPS} are needed"
-    informative = int(np.count_nonzero(values))
+    least = units_needed(question.comparisons)
+    if question.expected < least:
+        return f"{len(values)} case{'' if len(values) == 1 else 's'} cannot decide: at least {least} are needed"
     if informative < INFORMATIVE:
-        if not informative:
-            return "no case differs"
         return f"only {informative} of {len(values)} cases {'differs' if informative == 1 else 'differ'}"
     return ""
+
+
+def _needed(question: _Question, alpha: float) -> int | None:
+    if question.repeats is not None:
+        return question.repeats.repeats_needed(question.unit_effect, deviates(POWER, alpha))
+    return needed_in_all(question.values, question.groups, question.weight, question.unit_effect, alpha)
 
 
 def word_of(interval: Interval, margin: float) -> Word:
