@@ -17,6 +17,8 @@ from abreast.analyse.rows import Bools, Ints, Rows
 from abreast.analyse.run import Comparison, largest, largest_cases, never_answered, no_comparison
 from abreast.analyse.variants import VariantSummary, summarise
 from abreast.errors import BadInput, suggestion
+from abreast.stats import Population, population_of
+from abreast.stats.population import ALL_CASES
 from abreast.store import Store
 from abreast.store.run_names import find_run, matching_runs
 
@@ -175,7 +177,7 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
     silent = {(0, at): reason for at, question in enumerate(questions) if (reason := _why_silent(question))}
     compared = {key: pairs for key, pairs in paired.items() if len(pairs.cases) and key not in silent}
     planned = {key: _planned(questions[key[1]], len(pairs.cases) + pairs.dropped) for key, pairs in compared.items()}
-    rule = Rule(margin, questions[0].first.rows.weight)
+    rule = Rule(margin, questions[0].first.rows.weight, population=_population(questions, matched))
     decider = Decider(planned, lambda key, cases: _groups(questions[key[1]], matched[key[1]].cases[cases]), rule, False)
     decisions = decider.decide(compared)
     answers = []
@@ -193,6 +195,8 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
             variant=second.name,
             baseline=first.name,
             verdict=decided.verdict,
+            on_these_cases=None,
+            case_noun=question.first.rows.case_noun,
             margin=margin,
             weight=rule.weight,
             planned=len(both.cases),
@@ -200,6 +204,8 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
             waiting=0,
             stopped_after=None,
             repeats=len(pairs.cases) * repeats - shared_repeats,
+            comparisons=len(questions),
+            is_grouped=_groups(question, both.cases) is not None,
             scores=decided.scores,
             bounds=decided.bounds,
             differences=largest(pairs, ids),
@@ -212,6 +218,19 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
         )
         answers.append(AcrossRuns(first, second, comparison, both.match, _changes(question)))
     return answers
+
+
+def _population(questions: Sequence[_Question], matched: Sequence[_Matched]) -> Population:
+    """What the verdicts are about, by the cases and repeats that both runs have."""
+    if any(side.rows.chained for question in questions for side in (question.first, question.second)):
+        return ALL_CASES
+    smallest = min(range(len(matched)), key=lambda at: len(matched[at].cases))
+    cases = matched[smallest].cases
+    if not len(cases):
+        return ALL_CASES
+    groups = _groups(questions[smallest], cases)
+    repeats = matched[smallest].first.score.shape[1]
+    return population_of(len(cases), repeats, len(questions), len(set(groups)) if groups else None)
 
 
 def _planned(question: _Question, cases: int) -> int:

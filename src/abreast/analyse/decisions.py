@@ -5,9 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from abreast.analyse.paired import Pairs
+from abreast.analyse.paired import Pairs, Repeats
 from abreast.analyse.rows import Floats, Ints
-from abreast.stats import Look, Verdict, Weight, Word, alphas, verdicts, watched, weighted_mean
+from abreast.stats import (
+    Look,
+    Population,
+    RepeatedScores,
+    Verdict,
+    Weight,
+    Word,
+    alphas,
+    verdicts,
+    watched,
+    weighted_mean,
+)
+from abreast.stats.calibration import case_weights
+from abreast.stats.population import ALL_CASES, THESE_CASES
+from abreast.stats.verdict import SEQUENTIAL_CASES
 
 DRAWN = 0.05  # the chance of error of a sequence that is only drawn, where too few cases are planned to use it
 
@@ -22,6 +36,7 @@ class Rule:
     weight: Weight = "case"
     largest: int = 1  # cases in the largest group of the plan
     only_sequence: bool = False  # an earlier run has used up the final interval's chance of error
+    population: Population = ALL_CASES  # what the verdict is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +51,16 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """One difference per case; further cases of the plan have none."""
+    """The scores of each compared case; further cases of the plan have none."""
 
     cases: Ints
+    repeats: Repeats
     differences: Floats
     dropped: int
+
+    @classmethod
+    def of(cls, cases: Ints, repeats: Repeats, dropped: int) -> _Sample:
+        return cls(cases, repeats, repeats.differences, dropped)
 
 
 class Decider:
@@ -59,7 +79,7 @@ class Decider:
     def decide(self, paired: Mapping[Question, Pairs]) -> dict[Question, Decided]:
         if not paired:
             return {}
-        samples = {q: _Sample(pairs.cases, pairs.differences, pairs.dropped) for q, pairs in paired.items()}
+        samples = {q: _Sample.of(pairs.cases, pairs.repeats, pairs.dropped) for q, pairs in paired.items()}
         looks = {q: self._looks(q, sample) for q, sample in samples.items()}
         results = self._verdicts(samples, looks)
         if any(pairs.worst for pairs in paired.values()):
@@ -78,6 +98,14 @@ class Decider:
             )
             for q, pairs in paired.items()
         }
+
+    def decide_on_these_cases(self, paired: Mapping[Question, Pairs]) -> dict[Question, Verdict]:
+        """The same questions about these cases alone; none where the verdict is about them, or has cases enough."""
+        if self._rule.population == THESE_CASES or max(self._planned.values(), default=0) >= SEQUENTIAL_CASES:
+            return {}
+        rule = replace(self._rule, population=THESE_CASES)
+        decided = Decider(self._planned, self._groups_of, rule, watch=False).decide(paired)
+        return {question: item.verdict for question, item in decided.items()}
 
     def _demote(
         self,
@@ -106,6 +134,8 @@ class Decider:
 
     @property
     def _sequence_alpha(self) -> float:
+        if self._rule.population == THESE_CASES:
+            return 0.0
         planned = max(1, *self._planned.values())
         return alphas(planned, len(self._planned), self._rule.only_sequence)[0]
 
@@ -124,8 +154,16 @@ class Decider:
             seen={_key(q): history[-1] for q, history in looks.items() if history and self._sequence_alpha},
             dropped={_key(q): sample.dropped for q, sample in samples.items()},
             only_sequence=rule.only_sequence,
+            repeats={_key(q): self._repeats(q, sample) for q, sample in samples.items() if len(sample.cases)}
+            if rule.population == THESE_CASES
+            else None,
         )
         return {q: results[_key(q)] for q in samples}
+
+    def _repeats(self, question: Question, sample: _Sample) -> RepeatedScores:
+        groups = self._groups_of(question, sample.cases)
+        weights = None if groups is None else case_weights(groups, self._rule.weight)
+        return RepeatedScores.of(sample.repeats.baseline, sample.repeats.variant, weights)
 
     def _mean(self, question: Question, cases: Ints, values: Floats) -> float:
         return weighted_mean(values, self._groups_of(question, cases), self._rule.weight)
@@ -137,8 +175,8 @@ def _key(question: Question) -> str:
 
 def _at_worst(pairs: Pairs, end: str) -> _Sample:
     if pairs.worst is None:
-        return _Sample(pairs.cases, pairs.differences, pairs.dropped)
-    return _Sample(pairs.worst.cases, pairs.worst.low if end == "low" else pairs.worst.high, pairs.skipped)
+        return _Sample.of(pairs.cases, pairs.repeats, pairs.dropped)
+    return _Sample.of(pairs.worst.cases, pairs.worst.low if end == "low" else pairs.worst.high, pairs.skipped)
 
 
 def stands(word: Word, at_worst: Word, at_best: Word) -> bool:

@@ -66,6 +66,27 @@ def _costs(rows: Rows, mine: Bools) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeats:
+    """Scores of both sides: a row for each compared case, a column for each repeat; nan where one side has none."""
+
+    baseline: Floats
+    variant: Floats
+
+    @property
+    def means(self) -> tuple[Floats, Floats]:
+        """The mean score of each case over its repeats."""
+        return _mean(self.baseline), _mean(self.variant)
+
+    @property
+    def differences(self) -> Floats:
+        """One for each case, without the noise of sums of the same scores in another order."""
+        baseline, variant = self.means
+        differences = variant - baseline
+        differences[np.abs(differences) < ROUNDING] = 0.0
+        return differences
+
+
+@dataclass(frozen=True, slots=True)
 class Worst:
     """The cases including those with lost outcomes, had each lost one been as bad or as good as possible.
 
@@ -73,8 +94,8 @@ class Worst:
     """
 
     cases: Ints
-    low: Floats  # differences
-    high: Floats
+    low: Repeats
+    high: Repeats
     lost: int  # cases, or repeats of compared cases
 
 
@@ -86,6 +107,7 @@ class Pairs:
     """
 
     cases: Ints
+    repeats: Repeats
     baseline: Floats  # means over repeats
     variant: Floats
     failed: int  # left out because infrastructure failed on one side
@@ -98,17 +120,11 @@ class Pairs:
 
     @property
     def differences(self) -> Floats:
-        return _rounded(self.variant - self.baseline)
+        return self.repeats.differences
 
     @property
     def dropped(self) -> int:
         return self.failed + self.unscored + self.skipped
-
-
-def _rounded(differences: Floats) -> Floats:
-    """Without the noise of sums of the same scores in another order."""
-    differences[np.abs(differences) < ROUNDING] = 0.0
-    return differences
 
 
 def pair(first: Side, second: Side, cases: Ints, groups: Sequence[str] | None = None) -> Pairs:
@@ -116,7 +132,7 @@ def pair(first: Side, second: Side, cases: Ints, groups: Sequence[str] | None = 
     scores = first.score[cases], second.score[cases]
     both = ~np.isnan(scores[0]) & ~np.isnan(scores[1])
     compared = np.logical_or.reduce(both, axis=1)
-    means = [_mean(np.where(both, score, np.nan)[compared]) for score in scores]
+    repeats = Repeats(*(np.where(both, score, np.nan)[compared] for score in scores))
 
     skipped_cells = (first.skipped | second.skipped)[cases]
     skipped = np.logical_or.reduce(skipped_cells, axis=1)
@@ -125,8 +141,8 @@ def pair(first: Side, second: Side, cases: Ints, groups: Sequence[str] | None = 
     why_unscored = ~(compared | failed | skipped)
     return Pairs(
         cases[compared],
-        means[0],
-        means[1],
+        repeats,
+        *repeats.means,
         int(why_failed.sum()),
         int(why_unscored.sum()),
         int(why_skipped.sum()),
@@ -144,16 +160,17 @@ def _worst(cases: Ints, scores: tuple[Floats, Floats], both: Bools, lost: Bools)
     baseline, variant = (np.where(both | lost, score, np.nan)[kept] for score in scores)
     holes = lost[kept]
 
-    def differences(missing_variant: float, missing_baseline: float) -> Floats:
-        filled = np.where(holes & np.isnan(variant), missing_variant, variant)
-        against = np.where(holes & np.isnan(baseline), missing_baseline, baseline)
-        return _rounded(_mean(filled) - _mean(against))
+    def filled(missing_baseline: float, missing_variant: float) -> Repeats:
+        return Repeats(
+            np.where(holes & np.isnan(baseline), missing_baseline, baseline),
+            np.where(holes & np.isnan(variant), missing_variant, variant),
+        )
 
     compared = both[kept].any(axis=1)
     return Worst(
         cases[kept],
-        differences(0.0, 1.0),
-        differences(1.0, 0.0),
+        filled(missing_baseline=1.0, missing_variant=0.0),
+        filled(missing_baseline=0.0, missing_variant=1.0),
         int((~compared).sum()) + int(holes[compared].sum()),
     )
 

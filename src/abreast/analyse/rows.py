@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from abreast.stats import Weight
+from abreast.stats import Population, Weight, population_of
+from abreast.stats.population import ALL_CASES, THESE_CASES
 from abreast.stats.values import median
 from abreast.store import Store
 from abreast.store.extension import Extension
@@ -143,6 +144,20 @@ class Rows:
     def weight(self) -> Weight:
         """What weighs the same: every case, or every group of cases."""
         return "group" if self.spec.get("weight") == "group" else "case"
+
+    @property
+    def case_noun(self) -> str:
+        return str(self.spec.get("case_noun") or "case")
+
+    @cached_property
+    def population(self) -> Population:
+        """What the verdict is about. It follows from the plan; older runs did not store it."""
+        if "population" in self.provenance:
+            return THESE_CASES if self.provenance["population"] == THESE_CASES else ALL_CASES
+        if self.chained or len(self.variants) < 2 or not self.planned_cases:
+            return ALL_CASES
+        groups = len(set(self.groups(np.array(list(self.cases))) or ())) if self.grouped else None
+        return population_of(self.planned_cases, self.repeats, len(self.variants) - 1, groups)
 
     def first_error(self, variant: int) -> tuple[str, str]:
         """Kind and message of the first trial of this variant that failed."""

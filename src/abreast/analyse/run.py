@@ -44,6 +44,8 @@ class Comparison:
     variant: str
     baseline: str
     verdict: Verdict
+    on_these_cases: Verdict | None  # alone, where the verdict is about cases in general and repeats are the sample
+    case_noun: str
     margin: float  # the smallest difference that matters; 0 if none was given
     weight: Weight  # whether every case or every group of cases weighs the same
     planned: int  # cases
@@ -51,6 +53,8 @@ class Comparison:
     waiting: int  # cases that are complete and come after one that is not, so that they do not count yet
     stopped_after: int | None  # cases, if the run was stopped early; those that were not run are not needed
     repeats: int  # of the compared cases, planned
+    comparisons: int  # that are decided together
+    is_grouped: bool  # cases have groups
     scores: tuple[float, float] | None  # of baseline and variant, on the compared cases
     bounds: tuple[float, float] | None  # of the difference, with the lost pairs at their worst and at their best
     differences: tuple[CaseDifference, ...]  # the largest first
@@ -62,6 +66,11 @@ class Comparison:
     @property
     def cases(self) -> int:
         return len(self.pairs.cases)
+
+    @property
+    def planned_repeats(self) -> int:
+        """Of each case."""
+        return int(self.pairs.repeats.baseline.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +150,11 @@ def compared(
     counted, planned = rows.counted, rows.planned_cases
     groups = rows.groups(counted)
     paired = {question: pair(sides[question[0]], sides[question[1]], counted, groups) for question in questions}
-    rule = Rule(margin, rows.weight, rows.largest_group, rows.final_spent)
+    rule = Rule(margin, rows.weight, rows.largest_group, rows.final_spent, rows.population)
     silent = {question: reason for question in paired if (reason := _why_silent(rows, question))}
     answered = {question: pairs for question, pairs in paired.items() if question not in silent}
     decider = Decider(dict.fromkeys(answered, planned), lambda _, cases: rows.groups(cases), rule)
+    on_these_cases = decider.decide_on_these_cases(answered) if rows.repeats > 1 and not rows.chained else {}
     judged = decider.decide(answered) | {
         question: Decided(no_comparison(reason, planned), (), None, None) for question, reason in silent.items()
     }
@@ -156,6 +166,8 @@ def compared(
             variant=rows.variants[question[1]],
             baseline=rows.variants[question[0]],
             verdict=decided[question].verdict,
+            on_these_cases=on_these_cases.get(question),
+            case_noun=rows.case_noun,
             margin=margin,
             weight=rows.weight,
             planned=planned,
@@ -163,6 +175,8 @@ def compared(
             waiting=waiting,
             stopped_after=rows.stopped_after,
             repeats=len(pairs.cases) * rows.repeats,
+            comparisons=len(paired),
+            is_grouped=groups is not None,
             scores=decided[question].scores,
             bounds=decided[question].bounds,
             differences=()

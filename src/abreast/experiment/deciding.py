@@ -26,7 +26,7 @@ def until_decided(
     spec: Spec, plan: Plan, baseline: str, score: str, version: str, store: Store, run_id: int
 ) -> UntilDecided:
     """Who decides, with everything that the run has stored."""
-    rule = Rule(spec.margin or 0.0, spec.weight, plan.largest_group or 1, plan.final_spent)
+    rule = Rule(spec.margin or 0.0, spec.weight, plan.largest_group or 1, plan.final_spent, plan.population)
     stop = UntilDecided(plan, baseline, score, rule, spec.min_cases)
     per_case = len(plan.variants) * plan.repeats
     whole = plan.done.reshape(-1, per_case).all(axis=1)

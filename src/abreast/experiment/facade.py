@@ -79,6 +79,7 @@ class Experiment:
         weight: Weight = "case",
         min_cases: int = 30,
         suite: str | None = None,
+        case_noun: str = "case",
         output: str | None = None,
         base: Path | str = ".",
     ) -> None:
@@ -105,6 +106,7 @@ class Experiment:
             "weight": weight,
             "min_cases": min_cases,
             "suite": suite,
+            "case_noun": case_noun,
             "output": output,
         }
         self.spec: Spec = validated(given, "Experiment")

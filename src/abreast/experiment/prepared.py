@@ -113,7 +113,7 @@ class Prepared:
         self.series = series(context)
         self.provenance["answers"] = still_answered(context)
         self.provenance |= {"series": self.series.number, "series_why": self.series.why}
-        self.provenance["largest_group"] = plan.largest_group
+        self.provenance |= {"largest_group": plan.largest_group, "population": plan.population}
         self.interrupt: Callable[[], object] | None = None  # while it executes in a thread, where no signal arrives
 
     @property
@@ -437,6 +437,7 @@ class Prepared:
             self.lock.check if self.lock else None,
             self.lock is not None and self.lock.unwritten is not None,
             self._cleanup,
+            spec.case_noun,
         )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:

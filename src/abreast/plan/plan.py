@@ -20,6 +20,7 @@ from abreast.digest import compose
 from abreast.model import Trial, Variant
 from abreast.plan.chains import FIRST, Before, in_order
 from abreast.spec.cases import CaseTable, expand_duplicates
+from abreast.stats.population import ALL_CASES, Population, population_of
 from abreast.store.extension import Extension
 from abreast.targets.base import Sees
 
@@ -146,6 +147,20 @@ class Plan:
             return None
         earlier = self._extension.largest_group if self._extension else None
         return max(*sizes.values(), earlier or 0)
+
+    @property
+    def population(self) -> Population:
+        """What a verdict on this plan is about, fixed before any result."""
+        if self.is_chained or len(self.variants) < 2:
+            return ALL_CASES
+        cases, independent = len(self.cases), self.independent_cases
+        return population_of(cases, self.repeats, len(self.variants) - 1, independent if independent < cases else None)
+
+    @property
+    def independent_cases(self) -> int:
+        """Groups and single cases: the pieces of evidence, if cases of one group say no more than one of them would."""
+        known = {group for group in self.cases.groups if group is not None}
+        return len(known) + sum(group is None for group in self.cases.groups)
 
     @property
     def final_spent(self) -> bool:

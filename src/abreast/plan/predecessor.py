@@ -15,13 +15,12 @@ from typing import Any
 
 from abreast.plan.plan import Plan
 from abreast.spec.schema import Spec
+from abreast.stats.population import ALL_CASES, THESE_CASES, Population, units_needed
 from abreast.store import Store
 from abreast.store.extension import Extension
 
 Identity = tuple[str, str]
 """Id and input digest: what makes two cases the same."""
-
-DECIDABLE = 6  # cases; on fewer, no two-sided test at 5 % can decide
 
 _STARTED = """
 SELECT c.id, c.input_digest, MIN(t.block) / ?2, SUM(t.status <> 'cancelled') FROM trials t
@@ -77,12 +76,14 @@ class _EarlierRun:
         )
         return dict(self._store.rows(query, (self._run_id,)))
 
-    @property
-    def spent_at(self) -> int | None:
-        """Planned cases of the run that used the final interval first."""
+    def spent_at(self, population: Population) -> int | None:
+        """Planned cases of the run that used the final interval about this population first."""
         if self.extension is not None and self.extension.final_spent:
             return self.extension.spent_at
-        return self.planned_cases if self.is_complete and self.planned_cases >= DECIDABLE else None
+        could_decide = self.planned_cases >= units_needed(max(1, len(self.digests) - 1))
+        if self.provenance.get("population", ALL_CASES) == THESE_CASES:
+            could_decide = population == THESE_CASES
+        return self.planned_cases if self.is_complete and could_decide else None
 
 
 def find_extension(plan: Plan, store: Store, spec: Spec, primary: str | None, baseline: str) -> Extension | None:
@@ -96,7 +97,7 @@ def find_extension(plan: Plan, store: Store, spec: Spec, primary: str | None, ba
     extended = _longest(run for run in runs if not run.is_repeated_by(plan, spec.weight))
     if extended is None:
         return None
-    spent = (run.spent_at for run in (extended, *runs) if run.spent_at is not None and run.order)
+    spent = (at for run in (extended, *runs) if run.order and (at := run.spent_at(plan.population)) is not None)
     return Extension(
         run=extended.name,
         cases=len(extended.order),

@@ -14,6 +14,7 @@ from abreast.report.calibration import calibration_object
 from abreast.report.sections import suite_part
 from abreast.report.sentence import doubt, trusted, verdict_lines
 from abreast.stats import Interval, holm
+from abreast.stats.population import THESE_CASES
 from abreast.text import dump_json
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "interval": ends(sure),
         "level": sure.level if sure else None,
         "weight": item.weight,
+        "population": result.population if interval else None,
+        "on_these_cases": _on_these_cases(item),
         "scores": dict(zip(("baseline", "variant"), item.scores, strict=True)) if item.scores else None,
         "p": result.p if result.interval else None,
         "wins": result.wins,
@@ -146,11 +149,27 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
         "repeats_left_out": pairs.repeats_left_out,
         "censoring": {each.kind: {"baseline": each.baseline, "variant": each.variant} for each in item.censoring},
         "bounds": list(item.bounds) if item.bounds else None,
-        "cases_needed": result.needed,
+        "cases_needed": None if result.population == THESE_CASES else result.needed,
+        "repeats_needed": result.needed if result.population == THESE_CASES else None,
         "effect_to_detect": result.effect,
         "calibration": calibration_object(item.calibration),
         "latency_ratio": _ratio(pairs.latency),
         "cost_per_correct_ratio": _ratio(cost.ratio if cost else None),
+    }
+
+
+def _on_these_cases(item: Comparison) -> dict[str, Any] | None:
+    """The verdict on these cases alone, where repeats tell one and the main verdict is about cases in general."""
+    result = item.on_these_cases
+    if result is None or result.interval is None:
+        return None
+    sure = trusted(result)
+    return {
+        "verdict": result.word,
+        "effect": number(result.interval.estimate),
+        "interval": ends(sure),
+        "level": sure.level if sure else None,
+        "p": result.p,
     }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.report.calibration import calibration_lines, correction
 from abreast.stats.final import GROUPS
+from abreast.stats.population import THESE_CASES, units_needed
 from abreast.stats.values import ROUNDING
 from abreast.stats.verdict import NO_CASE
 
@@ -171,7 +172,10 @@ def sentence(comparison: Comparison) -> str:
     counts = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
     text = f"{_claim(comparison)}{_amount(comparison, interval)}{corrected}{_within(result.word, comparison.margin)}"
     counted = "by the judge " if corrected else "case by case " if comparison.weight == "group" else ""
-    return f"{text}; {counted}{counts} in {many(comparison.cases, 'case')}{_decided_after(comparison)}"
+    cases = many(comparison.cases, comparison.case_noun)
+    if result.population == THESE_CASES and comparison.planned_repeats > 1:
+        cases += f" × {many(comparison.planned_repeats, 'repeat')}"
+    return f"{text}; {counted}{counts} in {cases}{_decided_after(comparison)}"
 
 
 def _why_not(comparison: Comparison) -> str:
@@ -183,13 +187,44 @@ def _why_not(comparison: Comparison) -> str:
 
 
 def _claim(comparison: Comparison) -> str:
-    """`short is better than long`, or `inconclusive: short vs long`."""
+    """`short is better than long`, `short is better than long on these 3 prompts`, or `inconclusive: short vs long`."""
     result, variant, baseline = comparison.verdict, comparison.variant, comparison.baseline
-    word = result.demoted or result.word
+    word, where = result.demoted or result.word, ""
+    if result.population == THESE_CASES:
+        where = f" on {_these_cases(comparison)}"
     if word == "inconclusive":
-        return f"inconclusive: {variant} vs {baseline}"
-    claim = f"{variant} is {word} {'to' if word == 'equivalent' else 'than'} {baseline}"
+        return f"inconclusive{where}: {variant} vs {baseline}"
+    claim = f"{variant} is {word} {'to' if word == 'equivalent' else 'than'} {baseline}{where}"
     return f"{claim}, unless {doubt(comparison)}" if result.demoted else claim
+
+
+def _these_cases(comparison: Comparison) -> str:
+    """`these 3 prompts`, `this prompt`."""
+    noun = comparison.case_noun
+    return f"this {noun}" if comparison.cases == 1 else f"these {many(comparison.cases, noun)}"
+
+
+def _other_population(comparison: Comparison) -> list[str]:
+    """What the run says, or cannot say, about the cases that its verdict is not about."""
+    result, noun = comparison.verdict, comparison.case_noun
+    if result.population == THESE_CASES:
+        units = many(
+            units_needed(comparison.comparisons, comparison.is_grouped), "group" if comparison.is_grouped else noun
+        )
+        return [f"this says nothing about {noun}s in general: for that at least {units} are needed"]
+    alone = comparison.on_these_cases
+    if result.word != "inconclusive" or result.demoted or alone is None or alone.word not in ("better", "worse"):
+        return []
+    amount = "" if alone.interval is None else f": {points(alone.interval.estimate)} points{_ends(alone)}"
+    claim = f"{comparison.variant} is {alone.word} than {comparison.baseline}{amount}"
+    return [f"on {_these_cases(comparison)} alone, {claim}; {noun}s in general need more {noun}s"]
+
+
+def _ends(result: Verdict) -> str:
+    printed = trusted(result)
+    if printed is None:
+        return ""
+    return f" ({printed.level * 100:.4g} % interval {points(printed.low)} … {points(printed.high)})"
 
 
 def doubt(comparison: Comparison) -> str:
@@ -245,13 +280,17 @@ def advice(comparison: Comparison) -> list[str]:
     if result.word == "no comparison":
         return [line for line in (_cases_left_out(comparison),) if line]
     lines = [result.reason] if result.reason else []
+    lines += _other_population(comparison)
     lines += [
         f"{item.noun}: {item.variant:,} of {comparison.variant}, {item.baseline:,} of {comparison.baseline}"
         for item in comparison.censoring
     ]
     if result.word == "inconclusive" and result.needed and trusted(result) and not result.demoted:
         effect = f"{result.effect * 100:.4g} points"
-        if result.still_needed:
+        if result.population == THESE_CASES:
+            repeats = many(result.needed, "repeat")
+            lines.append(f"to detect {effect} on {_these_cases(comparison)} you need about {repeats} of each")
+        elif result.still_needed:
             needed = f"to detect {effect} you need about {many(result.needed, 'case')}"
             lines.append(f"{needed}; this run compares {comparison.cases:,}")
         elif result.interval is not None and max(-result.interval.low, result.interval.high) < result.effect:

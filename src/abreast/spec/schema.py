@@ -405,6 +405,9 @@ class Spec(Strict):
         default=None, description="The suite whose sections the report has; of a run by a suite's name, that one"
     )
 
+    case_noun: Annotated[Name, Expects("a singular noun such as prompt")] = Field(
+        default="case", description="What one case is called in verdicts: `better on these 3 prompts`"
+    )
     output: Annotated[Name | None, Expects("a plain name such as bench_results")] = Field(
         default=None, description="The base name of files of results that the suite writes beside the store"
     )

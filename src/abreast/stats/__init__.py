@@ -4,9 +4,11 @@ from abreast.stats.bounded import gaffke
 from abreast.stats.calibration import Agreement, CorrectedEstimate, agreement, labels_needed, ppi
 from abreast.stats.cost import CostPerCorrect, cost_per_correct
 from abreast.stats.final import final_interval
+from abreast.stats.fixed_cases import RepeatedScores, fixed_cases_interval, permutation_test
 from abreast.stats.intervals import Estimate, Interval, bonett_price, paired_t, wilson
 from abreast.stats.latency import LatencyRatio, latency_ratio
 from abreast.stats.multiple import benjamini_hochberg, holm
+from abreast.stats.population import Population, population_of
 from abreast.stats.power import Futility, cases_needed, futility, smallest_detectable
 from abreast.stats.ranking import Ranking, bradley_terry
 from abreast.stats.repeats import pass_at_k, pass_hat_k
@@ -25,7 +27,9 @@ __all__ = [
     "LatencyRatio",
     "Look",
     "PValue",
+    "Population",
     "Ranking",
+    "RepeatedScores",
     "RunningSequence",
     "Verdict",
     "Weight",
@@ -39,6 +43,7 @@ __all__ = [
     "confidence_sequence",
     "cost_per_correct",
     "final_interval",
+    "fixed_cases_interval",
     "futility",
     "gaffke",
     "holm",
@@ -49,6 +54,8 @@ __all__ = [
     "paired_t",
     "pass_at_k",
     "pass_hat_k",
+    "permutation_test",
+    "population_of",
     "ppi",
     "sign_flip",
     "smallest_detectable",

@@ -76,7 +76,7 @@ class RepeatedScores:
     @property
     def per_score(self) -> Floats:
         """What one score of each case weighs in the mean of its side."""
-        return self.weights / np.array([len(baseline) for baseline, _ in self.strata])
+        return np.asarray(self.weights / np.array([len(baseline) for baseline, _ in self.strata]))
 
     @property
     def estimate(self) -> float:

@@ -79,6 +79,7 @@ def experiment(config: Config) -> Experiment:
         name=config.output or NAME,
         description=QUESTION,
         suite=NAME,
+        case_noun=tasks.noun,
         cases=tasks.cases,
         target="command",
         params={"workspace": tasks.workspace, "on_silence": "go_on", **tasks.params},
@@ -102,6 +103,7 @@ class Tasks:
 
     cases: Mapping[str, Any]
     workspace: Any
+    noun: str
     params: Mapping[str, Any] = field(default_factory=dict)
     tested: int = 0  # of them bring tests of their own
     notes: tuple[str, ...] = ()
@@ -128,7 +130,7 @@ def _tasks(config: Config) -> Tasks:
     if config.mode == PULL_REQUESTS:
         return _pull_requests(config)
     cases = {"from": f"python:{prompts.__name__}:cases", "files": [str(file) for file in config.prompts]}
-    return Tasks(cases, _workspace(config))
+    return Tasks(cases, _workspace(config), "prompt")
 
 
 def _workspace(config: Config) -> Any:
@@ -167,6 +169,7 @@ def _pull_requests(config: Config) -> Tasks:
     return Tasks(
         {"from": f"python:{history.__name__}:cases", **which},
         begins,
+        "pull request",
         {"prompt": "{{ task }}"},
         tested,
         tuple(_about(found, tested, which)),

@@ -93,11 +93,7 @@ class Work:
     @cached_property
     def noun(self) -> str:
         """What a case is called."""
-        cases = self.rows.spec.get("cases")
-        source = str(cases.get("from")) if isinstance(cases, Mapping) else ""
-        return {"history": "pull request", "prompts": "prompt"}.get(
-            source.rpartition(":")[0].rpartition(".")[2], "task"
-        )
+        return self.rows.case_noun
 
     @cached_property
     def in_repository(self) -> bool:
