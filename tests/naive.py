@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import stats
 
 BETS = [(j - 0.5) / 64 for j in range(1, 65)]
 Key = tuple[int, int, int]  # case, variant, repeat
+Pairs = list[tuple[float, float]]  # scores of baseline and variant, repeat by repeat
 
 
 @dataclass
@@ -33,6 +35,7 @@ class Run:
     tags: dict[int, dict[str, str]]
     weight: str = "case"
     largest_group: int = 1  # of the plan
+    planned_groups: Sequence[str | None] = ()  # of every planned case
 
     def score(self, key: Key) -> float | None:
         row = self.trials[key]
@@ -78,13 +81,17 @@ class Compared:
     """One question: a difference for each case that has one, why others have none, and what they could be."""
 
     cases: list[int] = field(default_factory=list)
-    differences: list[float] = field(default_factory=list)
+    scores: list[Pairs] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
     repeats_left_out: int = 0
     is_lossy: bool = False  # some outcome is lost
     all_cases: list[int] = field(default_factory=list)  # with lost ones
-    worst: list[float] = field(default_factory=list)
-    best: list[float] = field(default_factory=list)
+    worst: list[Pairs] = field(default_factory=list)
+    best: list[Pairs] = field(default_factory=list)
+
+    @property
+    def differences(self) -> list[float]:
+        return [mean_difference(scores) for scores in self.scores]
 
 
 def mean_difference(pairs: Sequence[tuple[float, float]]) -> float:
@@ -106,11 +113,11 @@ def compared(run: Run, base: int, other: int) -> Compared:
         if usable:
             found.all_cases.append(case)
             found.is_lossy = found.is_lossy or any(None in scores for scores in usable)
-            found.worst.append(mean_difference([(1 if a is None else a, 0 if b is None else b) for a, b in usable]))
-            found.best.append(mean_difference([(0 if a is None else a, 1 if b is None else b) for a, b in usable]))
+            found.worst.append([(1 if a is None else a, 0 if b is None else b) for a, b in usable])
+            found.best.append([(0 if a is None else a, 1 if b is None else b) for a, b in usable])
         if both:
             found.cases.append(case)
-            found.differences.append(mean_difference(both))
+            found.scores.append(both)
             found.repeats_left_out += run.repeats - len(both)
             continue
         rows = [run.trials[case, v, k] for v in (base, other) for k in range(run.repeats)]
@@ -143,7 +150,10 @@ def estimate(units: Units) -> float:
 def bounds(run: Run, found: Compared) -> tuple[float, float] | None:
     if not found.is_lossy:
         return None
-    low, high = (estimate(units_of(run, found.all_cases, values)) for values in (found.worst, found.best))
+    low, high = (
+        estimate(units_of(run, found.all_cases, differences((found.all_cases, scores))))
+        for scores in (found.worst, found.best)
+    )
     return low, high
 
 
@@ -258,7 +268,12 @@ def final(run: Run, cases: Sequence[int], values: Sequence[float], level: float)
 
 def gaffke(values: Sequence[float], level: float) -> tuple[float, float, float]:
     """Quantiles of the mean with uniform weights on the simplex, with one further value at the end of the range."""
-    tail, mean = (1 - level) / 2, sum(values) / len(values)
+    return weighted_gaffke(Counter(values), sum(values) / len(values), level)
+
+
+def weighted_gaffke(values: Counter[float], mean: float, level: float) -> tuple[float, float, float]:
+    """The same of values that may count as part of one."""
+    tail = (1 - level) / 2
 
     def chance(sample: Counter[float], bound: float) -> float:
         """That the sum of exponential variables, times these distances, is at most 0."""
@@ -278,7 +293,9 @@ def gaffke(values: Sequence[float], level: float) -> tuple[float, float, float]:
             low, high = (middle, high) if chance(sample, middle) < tail else (low, middle)
         return low
 
-    up, down = Counter([*values, -1.0]), Counter([*(-value for value in values), -1.0])
+    up, down = Counter(values), Counter({-value: count for value, count in values.items()})
+    up[-1.0] += 1
+    down[-1.0] += 1
     p = 2 * min(chance(up, 0.0), chance(down, 0.0))
     return lowest(up, mean), -lowest(down, -mean), min(1.0, max(0.0, p))
 
@@ -303,7 +320,7 @@ class Decided:
     p: float
 
 
-Sample = tuple[list[int], list[float]]  # cases and differences
+Sample = tuple[list[int], list[Pairs]]  # cases and their scores
 Question = tuple[int, int]
 
 
@@ -311,7 +328,7 @@ def decide(run: Run, questions: Sequence[Question]) -> dict[Question, tuple[Comp
     """All verdicts by one score, with what lost pairs could have changed."""
     everything = {question: compared(run, *question) for question in questions}
     data = {q: found for q, found in everything.items() if not any(never_answered(run, index) for index in q)}
-    plain = decide_all(run, {question: (found.cases, found.differences) for question, found in data.items()})
+    plain = decide_all(run, {question: (found.cases, found.scores) for question, found in data.items()})
     worst = decide_all(run, {question: (found.all_cases, found.worst) for question, found in data.items()})
     best = decide_all(run, {question: (found.all_cases, found.best) for question, found in data.items()})
     for question, result in plain.items():
@@ -336,12 +353,73 @@ def never_answered(run: Run, variant: int) -> bool:
     return "ok" not in statuses and "error" in statuses
 
 
+def differences(sample: Sample) -> list[float]:
+    return [mean_difference(scores) for scores in sample[1]]
+
+
+def at_the_end(run: Run, sample: Sample, level: float) -> tuple[float, float, float]:
+    if is_about_these_cases(run):
+        return on_these_cases(run, *sample, level)
+    return final(run, sample[0], differences(sample), level)
+
+
+def is_about_these_cases(run: Run) -> bool:
+    """Whether so few cases cannot decide about others, and their repeats can decide about them."""
+    comparisons, groups = len(run.variants) - 1, list(run.planned_groups)
+    units = len({group for group in groups if group is not None}) + groups.count(None)
+    if units < len(groups) and units >= 5 and (run.repeats == 1 or len(groups) >= 60):
+        return False
+    unanimous = 2 * 0.5**units <= 0.05 / comparisons
+    rearranged = 2 / math.comb(2 * run.repeats, run.repeats) ** len(groups) <= 0.05 / comparisons
+    return not unanimous and rearranged
+
+
+def on_these_cases(run: Run, cases: Sequence[int], pairs: Sequence[Pairs], level: float) -> tuple[float, float, float]:
+    """Low, high, p: Gaffke's interval of all scores, and the permutation test on what is excluded."""
+    groups = [run.groups[case] or ("alone", case) for case in cases]
+    weights = [1 / groups.count(group) if run.weight == "group" else 1.0 for group in groups]
+    weights = [weight / sum(weights) for weight in weights]
+    mean = sum(weight * mean_difference(scores) for weight, scores in zip(weights, pairs, strict=True))
+    heaviest = max(weight / len(scores) for weight, scores in zip(weights, pairs, strict=True))
+    values: Counter[float] = Counter()
+    for weight, scores in zip(weights, pairs, strict=True):
+        for a, b in scores:
+            for value in (2 * b - 1, 1 - 2 * a):
+                values[value] += weight / len(scores) / heaviest  # type: ignore[assignment]
+    low, high, p = weighted_gaffke(values, mean, level)
+    rare = rearrangements(weights, pairs)
+    binary = all(score in (0, 1) for scores in pairs for pair in scores for score in pair)
+    p = rare if binary else max(rare, p)
+    low, high = min(low, mean), max(high, mean)
+    if p > 1 - level + 1e-12:
+        return min(low, 0.0), max(high, 0.0), p
+    return (max(low, 1e-9), high, p) if mean > 0 else (low, min(high, -1e-9), p)
+
+
+def rearrangements(weights: Sequence[float], pairs: Sequence[Pairs]) -> float:
+    """The two-sided p value over every way to say which of a case's scores are the variant's."""
+    sums = Counter({0.0: 1})
+    for weight, scores in zip(weights, pairs, strict=True):
+        k, pool, grown = len(scores), [score for pair in scores for score in pair], Counter[float]()
+        ways = Counter(round(sum(chosen), 9) for chosen in combinations(pool, k))
+        for total, count in sums.items():
+            for chosen, number in ways.items():
+                grown[round(total + weight / k * chosen, 9)] += count * number
+        sums = grown
+    here = sum(weight * sum(b for _, b in scores) / len(scores) for weight, scores in zip(weights, pairs, strict=True))
+    above = sum(count for total, count in sums.items() if total >= here - 1e-9)
+    below = sum(count for total, count in sums.items() if total <= here + 1e-9)
+    return min(1.0, 2 * min(above, below) / sums.total())
+
+
 def decide_all(run: Run, samples: dict[Question, Sample]) -> dict[Question, Decided | None]:
     """Looks share α₁ equally, the end takes α₂ in Holm's order."""
     planned, ended = run.planned_cases, len(counted(run)) == run.planned_cases
     alpha, end = (0.02, 0.03) if planned >= 60 else (0.0, 0.05)
+    alpha, end = (0.0, 0.05) if is_about_these_cases(run) else (alpha, end)
     ps = {
-        question: final(run, *sample, 0.97)[2] if ended and sample[0] else 1.0 for question, sample in samples.items()
+        question: at_the_end(run, sample, 0.97)[2] if ended and sample[0] else 1.0
+        for question, sample in samples.items()
     }
     steps, divisor, going = {}, len(samples), True
     for question in sorted(samples, key=lambda question: ps[question]):
@@ -355,14 +433,15 @@ def decide_all(run: Run, samples: dict[Question, Sample]) -> dict[Question, Deci
 
 
 def _decided(run: Run, sample: Sample, ended: bool, alpha: float, end: float) -> Decided:
-    mean = estimate(units_of(run, *sample))
-    low, high, p = watched(run, *sample, alpha) if alpha else (-1.0, 1.0, None)
+    cases, values = sample[0], differences(sample)
+    mean = estimate(units_of(run, cases, values))
+    low, high, p = watched(run, cases, values, alpha) if alpha else (-1.0, 1.0, None)
     if p is None and not ended:
-        most = sequence(units_of(run, *sample), 0.5, largest(run))[2]
+        most = sequence(units_of(run, cases, values), 0.5, largest(run))[2]
         return Decided("inconclusive", -1.0, 1.0, 1.0, most)
     if ended:
         look = low, high
-        low_end, high_end, p = final(run, *sample, 1 - end)
+        low_end, high_end, p = at_the_end(run, sample, 1 - end)
         low, high = max(low, low_end), min(high, high_end)
         if low > high:
             return Decided("inconclusive", -1.0, 1.0, 1.0, p)

@@ -150,6 +150,8 @@ def read(store: Store, metric: str, name: str = "latest") -> naive.Run:
     sizes = Counter(group for group in found.groups.values() if group is not None)
     stored = json.loads(run["provenance"]).get("largest_group")
     found.largest_group = stored or max(sizes.values(), default=1)
+    planned = dict(store.rows("SELECT id, case_group FROM cases"))
+    found.planned_groups = [planned.get(f"c{case}") for case in range(found.planned_cases)]
     scores = store.rows("SELECT position, value FROM scores WHERE run_id = ? AND name = ?", (run_id, metric))
     for position, value in scores:
         block, variant = divmod(position, len(names))
@@ -183,7 +185,10 @@ def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
             effect = naive.estimate(naive.units_of(run, data.cases, data.differences))
             assert row["effect"] == near(effect)
             assert row["scores"]["variant"] - row["scores"]["baseline"] == near(effect)
-            assert row["p"] == near(decided.p, 1e-5)
+            drawn = row["population"] == "these cases"  # of many rearrangements a sample, and the oracle counts all
+            assert row["p"] == near(decided.p, 0.02 if drawn else 1e-5)
+            if drawn and abs(decided.p - (1 - decided.level)) < 0.02:
+                continue  # the sample may decide otherwise
             assert row["verdict"] == decided.word
             assert (row["interval"] is None) == (decided.level == 1)
             if row["interval"]:
@@ -386,9 +391,9 @@ def check_words(analysis: Analysis) -> None:
 )
 @given(
     st.integers(0, 2**32),
-    st.one_of(st.integers(1, 30), st.integers(55, 80)),
+    st.one_of(st.integers(1, 5), st.integers(6, 30), st.integers(55, 80)),
     st.integers(1, 4),
-    st.integers(1, 3),
+    st.integers(1, 4),
     st.booleans(),
 )
 def test_the_analysis_finds_what_the_rules_say(seed: int, cases: int, variants: int, repeats: int, pairs: bool) -> None:

@@ -158,7 +158,7 @@ def test_amounts_are_compared_where_all_ended_well(run: Run) -> None:
     for name, value in (("turns", 10.0), ("cost_usd", 1.0)):
         assert measure(agents, name)["values"] == {"brave": value, "weak": value}
         assert measure(agents, name)["cases"] == 1
-    assert "amounts are compared on 1 of 2 tasks, at which both agents ended well" in agents.sentences
+    assert "amounts are compared on 1 of 2 cases, at which both agents ended well" in agents.sentences
     assert measure(agents, "cost_per_solved_usd")["values"] == {"brave": 5.0, "weak": pytest.approx(1.1)}
 
 
@@ -306,7 +306,7 @@ def test_intervals_are_there_where_they_can_be_trusted(run: Run) -> None:
 # Every agent against every other
 
 
-def test_pairs_say_who_is_better_than_whom_and_who_cannot_be_told_apart(run: Run) -> None:
+def test_pairs_say_who_is_better_than_whom_and_why_others_have_no_verdict(run: Run) -> None:
     """Two solve 14 of 16 tasks, the third none."""
     good = [said(float(n % 8 > 0)) for n in range(16)]
     pairs = run([{"a": good[n], "b": said(0), "c": good[n]} for n in range(16)])["pairs"]
@@ -321,7 +321,7 @@ def test_pairs_say_who_is_better_than_whom_and_who_cannot_be_told_apart(run: Run
     assert [one["p_adjusted"] for one in by.values()] == pytest.approx(holm([one["p"] for one in by.values()]))
     assert "a is better than b" in pairs.sentences
     assert "c is better than b" in pairs.sentences
-    assert "cannot be told apart, no case differs: a and c" in pairs.sentences
+    assert "a and c: no verdict with 0 wins and 0 losses of c (no case differs)" in pairs.sentences
 
 
 # Prompt by prompt
@@ -344,7 +344,7 @@ def test_the_winner_of_a_task_is_by_the_runs_that_all_have(run: Run) -> None:
     assert table["t0"] == {"winner": "a", "a": "100 % (2/2)", "b": "50 % (1/2)", "c": "0 % (0/2)"}
     assert table["t1"]["winner"] == "a, b"
     assert (table["t4"]["winner"], table["t4"]["b"]) == ("–", "–")
-    assert found.sentences == ("alone the best: a 1, b 0, c 0, of 4 tasks",)
+    assert found.sentences == ("alone the best: a 1, b 0, c 0, of 4 cases",)
     assert [row for row in found.tables[2].rows if row[0] == "t4"] == [
         ("t4", "b", "2 network"),
         ("t4", "c", "2 network"),
@@ -359,7 +359,7 @@ def test_pictures_show_means_and_say_what_they_leave_out(run: Run, folder: Folde
     picture = next(one for one in found["prompts"].pictures if one.name == "tests")
     assert len(picture.rows) == 12
     assert picture.rows[0] == ("t0", "66.7 % (21 … 94)", "0.0 % (0 … 56)")
-    assert "the 10 of 12 tasks that differ most" in picture.below
+    assert "the 10 of 12 cases that differ most" in picture.below
     assert "t0: a 66.7 %, b 0.0 %" in picture.alternative
     assert "t11" not in picture.alternative
     summary = next(one for one in found["agents"].pictures if one.name == "summary")

@@ -176,7 +176,7 @@ UNKNOWN = [
     ({"limits": {"paralel": 3}}, 'unknown key "paralel" in limits (did you mean "parallel"?)'),
     ({"limits": {"parallel": {"mn": 3}}}, '"mn" in limits.parallel (did you mean "min"?)'),
     ({"limits": {"timeout": {"bas": 3}}}, '"bas" in limits.timeout (did you mean "base"?)'),
-    ({"zzz": 1}, 'unknown key "zzz" (known: baseline, cases,'),
+    ({"zzz": 1}, 'unknown key "zzz" (known: baseline, case_noun, cases,'),
 ]
 
 

@@ -49,6 +49,9 @@ EXPERIMENTS = {
     "extended by new runs: 100 → 200 → 400 cases, 50% differ": 100,
     "extended by new runs: 40 → 80 → 160 cases, 50% differ": 300,
     "lost answers: 200 cases, 5% lost at random": 150,
+    "on these 3 cases: 5 repeats, opposite effects that cancel": 400,
+    "on these 3 cases: 10 repeats, effect +50 points": 400,
+    "on these 3 cases: 5 repeats, graded scores, no difference": 60,
 }
 
 

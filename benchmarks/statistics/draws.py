@@ -49,6 +49,24 @@ def repeated(random: Random, cases: int, repeats: int, effect: float = 0.0) -> S
     return Scores(((first < chance).astype(float), (second < chance + effect).astype(float)))
 
 
+def fixed(
+    random: Random, baseline: Sequence[float], variant: Sequence[float], repeats: int, graded: str = ""
+) -> Scores:
+    """The same cases in every experiment, with these mean scores of both; right or wrong, or graded.
+
+    `graded`: the variant's scores vary "equally", or "less" than the baseline's.
+    """
+    sides = []
+    for means, strength in ((baseline, 2.0), (variant, 40.0 if graded == "less" else 2.0)):
+        mean = np.repeat(np.asarray(means)[:, None], repeats, axis=1)
+        if graded:
+            inner = np.clip(mean, 0.01, 0.99)
+            sides.append(random.beta(inner * strength, (1 - inner) * strength))
+        else:
+            sides.append((random.random(mean.shape) < mean).astype(float))
+    return Scores((sides[0], sides[1]))
+
+
 def grouped(random: Random, sizes: Sequence[int], effect: float | Sequence[float] = 0.0, icc: float = 0.3) -> Scores:
     """Right or wrong, in groups: each variant has its own accuracy in each group, around 0.5 and 0.5 + `effect`.
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from abreast.analyse.decisions import Rule
 from abreast.stats import Weight
+from abreast.stats.population import THESE_CASES
 from benchmarks.statistics import draws
 from benchmarks.statistics.draws import Random
 from benchmarks.statistics.experiment import Scores
@@ -250,6 +251,32 @@ def _missing() -> list[Scenario]:
     ]
 
 
+FEW_CASES = {  # mean scores of baseline and variant on the same few cases
+    "no difference": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    "no difference, easy": ((0.9, 0.9, 0.9), (0.9, 0.9, 0.9)),
+    "no difference, one easy, one hard": ((0.05, 0.5, 0.95), (0.05, 0.5, 0.95)),
+    "opposite effects that cancel": ((0.9, 0.5, 0.5), (0.5, 0.7, 0.7)),
+    "effect +50 points": ((0.3, 0.3, 0.3), (0.8, 0.8, 0.8)),
+    "one of three cases tells them apart": ((0.1, 0.9, 0.9), (0.9, 0.9, 0.9)),
+}
+
+
+def _these_cases() -> list[Scenario]:
+    rule = Rule(population=THESE_CASES)
+    return [
+        Scenario(
+            "on these 3 cases",
+            f"{repeats} repeats{', graded scores' * bool(graded)}{', unequal spread' * (graded == 'less')}, {name}",
+            partial(draws.fixed, baseline=before, variant=after, repeats=repeats, graded=graded),
+            (round(sum(after) / 3 - sum(before) / 3, 9),),
+            rule,
+            experiments=400 if graded else 1000,
+        )
+        for repeats, graded in ((2, ""), (5, ""), (10, ""), (5, "equally"), (10, "less"))
+        for name, (before, after) in FEW_CASES.items()
+    ]
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     *_plain(),
     *_other_scores(),
@@ -260,4 +287,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *_several_variants(),
     *_extensions(),
     *_missing(),
+    *_these_cases(),
 )

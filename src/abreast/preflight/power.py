@@ -35,7 +35,9 @@ def check(context: Context) -> Finding:
     if context.plan.population == THESE_CASES:
         return _on_these_cases(context, cases, cases != independent)
     alpha = alphas(cases, len(context.plan.variants) - 1)[1]
-    if independent < units_needed(len(context.plan.variants) - 1, cases != independent):
+    if independent < units_needed(len(context.plan.variants) - 1) and not (
+        cases != independent and independent >= GROUPS
+    ):
         return _undecidable(context, cases, cases != independent)
     effect = smallest_detectable(TYPICAL_SD, independent, alpha=alpha)
     what = f"{cases:,} cases" if independent == cases else f"{cases:,} cases in {many(independent, 'group')}"
@@ -78,7 +80,7 @@ def _these(cases: int, noun: str) -> str:
 
 def _for_cases_in_general(comparisons: int, noun: str, is_grouped: bool) -> str:
     """What a plan must have to decide about cases in general."""
-    least = units_needed(comparisons, is_grouped)
+    least = units_needed(comparisons)
     alpha = alphas(least, comparisons)[1]
     enough = cases_needed(TYPICAL_SD, FAIR, alpha=alpha)
     units = many(least, "group" if is_grouped else noun)

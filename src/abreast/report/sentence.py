@@ -208,9 +208,7 @@ def _other_population(comparison: Comparison) -> list[str]:
     """What the run says, or cannot say, about the cases that its verdict is not about."""
     result, noun = comparison.verdict, comparison.case_noun
     if result.population == THESE_CASES:
-        units = many(
-            units_needed(comparison.comparisons, comparison.is_grouped), "group" if comparison.is_grouped else noun
-        )
+        units = many(units_needed(comparison.comparisons), "group" if comparison.is_grouped else noun)
         return [f"this says nothing about {noun}s in general: for that at least {units} are needed"]
     alone = comparison.on_these_cases
     if result.word != "inconclusive" or result.demoted or alone is None or alone.word not in ("better", "worse"):

@@ -21,7 +21,8 @@ from abreast.stats.significance import PValue
 from abreast.stats.values import ROUNDING, UNIT, Floats, Numbers, Scale, numbers, share, whole, width
 
 DIGITS = 9  # to which sums of scores are rounded before they count as equal
-MOST_SUMS = 20_000  # distinct sums up to which all rearrangements are counted
+MOST_SUMS = 2_000  # distinct sums up to which all rearrangements are counted
+TIE = 1e-7  # rounded sums that differ by less are the same
 DRAWS = 10_000
 CHUNK = 1_000  # rearrangements drawn at once
 ABOVE_ZERO = 1e-9  # the bound where the test excludes zero and the interval does not
@@ -119,12 +120,12 @@ def permutation_test(scores: RepeatedScores, draws: int = DRAWS, seed: int = 0) 
     sums = _all_sums(scores, factors)
     if sums is not None:
         total = sum(sums.values())
-        at_least = sum(ways for value, ways in sums.items() if value >= observed - ROUNDING)
-        at_most = sum(ways for value, ways in sums.items() if value <= observed + ROUNDING)
+        at_least = sum(ways for value, ways in sums.items() if value >= observed - TIE)
+        at_most = sum(ways for value, ways in sums.items() if value <= observed + TIE)
         return PValue(min(1.0, float(Fraction(2 * min(at_least, at_most), total))), "stratified permutation, exact")
-    draws = whole(draws, "draws", least=1)
+    draws = 2 * (whole(draws, "draws", least=2) // 2)
     drawn = _drawn_sums(scores, factors, draws, seed)
-    rarer = min(int((drawn >= observed - ROUNDING).sum()), int((drawn <= observed + ROUNDING).sum()))
+    rarer = min(int((drawn >= observed - TIE).sum()), int((drawn <= observed + TIE).sum()))
     return PValue(min(1.0, 2 * (1 + rarer) / (1 + draws)), f"stratified permutation, {draws:,} draws")
 
 
@@ -133,7 +134,7 @@ def _all_sums(scores: RepeatedScores, factors: Floats) -> dict[float, int] | Non
     sums = {0.0: 1}
     for factor, (baseline, variant) in zip(factors, scores.strata, strict=True):
         choices = _sums_of_choices(np.concatenate([baseline, variant]), len(variant))
-        if choices is None or len(sums) * len(choices) > MOST_SUMS * 50:
+        if choices is None or len(sums) * len(choices) > 20 * MOST_SUMS:
             return None
         combined: defaultdict[float, int] = defaultdict(int)
         for value, ways in sums.items():
@@ -161,14 +162,16 @@ def _sums_of_choices(values: Floats, count: int) -> dict[float, int] | None:
 
 
 def _drawn_sums(scores: RepeatedScores, factors: Floats, draws: int, seed: int) -> Floats:
-    random, sums = np.random.default_rng(seed), np.zeros(draws)
+    """Each rearrangement counts both ways round, so that the p value does not depend on which side is the baseline."""
+    random, first, second = np.random.default_rng(seed), np.zeros(draws // 2), np.zeros(draws // 2)
     for factor, (baseline, variant) in zip(factors, scores.strata, strict=True):
-        values = np.concatenate([baseline, variant])
-        for start in range(0, draws, CHUNK):
-            rows = min(CHUNK, draws - start)
-            shuffled = random.permuted(np.tile(values, (rows, 1)), axis=1)
-            sums[start : start + rows] += factor * shuffled[:, : len(variant)].sum(axis=1)
-    return sums
+        values = np.sort(np.concatenate([baseline, variant]))
+        for start in range(0, len(first), CHUNK):
+            chunk = slice(start, min(start + CHUNK, len(first)))
+            halves = random.permuted(np.tile(values, (chunk.stop - start, 1)), axis=1)
+            first[chunk] += factor * halves[:, : len(variant)].sum(axis=1)
+            second[chunk] += factor * halves[:, len(variant) :].sum(axis=1)
+    return np.concatenate([first, second])
 
 
 def fixed_cases_interval(scores: RepeatedScores, level: float = 0.95) -> Estimate:

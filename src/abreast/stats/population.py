@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from abreast.stats.final import GROUPS
+from abreast.stats.final import GROUPS, T_CASES
 from abreast.stats.values import whole
 
 Population = Literal["cases in general", "these cases"]
@@ -22,19 +22,19 @@ def population_of(cases: int, repeats: int, comparisons: int = 1, groups: int | 
     >>> population_of(cases=3, repeats=10), population_of(cases=12, repeats=10), population_of(cases=3, repeats=1)
     ('these cases', 'cases in general', 'cases in general')
     """
-    if (cases if groups is None else groups) >= units_needed(comparisons, is_grouped=groups is not None):
+    if groups is not None and groups >= GROUPS and (repeats == 1 or cases >= T_CASES):
+        return ALL_CASES  # Student's t decides from fewer groups than a unanimous result does
+    if (cases if groups is None else groups) >= units_needed(comparisons):
         return ALL_CASES
     return THESE_CASES if repeats >= repeats_needed(cases, comparisons) else ALL_CASES
 
 
-def units_needed(comparisons: int = 1, is_grouped: bool = False) -> int:
-    """Cases from which a unanimous result decides about cases in general, or groups from which t does.
+def units_needed(comparisons: int = 1) -> int:
+    """Cases, or groups of cases, from which a unanimous result decides about cases in general.
 
-    >>> units_needed(), units_needed(comparisons=3), units_needed(is_grouped=True)
-    (6, 7, 5)
+    >>> units_needed(), units_needed(comparisons=3)
+    (6, 7)
     """
-    if is_grouped:
-        return GROUPS
     return math.ceil(math.log2(2 * whole(comparisons, "comparisons", least=1) / ALPHA) - 1e-9)
 
 

@@ -381,6 +381,8 @@ def _no_verdict(question: _Question, interval: Interval, look: Look, final: Esti
 def _needed(question: _Question, alpha: float) -> int | None:
     if question.repeats is not None:
         return question.repeats.repeats_needed(question.unit_effect, deviates(POWER, alpha))
+    if question.expected < units_needed(question.comparisons) and question.groups is None:
+        return None  # so few cases say nothing about how others vary
     return needed_in_all(question.values, question.groups, question.weight, question.unit_effect, alpha)
 
 

@@ -9,6 +9,7 @@ from abreast.report.figures import NOTHING
 from abreast.report.objects import adjusted, verdict
 from abreast.report.sections import NamedTable, Section
 from abreast.report.sentence import many, points, trusted
+from abreast.stats.population import THESE_CASES
 from abreast.suites.coding_agents.report.words import one_of
 from abreast.suites.coding_agents.report.work import Work
 
@@ -40,31 +41,32 @@ def pairs_of(work: Work) -> tuple[Comparison, ...]:
 
 
 def _sentences(work: Work, pairs: tuple[Comparison, ...]) -> list[str]:
-    """Who is better than whom, and who cannot be told apart."""
+    """Which agent is better than which, and why the other pairs have no such verdict."""
     better: dict[str, list[str]] = {name: [] for name in work.names}
-    apart: dict[str, list[str]] = {}
+    open_pairs = []
     for item in pairs:
         word = item.verdict.word
         if word in ("better", "worse"):
-            one, other = (item.variant, item.baseline) if word == "better" else (item.baseline, item.variant)
-            better[one].append(other)
+            winner, loser = (item.variant, item.baseline) if word == "better" else (item.baseline, item.variant)
+            better[winner].append(loser)
         else:
-            why, detail = _why(item)
-            told = f" ({detail})" if detail else "" if word == "inconclusive" else f" ({word})"
-            apart.setdefault(why, []).append(f"{item.baseline} and {item.variant}{told}")
-    found = [f"{name} is better than {one_of(others, 'and')}" for name, others in better.items() if others]
-    found += [f"cannot be told apart{why}: {'; '.join(each)}" for why, each in apart.items()]
-    return found
+            open_pairs.append(_undecided(item))
+    where = ""
+    if work.rows.population == THESE_CASES:
+        where = f" on these {many(work.rows.planned_cases, work.noun)}"
+    sentences = [f"{name} is better than {one_of(losers, 'and')}{where}" for name, losers in better.items() if losers]
+    return sentences + open_pairs
 
 
-def _why(item: Comparison) -> tuple[str, str]:
-    """Why there is no verdict at all, and of how many cases."""
-    if not item.cases:
-        return ", for there is nothing that both have a score of", ""
-    if item.verdict.word == "no comparison":
-        return ", no comparison", item.verdict.reason
-    reason, _, detail = item.verdict.reason.partition(": ")
-    return (f", {reason}" if reason else ""), detail.split(",")[0]
+def _undecided(item: Comparison) -> str:
+    """`a and b: no verdict with 7 wins and 0 losses (only 7 of 16 cases differ)`."""
+    verdict, both = item.verdict, f"{item.baseline} and {item.variant}"
+    if verdict.word == "no comparison" or not item.cases:
+        return f"{both}: no comparison ({verdict.reason})"
+    if verdict.word != "inconclusive":
+        return f"{both}: {item.variant} is {verdict.word}"
+    counts = f"{many(verdict.wins, 'win')} and {many(verdict.losses, 'loss', 'losses')} of {item.variant}"
+    return f"{both}: no verdict with {counts}{f' ({verdict.reason})' if verdict.reason else ''}"
 
 
 def _table(pairs: tuple[Comparison, ...], ps: list[float | None]) -> NamedTable:
