@@ -60,6 +60,7 @@ class Attempt:
         self.trial, self.request, self.workspace, self.scratch = trial, request, workspace, scratch
         self.carried = carried  # what it begins with, where trials go on with what others left
         self.mark = process.new_mark()
+        self.renames: tuple[tuple[str, str], ...] = ()  # old and new names, known when its change was measured
 
 
 class Agent(ABC):
@@ -246,7 +247,7 @@ class Agent(ABC):
         state = attempt.carried.state if attempt.carried is not None else None
         attempt.workspace.may_change()
         trial = self._trialled(attempt.trial, attempt.request, state, attempt.workspace.environment, workers)
-        return await self.checks.added_to(answer, attempt.workspace, trial)
+        return await self.checks.added_to(answer, attempt.workspace, replace(trial, renames=attempt.renames))
 
     async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, Told]:
         """What the checks of a trial say before anybody works on it."""
@@ -311,6 +312,7 @@ class Agent(ABC):
             artifacts["stderr"] = errors
         if self.changes_files or attempt.carried is not None:
             diff = attempt.workspace.left(attempt.trial.case.id, find_secret)
+            attempt.renames = diff.renames
             if diff.text:
                 artifacts["diff"] = diff.text
             if diff.problem:
