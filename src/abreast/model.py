@@ -128,8 +128,8 @@ STATE = "state"
 """The artifact that another trial begins with: for programs, and of no use to people."""
 
 TEST_FILES, OUTSIDE_FILES = "test_files_changed", "outside_files_changed"
-"""Lists of files in the data of an answer: tests that the agent changed, and files outside of its workspace that changed
-while it was at work. Stored only if there is something in them."""
+"""Lists of files in the data of an answer: tests that the agent changed, and files outside of its workspace that
+changed while it was at work. Stored only if there is something in them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,6 +259,14 @@ class Workspaces:
         return key, lambda to: repository.check_out(commit, to, without, state)
 
     @property
+    def origin(self) -> Path | None:
+        """The folder on this machine that workspaces are made from, if there is one."""
+        repository = self._repository
+        if repository is not None:
+            return None if repository.is_remote else Path(repository.address)
+        return self._setting.copy
+
+    @property
     def has_commits(self) -> bool:
         """Whether trials begin with a commit of a repository."""
         return self._repository is not None

@@ -32,7 +32,7 @@ from abreast.targets.workspace.diff import Counts
 COUNTS = tuple(Counts().columns())
 DIFF = "diff_metrics"
 _IN_DIFF = tuple(name for name in COUNTS if name != "files_changed")
-_TOLD = ("turns", "cpu_s", "peak_memory_mb", "exit_code")
+_TOLD = ("turns", "cpu_s", "peak_memory_mb", "exit_code", "tests_changed", "outside_changes")
 _TOKENS = ("input", "output", "cache_read", "cache_write")
 _SIMILAR = 10.0  # the scale of the metric that older programs read
 
