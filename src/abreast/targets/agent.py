@@ -23,11 +23,11 @@ from abreast.model import OUTSIDE_FILES, STATE, Answer, Case, Request, Trial
 from abreast.redaction import find_secret, is_secret_name, is_secret_setting
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.store.drivers import note_kept
-from abreast.targets import process, process_tree
+from abreast.targets import outside, process, process_tree
 from abreast.targets.base import Place, Problem, Sees, Workers, widest
 from abreast.targets.checks import Checks, Told, Trialled
 from abreast.targets.mcp.references import Variables
-from abreast.targets.outside import LARGEST, LISTED, OutsideChanges
+from abreast.targets.outside import LISTED, OutsideChanges
 from abreast.targets.request import Renderer, seen_by
 from abreast.targets.sandbox import Exposed, Needs, exit_code, find_problem, read_sandbox, wrap
 from abreast.targets.scratch import TEMPORARY, ScratchFolders
@@ -149,7 +149,7 @@ class Agent(ABC):
         notes = self._workspaces.notes()
         if self.changes_files and self.sandbox is None:
             notes += [
-                f"{folder} has more than {LARGEST:,} files: changes that agents make there are not noticed"
+                f"{folder} has more than {outside.LARGEST:,} files: changes that agents make there are not noticed"
                 for folder in self._outside.begin()
             ]
         return notes
@@ -341,9 +341,10 @@ class Agent(ABC):
 
     def _changed_outside(self, attempt: Attempt) -> dict[str, Any]:
         """Files outside of the workspace that changed since it was handed out. A sandbox keeps agents from that."""
-        if self.sandbox is not None:
+        changed = None if self.sandbox is not None else self._outside.since(attempt.workspace.since)
+        if changed is None:
             return {}
-        names = [name.encode("utf-8", "replace").decode() for name in self._outside.since(attempt.workspace.since)]
+        names = [name.encode("utf-8", "replace").decode() for name in changed]
         return {"outside_changes": len(names), **({OUTSIDE_FILES: names[:LISTED]} if names else {})}
 
     def _clean(self, attempt: Attempt, failed: bool = False, reuse: bool = False) -> None:

@@ -49,9 +49,12 @@ class OutsideChanges:
                 self._first = {name: entry for found in scanned.values() for name, entry in (found or {}).items()}
             return [folder for folder in asked if folder not in self._folders]
 
-    def since(self, moment: int) -> list[str]:
-        """Paths of files that were written, made or deleted after a moment by the clock of the file system."""
+    def since(self, moment: int) -> list[str] | None:
+        """Paths of files that were written, made or deleted after a moment by the clock of the file system; None if
+        there is no folder to look at."""
         self.begin()
+        if not self._folders:
+            return None
         found = self._entries()
         written = [name for name, (date, is_folder) in found.items() if not is_folder and date >= moment]
         gone = [name for name, (_, is_folder) in self._first.items() if not is_folder and name not in found]
