@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from abreast.targets import outside
+from clis import bubblewrap_folder
 from conftest import Done, Folder
 from repositories import Project
 
@@ -35,7 +37,7 @@ def changes(folder: Folder) -> dict[str, tuple[int | None, list[str]]]:
     found = {}
     for row in rows:
         files = [str(Path(name).relative_to(folder.path)) for name in json.loads(row.get(LIST) or "[]")]
-        found[row["variant"]] = (row["outside_changes"], files)
+        found[row["variant"]] = (row.get("outside_changes"), files)
     return found
 
 
@@ -45,12 +47,10 @@ LIST = "outside_files_changed"
 def test_changes_in_the_folder_of_the_spec_are_shown_and_those_of_a_run_itself_are_not(folder: Folder) -> None:
     folder.write("notes/old.txt", "old")
     folder.write("notes/gone.txt", "gone")
-    writes = (
-        "echo x > $ABREAST_FOLDER/new.txt; echo x >> $ABREAST_FOLDER/notes/old.txt; rm $ABREAST_FOLDER/notes/gone.txt"
-    )
+    writes = "cd $ABREAST_FOLDER; echo x > new.txt; echo x >> notes/old.txt; rm notes/gone.txt"
     done = run(folder, {"good": "echo x > inside.txt", "writes": writes})
     assert changes(folder) == {"good": (0, []), "writes": (3, ["new.txt", "notes/gone.txt", "notes/old.txt"])}
-    assert f"{MARK} writes was at work in 1 of 1 trial: one (" in done.out
+    assert f"{MARK} writes was at work in 1 of 1 trial: one (" in " ".join(done.out.split())
     assert f"{MARK} good" not in done.out
     assert "files outside of the workspace changed meanwhile: " in folder.abreast("show", "latest", "one").out
     assert MARK in folder.abreast("report", "--format", "markdown").out
@@ -75,10 +75,8 @@ def test_the_repository_that_workspaces_are_made_from_is_looked_at(
     }
     run(folder, agents, workspace={"git": str(project.path), "commit": "HEAD"})
     rows = folder.sql(f"select variant, outside_changes, {LIST} from predictions")
-    found = {
-        row["variant"]: [name.removeprefix(f"{project.path}/") for name in json.loads(row[LIST] or "[]")]
-        for row in rows
-    }
+    files = {row["variant"]: json.loads(row[LIST] or "[]") for row in rows}
+    found = {agent: [name.removeprefix(f"{project.path}/") for name in names] for agent, names in files.items()}
     assert found == {
         "looks": [],
         "edits": ["app.py"],
@@ -87,7 +85,8 @@ def test_the_repository_that_workspaces_are_made_from_is_looked_at(
     }
 
 
-def test_a_sandbox_prevents_it(folder: Folder) -> None:
+def test_a_sandbox_prevents_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{bubblewrap_folder()}{os.pathsep}{os.environ['PATH']}")
     done = run(folder, {"writes": "echo x > $ABREAST_FOLDER/new.txt"}, sandbox="bubblewrap")
     assert changes(folder) == {"writes": (None, [])}, "nobody looks"
     assert not (folder.path / "new.txt").exists()

@@ -94,11 +94,19 @@ class Work:
     @cached_property
     def noun(self) -> str:
         """What a case is called."""
+        return {"history": "pull request", "prompts": "prompt"}.get(self._source, "task")
+
+    @property
+    def is_history(self) -> bool:
+        """Whether cases are pull requests."""
+        return self._source == "history"
+
+    @cached_property
+    def _source(self) -> str:
+        """The module that makes the cases; of a simulation, of those that it stands for."""
         cases = self.rows.spec.get("cases")
-        source = str(cases.get("from")) if isinstance(cases, Mapping) else ""
-        return {"history": "pull request", "prompts": "prompt"}.get(
-            source.rpartition(":")[0].rpartition(".")[2], "task"
-        )
+        cases = cases.get("of", cases) if isinstance(cases, Mapping) else {}
+        return str(cases.get("from")).rpartition(":")[0].rpartition(".")[2]
 
     @cached_property
     def in_repository(self) -> bool:
