@@ -6,11 +6,17 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from abreast.model import Check
+from abreast.targets.own_tests import NONE, Task
+from abreast.targets.protected_files import find_protected, restore
 from conftest import Done, Folder
 from repositories import Project
 
@@ -279,6 +285,13 @@ def test_the_setting_tests_names_the_files_instead_of_the_rule(folder: Folder) -
     assert "no file at the start matches chekcs/**" in done.said
     folder.write(
         "spec.yaml",
+        (folder.path / "spec.yaml").read_text().replace('"chekcs/**"]', '"chekc/**"], "fails_before": true'),
+    )
+    refused = folder.abreast("run", "spec.yaml", "--store", "other.db")
+    assert refused.code == 4, "before anything is paid for"
+    assert "no file at the start matches chekc/**" in refused.said
+    folder.write(
+        "spec.yaml",
         json.dumps(
             {
                 "cases": [{"input": "x"}],
@@ -308,14 +321,14 @@ def test_settings_files_and_flags_name_tests_in_a_repository(folder: Folder) -> 
     project.commit("start")
     folder.write("prompts/one.md", "Make add work.")
     agents = {"cheat": f"{CHEAT}; echo > probe.py; git add -A; git commit -qm done", "honest": RIGHT}
-    settings = {
+    content = {
         "agents": list(agents),
         "agent_config": {name: {"commandTemplate": command} for name, command in agents.items()},
         "repo_path": "project",
         "check": PYTEST,
         "output_filename": "bench",
     }
-    folder.write("settings.json", json.dumps(settings))
+    folder.write("settings.json", json.dumps(content))
     done = folder.abreast("run", "settings.json")
     assert done.code == 0, done.said
     assert outcomes(folder) == {"cheat": (0, ["test_app.py"]), "honest": (1, [])}
@@ -326,7 +339,7 @@ def test_settings_files_and_flags_name_tests_in_a_repository(folder: Folder) -> 
     assert outcomes(folder)["cheat"] == (0, ["probe.py"])
     assert folder.abreast("run", "settings.json", "--tests", "none").code == 0
     assert outcomes(folder)["cheat"] == (1, [])
-    folder.write("settings.json", json.dumps({**settings, "tests": ["probe.py"], "check": "python3 probe.py"}))
+    folder.write("settings.json", json.dumps({**content, "tests": ["probe.py"], "check": "python3 probe.py"}))
     assert folder.abreast("run", "settings.json").code == 0
     assert outcomes(folder)["cheat"] == (0, ["probe.py"])
 
@@ -339,3 +352,25 @@ def test_the_repository_itself_is_never_written_through_a_link(folder: Folder, t
     run(folder, {"app.py": ADD, "tests/test_app.py": TEST}, {"links": cheat}, {"command": PYTEST})
     assert outcomes(folder) == {"links": (0, ["tests/test_app.py"])}
     assert (outside / "test_app.py").read_text() == "mine\n"
+
+
+SETTINGS = ("pyproject.toml", "setup.cfg", "tox.ini", "package.json", "Makefile")
+CONTENT = st.text(st.sampled_from('[]{}":=\t\n tolpyestajscrip#'), max_size=60).map(str.encode) | st.binary(max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(name=st.sampled_from(SETTINGS), before=CONTENT, after=CONTENT)
+def test_settings_of_any_content_are_read_and_restored_or_kept_as_a_whole(
+    name: str, before: bytes, after: bytes
+) -> None:
+    task = Task(Check("tests", ("make", "test")), ("make", "test"), (), NONE)
+    with tempfile.TemporaryDirectory() as folder:
+        start, work = Path(folder, "start"), Path(folder, "work")
+        for place, content in ((start, before), (work, after)):
+            place.mkdir()
+            (place / name).write_bytes(content)
+            (place / "test_app.py").write_bytes(b"")
+        changed = restore(start, work, find_protected(start, task), 0)
+        assert changed in ([], [name])
+        assert (work / name).read_bytes() == (before if changed else after)
+        assert before != after or not changed

@@ -150,15 +150,20 @@ class Checks:
 
     def _restore(self, task: Task, workspace: Workspace, trial: Trialled) -> list[str]:
         """Restore the files that decide a check; return those that the agent had changed. Raises NoWorkspace."""
+        protected = self._find_protected(task, trial)
+        with trial.workspaces.start_files(trial.case, trial.value, trial.state) as start:
+            return restore(start, workspace.path, protected, workspace.since, trial.renames)
+
+    def _find_protected(self, task: Task, trial: Trialled) -> Protected:
+        """The files that decide a check, found once for all trials that begin alike. Raises NoWorkspace."""
         begins = (trial.case, trial.value, trial.state)
         key = (task.check, task.words, trial.workspaces.beginning(*begins))
-        with trial.workspaces.start_files(*begins) as start:
-            if key not in self._protected:
+        if key not in self._protected:
+            with trial.workspaces.start_files(*begins) as start:
                 self._protected[key] = find_protected(start, task)
-            protected = self._protected[key]
-            if task.check.tests and not protected.files:
-                raise NoWorkspace(f"tests: no file at the start matches {', '.join(task.check.tests)}")
-            return restore(start, workspace.path, protected, workspace.since, trial.renames)
+        if task.check.tests and not self._protected[key].files:
+            raise NoWorkspace(f"tests: no file at the start matches {', '.join(task.check.tests)}")
+        return self._protected[key]
 
     async def _begun(self, check: Check, trial: Trialled) -> tuple[Task | None, Told, str]:
         """What is to be run, if there is something, and what is known of it without an agent."""
@@ -167,6 +172,8 @@ class Checks:
             task = await trial.workers.in_thread(
                 *(prepared, check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH"))
             )
+            if not own.tests:
+                await trial.workers.in_thread(self._find_protected, task, trial)
             return task, *await self._facts(task, trial)
         except Untested as reason:
             return None, {"untested": str(reason)}, ""
