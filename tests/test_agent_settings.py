@@ -120,16 +120,20 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"parallel_agents": "yes"}, "parallel_agents must be true or false, got 'yes'"),
         ({"paralel_runs": 2}, 'unknown key "paralel_runs" (did you mean "parallel_runs"?)'),
         ({"mode": "PR_recreate"}, "mode must be one of LLM_Evaluator, PR_Recreate, got 'PR_recreate'"),
-        ({"mode": "PR_Recreate"}, "num_prompts is for LLM_Evaluator: the tasks of PR_Recreate are pull requests"),
-        ({"num_prs": 3}, "num_prs is for PR_Recreate"),
+        ({"mode": "PR_Recreate"}, "PR_Recreate needs a repository"),
         ({"repo_path": "nowhere"}, "repository nowhere: there is no such folder"),
         ({"repo_path": "a", "repo_url": "https://x/y"}, "repo_path and repo_url are both given"),
         ({"repo_path": "https://host/repo"}, "is an address"),
         ({"branch": "main"}, "branch main: there is no repository"),
         ({"metrics": ["completness"]}, 'no metric "completness" (did you mean "completeness"?)'),
-        ({"metrics": ["ast_similarity"]}, "ast_similarity is for PR_Recreate"),
-        ({"metrics": ["output_format_success"]}, "output_format_success: which form?"),
-        ({"metrics_config": {"output_format": {}}}, "output_format needs regex or json_schema, and only one"),
+        (
+            {"metrics_config": {"output_format": {"regex": "x", "json_schema": "y"}}},
+            "output_format has regex and json_schema",
+        ),
+        ({"limits": {"paralel": 3}}, 'settings.json:17: unknown key "paralel" (did you mean "parallel"?)'),
+        ({"limits": {"retries": -1}}, "limits.retries must be"),
+        ({"tests": "checks"}, "tests must be a list such as"),
+        ({"ref": 7}, "ref must be a commit or tag, got 7"),
         ({"metrics_config": {"agent_succes": {}}}, 'unknown key "agent_succes"'),
         ({"output_filename": "../x"}, "is no plain name"),
         ({"output_filename": ".hidden"}, "is no plain name"),
@@ -137,7 +141,6 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"prompts": ["/dev/zero"], "num_prompts": 1}, "/dev/zero: is no file"),
         ({"metrics_config": {"output_format": {"json_schema": "/dev/zero"}}}, "json_schema /dev/zero: is no file"),
         ({"judge": "my-model"}, 'judge "my-model": whose model is it?'),
-        ({"agent_config": {"Codex CLI": {}}}, 'agent_config has "Codex CLI"'),
         ({"agent_config": {"Claude Code": {"timeout": 600}}}, "timeout 600 is in milliseconds"),
         ({"agent_config": {"Claude Code": {"timeout": "soon"}}}, "timeout must be a time such as"),
         ({"agent_config": {"Claude Code": {"modle": "x"}}}, 'unknown key "modle" (did you mean "model"?)'),
@@ -146,9 +149,9 @@ def test_every_preset_has_a_name_that_people_use(preset: str) -> None:
         ({"agent_config": {"Claude Code": {"commandTemplate": "x", "command": "y"}}}, "are both given"),
         ({"agent_config": {"Claude Code": {"command": 3}}}, "command must be the name or path of the known agent's"),
         ({"agent_config": []}, "agent_config must be an object such as"),
-        ({"prompts": None, "LLM_Evaluator": {"generate_prompts": "true"}}, "no prompts, and none are generated here"),
-        ({"metrics_config": {"agent_success": {"threshold": 7}}}, "agent_success by quality needs the metric"),
-        ({"metrics_config": {"agent_success": {"threshold": 11}}}, "threshold must be a number above 1, up to 10"),
+        ({"prompts": None, "LLM_Evaluator": {"generate_prompts": "true"}}, "no prompts"),
+        ({"prompts": None, "LLM_Evaluator": {"generate_prompts": False, "prompt_topics": ["x"]}}, "no prompts"),
+        ({"metrics_config": {"agent_success": {"threshold": 11}}}, "threshold must be a number from 0 to 10"),
         ({"metrics_config": {"agent_success": {"mode": "best"}}}, "mode must be quality or completion, got 'best'"),
         ({"metrics_config": {"output_format": {"json_schema_path": {}}}}, "must be the path of a file"),
     ],
@@ -184,6 +187,96 @@ def test_files_are_taken_as_they_are_found_in_the_wild(prompts: Folder) -> None:
     tasks = {"num_prs": 3, "generate_prompts": True}
     prs = read(prompts, num_prompts=None, prompts=None, mode="PR_Recreate", repo_path=".", PR_Recreate=tasks)
     assert (prs.pull_requests.last, prs.pull_requests.tasks) == (3, None)
+
+
+def test_the_file_that_the_original_writes_is_read(prompts: Folder) -> None:
+    """Empty texts mean that nothing is set."""
+    found = read(
+        prompts,
+        mode="standard",
+        assistants=["Claude Code", "Augment CLI", "Cursor CLI"],
+        **dict.fromkeys(("repo_url", "repo_path", "branch", "ref"), ""),
+        stage_dir="./stage",
+        metrics=["response_time", "output_quality", "output_format_success", "steps_per_task"],
+        metrics_config={"agent_success": {"threshold": 7, "mode": "quality"}, "output_format": {"regex": "^.{1,}$"}},
+    )
+    assert (found.repo, found.branch, found.mode, len(found.agents)) == (None, None, "LLM_Evaluator", 3)
+    assert found.notes == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "note"),
+    [
+        ({"agent_config": {"Codex CLI": {"model": "x"}}}, 'agent_config: "Codex CLI" is not among assistants'),
+        ({"num_prs": 3}, "num_prs is not used"),
+        ({"metrics": ["ast_similarity"]}, "ast_similarity is not measured"),
+        ({"metrics": ["output_format_success"]}, "output_format_success is not measured"),
+        ({"metrics_config": {"output_format": {}}, "metrics": ["output_format_success"]}, "is not measured"),
+        ({"metrics_config": {"agent_success": {"threshold": 0}}}, "agent_success by quality is not measured"),
+        ({"mode": "pr_recreate", "target_repo_url": "https://h/x.git"}, "num_prompts is not used"),
+    ],
+)
+def test_what_the_original_ignores_is_a_note(prompts: Folder, changed: dict[str, Any], note: str) -> None:
+    assert any(note in one for one in read(prompts, **changed).notes)
+
+
+def test_topics_are_prompts_where_there_are_none(folder: Folder) -> None:
+    topics = {"prompt_topics": ["Write unit tests", "Write a guide"]}
+    write(folder, prompts=None, num_prompts=2, LLM_Evaluator=topics, assistants=list(TWO), agent_config=TWO)
+    listed = folder.abreast("cases", "list", "settings.json", "--json").json
+    assert [(case["id"], case["question"]) for case in listed] == [
+        ("topic-1", "Write unit tests"),
+        ("topic-2", "Write a guide"),
+    ]
+    assert "prompt_topics are the prompts, word for word" in folder.abreast("check", "settings.json", "--verbose").said
+    folder.write("prompts/own.md", "mine")
+    assert read(folder, prompts=None, num_prompts=1, LLM_Evaluator=topics).topics == [], "files come first"
+
+
+def test_a_ref_is_what_is_checked_out(prompts: Folder, project: Path) -> None:
+    first = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, text=True).stdout.strip()
+    (project / "later.txt").write_text("later")
+    for words in (["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "Later"]):
+        subprocess.run(["git", *words], cwd=project, check=True)
+    both = {"assistants": list(TWO), "agent_config": TWO, "repo_path": str(project)}
+    write(prompts, **both, branch="main", ref=first)
+    spec = prompts.abreast("check", "settings.json", "--verbose")
+    assert spec.code == 0, spec.said
+    assert read(prompts, **both, branch="main", ref=first).branch == first
+
+
+def test_limits_of_the_file_and_flags_of_the_run_hold_as_in_any_spec(prompts: Folder) -> None:
+    agents = {"assistants": list(TWO), "agent_config": TWO, "runs_per_prompt": 1}
+    write(prompts, **agents, limits={"parallel": 3, "quota": "4/1h", "budget_usd": 2})
+    assert "at most 3 trials in flight" in prompts.abreast("check", "settings.json").said
+    assert "at most 1 trial in flight" in prompts.abreast("check", "settings.json", "--parallel", "1").said
+    flag = prompts.abreast("check", "settings.json", "--parallel-runs", "2").said
+    assert "at most 4 trials in flight" in flag, "the flag takes the place of the file's limit"
+    stopped = prompts.abreast("run", "settings.json", "--on-quota", "stop")
+    assert stopped.code == 3
+    assert "the quota of 4 in 1 h is used up" in stopped.said
+    other = prompts.abreast("run", "settings.json", "--fresh", "--quota", "5/2h", "--on-quota", "stop", "--yes")
+    assert other.code == 3, "what was used before counts for the account"
+    assert "the quota of 5 in 2 h is used up" in other.said
+    limits = json.loads(prompts.sql("select spec from runs order by run_id desc")[0]["spec"])["limits"]
+    assert (limits["quota"], limits["budget_usd"], limits["parallel"]) == ("5/2h", 2, 3)
+    assert prompts.abreast("run", "settings.json", "--free-cores", "-1").code == 2
+    assert "limits.quota must be" in prompts.abreast("run", "settings.json", "--quota", "soon").err
+
+
+@pytest.mark.parametrize("words", [["--mock"], ["--mock", "--check", "false", "--judge", "claude-x", "--tests", "a"]])
+def test_the_simulator_stands_in_for_agents_that_are_not_there(
+    prompts: Folder, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    write(prompts, assistants=["Claude Code", "Codex CLI", "Cursor CLI"])
+    done = prompts.abreast("run", "settings.json", *words)
+    assert done.code == 0, done.said
+    assert "SIMULATED" in done.out
+    rows = prompts.sql("select variant, sum(score) as solved, count(*) as n from predictions group by variant")
+    assert {row["variant"]: row["n"] for row in rows} == dict.fromkeys(["Claude Code", "Codex CLI", "Cursor CLI"], 30)
+    assert prompts.sql("select distinct simulated from runs") == [{"simulated": 1}]
+    assert json.loads((prompts.path / "bench_results.json").read_text())["metadata"]["simulated"] is True
 
 
 @pytest.mark.parametrize("content", ["[]", '{"agents": 3', "{}", "\ufeffnull", '{"agents": "x", "prompts": 1}'])

@@ -86,8 +86,9 @@ def works(tool: str, argument: str, commands: dict[str, str]) -> list[Rule]:
 @pytest.fixture
 def agents(folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Both CLIs on the path, each with a provider and a home of its own. Claude can all there is, codex some of it."""
-    everything = {f"function {name} ": written(name) for name in FUNCTIONS} | STARTER
-    some = {f"function {name} ": written(name) for name in CODEX_CAN} | {"wrong: the area": STARTER["wrong: the area"]}
+    everything = {f"function {name} ": written(name) for name in FUNCTIONS} | STARTER | CHEAT
+    some = {f"function {name} ": written(name) for name in CODEX_CAN} | CHEAT
+    some |= {"wrong: the area": STARTER["wrong: the area"]}
     monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
@@ -121,6 +122,9 @@ STARTER = {
     "prints a bare number": "sed -i 's/^print(\\(.*\\))$/print(\\1, \"cm2\")/' report.py",
 }
 """What solves each prompt of the starter."""
+
+CHEAT = {"the test of add fails": "printf 'def test_add():\\n    pass\\n' > test_calc.py"}
+"""What an agent does that rewrites the test instead of the code."""
 
 
 def test_pull_requests_of_all_styles_are_recreated_and_their_own_tests_say_how_well(
@@ -186,3 +190,33 @@ def test_the_starter_runs_as_it_is_written_and_its_checks_tell_right_from_wrong(
     assert right == {("Codex CLI", "fix-area.md"), *(("Claude Code", name) for name in prompts)}
     assert len(rows) == 8
     assert all(row["score"] is not None for row in rows), "every check fails on what agents begin with"
+
+
+def test_real_agents_that_rewrite_the_tests_are_not_right(folder: Folder, agents: None) -> None:
+    """By presets in a settings file, and by `target: claude-code` in a spec."""
+    project = Project(folder.path / "project")
+    project.put("calc.py", "def add(one, other):\n    return one\n")
+    project.put("test_calc.py", "import calc\n\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n")
+    project.commit("Begin")
+    folder.write("prompts/fix.md", "Make it green: the test of add fails.")
+    check = f"{sys.executable} -m pytest -q"
+    settings = {"agents": ["Claude Code", "Codex CLI"], "repo_path": "project", "check": check}
+    folder.write("settings.json", json.dumps(settings))
+    done = folder.abreast("run", "settings.json")
+    assert done.code == 0, done.said
+    spec = {
+        "cases": [{"id": "fix", "input": "Make it green: the test of add fails."}],
+        "target": "claude-code",
+        "variants": {
+            "claude": {"model": "haiku", "tools": ["Bash"], "workspace": {"git": "project", "commit": "HEAD"}}
+        },
+        "scorers": [{"tests": {"command": check}}],
+    }
+    folder.write("spec.yaml", json.dumps(spec))
+    done = folder.abreast("run", "spec.yaml")
+    assert done.code == 0, done.said
+    rows = folder.sql("select variant, status, score, tests_changed, outside_changes from predictions")
+    found = {
+        row["variant"]: (row["status"], row["score"], row["tests_changed"], row["outside_changes"]) for row in rows
+    }
+    assert found == dict.fromkeys(["Claude Code", "Codex CLI", "claude"], ("ok", 0, 1, 0))

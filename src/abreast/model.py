@@ -127,6 +127,10 @@ class RateLimits:
 STATE = "state"
 """The artifact that another trial begins with: for programs, and of no use to people."""
 
+TEST_FILES, OUTSIDE_FILES = "test_files_changed", "outside_files_changed"
+"""Lists of files in the data of an answer: tests that the agent changed, and files outside of its workspace that
+changed while it was at work. Stored only if there is something in them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -181,7 +185,8 @@ class Check:
     """A command that is run in the workspace of a trial when its agent has ended; a scorer reads how it went.
 
     `command` are words, or with `shell` one text. With `fails_before` it is also run on what the trial began with. With
-    `own` each case brings its tests; then there may be no command, and it is known by the kind of their files.
+    `own` each case brings its tests; then there may be no command, and it is known by the kind of their files. `tests`
+    are globs of the files that decide it, which are restored before it runs; None if they are found by a rule.
 
     >>> Check("tests", ("pytest", "{tests}")).names("tests")
     True
@@ -193,6 +198,7 @@ class Check:
     timeout_s: float = 600.0
     fails_before: bool = False
     own: bool = False
+    tests: tuple[str, ...] | None = None
 
     def names(self, what: Placeholder) -> bool:
         """Whether the command has a place for it. Nothing is put into the text of a shell: there it is a variable."""

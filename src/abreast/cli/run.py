@@ -51,6 +51,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--retry-failed", action="store_true", help="execute the variants' own failures again; the report says so")
     add("--allow-failing", action="store_true", help="continue although a variant fails in nearly every trial")
     add("--budget", metavar="USD", type=float, help="dollars this run may spend, instead of the spec's budget_usd")
+    add("--quota", metavar="Q", help="calls in a time that the account has: 200/5h, or the plan, max-5x or max-20x")
+    add("--free-cores", metavar="N", type=float, help="cores to leave to others, instead of the spec's free_cores (1)")
     add("--on-quota", choices=("wait", "stop"), help="what to do when a quota is used up (wait)")
     add("--seed", metavar="N", type=int, help="of the order, and of the simulator")
     add("--store", metavar="S", help="where rows go; else the spec's store, else $ABREAST_STORE, else results.db")
@@ -109,6 +111,8 @@ def options_of(args: argparse.Namespace, started: Options | None = None) -> Opti
         "debug": args.debug,
         "allow_failing": args.allow_failing,
         "budget_usd": args.budget,
+        "quota": args.quota,
+        "free_cores": args.free_cores,
         "on_quota": args.on_quota,
         "until_decided": args.until_decided,
         "margin": args.margin,

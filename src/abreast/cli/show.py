@@ -9,7 +9,7 @@ from typing import Any
 
 from abreast.cli import stores, tables
 from abreast.errors import BadInput, suggestion
-from abreast.model import STATE
+from abreast.model import OUTSIDE_FILES, STATE, TEST_FILES
 from abreast.output import console, echo
 from abreast.store import Store
 from abreast.text import storable
@@ -76,6 +76,10 @@ _OF_TRIALS = (
 )
 _ARTIFACTS = f"SELECT c.id AS case_id, v.name AS variant, t.repeat, o.name, o.content FROM artifacts o {_OF_TRIALS}"
 _SCORES = f"SELECT v.name AS variant, t.repeat, o.name, o.value, o.explanation FROM scores o {_OF_TRIALS}"
+_FLAGS = {
+    TEST_FILES: "changed tests, which were restored before the check",
+    OUTSIDE_FILES: "files outside of the workspace changed meanwhile",
+}
 LONGEST_EXPECTED = 2_000  # characters
 
 
@@ -128,6 +132,9 @@ def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> N
         echo(tables.passage(row["answer"] if row["status"] == "ok" else failure(row)))
         for line in scores.get((row["variant"], row["repeat"]), ()):
             echo(line)
+        for name, what in _FLAGS.items():
+            if row.get(name):
+                echo(f"{what}: {', '.join(json.loads(row[name]))}")
         left = artifacts.get((row["variant"], row["repeat"]))
         if left:
             echo(f"left: {', '.join(left)} (show it: --artifact {left[0]})")

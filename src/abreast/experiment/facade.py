@@ -322,6 +322,10 @@ def _overridden(spec: Spec, options: Options) -> Spec:
         if not 0 < options.budget_usd < math.inf:
             raise BadInput(f"--budget {options.budget_usd}: must be dollars above 0")
         limits["budget_usd"] = float(options.budget_usd)
+    if options.quota is not None:
+        limits["quota"] = options.quota
+    if options.free_cores is not None:
+        limits["free_cores"] = options.free_cores
     if options.allow_failing:
         limits["allow_failing"] = True
     changes: dict[str, Any] = {"limits": limits}

@@ -39,6 +39,8 @@ class Options:
     fresh: bool = False
     retry_failed: bool = False
     budget_usd: float | None = None
+    quota: str | None = None
+    free_cores: float | None = None
     allow_failing: bool = False
     on_quota: str = "wait"
     until_decided: bool | None = None

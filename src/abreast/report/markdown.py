@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from abreast.analyse.run import Analysis, Comparison
 from abreast.report.concurrency import describe_findings
 from abreast.report.figures import NOTHING, TITLES, cells
+from abreast.report.flags import flag_lines
 from abreast.report.objects import events, provenance
 from abreast.report.sections import Section, sections_of
 from abreast.report.sentence import aside, not_run_line, points, ranking_line, verdict_lines, whose
@@ -34,6 +35,7 @@ def text(analysis: Analysis) -> str:
     for item in analysis.comparisons:
         if item.differences:
             parts += [f"### Cases that differ most: {safe(item.variant)} against {safe(item.baseline)}", _cases(item)]
+    parts += [safe(line) for line in flag_lines(analysis)]
     if left := not_run_line(analysis):
         parts.append(safe(left))
     parts += ["### How it was run", _provenance(analysis)]

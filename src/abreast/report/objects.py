@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.analyse.variants import VariantSummary, failure_modes
 from abreast.report.calibration import calibration_object
+from abreast.report.flags import flags_of
 from abreast.report.sections import suite_part
 from abreast.report.sentence import doubt, trusted, verdict_lines
 from abreast.stats import Interval, holm
@@ -72,6 +73,7 @@ def report(analysis: Analysis) -> dict[str, Any]:
             for summary in analysis.variants
         },
         "judges": analysis.rows.judges,
+        "flags": [flag._asdict() for flag in flags_of(analysis)],
         "segments": [segment(item) for item in analysis.segments],
         "suite": _suite(analysis),
         "provenance": provenance(analysis),

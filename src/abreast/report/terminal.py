@@ -15,6 +15,7 @@ from rich.table import Table
 from abreast.analyse.run import Analysis, Comparison
 from abreast.output.rich_console import PrintableConsole, PrintableText
 from abreast.report.figures import NOTHING, TITLES, cells
+from abreast.report.flags import flag_lines
 from abreast.report.sections import NamedTable, Section, sections_of
 from abreast.report.sentence import (
     SIMULATED,
@@ -61,6 +62,7 @@ def render(analysis: Analysis, where: str = "") -> RenderableType:
         parts += _section(section, f"abreast report {analysis.run['run']} --format markdown{where}")
     for comparison in analysis.comparisons:
         parts += _where_to_look(analysis, comparison, where)
+    parts += [_indented(PrintableText(line, style="yellow")) for line in flag_lines(analysis)]
     parts += [_indented(PrintableText(line)) for line in judge_lines(analysis)]
     if left := not_run_line(analysis):
         parts.append(_indented(PrintableText(left)))

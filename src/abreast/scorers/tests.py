@@ -25,6 +25,8 @@ class Tests:
     begin with, once: where it succeeds there, it says nothing about an agent, and there is no score. With `own` cases
     bring their tests: files of a later commit, which are put over what the agent left. They must fail on what trials
     begin with, and pass in that commit.
+
+    Tests that were there at the start are restored before the command runs; `tests` names other files instead.
     """
 
     needs_expected = False
@@ -38,9 +40,10 @@ class Tests:
         timeout = settings.take("timeout", TIMEOUT_S, lambda value: is_number(value) and value > 0, "seconds above 0")
         before = settings.take("fails_before", False, is_flag, "true or false")
         own = settings.take("own", False, is_flag, "true or false")
+        files = settings.take("tests", None, _is_globs, 'a list of globs such as ["checks/**"], or [] for none')
         words = () if own and command is None and not shell else _words(settings.where, command, shell)
         self.columns: tuple[str, ...] = (name,)
-        self.check = Check(name, words, shell, float(timeout), before, own)
+        self.check = Check(name, words, shell, float(timeout), before, own, None if files is None else tuple(files))
         if self.check.names("tests") and not own:
             raise BadInput(
                 f"{settings.where}: command: which are the tests of a case?",
@@ -53,6 +56,10 @@ class Tests:
         found = answer.data.get("checks")
         told = found.get(self.columns[0]) if isinstance(found, Mapping) else None
         return (Score(self.columns[0], *_judged(told)),)
+
+
+def _is_globs(value: Any) -> bool:
+    return value == [] or is_texts(value)
 
 
 def _flaw(expected: Any) -> tuple[str, str] | None:

@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, Crashed, TrialError
-from abreast.model import STATE, Answer, Case, Request, Trial
+from abreast.model import OUTSIDE_FILES, STATE, Answer, Case, Request, Trial
 from abreast.redaction import find_secret, is_secret_name, is_secret_setting
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.store.drivers import note_kept
-from abreast.targets import process, process_tree
+from abreast.targets import outside, process, process_tree
 from abreast.targets.base import Place, Problem, Sees, Workers, widest
 from abreast.targets.checks import Checks, Told, Trialled
 from abreast.targets.mcp.references import Variables
+from abreast.targets.outside import LISTED, OutsideChanges
 from abreast.targets.request import Renderer, seen_by
 from abreast.targets.sandbox import Exposed, Needs, exit_code, find_problem, read_sandbox, wrap
 from abreast.targets.scratch import TEMPORARY, ScratchFolders
@@ -60,6 +61,7 @@ class Attempt:
         self.trial, self.request, self.workspace, self.scratch = trial, request, workspace, scratch
         self.carried = carried  # what it begins with, where trials go on with what others left
         self.mark = process.new_mark()
+        self.renames: tuple[tuple[str, str], ...] = ()  # old and new names, known when its change was measured
 
 
 class Agent(ABC):
@@ -83,6 +85,8 @@ class Agent(ABC):
         self._inherited = {name: value for name, value in os.environ.items() if name not in NESTED}
         self._workspaces = Workspaces(where, settings.left.pop("workspace", None), self._base)
         self.sandbox = read_sandbox(where, settings.left.pop("sandbox", None), self._base)
+        origin = self._workspaces.origin
+        self._outside = OutsideChanges([self._base, *([] if origin is None else [origin])], self._store_files)
         settings.known += ["workspace", "prompt", "transform", "sandbox"]
         self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
@@ -142,7 +146,13 @@ class Agent(ABC):
         return [] if problem is None else [Problem(*problem)]
 
     def notes(self) -> list[str]:
-        return self._workspaces.notes()
+        notes = self._workspaces.notes()
+        if self.changes_files and self.sandbox is None:
+            notes += [
+                f"{folder} has more than {outside.LARGEST:,} files: changes that agents make there are not noticed"
+                for folder in self._outside.begin()
+            ]
+        return notes
 
     def after(self, case: Case) -> str | None:
         """The case whose trial, of the same variant and repeat, leaves what one of this case begins with; empty if it
@@ -246,7 +256,7 @@ class Agent(ABC):
         state = attempt.carried.state if attempt.carried is not None else None
         attempt.workspace.may_change()
         trial = self._trialled(attempt.trial, attempt.request, state, attempt.workspace.environment, workers)
-        return await self.checks.added_to(answer, attempt.workspace, trial)
+        return await self.checks.added_to(answer, attempt.workspace, replace(trial, renames=attempt.renames))
 
     async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, Told]:
         """What the checks of a trial say before anybody works on it."""
@@ -271,6 +281,8 @@ class Agent(ABC):
 
     def _make(self, trial: Trial, request: Request) -> Attempt:
         process_tree.containment()  # starts the launcher, which is no part of a trial's time
+        if self.changes_files and self.sandbox is None:
+            self._outside.begin()
         carried = self._carried(trial)
         workspace = self._workspaces.make(trial.case, request.input, None if carried is None else carried.state)
         return Attempt(trial, request, workspace, self._scratch.take(), carried)
@@ -311,6 +323,7 @@ class Agent(ABC):
             artifacts["stderr"] = errors
         if self.changes_files or attempt.carried is not None:
             diff = attempt.workspace.left(attempt.trial.case.id, find_secret)
+            attempt.renames = diff.renames
             if diff.text:
                 artifacts["diff"] = diff.text
             if diff.problem:
@@ -320,10 +333,19 @@ class Agent(ABC):
             if diff.state is not None:
                 artifacts[STATE] = diff.state.as_text()
             data |= _carried_on(attempt, diff)
+            data |= self._changed_outside(attempt)
         if self._keeps:
             data["workspace"] = str(attempt.workspace.path)
         text = seen_from(attempt.workspace.path, answer.text)
         return replace(answer, text=text, artifacts=artifacts, data=data)
+
+    def _changed_outside(self, attempt: Attempt) -> dict[str, Any]:
+        """Files outside of the workspace that changed since it was handed out. A sandbox keeps agents from that."""
+        changed = None if self.sandbox is not None else self._outside.since(attempt.workspace.since)
+        if changed is None:
+            return {}
+        names = [name.encode("utf-8", "replace").decode() for name in changed]
+        return {"outside_changes": len(names), **({OUTSIDE_FILES: names[:LISTED]} if names else {})}
 
     def _clean(self, attempt: Attempt, failed: bool = False, reuse: bool = False) -> None:
         if failed and self._keeps:

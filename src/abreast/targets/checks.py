@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from abreast.digest import digest
-from abreast.model import Answer, Case, Check
+from abreast.model import TEST_FILES, Answer, Case, Check
 from abreast.redaction import is_secret_setting
 from abreast.targets import process
 from abreast.targets.base import Problem, Sees, Workers
 from abreast.targets.contents import content_digest, named_file
 from abreast.targets.own_tests import NONE, Task, Untested, prepared, put_there, tests_of
+from abreast.targets.protected_files import Protected, find_protected, restore
 from abreast.targets.workspace import State, Workspace, Workspaces
 from abreast.targets.workspace.place import NoWorkspace, drop_empty, new_folder, seen_from
 from abreast.targets.workspace.removal import remove_tree
@@ -23,6 +24,8 @@ from abreast.targets.workspace.removal import remove_tree
 LAST_LINE = 300  # characters
 GONE = "the folder where it worked is gone"
 OWN_REVISION = 1
+RESTORED_REVISION = 1
+LISTED = 100  # test files of a trial that are named
 
 Told = dict[str, Any]
 """How a check went, as it is stored: scores are made of this alone."""
@@ -39,6 +42,7 @@ class Trialled:
     environment: Mapping[str, str]
     workers: Workers
     wrap: Callable[[Sequence[str], Path, Path, Mapping[str, str]], list[str]]  # puts a command into the sandbox
+    renames: Sequence[tuple[str, str]] = ()  # old and new names of files that the agent renamed
 
 
 class Checks:
@@ -48,6 +52,7 @@ class Checks:
         self._shared = shared
         self._checks: Sequence[Check] = shared.get("checks", ())
         self._base = Path(shared.get("base", ".")).absolute()
+        self._protected: dict[Hashable, Protected] = shared.setdefault("checks-protected", {})
         self._known: dict[Hashable, asyncio.Future[tuple[Told, str]]] = shared.setdefault("checks-known", {})
 
     def __bool__(self) -> bool:
@@ -74,7 +79,8 @@ class Checks:
         files = [content_digest(file, self._shared) for file in self._files(check)]
         return [
             *(check.name, check.command, check.shell, check.timeout_s, check.fails_before),
-            *(["own", OWN_REVISION] if check.own else []),
+            *(["own", OWN_REVISION] if check.own else ["restored", RESTORED_REVISION]),
+            *([] if check.tests is None else ["tests", check.tests]),
             *([files] if files else []),
         ]
 
@@ -110,24 +116,54 @@ class Checks:
     async def added_to(self, answer: Answer, workspace: Workspace, trial: Trialled) -> Answer:
         """The answer with how each of them went; what they print is kept as an artifact."""
         results, artifacts = {}, dict(answer.artifacts)
+        changed: set[str] | None = None
         for check in self._checks:
-            results[check.name], artifacts[check.name] = await self._outcome(check, workspace.path, trial)
+            results[check.name], artifacts[check.name], restored = await self._outcome(check, workspace, trial)
+            changed = changed if restored is None else (changed or set()) | set(restored)
         kept = {name: text for name, text in artifacts.items() if text}
-        return replace(answer, data={**answer.data, "checks": results}, artifacts=kept)
+        data = {**answer.data, "checks": results, **_changed_tests(changed)}
+        return replace(answer, data=data, artifacts=kept)
 
     async def without_agent(self, trial: Trialled) -> dict[str, Told]:
         """What each says of what trials begin with and of what people did; nobody is paid to find that out."""
         return {check.name: (await self._begun(check, trial))[1] for check in self._checks}
 
-    async def _outcome(self, check: Check, folder: Path, trial: Trialled) -> tuple[Told, str]:
-        """Where it says nothing of an agent, it is not run in what this one left."""
+    async def _outcome(
+        self, check: Check, workspace: Workspace, trial: Trialled
+    ) -> tuple[Told, str, Sequence[str] | None]:
+        """How a check went, what it printed, and the test files that the agent had changed (None if nobody looked).
+        Where it says nothing of an agent, it is not run in what this one left."""
         task, facts, output = await self._begun(check, trial)
         if task is None or says_nothing(facts):
-            return facts, output
+            return facts, output, None
+        folder = workspace.path
         if folder.is_symlink() or not folder.is_dir():
-            return {**facts, "passed": False, "told": GONE}, ""
+            return {**facts, "passed": False, "told": GONE}, "", None
+        changed: Sequence[str] | None = None
+        if not task.own.tests:
+            try:
+                changed = await trial.workers.in_thread(self._restore, task, workspace, trial)
+            except NoWorkspace as error:
+                return {"problem": str(error)}, "", None
         told, output = await _tried(task, folder, trial)
-        return {**facts, **told}, output
+        return {**facts, **told}, output, changed
+
+    def _restore(self, task: Task, workspace: Workspace, trial: Trialled) -> list[str]:
+        """Restore the files that decide a check; return those that the agent had changed. Raises NoWorkspace."""
+        protected = self._find_protected(task, trial)
+        with trial.workspaces.start_files(trial.case, trial.value, trial.state) as start:
+            return restore(start, workspace.path, protected, workspace.since, trial.renames)
+
+    def _find_protected(self, task: Task, trial: Trialled) -> Protected:
+        """The files that decide a check, found once for all trials that begin alike. Raises NoWorkspace."""
+        begins = (trial.case, trial.value, trial.state)
+        key = (task.check, task.words, trial.workspaces.beginning(*begins))
+        if key not in self._protected:
+            with trial.workspaces.start_files(*begins) as start:
+                self._protected[key] = find_protected(start, task)
+        if task.check.tests and not self._protected[key].files:
+            raise NoWorkspace(f"tests: no file at the start matches {', '.join(task.check.tests)}")
+        return self._protected[key]
 
     async def _begun(self, check: Check, trial: Trialled) -> tuple[Task | None, Told, str]:
         """What is to be run, if there is something, and what is known of it without an agent."""
@@ -136,6 +172,8 @@ class Checks:
             task = await trial.workers.in_thread(
                 *(prepared, check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH"))
             )
+            if not own.tests:
+                await trial.workers.in_thread(self._find_protected, task, trial)
             return task, *await self._facts(task, trial)
         except Untested as reason:
             return None, {"untested": str(reason)}, ""
@@ -175,6 +213,14 @@ class Checks:
             one.cancel()
         if running:
             await asyncio.wait(running, timeout=patience_s)
+
+
+def _changed_tests(names: set[str] | None) -> Told:
+    """The columns of test files that an agent changed; nothing if nobody looked."""
+    if names is None:
+        return {}
+    listed = [name.encode("utf-8", "replace").decode() for name in sorted(names)[:LISTED]]
+    return {"tests_changed": len(names), **({TEST_FILES: listed} if names else {})}
 
 
 def says_nothing(told: Told) -> str:

@@ -16,7 +16,7 @@ _NAMED = re.compile(
 )
 _SCRIPTS = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")
 _OF_JVM = (".java", ".kt", ".groovy", ".scala")
-_NO_SCRIPT = "no test specified"  # what `npm init` writes
+NO_SCRIPT = "no test specified"  # what `npm init` writes
 _OF_PYTEST = ("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml")
 _OF_PYTHON = ("pyproject.toml", "setup.cfg", "tox.ini")
 _OF_SCRIPTS = re.compile(r"(?:jest|vitest|vite|karma|ava|playwright)\.config\.\w+|\.mocharc(?:\.\w+)?|\.taprc")
@@ -28,8 +28,17 @@ def runnable(tests: Sequence[str]) -> tuple[str, ...]:
     >>> runnable(["tests/conftest.py", "tests/test_a.py", "tests/data/a.json"])
     ('tests/test_a.py',)
     """
-    named = tuple(name for name in tests if _NAMED.fullmatch(posixpath.basename(name)))
+    named = tuple(name for name in tests if is_test_name(posixpath.basename(name)))
     return tuple(map(_as_path, named or tests))
+
+
+def is_test_name(name: str) -> bool:
+    """Whether a file of this name is a test.
+
+    >>> is_test_name("test_app.py"), is_test_name("app.spec.ts"), is_test_name("contest.py")
+    (True, True, False)
+    """
+    return _NAMED.fullmatch(name) is not None
 
 
 def _as_path(name: str) -> str:
@@ -97,7 +106,7 @@ def _has_test_script(folder: Path) -> bool:
         script = told["scripts"]["test"]
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
         return False
-    return isinstance(script, str) and bool(script.strip()) and _NO_SCRIPT not in script
+    return isinstance(script, str) and bool(script.strip()) and NO_SCRIPT not in script
 
 
 _RUNNERS = (

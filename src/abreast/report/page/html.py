@@ -27,6 +27,7 @@ from abreast.report.figures import (
     score_in_words,
     seconds,
 )
+from abreast.report.flags import flag_lines
 from abreast.report.page import listing, rendering
 from abreast.report.page.artifacts import Links, listed
 from abreast.report.page.left import Left
@@ -75,6 +76,7 @@ def page(analysis: Analysis, draw: bool = True, left: Left | None = None, links:
             preface=[*preface(analysis), *circumstances(analysis)],
             headline=[line for line in verdict_lines(analysis) if line != SIMULATED],
             retried=analysis.retried_failures,
+            flags=flag_lines(analysis),
             not_run=not_run_line(analysis),
             pictures=pictures,
             variants=_variants(analysis),

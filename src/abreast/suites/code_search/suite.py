@@ -47,7 +47,6 @@ class CodeSearch:
         add("--timeout", metavar="T", default="5m", help="of a trial: 90s, 5m, 1h (5m)")
         add("--commit", metavar="REV", help="what is checked out for each trial (HEAD)")
         add("--workspace", choices=("git", "copy"), help="a checkout for each trial, or a copy of the folder as it is")
-        add("--quota", metavar="Q", help="calls in a time that the account has: 200/5h, or the plan, max-5x or max-20x")
         add("--mock", action="store_true", help="the simulator instead of an agent: nothing is called")
 
     def experiment(self, args: argparse.Namespace) -> Experiment:

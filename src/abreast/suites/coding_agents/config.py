@@ -12,7 +12,7 @@ from abreast.errors import BadInput
 from abreast.experiment.facade import Experiment
 from abreast.model import Case
 from abreast.preflight.finding import listed, many
-from abreast.suites.coding_agents import history, judging, prompts, staging
+from abreast.suites.coding_agents import history, judging, prompts, simulation, staging
 from abreast.suites.coding_agents.agents import Agent
 
 NAME = "coding-agents"
@@ -25,6 +25,7 @@ EXPECTS = {"seconds": 180.0, "output_tokens": 6_000.0}
 _OF_FOLDER = re.compile(r"\{folder\}/([^\s\"']+)")
 
 Mode = Literal["LLM_Evaluator", "PR_Recreate"]
+PULL_REQUEST = "pull request"  # what a case of such a run is called
 PROMPTS, PULL_REQUESTS = MODES = ("LLM_Evaluator", "PR_Recreate")
 
 
@@ -45,6 +46,7 @@ class Config:
     agents: list[Agent] = field(default_factory=list)
     mode: Mode = "LLM_Evaluator"
     prompts: list[Path] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)  # tasks in a few words, where there are no prompts
     pull_requests: PullRequests = PullRequests()
     repo: str | None = None  # a folder or an address; without one agents begin with an empty folder
     branch: str | None = None
@@ -54,11 +56,15 @@ class Config:
     parallel_agents: bool = True
     timeout: float = TIMEOUT
     check: str | None = None
+    tests: list[str] | None = None  # globs of test files; None: by the usual names and folders
     dimensions: list[str] = field(default_factory=list)
     judge: str | Mapping[str, Any] | None = None
     passing: Mapping[str, float] = field(default_factory=dict)  # dimensions, and from which mark on they are good
     form: Mapping[str, Any] | None = None  # of answers: {regex: ...} or {json_schema: ...}
+    limits: Mapping[str, Any] = field(default_factory=dict)  # as in a spec
     output: str | None = None  # the base name of the results file
+    notes: list[str] = field(default_factory=list)  # on what was read and is not used
+    mock: bool = False  # the simulator instead of agents
     base: Path = field(default_factory=Path.cwd)
     origin: Path | None = None  # the settings file
     store: str | Path | None = None
@@ -74,27 +80,47 @@ def experiment(config: Config) -> Experiment:
         **({} if config.parallel_agents else {"turns": True}),
     }
     own = {agent.name: {"timeout": agent.timeout} for agent in config.agents if agent.timeout is not None}
+    limits |= {"variants": own} if own else {}
     tasks = _tasks(config)
     made = Experiment(
         name=config.output or NAME,
         description=QUESTION,
         suite=NAME,
         case_noun=tasks.noun,
-        cases=tasks.cases,
-        target="command",
-        params={"workspace": tasks.workspace, "on_silence": "go_on", **tasks.params},
-        variants={agent.name: dict(agent.params) for agent in config.agents},
+        **(_simulated(config, tasks) if config.mock else _executed(config, tasks)),
         baseline=config.agents[0].name,
         repeats=config.runs,
-        scorers=_scorers(config, tasks),
-        expects=EXPECTS,
-        limits={**limits, **({"variants": own} if own else {})},
+        limits={**limits, **config.limits},
         output=config.output,
         store=config.store,
         base=config.base,
     )
     made.origin, made.notes = config.origin, tuple(_notes(config, tasks))
     return made
+
+
+def _executed(config: Config, tasks: Tasks) -> dict[str, Any]:
+    """What is asked of agents, and what their work is worth."""
+    return {
+        "cases": tasks.cases,
+        "target": "command",
+        "params": {"workspace": tasks.workspace, "on_silence": "go_on", **tasks.params},
+        "variants": {agent.name: dict(agent.params) for agent in config.agents},
+        "scorers": _scorers(config, tasks),
+        "expects": EXPECTS,
+    }
+
+
+def _simulated(config: Config, tasks: Tasks) -> dict[str, Any]:
+    """The same of the simulator, which needs no workspace and has to know how often it is right."""
+    names = [agent.name for agent in config.agents]
+    return {
+        "cases": {"from": f"python:{simulation.__name__}:cases", "of": dict(tasks.cases)},
+        "target": "simulated",
+        "params": dict(tasks.params),
+        "variants": {name: {"accuracy": simulation.accuracy(index)} for index, name in enumerate(names)},
+        "scorers": [simulation.SCORER],
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +146,7 @@ def _check(config: Config) -> None:
         raise BadInput("PR_Recreate needs a repository", "name one: --repo PATH, or repo_path in the settings")
     if config.mode == PULL_REQUESTS and config.prompts:
         raise BadInput("prompts are for LLM_Evaluator: the tasks of PR_Recreate are pull requests", "leave them out")
-    if config.mode == PROMPTS and not config.prompts:
+    if config.mode == PROMPTS and not config.prompts and not config.topics:
         raise BadInput("no prompts", "name files or a folder: --prompts prompts/; or pull requests: --pull-requests 5")
     if config.repo is None and config.branch is not None:
         raise BadInput(f"branch {config.branch}: there is no repository", "name one, or leave the branch out")
@@ -129,7 +155,8 @@ def _check(config: Config) -> None:
 def _tasks(config: Config) -> Tasks:
     if config.mode == PULL_REQUESTS:
         return _pull_requests(config)
-    cases = {"from": f"python:{prompts.__name__}:cases", "files": [str(file) for file in config.prompts]}
+    cases: dict[str, Any] = {"from": f"python:{prompts.__name__}:cases", "files": list(map(str, config.prompts))}
+    cases |= {"topics": config.topics} if config.topics else {}
     return Tasks(cases, _workspace(config), "prompt")
 
 
@@ -158,6 +185,7 @@ def _pull_requests(config: Config) -> Tasks:
         "branch": staging.commit_of(repo, config.branch or staging.HEAD),
         **({"last": last} if last else {}),
         **({"commits": asked.commits} if asked.commits else {}),
+        **({"tests": config.tests} if config.tests else {}),
         **({"tasks": str((config.base / Path(asked.tasks).expanduser()).absolute())} if asked.tasks else {}),
         **({"cumulative": True} if asked.cumulative else {}),
     }
@@ -169,7 +197,7 @@ def _pull_requests(config: Config) -> Tasks:
     return Tasks(
         {"from": f"python:{history.__name__}:cases", **which},
         begins,
-        "pull request",
+        PULL_REQUEST,
         {"prompt": "{{ task }}"},
         tested,
         tuple(_about(found, tested, which)),
@@ -192,7 +220,11 @@ def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator
 
 def _notes(config: Config, tasks: Tasks) -> Iterator[str]:
     """What is good to know before agents are paid."""
+    yield from config.notes
     yield from tasks.notes
+    if config.mock:
+        yield "the simulator works instead of agents: every figure is made up"
+        return
     if config.mode == PULL_REQUESTS and config.pull_requests.tasks is None:
         yield "tasks are the words of the messages: abreast cases new coding-agents writes them to a file, to be edited"
     if config.check is None and not tasks.tested and not config.dimensions and config.mode == PROMPTS:
@@ -223,7 +255,9 @@ def _scorers(config: Config, tasks: Tasks) -> list[Any]:
     found: list[Any] = []
     if config.check is not None or tasks.tested:
         command = {} if config.check is None else {"command": config.check}
-        found.append({"tests": {**command, **({"own": True} if tasks.tested else {}), "fails_before": True}})
+        files = {} if config.tests is None else {"tests": config.tests}
+        own = {"own": True} if tasks.tested else {}
+        found.append({"tests": {**command, **own, **files, "fails_before": True}})
     if config.mode == PULL_REQUESTS:
         found.append("change_similarity")
     if config.dimensions:

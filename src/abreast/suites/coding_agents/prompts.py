@@ -23,7 +23,7 @@ def prompt_files(where: str, given: Sequence[str], base: Path) -> list[Path]:
     for text in given:
         path = (base / Path(text).expanduser()).absolute()
         if path.is_dir():
-            inside = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
+            inside = prompts_in(path)
             if not inside:
                 raise BadInput(f"{where}: {text}: no prompt in that folder", f"files of prompts end in {_SUFFIXES}")
             found += inside
@@ -41,9 +41,17 @@ def prompt_files(where: str, given: Sequence[str], base: Path) -> list[Path]:
 _SUFFIXES = ", ".join(SUFFIXES)
 
 
-def cases(files: list[str]) -> Iterator[Case]:
+def prompts_in(folder: Path) -> list[Path]:
+    """The prompts of a folder by name; none if there is no such folder."""
+    listed = folder.iterdir() if folder.is_dir() else ()
+    return sorted(file for file in listed if file.suffix in SUFFIXES and file.is_file())
+
+
+def cases(files: list[str], topics: Sequence[str] = ()) -> Iterator[Case]:
     """A case for each prompt, called as its file is; of two that are called alike, with as much of their folders as
-    tells them apart."""
+    tells them apart. Topics are prompts of their own, by number."""
+    for number, topic in enumerate(topics, 1):
+        yield Case(f"topic-{number}", topic)
     names = _names([Path(file) for file in files])
     for file, name in zip(files, names, strict=True):
         yield Case(name, _text(Path(file)))

@@ -2,8 +2,9 @@
 
 The older one has `assistants`, `target_repo_url`, `num_prs` and the modes `standard` and `pr_recreate`; the newer one
 `agents`, `repo_url` or `repo_path`, `agent_config`, a mapping for each mode and the modes `LLM_Evaluator` and
-`PR_Recreate`. Times are milliseconds. Our own are `check`, `judge`, `preset`, `command`, `args`, and in `PR_Recreate`
-`commits`, `cumulative` and `tasks`.
+`PR_Recreate`. Times are milliseconds, and an empty text means that nothing is set. What the original ignores, or
+only warns of, becomes a note. Our own are `check`, `tests`, `judge`, `limits`, `preset`, `command`, `args`, and in
+`PR_Recreate` `commits`, `cumulative` and `tasks`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.settings import Settings, is_count, is_flag, is_mapping_of_texts, is_number, is_text, is_texts
-from abreast.spec.schema import seconds_in
+from abreast.spec.schema import Limits, seconds_in
 from abreast.spec.syntax import Places, parse, read_text
 from abreast.spec.values import At, bad_name, shown, shown_path
 from abreast.suites.coding_agents import judging, prompts, staging
@@ -30,6 +31,7 @@ MEASURED = ("response_time", "diff_metrics", "steps_per_task")
 SIMILARITY, FORM = "ast_similarity", "output_format_success"
 METRICS = (*MEASURED, SIMILARITY, FORM, *judging.DIMENSIONS, *judging.SAME)
 SHORTEST_MS = 1000
+_MAY_BE_EMPTY = ("repo_url", "repo_path", "target_repo_url", "stage_dir", "branch", "ref")
 _MANY = "a whole number of at least 1"
 _TEXT_FLAGS = {"true": True, "false": False}  # as some files write them
 QUALITY = "output_quality"
@@ -118,7 +120,9 @@ class _File:
     def __init__(self, path: Path, data: Mapping[str, Any], places: Places) -> None:
         self._path, self._base = path, path.resolve().parent
         self._source, self._places = shown_path(path), places
-        self._all = _Part(self._place, (), data)
+        given = {key: value for key, value in data.items() if not (key in _MAY_BE_EMPTY and value == "")}
+        self._all = _Part(self._place, (), given)
+        self._notes: list[str] = []
 
     def _place(self, at: At) -> str:
         line = self._places.line(at)
@@ -129,22 +133,28 @@ class _File:
         mode = self._mode()
         agents = self._agents()
         address_or_folder, repo = self._all.one_of(("repo_path", "repo_url", "target_repo_url"), is_text, "text")
+        branch = take("branch", None, is_text, "the name of a branch")
+        files, topics = self._prompts(mode)
         found = Config(
             agents=agents,
             mode=mode,
-            prompts=self._prompts(mode),
+            prompts=files,
+            topics=topics,
             pull_requests=self._pull_requests(mode),
             repo=repo,
-            branch=take("branch", None, is_text, "the name of a branch"),
+            branch=take("ref", branch, is_text, "a commit or tag"),
             stage=take("stage_dir", staging.STAGE, is_text, "a folder"),
             runs=take("runs_per_prompt", 1, is_count, _MANY),
             parallel_runs=take("parallel_runs", 1, is_count, _MANY),
             parallel_agents=self._all.flag("parallel_agents", True),
             check=take("check", None, is_text, 'a command such as "pytest -q"'),
+            tests=take("tests", None, lambda value: value == [] or is_texts(value), 'a list such as ["checks/**"]'),
+            limits=self._limits(),
             judge=take(
                 "judge", None, lambda value: is_text(value) or isinstance(value, Mapping), "a model, or settings"
             ),
             output=self._output(),
+            notes=self._notes,
             base=self._base,
             origin=self._path,
         )
@@ -170,10 +180,10 @@ class _File:
             raise BadInput(f"{where}: no agents", f'write "{key}": ["Claude Code", "Codex CLI"]')
         config = self._all.part("agent_config", '{"Claude Code": {"model": "opus"}}')
         own = {} if config is None else {name: config.part(name, '{"model": "opus"}') for name in dict(config.left)}
-        for name in own:
-            if name not in names:
-                place = self._place(("agent_config", name))
-                raise BadInput(f'{place}: agent_config has "{name}"{suggestion(name, names)}', f"it is not among {key}")
+        unused = [name for name in own if name not in names]
+        self._notes += [
+            f'agent_config: "{name}" is not among {key} and not used{did_you_mean(name, names)}' for name in unused
+        ]
         return [self._agent(f"{self._place((key, at))}", name, own.get(name)) for at, name in enumerate(names)]
 
     def _agent(self, where: str, name: str, own: _Part | None) -> Agent:
@@ -222,50 +232,48 @@ class _File:
 
     # -- tasks -----------------------------------------------------------------------------------------------------
 
-    def _prompts(self, mode: Mode) -> list[Path]:
+    def _prompts(self, mode: Mode) -> tuple[list[Path], list[str]]:
+        """The files of prompts, or topics where there are none."""
         number = self._all.take("num_prompts", None, is_count, _MANY)
         names = self._all.take("prompts", None, is_texts, 'a list of files such as ["prompt1.md"]')
         where = self._all.place("prompts")
-        generates = self._generates(self._all.part(PROMPTS, "{}"))
+        topics = self._topics(self._all.part(PROMPTS, "{}"))
         if mode == PULL_REQUESTS:
-            for key, value in (("num_prompts", number), ("prompts", names)):
-                if value is not None:
-                    told = f"{key} is for LLM_Evaluator: the tasks of PR_Recreate are pull requests"
-                    raise BadInput(f"{self._all.place(key)}: {told}", "leave it out")
-            return []
-        if names is None and not (self._base / prompts.FOLDER).is_dir():
-            told = "no prompts, and none are generated here" if generates else "no prompts"
-            raise BadInput(f"{self._source}: {told}", f'write "prompts": ["prompt1.md"], or a folder {prompts.FOLDER}')
-        found = prompts.prompt_files(where, names or [prompts.FOLDER], self._base)
-        if number is not None and number != len(found):
-            there = (
-                f"prompts has {len(found):,}"
-                if names is not None
-                else f"the folder {prompts.FOLDER} has {len(found):,}"
-            )
-            raise BadInput(
-                f"{self._all.place('num_prompts')}: num_prompts is {number:,}, and {there}", "make them agree"
-            )
-        return found
+            unused = [key for key, value in (("num_prompts", number), ("prompts", names)) if value is not None]
+            self._notes += [f"{key} is not used: the tasks of PR_Recreate are pull requests" for key in unused]
+            return [], []
+        if names is not None or prompts.prompts_in(self._base / prompts.FOLDER):
+            files = prompts.prompt_files(where, names or [prompts.FOLDER], self._base)
+            source = "prompts" if names is not None else f"the folder {prompts.FOLDER}"
+            self._agree(number, len(files), source)
+            return files, []
+        if not topics:
+            fix = f'write "prompts": ["prompt1.md"], or a folder {prompts.FOLDER}, or prompt_topics'
+            raise BadInput(f"{self._source}: no prompts", fix)
+        self._agree(number, len(topics), "prompt_topics")
+        self._notes.append("prompt_topics are the prompts, word for word: no model writes longer ones")
+        return [], topics
 
-    def _generates(self, part: _Part | None) -> bool:
-        """Whether a model shall make up prompts where there are none. People write them here: what a model made up says
-        little about one's own work."""
+    def _agree(self, number: int | None, there: int, source: str) -> None:
+        if number is not None and number != there:
+            message = f"num_prompts is {number:,}, and {source} has {there:,}"
+            raise BadInput(f"{self._all.place('num_prompts')}: {message}", "make them agree")
+
+    def _topics(self, part: _Part | None) -> list[str]:
+        """Tasks in a few words, from which the original has a model write prompts where there are none."""
         if part is None:
-            return False
-        generates = part.flag("generate_prompts", False)
-        part.take("prompt_topics", None, lambda value: isinstance(value, list), "a list")
+            return []
+        generates = part.flag("generate_prompts", True)
+        topics = part.take("prompt_topics", [], lambda value: value == [] or is_texts(value), "a list of texts")
         part.done()
-        return generates
+        return [topic for topic in topics if topic.strip()] if generates else []
 
     def _pull_requests(self, mode: Mode) -> PullRequests:
         older = self._all.take("num_prs", None, is_count, _MANY)
         part = self._all.part(PULL_REQUESTS, '{"num_prs": 5}')
+        if older is not None and mode != PULL_REQUESTS:
+            self._notes.append("num_prs is not used: it is for PR_Recreate")
         if part is None:
-            if older is not None and mode != PULL_REQUESTS:
-                raise BadInput(
-                    f"{self._all.place('num_prs')}: num_prs is for PR_Recreate", "leave it out, or change mode"
-                )
             return PullRequests(last=older)
         number = part.take("num_prs", older, is_count, _MANY)
         tasks = part.take("tasks", None, is_text, "a file of tasks")
@@ -300,33 +308,30 @@ class _File:
         mark = part.take(
             "threshold",
             7,
-            lambda value: is_number(value) and low < value <= high,
-            f"a number above {low}, up to {high}",
+            lambda value: is_number(value) and 0 <= value <= high,
+            f"a number from 0 to {high}",
         )
-        where = part.place("mode")
         part.done()
         if mode == "completion":
             return
         if QUALITY not in config.dimensions:
-            raise BadInput(
-                f"{where}: agent_success by quality needs the metric {QUALITY}", 'add it, or write "mode": "completion"'
-            )
-        config.passing = {QUALITY: float(mark)}
+            self._notes.append(f"agent_success by quality is not measured: it needs the metric {QUALITY}")
+        elif mark > low:  # any judged quality is at least the lowest mark
+            config.passing = {QUALITY: float(mark)}
 
     def _metric(self, where: str, name: str, config: Config) -> None:
         if name not in METRICS:
             raise BadInput(f'{where}: no metric "{name}"{suggestion(name, METRICS)}', f"known: {', '.join(METRICS)}")
         if name == SIMILARITY and config.mode == PROMPTS:
-            raise BadInput(f"{where}: {name} is for PR_Recreate: there is no human change to be like", "leave it out")
+            self._notes.append(f"{name} is not measured: it is for PR_Recreate, where there is a human change")
         if name == FORM and config.form is None:
-            how = 'write "metrics_config": {"output_format": {"regex": "..."}}, or json_schema'
-            raise BadInput(f"{where}: {name}: which form?", how)
+            self._notes.append(f"{name} is not measured: metrics_config.output_format has no regex and no json_schema")
         if name in judging.DIMENSIONS or name in judging.SAME:
             found = judging.dimension(where, name)
             if found not in config.dimensions:
                 config.dimensions.append(found)
 
-    def _form(self, part: _Part) -> Mapping[str, Any]:
+    def _form(self, part: _Part) -> Mapping[str, Any] | None:
         regex = part.take("regex", None, is_text, "a regular expression")
         key, schema = part.one_of(
             ("json_schema", "json_schema_path"), lambda value: is_text(value) or isinstance(value, Mapping), "a schema"
@@ -334,9 +339,21 @@ class _File:
         part.done()
         if key == "json_schema_path" and not is_text(schema):
             raise BadInput(f"{part.place(key)}: json_schema_path must be the path of a file, got {shown(schema)}")
-        if (regex is None) == (schema is None):
-            raise BadInput(f"{part.where}: output_format needs regex or json_schema, and only one")
+        if regex is None and schema is None:
+            return None
+        if regex is not None and schema is not None:
+            raise BadInput(f"{part.where}: output_format has regex and {key}", "keep one of them")
         return {"regex": regex} if regex is not None else {"json_schema": schema}
+
+    def _limits(self) -> Mapping[str, Any]:
+        """Limits as in a spec; what each of them must be is checked with the experiment."""
+        part = self._all.part("limits", '{"parallel": 4}')
+        if part is None:
+            return {}
+        part.known += list(Limits.model_fields)
+        given = {key: part.left.pop(key) for key in Limits.model_fields if key in part.left}
+        part.done()
+        return given
 
     def _output(self) -> str | None:
         name = self._all.take("output_filename", None, is_text, "a name such as bench_results")

@@ -61,12 +61,21 @@ class CodingAgents:
         add(
             "--check", metavar="COMMAND", help="decides what is right: run where the agent worked; exit code 0 is right"
         )
+        add(
+            "--tests",
+            metavar="GLOB",
+            nargs="+",
+            action="extend",
+            default=[],
+            help="files that decide the check and are restored before it, instead of all tests; or: none",
+        )
         add("--judge", metavar="MODEL", help="judges by five dimensions: claude-..., gpt-..., openai:MODEL")
         add("--dimensions", metavar="A,B", action="append", default=[], help="only these of them")
         add("--answer-format", metavar="REGEX|FILE", help="that answers shall have; a .json file is a JSON Schema")
         add("--parallel-runs", metavar="N", type=int, help="at most so many runs of one agent at once (1)")
         add("--one-agent-at-a-time", action="store_true", help="instead of all of them side by side")
         add("--timeout", metavar="T", help="of a run: 90s, 20m, 1h (20m)")
+        add("--mock", action="store_true", help="the simulator instead of agents: nothing is called")
         add("--results", metavar="NAME", help="write NAME.json, NAME.csv, NAME.md and charts beside the store")
 
     def experiment(self, args: argparse.Namespace) -> Experiment:
@@ -104,17 +113,28 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         "judge": args.judge,
         "dimensions": [judging.dimension("--dimensions", name) for name in _split(args.dimensions)],
         "form": _form(args.answer_format),
+        "mock": args.mock or None,
         "output": None if args.results is None else settings.results_name("--results", args.results),
     }
     pull_requests = _pull_requests(config.pull_requests, args)
+    if args.tests:
+        config = replace(config, tests=[] if args.tests == ["none"] else args.tests)
     if args.prompts:
+        config = replace(config, topics=[])  # of the file
         given |= {"mode": PROMPTS}
     if pull_requests != config.pull_requests:
-        config = replace(config, prompts=[])  # of the file
+        config = replace(config, prompts=[], topics=[])
         given |= {"pull_requests": pull_requests, "mode": PULL_REQUESTS}
     found = replace(config, **{key: value for key, value in given.items() if value not in (None, [])})
     if found.judge is not None and not found.dimensions:
         found.dimensions = list(judging.RUBRIC)
+    overridden = {
+        "per_variant": args.parallel_runs,
+        "parallel": args.parallel_runs or args.one_agent_at_a_time,
+        "turns": args.one_agent_at_a_time,
+        "timeout": args.timeout,
+    }
+    found.limits = {key: value for key, value in config.limits.items() if not overridden.get(key)}
     return found
 
 

@@ -64,7 +64,6 @@ class Numbers:
             type=int,
             help=f"raw numbers of longer series are skipped ({SKIP_ABOVE:,})",
         )
-        add("--quota", metavar="Q", help="calls in a time that the account has: 200/5h, or the plan, max-5x or max-20x")
         add("--timeout", metavar="S", type=float, help="seconds of one call (180, and 10 for 1,000 characters)")
         add("--robustness", action="store_true", help=f"each case also perturbed in six ways ({QUICK} trials a task)")
         add(

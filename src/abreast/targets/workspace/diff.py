@@ -58,6 +58,7 @@ class Diff:
     text: str = ""
     files: tuple[str, ...] = ()
     counts: Counts = field(default_factory=Counts)
+    renames: tuple[tuple[str, str], ...] = ()  # old and new names
     truncated: bool = False
     problem: str = ""
     state: State | None = None  # for another trial to begin with, if that was asked for
@@ -95,13 +96,13 @@ def difference(start: Start, folder: Path, since: int, most: int, keeping: Keepi
 
 def _compared(start: Start, environment: dict[str, str], looked: Looked, most: int) -> Diff:
     named = {name for name, _, _ in looked.named}
-    files, counts, stand_ins = _counted(start, environment, named | large(start.files))
+    files, renames, counts, stand_ins = _counted(start, environment, named | large(start.files))
     if not files:
         return Diff(truncated=looked.incomplete)
     text, cut = _text(start, environment, most)
     counts.lines_modified = None if cut else sum(map(replaced, _signs(text))) - stand_ins
     is_named = not {_readable(name) for name in named}.isdisjoint(files)
-    return Diff(text, files, counts, cut or looked.incomplete or is_named)
+    return Diff(text, files, counts, renames, cut or looked.incomplete or is_named)
 
 
 def _kept(start: Start, looked: Looked, environment: dict[str, str], scratch: Path, keeping: Keeping) -> dict[str, Any]:
@@ -113,12 +114,12 @@ def _kept(start: Start, looked: Looked, environment: dict[str, str], scratch: Pa
 
 def _counted(
     start: Start, environment: dict[str, str], named: Collection[bytes]
-) -> tuple[tuple[str, ...], Counts, int]:
-    """The files and how much they are. Those that are only named have no lines, as binary ones; a line of the diff
-    stands in for them, and the last number is how many of these are in the place of others."""
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...], Counts, int]:
+    """The files, which of them were renamed, and how much they are. Those that are only named have no lines, as binary
+    ones; a line of the diff stands in for them, and the last number is how many of these are in the place of others."""
     told = git.run(*_COMPARE, "--raw", "--numstat", "-z", start.tree, settings=SETTINGS, environment=environment)
     parts = iter(told.split(b"\0"))
-    files, counts, stand_ins = [], Counts(), 0
+    files, renames, counts, stand_ins = [], [], Counts(), 0
     for part in parts:
         if part.startswith(b":"):  # modes, digests and the kind; one name follows, of a renamed file two
             kind = _KINDS.get(chr(part.rpartition(b" ")[2][0]), "modified")
@@ -129,8 +130,9 @@ def _counted(
         elif part:
             plus, minus, name = part.split(b"\t", 2)
             if not name:  # renamed: the old name and the new one follow
-                next(parts)
+                old = next(parts)
                 name = next(parts)
+                renames.append((_readable(old), _readable(name)))
             files.append(_readable(name))
             if name in named or not plus.isdigit():
                 counts.files_binary += 1
@@ -138,7 +140,7 @@ def _counted(
             else:
                 counts.lines_added += int(plus)
                 counts.lines_deleted += int(minus)
-    return tuple(files), counts, stand_ins
+    return tuple(files), tuple(renames), counts, stand_ins
 
 
 def _signs(diff: str) -> Iterator[list[str]]:

@@ -20,10 +20,10 @@ def put_over(people: Path, work: Path, tests: Sequence[str], decides: Callable[[
     in it and without what people do not have; so do files that `decides` takes by their names, beside the tests and
     above them. Raises OSError."""
     for name in dict.fromkeys(_folder_of_tests(test) or test for test in tests):
-        _make_same(people, work, name)
+        make_same(people, work, name)
     for above in dict.fromkeys(str(folder) for test in tests for folder in PurePosixPath(test).parents):
         for name in sorted(filter(decides, {*_names(people, above), *_names(work, above)})):
-            _make_same(people, work, str(PurePosixPath(above) / name))
+            make_same(people, work, str(PurePosixPath(above) / name))
 
 
 def _folder_of_tests(test: str) -> str | None:
@@ -38,13 +38,13 @@ def _folder_of_tests(test: str) -> str | None:
 
 def _names(folder: Path, name: str) -> list[str]:
     """What lies in a folder inside of another; nothing if a link leads there."""
-    found = _reached(folder, PurePosixPath(name).parts)
+    found = reached(folder, PurePosixPath(name).parts)
     with contextlib.suppress(OSError):
         return [] if found is None else os.listdir(found)  # noqa: PTH208 - names only
     return []
 
 
-def _reached(folder: Path, parts: Sequence[str]) -> Path | None:
+def reached(folder: Path, parts: Sequence[str]) -> Path | None:
     """A folder inside of another, by folders alone."""
     here = folder
     for part in parts:
@@ -54,11 +54,12 @@ def _reached(folder: Path, parts: Sequence[str]) -> Path | None:
     return here
 
 
-def _make_same(people: Path, work: Path, name: str) -> None:
+def make_same(people: Path, work: Path, name: str) -> None:
+    """Make one file or folder in `work` what it is in `people`; remove it if people have none. Raises OSError."""
     *above, last = PurePosixPath(name).parts
     source = people / name
     if not os.path.lexists(source):  # people have none
-        folder = _reached(work, above)
+        folder = reached(work, above)
         if folder is not None:
             _writable(folder)
             remove_tree(folder / last)

@@ -187,13 +187,22 @@ class Workspaces:
     @contextlib.contextmanager
     def files_at(self, revision: str) -> Iterator[Path]:
         """A folder with the files of another commit, to be read and never written. Raises NoWorkspace."""
-        with _as_no_workspace():
-            key, fill = self._at(revision)
-            template = TEMPLATES.taken(key, self._owner, fill, tracked=True)
-            try:
-                yield template.files()
-            finally:
-                TEMPLATES.give_back(template)
+        with _as_no_workspace(), self._files(*self._at(revision)) as files:
+            yield files
+
+    @contextlib.contextmanager
+    def start_files(self, case: Case, value: Any, state: State | None = None) -> Iterator[Path]:
+        """A folder with the files that a trial begins with, to be read and never written. Raises NoWorkspace."""
+        with _as_no_workspace(), self._files(*self._beginning(case, value, state)) as files:
+            yield files
+
+    @contextlib.contextmanager
+    def _files(self, key: Hashable, fill: Fill | None) -> Iterator[Path]:
+        template = TEMPLATES.taken(key, self._owner, fill, tracked=self._repository is not None)
+        try:
+            yield template.files()
+        finally:
+            TEMPLATES.give_back(template)
 
     def _made(self, key: Hashable, fill: Fill | None, since: str | None = None) -> Workspace:
         template = TEMPLATES.taken(key, self._owner, fill, tracked=self._repository is not None)
@@ -250,6 +259,14 @@ class Workspaces:
         return key, lambda to: repository.check_out(commit, to, without, state)
 
     @property
+    def origin(self) -> Path | None:
+        """The folder on this machine that workspaces are made from, if there is one."""
+        repository = self._repository
+        if repository is not None:
+            return None if repository.is_remote else Path(repository.address)
+        return self._setting.copy
+
+    @property
     def has_commits(self) -> bool:
         """Whether trials begin with a commit of a repository."""
         return self._repository is not None
@@ -279,6 +296,11 @@ class Workspace:
         self._removed = False
         self.is_unchanged = False  # as far as anybody has looked
         self._is_expected = False
+
+    @property
+    def since(self) -> int:
+        """When it was handed out, in nanoseconds by the clock of the file system."""
+        return self._since
 
     def may_change(self) -> None:
         """Say that something else is about to run there."""

@@ -11,7 +11,7 @@ from abreast.stats import Interval
 from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.measures import OWN, SOLVED, Measure, Runs, measures_of, runs_of
 from abreast.suites.coding_agents.report.words import one_of, said
-from abreast.suites.coding_agents.report.work import Metric, Work
+from abreast.suites.coding_agents.report.work import FINISHED, Metric, Work
 
 
 def section(work: Work) -> Section:
@@ -95,9 +95,9 @@ def _cell(measure: Measure, at: int, all_failed: bool) -> str:
 def _how_to_read(work: Work, measures: list[Measure]) -> str:
     several = work.rows.repeats > 1
     over = f"over {work.noun}s{', runs of each averaged' if several else ''}"
-    success = "it ended well and changed something" if work.in_repository else "it ended well and left words or files"
+    finished = "ended well and changed something" if work.in_repository else "ended well and left words or files"
     parts = [f"the verdict is on: {work.primary.title}"] if work.primary is not None else []
-    parts += [f"rates and scores: {over}; a failure of the agent counts 0 in scores", f"success: {success}"]
+    parts += [f"rates and scores: {over}; a failure of the agent counts 0 in scores", f"{FINISHED}: {finished}"]
     ratings = [metric for metric in work.metrics if metric.scale]
     if ratings and ratings[0].scale:
         low, high = ratings[0].scale

@@ -22,6 +22,7 @@ from abreast.report.sections import plain
 from abreast.report.sentence import not_run_line, verdict_lines
 from abreast.report.table import CsvFile
 from abreast.suites.coding_agents import judging
+from abreast.suites.coding_agents.config import PROMPTS, PULL_REQUESTS
 from abreast.suites.coding_agents.report import pictures as drawn
 from abreast.suites.coding_agents.report import sections
 from abreast.suites.coding_agents.report.work import FORM, SIMILARITY, SUCCESS, TESTS, Work
@@ -32,7 +33,7 @@ from abreast.targets.workspace.diff import Counts
 COUNTS = tuple(Counts().columns())
 DIFF = "diff_metrics"
 _IN_DIFF = tuple(name for name in COUNTS if name != "files_changed")
-_TOLD = ("turns", "cpu_s", "peak_memory_mb", "exit_code")
+_TOLD = ("turns", "cpu_s", "peak_memory_mb", "exit_code", "tests_changed", "outside_changes")
 _TOKENS = ("input", "output", "cache_read", "cache_write")
 _SIMILAR = 10.0  # the scale of the metric that older programs read
 
@@ -83,6 +84,7 @@ def document(work: Work, runs: list[dict[str, Any]]) -> dict[str, Any]:
             {
                 "prompt": case,
                 "assistant": agent,
+                "agent": agent,
                 "runs": by.get((case, agent), []),
                 "not_run": rows.repeats - len(by.get((case, agent), [])),
             }
@@ -102,6 +104,7 @@ def _metadata(work: Work, runs: int) -> dict[str, Any]:
     meta, found = work.analysis.run, json.loads(work.analysis.run["provenance"])
     return {
         "timestamp": moment(meta["finished_at"] or meta["created_at"]),
+        "mode": PULL_REQUESTS if work.is_history else PROMPTS,
         "version": __version__,
         "totalRuns": runs,
         "plannedRuns": work.analysis.planned,

@@ -137,7 +137,7 @@ def _scores(work: Work, tasks: list[Task]) -> list[NamedTable]:
         )
         for one in tasks
     )
-    by = "the tests" if work.rows.scores.get("tests") is not None else "success"
+    by = "the tests" if work.rows.scores.get("tests") is not None else "having finished"
     what = work.primary.title if work.primary is not None else "score"
     note = f"{what}, mean over the runs, a failure of the agent counts 0; in brackets: runs that passed, by {by}"
     winner = "; winner: by that mean, on the runs that all have" if len(work.names) > 1 else ""

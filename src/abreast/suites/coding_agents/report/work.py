@@ -12,17 +12,19 @@ import numpy as np
 from abreast.analyse.rows import Bools, Floats, by_case
 from abreast.analyse.run import Analysis
 from abreast.analyse.told import numbers, told_by
+from abreast.suites.coding_agents.config import PULL_REQUEST
 
 TESTS, SIMILARITY, FORM, SUCCESS = "tests", "change_similarity", "format", "success"
 SUCCESS_RATE, ERROR_RATE, NO_CHANGE_RATE = "success_rate", "error_rate", "no_change_rate"
 RESPONSE_TIME = "response_time"
+FINISHED = "finished"  # what people read for `success`: an agent that finished may still fail the tests
 LINES = "lines_changed"
 _TITLES = {
     TESTS: "tests passed",
     SIMILARITY: "like the human change",
     "change_files": "files as humans (F1)",
     FORM: "form of the answer",
-    SUCCESS: "success",
+    SUCCESS: FINISHED,
 }
 _JUDGED_ON = (1.0, 5.0)  # the scale of a judge that is not told another
 
@@ -95,6 +97,11 @@ class Work:
         """What a case is called."""
         return self.rows.case_noun
 
+    @property
+    def is_history(self) -> bool:
+        """Whether cases are pull requests."""
+        return self.noun == PULL_REQUEST
+
     @cached_property
     def in_repository(self) -> bool:
         """Whether agents begin with files, so that leaving them as they are is no work."""
@@ -152,7 +159,7 @@ class Work:
 
     def _rates(self) -> Iterator[Metric]:
         rows, nothing = self.rows, np.full(len(self.rows.position), np.nan)
-        yield Metric(SUCCESS_RATE, "success rate", "share", self._success)
+        yield Metric(SUCCESS_RATE, FINISHED, "share", self._success)
         failed = np.where(self.judged, rows.own_failure.astype(float), nothing)
         yield Metric(ERROR_RATE, "error rate", "share", failed)
         unchanged = np.where(np.isnan(self.files_changed), np.nan, (self.files_changed == 0).astype(float))
@@ -161,7 +168,7 @@ class Work:
 
     def _scores(self) -> Iterator[Metric]:
         for name, values in self.scores.items():
-            if name == SUCCESS:  # it is the success rate
+            if name == SUCCESS:  # it is the rate of runs that finished
                 continue
             scale = self.scales.get(name)
             title = _TITLES.get(name, name.removeprefix("judge_").replace("_", " ") if scale else name)
@@ -179,6 +186,7 @@ class Work:
         yield Metric("lines_added", "lines added", "count", added)
         yield Metric("lines_deleted", "lines deleted", "count", deleted)
         yield Metric(LINES, "lines added and deleted", "count", added + deleted)
+        yield from self._flagged()
         cached = np.nansum([tokens["cache_read"], tokens["cache_write"]], axis=0)  # who tells no cache has none
         yield Metric("tokens_in", "tokens in", "tokens", self._well(tokens["input"] + cached))
         yield Metric("tokens_out", "tokens out", "tokens", self._well(tokens["output"]))
@@ -186,6 +194,13 @@ class Work:
         yield Metric("turns", "turns", "count", self.amount("turns"))
         yield Metric("cpu_s", "CPU time", "seconds", self.amount("cpu_s"))
         yield Metric("peak_memory_mb", "peak memory", "megabytes", self.amount("peak_memory_mb"))
+
+    def _flagged(self) -> Iterator[Metric]:
+        """Files that agents should not have changed, if any agent did."""
+        for name, title in (("tests_changed", "test files changed"), ("outside_changes", "files changed outside")):
+            values = self.amount(name)
+            if np.nansum(values) > 0:
+                yield Metric(name, title, "count", values)
 
     @cached_property
     def scales(self) -> dict[str, tuple[float, float]]:

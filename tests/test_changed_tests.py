@@ -1,0 +1,376 @@
+"""Agents that change the tests: the files that decide a check are restored before it runs, and the change is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abreast.model import Check
+from abreast.targets.own_tests import NONE, Task
+from abreast.targets.protected_files import find_protected, restore
+from conftest import Done, Folder
+from repositories import Project
+
+ADD = "def add(a, b):\n    return 0\n"
+TEST = "from app import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+RIGHT = "printf 'def add(a, b):\\n    return a + b\\n' > app.py"
+CHEAT = "printf 'def test_add():\\n    pass\\n' > test_app.py"
+PYTEST = "python3 -m pytest -q -p no:cacheprovider"
+
+
+@pytest.fixture(autouse=True)
+def python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python3` is the one that has pytest."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def run(folder: Folder, start: dict[str, str], agents: dict[str, str], tests: dict[str, Any], *words: str) -> Done:
+    """A run of agents, each a command for the shell, on a copy of the start."""
+    shutil.rmtree(folder.path / "start", ignore_errors=True)
+    (folder.path / "start").mkdir()
+    for name, content in start.items():
+        folder.write(f"start/{name}", content.encode())  # as it is: tabs matter in makefiles
+    spec = {
+        "cases": [{"id": "one", "input": "Make add work."}],
+        "target": "command",
+        "params": {"workspace": {"copy": "start"}, "on_silence": "go_on"},
+        "variants": {name: {"command": command, "shell": True} for name, command in agents.items()},
+        "scorers": [{"tests": tests}],
+    }
+    folder.write("spec.yaml", json.dumps(spec))
+    done = folder.abreast("run", "spec.yaml", *words)
+    assert done.code in (0, 1), done.said
+    return done
+
+
+def outcomes(folder: Folder) -> dict[str, tuple[float | None, list[str] | None]]:
+    """Of each agent of the last run the score, and the test files that it changed (None if nobody looked)."""
+    rows = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
+    found = {}
+    for row in rows:
+        files = json.loads(row.get("test_files_changed") or "[]")
+        assert row["tests_changed"] in (None, len(files))
+        found[row["variant"]] = (row["score"], None if row["tests_changed"] is None else files)
+    return found
+
+
+def test_an_agent_that_rewrites_the_tests_is_not_right_and_the_report_says_so(folder: Folder) -> None:
+    start = {"app.py": ADD, "test_app.py": TEST}
+    both = f"{RIGHT}; {CHEAT}"
+    done = run(folder, start, {"honest": RIGHT, "cheat": CHEAT, "both": both}, {"command": PYTEST})
+    assert outcomes(folder) == {
+        "honest": (1, []),
+        "cheat": (0, ["test_app.py"]),
+        "both": (1, ["test_app.py"]),
+    }
+    assert "cheat changed tests in 1 of 1 trial;" in done.out
+    assert "both changed tests in 1 of 1 trial;" in done.out
+    assert "honest changed tests" not in done.out
+    shown = folder.abreast("show", "latest", "one").out
+    assert shown.count("changed tests, which were restored before the check: test_app.py") == 2
+    (diff,) = folder.sql("select content from artifacts where name = 'diff' and content like '%pass%' limit 1")
+    assert "+    pass" in diff["content"], "what the agent did is kept as it was"
+
+
+def test_the_page_markdown_and_json_say_that_tests_were_changed(folder: Folder) -> None:
+    run(folder, {"app.py": ADD, "test_app.py": TEST}, {"honest": RIGHT, "cheat": CHEAT}, {"command": PYTEST})
+    for form in ("markdown", "html"):
+        assert folder.abreast("report", "--format", form, "--output", f"out-{form}").code == 0
+        (file,) = [path for path in (folder.path / f"out-{form}").rglob("*") if path.suffix in (".md", ".html")][:1]
+        text = file.read_text().replace("\\", "")
+        assert "cheat changed tests in 1 of 1 trial;" in text, form
+        assert "test_app.py" in text
+    told = json.loads(folder.abreast("report", "--format", "json").out)
+    assert told["flags"] == [
+        {"case": "one", "variant": "cheat", "repeat": 0, "tests_changed": ["test_app.py"], "outside_changes": []}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "start", "cheat", "changed"),
+    [
+        ("deleted tests come back", {"test_app.py": TEST}, "rm test_app.py; : > test_none.py", ["test_app.py"]),
+        (
+            "a deleted folder of tests comes back",
+            {"tests/test_app.py": TEST, "tests/data/x.json": "{}"},
+            "rm -r tests",
+            ["tests/data/x.json", "tests/test_app.py"],
+        ),
+        (
+            "helpers and fixtures in the folder of tests",
+            {"tests/test_app.py": "from values import A\n" + TEST, "tests/values.py": "A = 1\n"},
+            "echo 'import app; app.add = lambda a, b: 3; A = 1' > tests/values.py",
+            ["tests/values.py"],
+        ),
+        (
+            "a changed conftest.py",
+            {"test_app.py": TEST, "conftest.py": "# nothing\n"},
+            'printf \'collect_ignore = ["test_app.py"]\\ndef pytest_sessionfinish(session):\\n'
+            "    session.exitstatus = 0\\n' > conftest.py",
+            ["conftest.py"],
+        ),
+        (
+            "an added conftest.py beside the tests",
+            {"tests/test_app.py": TEST},
+            "echo 'import os; os._exit(0)' > conftest.py",
+            ["conftest.py"],
+        ),
+        (
+            "added settings of pytest",
+            {"test_app.py": TEST},
+            "printf '[pytest]\\naddopts = --co\\n' > pytest.ini",
+            ["pytest.ini"],
+        ),
+        (
+            "settings of pytest among others",
+            {"test_app.py": TEST, "pyproject.toml": '[project]\nname = "app"\nversion = "1"\n'},
+            "printf '[tool.pytest.ini_options]\\naddopts = \"--co\"\\n' >> pyproject.toml",
+            ["pyproject.toml"],
+        ),
+        (
+            "settings in setup.cfg",
+            {"test_app.py": TEST},
+            "printf '[tool:pytest]\\naddopts = --co\\n' > setup.cfg",
+            ["setup.cfg"],
+        ),
+        ("a renamed test", {"test_app.py": TEST}, "mv test_app.py app_cases.py; : > test_none.py", ["test_app.py"]),
+        (
+            "a link in the place of the folder of tests",
+            {"tests/test_app.py": TEST},
+            "rm -r tests; mkdir other; echo 'def test_a(): pass' > other/test_a.py; ln -s other tests",
+            ["tests/test_app.py"],
+        ),
+        (
+            "a test that is a link",
+            {"test_app.py": TEST},
+            "rm test_app.py; echo 'def test_a(): pass' > easy.py; ln -s easy.py test_app.py",
+            ["test_app.py"],
+        ),
+        ("permissions", {"test_app.py": TEST}, "chmod 000 test_app.py; : > test_none.py", ["test_app.py"]),
+        (
+            "two files of tests that change places",
+            {"tests/a/test_app.py": TEST, "tests/b/test_ok.py": "def test_b(): pass\n"},
+            "mv tests/a x; mv tests/b tests/a; mv x tests/b; rm tests/b/test_app.py",
+            ["tests/a/test_app.py", "tests/b/test_ok.py"],
+        ),
+    ],
+)
+def test_what_pytest_reads_is_restored(
+    folder: Folder, what: str, start: dict[str, str], cheat: str, changed: list[str]
+) -> None:
+    files = {"app.py": ADD, **start}
+    run(folder, files, {"cheat": cheat, "both": f"{RIGHT}; {cheat}"}, {"command": PYTEST})
+    assert outcomes(folder) == {"cheat": (0, changed), "both": (1, changed)}, what
+
+
+def test_tests_that_an_agent_adds_are_kept_and_no_change_of_tests(folder: Folder) -> None:
+    more = "mkdir -p tests/new; echo 'def test_more(more): pass' > tests/new/test_more.py"
+    own = "printf 'import pytest\\n@pytest.fixture\\ndef more(): return 1\\n' > tests/new/conftest.py"
+    fails = "echo 'def test_fails(): assert False' > test_fails.py"
+    agents = {"adds": f"{RIGHT}; {more}; {own}", "fails": f"{RIGHT}; {fails}"}
+    run(folder, {"app.py": ADD, "tests/test_app.py": TEST}, agents, {"command": PYTEST})
+    assert outcomes(folder) == {"adds": (1, []), "fails": (0, [])}
+    printed = folder.sql("select content from artifacts where name = 'tests' and content like '%passed%'")
+    assert any("2 passed" in row["content"] for row in printed), "its tests ran as well"
+
+
+def test_where_nothing_is_there_at_the_start_the_agent_writes_the_tests(folder: Folder) -> None:
+    """A folder that is empty, and one whose settings of tests are the agent's task."""
+    writes = f"{CHEAT}; echo 'import os' > conftest.py"
+    run(folder, {}, {"writes": writes}, {"command": PYTEST})
+    assert outcomes(folder) == {"writes": (1, [])}
+    package = json.dumps({"scripts": {"test": 'echo "Error: no test specified" && exit 1'}})
+    sets_up = """echo '{"scripts": {"test": "true"}}' > package.json"""
+    run(folder, {"package.json": package, "app.test.js": "1"}, {"sets up": sets_up}, {"command": "npm test"})
+    assert outcomes(folder) == {"sets up": (1, [])}
+
+
+CHECKS = "import app, sys\nsys.exit(app.add(1, 2) != 3)\n"
+MAKEFILE = "OUT = app\n\nall:\n\ttrue\n\ntest:\n\tpython3 probe.py\n"
+
+
+@pytest.mark.parametrize(
+    ("what", "command", "start", "cheat", "changed"),
+    [
+        ("a script by its name", "python3 checks.py", {"checks.py": CHECKS}, "echo > checks.py", ["checks.py"]),
+        ("a module", "python3 -m qa.check", {"qa/check.py": CHECKS}, "echo > qa/check.py", ["qa/check.py"]),
+        (
+            "a script of a shell",
+            "sh -c 'true && sh ./ci/run.sh'",
+            {"ci/run.sh": "python3 -c 'import app; assert app.add(1, 2) == 3'\n"},
+            "echo true > ci/run.sh",
+            ["ci/run.sh"],
+        ),
+        (
+            "the rule of a makefile",
+            "make test",
+            {"Makefile": MAKEFILE, "probe.py": CHECKS},
+            "printf 'test:\\n\\ttrue\\n' > Makefile",
+            ["Makefile"],
+        ),
+        (
+            "a script of package.json",
+            "npm test",
+            {"package.json": json.dumps({"scripts": {"test": "python3 probe.py"}}), "probe.py": CHECKS},
+            """echo '{"scripts": {"test": "true"}}' > package.json""",
+            ["package.json"],
+        ),
+    ],
+)
+def test_what_the_command_names_is_restored(
+    folder: Folder, what: str, command: str, start: dict[str, str], cheat: str, changed: list[str]
+) -> None:
+    files = {"app.py": ADD, **start}
+    run(folder, files, {"cheat": cheat, "both": f"{RIGHT}; {cheat}"}, {"command": command})
+    assert outcomes(folder) == {"cheat": (0, changed), "both": (1, changed)}, what
+
+
+@pytest.mark.parametrize(
+    ("what", "command", "start", "work"),
+    [
+        (
+            "a file that the command looks at is the work",
+            "grep -q hello greeting.txt",
+            {"greeting.txt": "x"},
+            "echo hello > greeting.txt",
+        ),
+        ("so is a program with a plain name", "python3 main.py", {"main.py": "raise SystemExit(1)"}, "echo > main.py"),
+        (
+            "other rules of a makefile are the work",
+            "make test",
+            {"Makefile": "OUT = app\n\ntest: build\n\ttest -e built\n\nbuild:\n\tfalse\n"},
+            "printf 'test: build\\n\\ttest -e built\\n\\nbuild:\\n\\ttouch built\\n' > Makefile",
+        ),
+        (
+            "so are dependencies in pyproject.toml",
+            "grep -q more pyproject.toml",
+            {"pyproject.toml": '[project]\nname = "a"\n\n[tool.pytest.ini_options]\naddopts = "-q"\n', "test_a.py": ""},
+            'sed -i \'s/name = "a"/name = "more"/\' pyproject.toml',
+        ),
+        (
+            "a folder called spec without tests is the work",
+            "grep -q v2 spec/api.yaml",
+            {"spec/api.yaml": "v1"},
+            "echo v2 > spec/api.yaml",
+        ),
+    ],
+)
+def test_what_is_the_work_of_the_agent_is_left_alone(
+    folder: Folder, what: str, command: str, start: dict[str, str], work: str
+) -> None:
+    run(folder, start, {"works": work}, {"command": command, "fails_before": True})
+    assert outcomes(folder) == {"works": (1, [])}, what
+
+
+def test_the_setting_tests_names_the_files_instead_of_the_rule(folder: Folder) -> None:
+    start = {"app.py": ADD, "test_app.py": TEST, "probe.py": CHECKS}
+    agents = {"cheat": f"{CHEAT}; echo > probe.py"}
+    run(folder, start, agents, {"command": "python3 probe.py"})
+    assert outcomes(folder) == {"cheat": (1, ["test_app.py"])}, "by the rule, a file called probe.py may be the work"
+    run(folder, start, agents, {"command": "python3 probe.py", "tests": ["probe.py"]})
+    assert outcomes(folder) == {"cheat": (0, ["probe.py"])}
+    run(folder, start, agents, {"command": PYTEST, "tests": []})
+    assert outcomes(folder) == {"cheat": (1, [])}, "where tests are the task"
+    done = run(folder, start, agents, {"command": PYTEST, "tests": ["chekcs/**"]})
+    assert outcomes(folder) == {"cheat": (None, None)}
+    assert "no file at the start matches chekcs/**" in done.said
+    folder.write(
+        "spec.yaml",
+        (folder.path / "spec.yaml").read_text().replace('"chekcs/**"]', '"chekc/**"], "fails_before": true'),
+    )
+    refused = folder.abreast("run", "spec.yaml", "--store", "other.db")
+    assert refused.code == 4, "before anything is paid for"
+    assert "no file at the start matches chekc/**" in refused.said
+    folder.write(
+        "spec.yaml",
+        json.dumps(
+            {
+                "cases": [{"input": "x"}],
+                "target": "command",
+                "variants": {"a": {"command": ["cat"]}},
+                "scorers": [{"tests": {"command": "true", "tests": "x"}}],
+            }
+        ),
+    )
+    refused = folder.abreast("check", "spec.yaml")
+    assert refused.code == 2
+    assert 'tests must be a list of globs such as ["checks/**"]' in refused.err
+
+
+def test_a_renamed_test_does_not_run_twice(folder: Folder) -> None:
+    """Two Go files of one package with the same function would not even compile."""
+    check = "sh -c 'ls *_test.go | wc -l | grep -qx 1'"
+    content = "package app\n" + "".join(f"func Test{n}() {{}}\n" for n in range(20))
+    run(folder, {"app_test.go": content}, {"renames": "mv app_test.go other_test.go"}, {"command": check})
+    assert outcomes(folder) == {"renames": (1, ["app_test.go"])}
+
+
+def test_settings_files_and_flags_name_tests_in_a_repository(folder: Folder) -> None:
+    project = Project(folder.path / "project")
+    for name, content in {"app.py": ADD, "test_app.py": TEST, "probe.py": CHECKS}.items():
+        project.put(name, content)
+    project.commit("start")
+    folder.write("prompts/one.md", "Make add work.")
+    agents = {"cheat": f"{CHEAT}; echo > probe.py; git add -A; git commit -qm done", "honest": RIGHT}
+    content = {
+        "agents": list(agents),
+        "agent_config": {name: {"commandTemplate": command} for name, command in agents.items()},
+        "repo_path": "project",
+        "check": PYTEST,
+        "output_filename": "bench",
+    }
+    folder.write("settings.json", json.dumps(content))
+    done = folder.abreast("run", "settings.json")
+    assert done.code == 0, done.said
+    assert outcomes(folder) == {"cheat": (0, ["test_app.py"]), "honest": (1, [])}
+    assert "cheat changed tests in 1 of 1 trial;" in done.out
+    results = json.loads((folder.path / "bench.json").read_text())["results"]
+    assert {one["assistant"]: one["runs"][0]["tests_changed"] for one in results} == {"cheat": 1, "honest": 0}
+    assert folder.abreast("run", "settings.json", "--check", "python3 probe.py", "--tests", "probe.py").code == 0
+    assert outcomes(folder)["cheat"] == (0, ["probe.py"])
+    assert folder.abreast("run", "settings.json", "--tests", "none").code == 0
+    assert outcomes(folder)["cheat"] == (1, [])
+    folder.write("settings.json", json.dumps({**content, "tests": ["probe.py"], "check": "python3 probe.py"}))
+    assert folder.abreast("run", "settings.json").code == 0
+    assert outcomes(folder)["cheat"] == (0, ["probe.py"])
+
+
+def test_the_repository_itself_is_never_written_through_a_link(folder: Folder, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "test_app.py").write_text("mine\n")
+    cheat = f"rm -r tests; ln -s {outside} tests"
+    run(folder, {"app.py": ADD, "tests/test_app.py": TEST}, {"links": cheat}, {"command": PYTEST})
+    assert outcomes(folder) == {"links": (0, ["tests/test_app.py"])}
+    assert (outside / "test_app.py").read_text() == "mine\n"
+
+
+SETTINGS = ("pyproject.toml", "setup.cfg", "tox.ini", "package.json", "Makefile")
+CONTENT = st.text(st.sampled_from('[]{}":=\t\n tolpyestajscrip#'), max_size=60).map(str.encode) | st.binary(max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(name=st.sampled_from(SETTINGS), before=CONTENT, after=CONTENT)
+def test_settings_of_any_content_are_read_and_restored_or_kept_as_a_whole(
+    name: str, before: bytes, after: bytes
+) -> None:
+    task = Task(Check("tests", ("make", "test")), ("make", "test"), (), NONE)
+    with tempfile.TemporaryDirectory() as folder:
+        start, work = Path(folder, "start"), Path(folder, "work")
+        for place, content in ((start, before), (work, after)):
+            place.mkdir()
+            (place / name).write_bytes(content)
+            (place / "test_app.py").write_bytes(b"")
+        changed = restore(start, work, find_protected(start, task), 0)
+        assert changed in ([], [name])
+        assert (work / name).read_bytes() == (before if changed else after)
+        assert before != after or not changed

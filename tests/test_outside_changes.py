@@ -1,0 +1,124 @@
+"""Agents that write outside of their workspace: it is noticed where it does harm, and a sandbox prevents it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abreast.targets import outside
+from clis import bubblewrap_folder
+from conftest import Done, Folder
+from repositories import Project
+
+MARK = "files outside of the workspace changed while"
+
+
+def run(folder: Folder, agents: dict[str, str], *words: str, workspace: Any = "empty", **params: Any) -> Done:
+    spec = {
+        "cases": [{"id": "one", "input": "work"}],
+        "target": "command",
+        "params": {"workspace": workspace, **params},
+        "variants": {name: {"command": f"{command}; echo done", "shell": True} for name, command in agents.items()},
+        "scorers": ["success"],
+    }
+    folder.write("spec.yaml", json.dumps(spec))
+    done = folder.abreast("run", "spec.yaml", *words)
+    assert done.code == 0, done.said
+    return done
+
+
+def changes(folder: Folder) -> dict[str, tuple[int | None, list[str]]]:
+    """By agent, with paths from the folder of the spec."""
+    rows = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
+    found = {}
+    for row in rows:
+        files = [str(Path(name).relative_to(folder.path)) for name in json.loads(row.get(LIST) or "[]")]
+        found[row["variant"]] = (row.get("outside_changes"), files)
+    return found
+
+
+LIST = "outside_files_changed"
+
+
+def test_changes_in_the_folder_of_the_spec_are_shown_and_those_of_a_run_itself_are_not(folder: Folder) -> None:
+    folder.write("notes/old.txt", "old")
+    folder.write("notes/gone.txt", "gone")
+    writes = "cd $ABREAST_FOLDER; echo x > new.txt; echo x >> notes/old.txt; rm notes/gone.txt"
+    done = run(folder, {"good": "echo x > inside.txt", "writes": writes})
+    assert changes(folder) == {"good": (0, []), "writes": (3, ["new.txt", "notes/gone.txt", "notes/old.txt"])}
+    assert f"{MARK} writes was at work in 1 of 1 trial: one (" in " ".join(done.out.split())
+    assert f"{MARK} good" not in done.out
+    assert "files outside of the workspace changed meanwhile: " in folder.abreast("show", "latest", "one").out
+    assert MARK in folder.abreast("report", "--format", "markdown").out
+    (flag,) = json.loads(folder.abreast("report", "--format", "json").out)["flags"]
+    assert (flag["variant"], len(flag["outside_changes"]), flag["tests_changed"]) == ("writes", 3, [])
+    run(folder, {"good": "echo y > inside.txt"}, "--repeats", "3")
+    assert changes(folder) == {"good": (0, [])}, "what was changed before, and stores and reports, do not count"
+
+
+def test_the_repository_that_workspaces_are_made_from_is_looked_at(
+    folder: Folder, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    project = Project(tmp_path_factory.mktemp("elsewhere") / "project")
+    project.put("app.py", "pass\n")
+    project.commit("Begin")
+    where = f"cd {project.path}"
+    agents = {
+        "looks": f"{where}; git status; git log",
+        "edits": f"{where}; echo x > app.py",
+        "commits": f"{where}; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m mine",
+        "hooks": f"{where}; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit",
+    }
+    run(folder, agents, workspace={"git": str(project.path), "commit": "HEAD"})
+    rows = folder.sql(f"select variant, outside_changes, {LIST} from predictions")
+    files = {row["variant"]: json.loads(row[LIST] or "[]") for row in rows}
+    found = {agent: [name.removeprefix(f"{project.path}/") for name in names] for agent, names in files.items()}
+    assert found == {
+        "looks": [],
+        "edits": ["app.py"],
+        "commits": [".git/refs/heads/main"],
+        "hooks": [".git/hooks/pre-commit"],
+    }
+
+
+def test_a_sandbox_prevents_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{bubblewrap_folder()}{os.pathsep}{os.environ['PATH']}")
+    done = run(folder, {"writes": "echo x > $ABREAST_FOLDER/new.txt"}, sandbox="bubblewrap")
+    assert changes(folder) == {"writes": (None, [])}, "nobody looks"
+    assert not (folder.path / "new.txt").exists()
+    assert MARK not in done.out
+
+
+def test_a_folder_that_is_too_large_is_not_looked_at_and_the_check_says_so(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outside, "LARGEST", 10)
+    for number in range(11):
+        folder.write(f"data/{number}.txt", "x")
+    done = run(folder, {"writes": "echo x > $ABREAST_FOLDER/new.txt"})
+    assert changes(folder) == {"writes": (None, [])}
+    assert "has more than 10 files: changes that agents make there are not noticed" in done.err
+
+
+def test_a_home_folder_is_not_looked_at(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents keep their settings and caches there."""
+    monkeypatch.setenv("HOME", str(folder.path))
+    run(folder, {"writes": "echo x > $HOME/.cache-of-mine"})
+    assert changes(folder) == {"writes": (None, [])}
+
+
+def test_the_results_of_the_suite_have_it(folder: Folder) -> None:
+    folder.write("prompts/one.md", "work")
+    agents = {"good": "echo x > a.txt", "writes": "echo x > $ABREAST_FOLDER/new.txt; echo x > a.txt"}
+    own = {name: {"commandTemplate": command} for name, command in agents.items()}
+    settings = {"agents": list(agents), "agent_config": own, "output_filename": "bench", "parallel_agents": False}
+    folder.write("settings.json", json.dumps(settings))
+    done = folder.abreast("run", "settings.json")
+    assert done.code == 0, done.said
+    assert "files changed outside" in done.out
+    results = json.loads((folder.path / "bench.json").read_text())["results"]
+    assert {one["assistant"]: one["runs"][0]["outside_changes"] for one in results} == {"good": 0, "writes": 1}
