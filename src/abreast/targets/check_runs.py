@@ -32,6 +32,7 @@ class Trialled:
     environment: Mapping[str, str]
     workers: Workers
     wrap: Callable[[Sequence[str], Path, Path, Mapping[str, str]], list[str]]  # puts a command into the sandbox
+    sandbox: str = ""  # which one
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ async def run_command(task: Task, words: Sequence[str], folder: Path, trial: Tri
     """Run a command of a task. Code of a model is run: it finds no keys."""
     scratch, workers = new_folder("scratch"), trial.workers
     visible = {name: value for name, value in trial.environment.items() if not is_secret_setting(name, value)}
-    around = visible | dict(task.variables)
+    around = trial.workspaces.variables(folder, visible) | dict(task.variables)
     reports = scratch / "tmp" / "reports"
     try:
         reports.mkdir(0o700, parents=True)

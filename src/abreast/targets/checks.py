@@ -158,7 +158,8 @@ class Checks:
         """Of a reference: the repository and its commits, the command, and the environment."""
         program = shutil.which(task.words[0], path=trial.environment.get("PATH")) or task.words[0]
         machine = (platform.system(), platform.machine(), str(Path(program).resolve()))
-        parts = (REFERENCE_REVISION, begins, trial.workspaces.name_of(commit), task, machine)
+        names = (begins, trial.workspaces.name_of(commit))
+        parts = (REFERENCE_REVISION, *names, task, machine, trial.sandbox)
         files = [content_digest(file, self._shared) for file in self._files(task.check)]
         return digest([*map(repr, parts), *files])
 

@@ -72,7 +72,7 @@ async def find_reference(task: Task, trial: Trialled, commit: str | None) -> Ref
     def in_human(rest_s: float) -> Awaitable[tuple[CheckRun, Results | None, bool]]:
         return run_elsewhere(
             trial,
-            lambda: trial.workspaces.make_at(commit),
+            lambda: trial.workspaces.make_at(commit, trial.case, trial.value),
             lambda folder: run_all(task, folder, trial, rest_s, is_target),
         )
 
@@ -92,7 +92,9 @@ async def find_reference(task: Task, trial: Trialled, commit: str | None) -> Ref
         rest = await _run_before(task, trial, task.rest, task.check.timeout_s)
         earlier = {**(rest.results or {}), **earlier}
     f2p, p2p, unstable = compare(earlier, results, repeated or {})
-    human = {"human": "passed"} if f2p else {"untested": NO_TARGET}  # some may fail: they count neither way
+    human: Told = {"untested": NO_TARGET}
+    if f2p:  # some tests may fail in what people did: they count neither way
+        human = {"human": "passed", "f2p_total": len(f2p), "p2p_total": len(p2p)}
     return Reference({**facts, **human}, f2p, p2p, unstable, runs_rest, run.output)
 
 

@@ -2,8 +2,8 @@
 
 The older one has `assistants`, `target_repo_url`, `num_prs` and the modes `standard` and `pr_recreate`; the newer one
 `agents`, `repo_url` or `repo_path`, `agent_config`, a mapping for each mode and the modes `LLM_Evaluator` and
-`PR_Recreate`. Times are milliseconds. Our own are `check`, `judge`, `preset`, `command`, `args`, and in `PR_Recreate`
-`commits`, `cumulative` and `tasks`.
+`PR_Recreate`. Times are milliseconds. Our own are `check`, `setup`, `judge`, `preset`, `command`, `args`, and in
+`PR_Recreate` `commits`, `cumulative`, `tasks` and `with_tests`.
 """
 
 from __future__ import annotations
@@ -141,6 +141,7 @@ class _File:
             parallel_runs=take("parallel_runs", 1, is_count, _MANY),
             parallel_agents=self._all.flag("parallel_agents", True),
             check=take("check", None, is_text, 'a command such as "pytest -q"'),
+            setup=take("setup", None, is_text, 'a command such as "uv sync"'),
             judge=take(
                 "judge", None, lambda value: is_text(value) or isinstance(value, Mapping), "a model, or settings"
             ),
@@ -272,8 +273,10 @@ class _File:
         part.flag("generate_prompts", True)  # tasks are always made of the messages; a file of tasks wins
         commits = part.take("commits", [], is_texts, 'a list such as ["1a2b3c4", "v1..v2"]')
         cumulative = part.flag("cumulative", False)
+        with_tests = part.flag("with_tests", False) if "with_tests" in part.left else None
+        part.known.append("with_tests")
         part.done()
-        return PullRequests(number, list(commits), tasks, cumulative)
+        return PullRequests(number, list(commits), tasks, cumulative, with_tests)
 
     # -- scores ----------------------------------------------------------------------------------------------------
 

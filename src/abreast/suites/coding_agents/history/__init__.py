@@ -21,6 +21,6 @@ from __future__ import annotations
 
 from abreast.suites.coding_agents.history.drafting import Draft
 from abreast.suites.coding_agents.history.finding import LeftOut, PullRequest, pull_requests
-from abreast.suites.coding_agents.history.making import cases, left_out
+from abreast.suites.coding_agents.history.making import cases, left_out, newest_first
 
-__all__ = ["Draft", "LeftOut", "PullRequest", "cases", "left_out", "pull_requests"]
+__all__ = ["Draft", "LeftOut", "PullRequest", "cases", "left_out", "newest_first", "pull_requests"]

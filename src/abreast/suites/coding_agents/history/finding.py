@@ -62,7 +62,7 @@ def looked_at(
     if commits:
         return _named(history, commits), []
     found, left = list[PullRequest](), list[LeftOut]()
-    for each in _Looking(history, branch).all():
+    for each in examined(history, branch):
         if isinstance(each, LeftOut):
             left.append(each)
         else:
@@ -70,6 +70,11 @@ def looked_at(
             if len(found) == last:
                 break
     return found[::-1], left[::-1]
+
+
+def examined(history: History, branch: str) -> Iterator[PullRequest | LeftOut]:
+    """All that a branch shows, newest first."""
+    return _Looking(history, branch).all()
 
 
 class _Looking:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from abreast.suites.coding_agents.history.change import File
+from abreast.targets.workspace.dependencies import LOCK_FILE, MANIFEST
 
 UPDATER = re.compile(
     r"dependabot|renovate|pre-commit-ci|pyup|greenkeeper|snyk|depfu|scala-steward|github-actions|imgbot|allcontributors"
@@ -18,23 +19,10 @@ UPDATER = re.compile(
 """Authors that are programs for updates. Coding agents, which are bots as well, are none."""
 
 _CHANGE_LOG = re.compile(r"(?:^|/)(?:change(?:s|log)|history|news|releases?)(?:\.(?:md|rst|txt|adoc))?$", re.I)
-_LOCK = re.compile(
-    r"(?:^|/)(?:[^/]+\.lock|[^/]*-lock\.(?:json|ya?ml)|npm-shrinkwrap\.json|bun\.lockb|go\.sum|gradle\.lockfile"
-    r"|\.terraform\.lock\.hcl)$",
-    re.I,
-)
 _CI = re.compile(
     r"^\.(?:github|gitlab|circleci|buildkite|azure-pipelines|dependabot|woodpecker|tekton|semaphore)/"
     r"|^\.?(?:gitlab-ci|travis|appveyor|drone|cirrus|readthedocs|codecov|mergify|pre-commit-config|pre-commit)\.ya?ml$"
     r"|^azure-pipelines[^/]*\.ya?ml$|^Jenkinsfile$|^bors\.toml$|^\.?renovate(?:rc)?(?:\.json5?)?$",
-    re.I,
-)
-_MANIFEST = re.compile(
-    r"(?:^|/)(?:pyproject\.toml|setup\.(?:py|cfg)|[^/]*requirements[^/]*\.(?:txt|in)|requirements/[^/]+\.(?:txt|in)"
-    r"|Pipfile|tox\.ini|environment\.ya?ml|package\.json|Cargo\.toml|rust-toolchain(?:\.toml)?|go\.mod|Gemfile"
-    r"|[^/]+\.gemspec|pom\.xml|(?:build|settings)\.gradle(?:\.kts)?|gradle-wrapper\.properties|libs\.versions\.toml"
-    r"|composer\.json|mix\.exs|pubspec\.yaml|[^/]+\.csproj|Directory\.Packages\.props|(?:[^/]+\.)?Dockerfile"
-    r"|docker-compose\.ya?ml|\.(?:python-version|nvmrc|node-version|ruby-version|tool-versions))$",
     re.I,
 )
 _VERSION = re.compile(r"\d+\.\d+|\d{4}-\d\d-\d\d|[@=^~<>v]\d+\b|\b(?:sha\d+[:-])?[0-9a-f]{32,}\b")
@@ -91,12 +79,12 @@ def why_maintenance(
     others = [file for file in files if not _CHANGE_LOG.search(file.path)]
     if not others:
         return "only changes versions" if mentions_release(title) and _are_versions(lines_of(_paths(files))) else ""
-    told = [file for file in others if not (_LOCK.search(file.path) or _CI.search(file.path))]
+    told = [file for file in others if not (LOCK_FILE.search(file.path) or _CI.search(file.path))]
     if not told:
         return "only changes lock files or CI configuration"
-    if all(_MANIFEST.search(file.path) for file in told) and mentions_update(title):
+    if all(MANIFEST.search(file.path) for file in told) and mentions_update(title):
         return "only updates dependencies"
-    is_expected = mentions_release(title) or all(_MANIFEST.search(file.path) for file in told)
+    is_expected = mentions_release(title) or all(MANIFEST.search(file.path) for file in told)
     if is_expected and _are_versions(lines_of(_paths(told))):
         return "only changes versions"
     return ""
