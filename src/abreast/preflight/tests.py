@@ -87,7 +87,7 @@ async def _all_tried(target: Agent, trials: list[Trial]) -> dict[str, dict[str, 
 
     async def one(trial: Trial) -> tuple[str, dict[str, Told]]:
         async with places:
-            return trial.case.id, await target.checked_without_agent(trial, Threads(), anew=True)
+            return trial.case.id, await target.checked_without_agent(trial, Threads())
 
     return dict(await asyncio.gather(*map(one, trials)))
 

@@ -248,9 +248,9 @@ class Agent(ABC):
         trial = self._trialled(attempt.trial, attempt.request, state, attempt.workspace.environment, workers)
         return await self.checks.added_to(answer, attempt.workspace, trial)
 
-    async def checked_without_agent(self, trial: Trial, workers: Workers, anew: bool = False) -> dict[str, Told]:
-        """What the checks of a trial say before anybody works on it; with `anew` whatever is known from earlier."""
-        return await self.checks.without_agent(self._trialled(trial, self.request(trial), None, {}, workers), anew)
+    async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, Told]:
+        """What the checks of a trial say before anybody works on it."""
+        return await self.checks.without_agent(self._trialled(trial, self.request(trial), None, {}, workers))
 
     @property
     def has_setup(self) -> bool:

@@ -102,10 +102,9 @@ class Checks:
         counts = {name: told[name] for name in COUNTS if name in told}
         return replace(answer, data={**answer.data, **counts, "checks": results}, artifacts=kept)
 
-    async def without_agent(self, trial: Trialled, anew: bool = False) -> dict[str, Told]:
-        """What each says of what trials begin with and of what people did; nobody is paid to find that out. With `anew`
-        it is run, whatever is known from earlier."""
-        return {check.name: (await self._begun(check, trial, anew))[1].facts for check in self._checks}
+    async def without_agent(self, trial: Trialled) -> dict[str, Told]:
+        """What each says of what trials begin with and of what people did; nobody is paid to find that out."""
+        return {check.name: (await self._begun(check, trial))[1].facts for check in self._checks}
 
     async def _outcome(self, check: Check, folder: Path, trial: Trialled) -> tuple[Told, str]:
         """Where it says nothing of an agent, it is not run in what this one left."""
@@ -127,7 +126,7 @@ class Checks:
         seconds = {} if run.seconds is None else {"seconds": run.seconds}
         return {**reference.facts, "passed": run.passed, "told": run.message, **seconds}, run.output
 
-    async def _begun(self, check: Check, trial: Trialled, anew: bool = False) -> tuple[Task | None, Reference]:
+    async def _begun(self, check: Check, trial: Trialled) -> tuple[Task | None, Reference]:
         """What is to be run, if there is something, and what is known of it without an agent."""
         own = tests_of(trial.case) if check.own else NONE
         try:
@@ -135,19 +134,19 @@ class Checks:
                 *(prepared, check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH"))
             )
             begins = trial.workspaces.beginning(trial.case, trial.value, trial.state)
-            return task, await self._once((task, begins), lambda: self._reference(task, trial, begins, anew))
+            return task, await self._once((task, begins), lambda: self._reference(task, trial, begins))
         except Untested as reason:
             return None, Reference({"untested": str(reason)})
         except NoWorkspace as error:
             return None, Reference({"problem": str(error)})
 
-    async def _reference(self, task: Task, trial: Trialled, begins: Hashable, anew: bool) -> Reference:
+    async def _reference(self, task: Task, trial: Trialled, begins: Hashable) -> Reference:
         """What it says without an agent: it must fail on what trials begin with, and pass in what people did."""
         commit = task.own.commit
         if commit is None or trial.state is not None:
             return await find_reference(task, trial, commit)
         key = await trial.workers.in_thread(self._key, task, trial, begins, commit)
-        known = None if anew else await trial.workers.in_thread(load, key)
+        known: Reference | None = await trial.workers.in_thread(load, key)
         if known is None:
             known = await find_reference(task, trial, commit)
             if known.facts.get("human") == "passed" and not says_nothing(known.facts):  # others may be fixed meanwhile
