@@ -89,6 +89,8 @@ def with_tests(
     insists, the last ones are taken as they are."""
     selection = select(config, which, workspace, scorer)
     notes = list(selection.notes())
+    for note in notes:
+        config.tell(note)
     if selection.accepted:
         kept = {key: value for key, value in which.items() if key != "last"}
         return {**kept, "commits": selection.accepted[::-1]}, notes
