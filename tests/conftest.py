@@ -172,6 +172,7 @@ def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     """A state folder of its own for each test: no test cleans up what another one killed on purpose."""
     folder = tmp_path_factory.mktemp("state")
     monkeypatch.setenv("ABREAST_STATE", str(folder))
+    monkeypatch.setenv("ABREAST_CACHE", str(folder / "cache"))
     return folder
 
 

@@ -90,7 +90,7 @@ def test_what_is_left_out_is_told_with_its_reason(shop: Shop) -> None:
         "Release 1.1.0": "only changes versions",
         "Shout at everyone": "was reverted later",
         'Revert "Shout at everyone (#15)"': "reverts an earlier change",
-        "Merge branches 'one' and 'two'": "merges 2 branches at once",
+        "Merge branches 'one' and 'two'": "merges several branches at once",
         "Work of others": "merges a main branch into this one",
         "Another lone commit": "is a lone commit without a mark; to take it, name it in commits",
         "Nothing of it is taken": "changes nothing",
@@ -127,6 +127,86 @@ def test_a_release_with_code_in_it_and_words_like_version_stay(tmp_path: Path) -
     project.put("app.py", "def parse():\n    return 1\n")
     project.commit("Version the parser (#2)")
     assert [each.number for each in pull_requests(project.path, last=5)] == [1, 2]
+
+
+def _merged(project: Project, source: str, message: str) -> str:
+    project.main()
+    return project.merge(message, source)
+
+
+def test_forward_merges_of_release_branches_are_no_pull_requests(tmp_path: Path) -> None:
+    """By the name of the branch, by the words of the merge, or because the branch was merged before and went on."""
+    project = Project(tmp_path / "p")
+    project.commit("Begin")
+    for branch in ("stable", "2.2.x", "integration", "epic"):
+        project.git("branch", branch)
+    for number, branch in enumerate(("stable", "2.2.x", "integration", "integration")):
+        project.git("checkout", "--quiet", branch)
+        project.put(f"{branch}-{number}.py", f"fixed = {number}\n")
+        project.commit(f"Fix the counting of things, part {number}")
+        _merged(project, branch, f"Merge branch '{branch}'")
+    project.git("checkout", "--quiet", "stable")
+    project.put("stable.py", "fixed = 9\n")
+    project.commit("Fix the naming of things")
+    _merged(project, "stable", "Merge `stable` into `main` (#30)")
+    project.git("checkout", "--quiet", "epic")
+    for number in (31, 32):
+        project.put(f"epic-{number}.py", "part = True\n")
+        project.commit(f"One part of the epic (#{number})")
+    _merged(project, "epic", "Merge pull request #33 from us/epic\n\nThe whole epic")
+    project.branch("feature-2")
+    project.put("feature.py", "works = True\n")
+    project.commit("Add the second feature (#412)")
+    feature = _merged(project, "feature-2", "Merge branch 'feature-2'")
+    assert [each.head for each in pull_requests(project.path, last=50)] == [feature]
+    reasons = [each.reason for each in left_out(str(project.path), last=50)]
+    assert reasons.count("merges a release branch, or another one that lives on") == 5
+    assert reasons.count("brings in other pull requests") == 1
+
+
+MAINTENANCE: list[tuple[str, str, dict[str, str]]] = [
+    (
+        "Bump actions/setup-python from 5 to 6 (#1)",
+        "ann",
+        {".github/workflows/ci.yml": "uses: actions/setup-python@v6\n"},
+    ),
+    ("Make the tests quicker (#2)", "ann", {".circleci/config.yml": "jobs: 4\n", "poetry.lock": "x\n"}),
+    ("chore(deps): update the linter (#3)", "ann", {"pyproject.toml": "[tool.ruff]\nselect = ['ALL']\n"}),
+    (
+        "Require a later parser (#4)",
+        "ann",
+        {"requirements/dev.txt": "parser==2.1\n# by hand\n", "CHANGES.md": "New.\n"},
+    ),
+    ("Format the code (#5)", "66853113+pre-commit-ci[bot]@users.noreply.github.com", {"app.py": "x = 1\n"}),
+    ("Start the next version (#6)", "ann", {"src/shop/__init__.py": '__version__ = "2.1.0.dev"\n'}),
+]
+WORK: list[tuple[str, str, dict[str, str]]] = [
+    ("Bump the parser to 3.0 (#11)", "ann", {"pyproject.toml": "parser = '3.0'\n", "app.py": "import parser3\n"}),
+    ("Update the greeting (#12)", "ann", {"app.py": "hello = 1\n"}),
+    ("Lower the limit (#13)", "ann", {"app.py": "limit = 0.5\n"}),
+    ("Add a command line (#14)", "ann", {"pyproject.toml": "[project.scripts]\nshop = 'shop:main'\n"}),
+    (
+        "Greet people by their name (#15)",
+        "198982749+copilot-swe-agent[bot]@users.noreply.github.com",
+        {"app.py": "name = 1\n"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("title", "author", "files"), MAINTENANCE + WORK)
+def test_maintenance_is_told_from_work_by_author_message_and_files(
+    tmp_path: Path, title: str, author: str, files: dict[str, str]
+) -> None:
+    project = Project(tmp_path / "p")
+    project.commit("Begin")
+    for name, content in files.items():
+        project.put(name, content)
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", title, f"--author=Somebody <{author}>")
+    is_work = (title, author, files) in WORK
+    assert len(pull_requests(project.path, last=5)) == is_work
+    (reason,) = [each.reason for each in left_out(str(project.path), last=5) if each.title != "Begin"] or [""]
+    assert bool(reason) is not is_work
 
 
 def test_gitlab_bitbucket_and_pulled_branches_are_known_by_their_merges(tmp_path: Path) -> None:

@@ -67,6 +67,6 @@ def _agent_checks(context: Context) -> tuple[Check, ...]:
     """The checks of agents, imported only if there may be one: they need all of `targets`."""
     if all(target.place != "process" for target in context.targets):
         return ()
-    from abreast.preflight import agents, tests
+    from abreast.preflight import agents, environments, tests
 
-    return agents.check, agents.check_room, agents.check_containment, tests.check
+    return agents.check, agents.check_room, agents.check_containment, environments.check, tests.check

@@ -72,7 +72,7 @@ async def _some_tried(target: Agent, trials: Iterable[Trial], some: int) -> dict
     """One after another, until one says something. Who brings no tests is not waited for, and refuses nothing."""
     found: dict[str, dict[str, Told]] = {}
     for trial in trials:
-        told = await target.checked_without_agent(trial, _Threads())
+        told = await target.checked_without_agent(trial, Threads())
         if all(one.get("untested") == BRINGS_NONE for one in told.values()):
             continue
         found[trial.case.id] = told
@@ -87,12 +87,12 @@ async def _all_tried(target: Agent, trials: list[Trial]) -> dict[str, dict[str, 
 
     async def one(trial: Trial) -> tuple[str, dict[str, Told]]:
         async with places:
-            return trial.case.id, await target.checked_without_agent(trial, _Threads())
+            return trial.case.id, await target.checked_without_agent(trial, Threads())
 
     return dict(await asyncio.gather(*map(one, trials)))
 
 
-class _Threads:
+class Threads:
     """Where blocking code runs outside of a run."""
 
     def clock(self, moment: Moment) -> None:

@@ -29,6 +29,15 @@ def state_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "abreast"
 
 
+def cache_folder() -> Path:
+    """`$ABREAST_CACHE`, else the user's cache folder: what can be made again. Raises RuntimeError if the user has no
+    home."""
+    chosen = os.environ.get("ABREAST_CACHE")
+    if chosen:
+        return Path(chosen).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "abreast"
+
+
 class Ledger:
     """Tickets out of a window: taken one at a time, so that two processes never share the last one."""
 

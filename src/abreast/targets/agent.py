@@ -262,11 +262,29 @@ class Agent(ABC):
         """What the checks of a trial say before anybody works on it."""
         return await self.checks.without_agent(self._trialled(trial, self.request(trial), None, {}, workers))
 
+    @property
+    def has_setup(self) -> bool:
+        """Whether there is a command that installs what trials need."""
+        return self._workspaces.has_setup
+
+    @property
+    def start(self) -> str:
+        """A digest of what trials begin with."""
+        return self._workspaces.version
+
+    def set_up(self, trial: Trial) -> str | None:
+        """Make the environment of a trial if it is not there yet, and return its key; None if there is none to make.
+        Raises NoWorkspace."""
+        return self._workspaces.set_up(trial.case, self.request(trial).input)
+
     def _trialled(
         self, trial: Trial, request: Request, state: State | None, environment: Mapping[str, str], workers: Workers
     ) -> Trialled:
         around = {**self.environment(), **environment}
-        return Trialled(trial.case, request.input, state, self._workspaces, around, workers, self._wrap_check)
+        return Trialled(
+            *(trial.case, request.input, state, self._workspaces, around, workers, self._wrap_check),
+            sandbox="" if self.sandbox is None else repr(self.sandbox),
+        )
 
     async def _begun(self, trial: Trial, request: Request, workers: Workers) -> Attempt:
         """A folder for it to work in. If it is cancelled meanwhile, the folder goes as soon as it is there."""
@@ -359,7 +377,8 @@ class Agent(ABC):
     def around(self, attempt: Attempt) -> dict[str, str]:
         """The environment of one attempt: a folder for temporary files of its own, and git looks no further up."""
         own = {} if "TMPDIR" in self._environment else {"TMPDIR": str(attempt.scratch / TEMPORARY)}
-        return {**self.environment(), **own, **attempt.workspace.environment}
+        around = {**self.environment(), **own, **attempt.workspace.environment}
+        return self._workspaces.variables(attempt.workspace.path, around)
 
     def told(self, around: Mapping[str, str]) -> dict[str, str]:
         """Variables that can change an answer, with their values: those that the variant sets. None is a secret."""

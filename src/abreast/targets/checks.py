@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import shutil
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from abreast.digest import digest
-from abreast.model import TEST_FILES, Answer, Case, Check
-from abreast.redaction import is_secret_setting
-from abreast.targets import process
-from abreast.targets.base import Problem, Sees, Workers
+from abreast.model import TEST_FILES, Answer, Check
+from abreast.targets.base import Problem, Sees
+from abreast.targets.check_runs import CheckRun, Trialled, run_all
 from abreast.targets.contents import content_digest, named_file
 from abreast.targets.own_tests import NONE, Task, Untested, prepared, put_there, tests_of
 from abreast.targets.protected_files import Protected, find_protected, restore
-from abreast.targets.workspace import State, Workspace, Workspaces
-from abreast.targets.workspace.place import NoWorkspace, drop_empty, new_folder, seen_from
-from abreast.targets.workspace.removal import remove_tree
+from abreast.targets.reference_tests import COUNTS, Reference, Told, find_reference, judge, load, save, says_nothing
+from abreast.targets.workspace import NoWorkspace, Workspace
 
-LAST_LINE = 300  # characters
 GONE = "the folder where it worked is gone"
-OWN_REVISION = 1
+OWN_REVISION = 2
 RESTORED_REVISION = 1
 LISTED = 100  # test files of a trial that are named
+REFERENCE_REVISION = 1  # of what is kept of tests without an agent
 
-Told = dict[str, Any]
-"""How a check went, as it is stored: scores are made of this alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trialled:
-    """What is checked: the case of a trial, and what it begins with."""
-
-    case: Case
-    value: Any  # what the templates of its workspace see
-    state: State | None  # what it begins with instead of its commit
-    workspaces: Workspaces
-    environment: Mapping[str, str]
-    workers: Workers
-    wrap: Callable[[Sequence[str], Path, Path, Mapping[str, str]], list[str]]  # puts a command into the sandbox
-    renames: Sequence[tuple[str, str]] = ()  # old and new names of files that the agent renamed
+__all__ = ["Checks", "Told", "Trialled", "says_nothing"]
 
 
 class Checks:
@@ -53,7 +37,7 @@ class Checks:
         self._checks: Sequence[Check] = shared.get("checks", ())
         self._base = Path(shared.get("base", ".")).absolute()
         self._protected: dict[Hashable, Protected] = shared.setdefault("checks-protected", {})
-        self._known: dict[Hashable, asyncio.Future[tuple[Told, str]]] = shared.setdefault("checks-known", {})
+        self._known: dict[Hashable, asyncio.Future[Reference]] = shared.setdefault("checks-known", {})
 
     def __bool__(self) -> bool:
         return bool(self._checks)
@@ -121,32 +105,41 @@ class Checks:
             results[check.name], artifacts[check.name], restored = await self._outcome(check, workspace, trial)
             changed = changed if restored is None else (changed or set()) | set(restored)
         kept = {name: text for name, text in artifacts.items() if text}
-        data = {**answer.data, "checks": results, **_changed_tests(changed)}
+        told = {} if self.own is None else results[self.own.name]
+        counts = {name: told[name] for name in COUNTS if name in told}
+        data = {**answer.data, **counts, "checks": results, **_changed_tests(changed)}
         return replace(answer, data=data, artifacts=kept)
 
     async def without_agent(self, trial: Trialled) -> dict[str, Told]:
         """What each says of what trials begin with and of what people did; nobody is paid to find that out."""
-        return {check.name: (await self._begun(check, trial))[1] for check in self._checks}
+        return {check.name: (await self._begun(check, trial))[1].facts for check in self._checks}
 
     async def _outcome(
         self, check: Check, workspace: Workspace, trial: Trialled
     ) -> tuple[Told, str, Sequence[str] | None]:
         """How a check went, what it printed, and the test files that the agent had changed (None if nobody looked).
         Where it says nothing of an agent, it is not run in what this one left."""
-        task, facts, output = await self._begun(check, trial)
-        if task is None or says_nothing(facts):
-            return facts, output, None
+        task, reference = await self._begun(check, trial)
+        if task is None or says_nothing(reference.facts):
+            return reference.facts, reference.output, None
         folder = workspace.path
         if folder.is_symlink() or not folder.is_dir():
-            return {**facts, "passed": False, "told": GONE}, "", None
+            told = judge(reference, CheckRun(message=GONE), {}) if reference.has_tests else {}
+            return {**reference.facts, **told, "passed": False, "told": GONE}, "", None
         changed: Sequence[str] | None = None
-        if not task.own.tests:
-            try:
+        try:
+            if not task.own.tests:
                 changed = await trial.workers.in_thread(self._restore, task, workspace, trial)
-            except NoWorkspace as error:
-                return {"problem": str(error)}, "", None
-        told, output = await _tried(task, folder, trial)
-        return {**facts, **told}, output, changed
+            await trial.workers.in_thread(put_there, task, folder, trial.workspaces)
+        except NoWorkspace as error:
+            return {**reference.facts, "problem": str(error)}, "", changed
+        run, results, _ = await run_all(task, folder, trial, check.timeout_s if reference.runs_rest else 0.0)
+        if run.problem:
+            return {**reference.facts, "problem": run.problem}, run.output, changed
+        if reference.has_tests:
+            return {**reference.facts, **judge(reference, run, results or {})}, run.output, changed
+        seconds = {} if run.seconds is None else {"seconds": run.seconds}
+        return {**reference.facts, "passed": run.passed, "told": run.message, **seconds}, run.output, changed
 
     def _restore(self, task: Task, workspace: Workspace, trial: Trialled) -> list[str]:
         """Restore the files that decide a check; return those that the agent had changed. Raises NoWorkspace."""
@@ -165,7 +158,7 @@ class Checks:
             raise NoWorkspace(f"tests: no file at the start matches {', '.join(task.check.tests)}")
         return self._protected[key]
 
-    async def _begun(self, check: Check, trial: Trialled) -> tuple[Task | None, Told, str]:
+    async def _begun(self, check: Check, trial: Trialled) -> tuple[Task | None, Reference]:
         """What is to be run, if there is something, and what is known of it without an agent."""
         own = tests_of(trial.case) if check.own else NONE
         try:
@@ -174,33 +167,36 @@ class Checks:
             )
             if not own.tests:
                 await trial.workers.in_thread(self._find_protected, task, trial)
-            return task, *await self._facts(task, trial)
+            begins = trial.workspaces.beginning(trial.case, trial.value, trial.state)
+            return task, await self._once((task, begins), lambda: self._reference(task, trial, begins))
         except Untested as reason:
-            return None, {"untested": str(reason)}, ""
+            return None, Reference({"untested": str(reason)})
         except NoWorkspace as error:
-            return None, {"problem": str(error)}, ""
+            return None, Reference({"problem": str(error)})
 
-    async def _facts(self, task: Task, trial: Trialled) -> tuple[Told, str]:
+    async def _reference(self, task: Task, trial: Trialled, begins: Hashable) -> Reference:
         """What it says without an agent: it must fail on what trials begin with, and pass in what people did."""
-        facts: Told = {}
-        output = ""
-        begins, workspaces = (trial.case, trial.value, trial.state), trial.workspaces
-        if task.own.tests or task.check.fails_before:
-            start = workspaces.beginning(*begins)
-            told, output = await self._once(
-                ("before", task, start), lambda: _elsewhere(task, trial, lambda: workspaces.make(*begins))
-            )
-            facts |= _under("before", told)
         commit = task.own.commit
-        if commit is not None and facts.get("before") != "passed" and "problem" not in facts:
-            told, output = await self._once(
-                ("human", task, workspaces.name_of(commit)),
-                lambda: _elsewhere(task, trial, lambda: workspaces.make_at(commit), is_theirs=True),
-            )
-            facts |= _under("human", told)
-        return facts, output
+        if commit is None or trial.state is not None:
+            return await find_reference(task, trial, commit)
+        key = await trial.workers.in_thread(self._key, task, trial, begins, commit)
+        known: Reference | None = await trial.workers.in_thread(load, key)
+        if known is None:
+            known = await find_reference(task, trial, commit)
+            if known.facts.get("human") == "passed" and not says_nothing(known.facts):  # others may be fixed meanwhile
+                await trial.workers.in_thread(save, key, known)
+        return known
 
-    async def _once(self, key: Hashable, run: Callable[[], Awaitable[tuple[Told, str]]]) -> tuple[Told, str]:
+    def _key(self, task: Task, trial: Trialled, begins: Hashable, commit: str) -> str:
+        """Of a reference: the repository and its commits, the command, and the environment."""
+        program = shutil.which(task.words[0], path=trial.environment.get("PATH")) or task.words[0]
+        machine = (platform.system(), platform.machine(), str(Path(program).resolve()))
+        names = (begins, trial.workspaces.name_of(commit))
+        parts = (REFERENCE_REVISION, *names, task, machine, trial.sandbox)
+        files = [content_digest(file, self._shared) for file in self._files(task.check)]
+        return digest([*map(repr, parts), *files])
+
+    async def _once(self, key: Hashable, run: Callable[[], Awaitable[Reference]]) -> Reference:
         """Whoever comes first runs it; it goes on if that trial is ended."""
         if key not in self._known:
             self._known[key] = asyncio.ensure_future(run())
@@ -221,78 +217,3 @@ def _changed_tests(names: set[str] | None) -> Told:
         return {}
     listed = [name.encode("utf-8", "replace").decode() for name in sorted(names)[:LISTED]]
     return {"tests_changed": len(names), **({TEST_FILES: listed} if names else {})}
-
-
-def says_nothing(told: Told) -> str:
-    """Why it says nothing of any agent; empty if it does."""
-    if told.get("problem") or told.get("untested"):
-        return str(told.get("problem") or told["untested"])
-    if told.get("before") == "passed":
-        return "succeeds without any change"
-    return f"fails in what people did too: {told['human_told']}" if told.get("human") == "failed" else ""
-
-
-def _under(name: str, told: Told) -> Told:
-    if "problem" in told:
-        return {"problem": told["problem"]}
-    return {name: "passed" if told["passed"] else "failed", f"{name}_told": told["told"]}
-
-
-async def _elsewhere(
-    task: Task, trial: Trialled, make: Callable[[], Workspace], is_theirs: bool = False
-) -> tuple[Told, str]:
-    """In a workspace that is made for this; in what people did, their tests are already."""
-    try:
-        workspace: Workspace = await trial.workers.in_thread(make)
-    except NoWorkspace as error:
-        return {"problem": str(error)}, ""
-    try:
-        if is_theirs:
-            return await _run(task, workspace.path, trial)
-        return await _tried(task, workspace.path, trial)
-    finally:
-        await trial.workers.in_thread(workspace.remove)
-
-
-async def _tried(task: Task, folder: Path, trial: Trialled) -> tuple[Told, str]:
-    """In a folder over which the tests of the case are put."""
-    try:
-        await trial.workers.in_thread(put_there, task, folder, trial.workspaces)
-    except NoWorkspace as error:
-        return {"problem": str(error)}, ""
-    return await _run(task, folder, trial)
-
-
-async def _run(task: Task, folder: Path, trial: Trialled) -> tuple[Told, str]:
-    """How it went, and what it printed. Code of a model is run: it finds no keys."""
-    scratch, workers = new_folder("scratch"), trial.workers
-    visible = {name: value for name, value in trial.environment.items() if not is_secret_setting(name, value)}
-    around = visible | dict(task.variables)
-    patience_s = task.check.timeout_s
-    try:
-        (scratch / "tmp").mkdir(0o700)
-        around["TMPDIR"] = str(scratch / "tmp")
-
-        def prepare() -> process.Program:
-            return process.Program(trial.wrap(task.words, folder, scratch, around), folder, around)
-
-        running = process.run(prepare, scratch, process.new_mark(), workers)
-        try:
-            ended = await asyncio.wait_for(running, patience_s)
-        except TimeoutError:
-            return {"passed": False, "told": f"took longer than {patience_s:g} s"}, _printed(scratch, folder)
-        except OSError as error:
-            return {"problem": f"{task.words[0]}: {error.strerror or error}"}, ""
-        output = _printed(scratch, folder)
-        last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")[:LAST_LINE]
-        told = ended.description + (f": {last}" if last else "")
-        return {"passed": ended.code == 0, "told": told, "seconds": round(ended.seconds, 3)}, output
-    finally:
-        await workers.in_thread(remove_tree, scratch)
-        drop_empty(scratch)
-
-
-def _printed(scratch: Path, folder: Path) -> str:
-    """What it said, with paths of the folder as they are seen from it."""
-    parts = (process.tail(scratch / "stdout", 20_000), process.tail(scratch / "stderr", 20_000))
-    return seen_from(folder, "\n".join(part for part in parts if part))

@@ -77,7 +77,7 @@ def restore(
     changed = [name for name in protected.files if _is_changed(start, work, name, since)]
     if protected.by_rule:
         changed += _changed_settings(start, work, protected)
-    renamed = [new for old, new in renames if old in changed and is_test_name(posixpath.basename(new))]
+    renamed = [new for old, new in renames if old in changed and is_test_name(new)]
     for name in (*changed, *renamed):
         make_same(start, work, name)
     return sorted(set(changed))
@@ -108,7 +108,7 @@ def _tests_among(names: Sequence[str]) -> list[str]:
     >>> _tests_among(["spec/models/user_spec.rb", "spec/spec_helper.rb"])
     ['spec/models/user_spec.rb', 'spec/spec_helper.rb']
     """
-    named = [name for name in names if is_test_name(posixpath.basename(name))]
+    named = [name for name in names if is_test_name(name)]
     specs = {folder for name in named if (folder := _folder_among(name, _SPEC_FOLDERS))}
     folders = [(_folder_among(name, _TEST_FOLDERS), _folder_among(name, _SPEC_FOLDERS)) for name in names]
     inside = {name for name, (test, spec) in zip(names, folders, strict=True) if test or (spec and spec in specs)}

@@ -28,21 +28,41 @@ def runnable(tests: Sequence[str]) -> tuple[str, ...]:
     >>> runnable(["tests/conftest.py", "tests/test_a.py", "tests/data/a.json"])
     ('tests/test_a.py',)
     """
-    named = tuple(name for name in tests if is_test_name(posixpath.basename(name)))
+    named = tuple(filter(is_test_name, tests))
     return tuple(map(_as_path, named or tests))
-
-
-def is_test_name(name: str) -> bool:
-    """Whether a file of this name is a test.
-
-    >>> is_test_name("test_app.py"), is_test_name("app.spec.ts"), is_test_name("contest.py")
-    (True, True, False)
-    """
-    return _NAMED.fullmatch(name) is not None
 
 
 def _as_path(name: str) -> str:
     return f"./{name}" if name.startswith("-") else name  # no option
+
+
+def is_test_name(path: str) -> bool:
+    """Whether a file of this name is a test.
+
+    >>> is_test_name("tests/test_app.py"), is_test_name("app.spec.ts"), is_test_name("contest.py")
+    (True, True, False)
+    """
+    return _NAMED.fullmatch(posixpath.basename(path)) is not None
+
+
+def rest_of(words: Sequence[str], tests: Sequence[str]) -> tuple[str, ...]:
+    """The command that runs all tests of the project but these, or all, where a command runs these alone and it is
+    known how; else empty.
+
+    >>> rest_of(["python3", "-m", "pytest", "-q", "tests/test_a.py"], ["tests/test_a.py"])
+    ('python3', '-m', 'pytest', '-q', '--ignore=tests/test_a.py')
+    >>> rest_of(["go", "test", "./a"], ["a/a_test.go"]), rest_of(["make", "test"], ["a_test.c"])
+    (('go', 'test', './...'), ())
+    """
+    names = [posixpath.basename(word) for word in words]
+    given = [word for word in words if word in tests]
+    if "pytest" in names and given:
+        return (*(word for word in words if word not in tests), *(f"--ignore={name}" for name in given))
+    if names[:2] == ["go", "test"] and words[2:] and all(word.startswith("./") for word in words[2:]):
+        return () if "./..." in words else (*words[:2], "./...")
+    if names[:2] == ["cargo", "test"] and words[2:] and set(words[2::2]) == {"--test"}:
+        return tuple(words[:2])
+    return ()
 
 
 class _Runner(NamedTuple):
@@ -100,20 +120,21 @@ def _has(*names: str) -> Callable[[Path], bool]:
     return lambda folder: any((folder / name).is_file() for name in names)
 
 
-def _has_test_script(folder: Path) -> bool:
+def npm_test_script(folder: Path) -> str | None:
+    """What `npm test` runs in a folder; None if there is no such script."""
     try:
-        told = json.loads((folder / "package.json").read_text(encoding="utf-8"))
-        script = told["scripts"]["test"]
+        package = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+        script = package["scripts"]["test"]
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
-        return False
-    return isinstance(script, str) and bool(script.strip()) and NO_SCRIPT not in script
+        return None
+    return script if isinstance(script, str) and script.strip() and NO_SCRIPT not in script else None
 
 
 _RUNNERS = (
     _Runner((".py",), lambda folder: True, _pytest),
     _Runner(("_test.go",), _has("go.mod"), _go),
     _Runner((".rs",), _has("Cargo.toml"), _cargo),
-    _Runner(_SCRIPTS, _has_test_script, lambda *_: ["npm", "test"]),
+    _Runner(_SCRIPTS, lambda folder: npm_test_script(folder) is not None, lambda *_: ["npm", "test"]),
     _Runner(_OF_JVM, _has("pom.xml"), _maven),
     _Runner(_OF_JVM, _has("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"), _gradle),
 )

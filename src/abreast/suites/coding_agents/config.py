@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from abreast.errors import BadInput
 from abreast.experiment.facade import Experiment
 from abreast.model import Case
 from abreast.preflight.finding import listed, many
-from abreast.suites.coding_agents import history, judging, prompts, simulation, staging
+from abreast.suites.coding_agents import history, judging, prompts, selection, simulation, staging
 from abreast.suites.coding_agents.agents import Agent
 
 NAME = "coding-agents"
@@ -37,6 +37,7 @@ class PullRequests:
     commits: list[str] = field(default_factory=list)
     tasks: str | None = None  # a file with the words of each
     cumulative: bool = False
+    with_tests: bool | None = None  # only those whose tests say something; None: where tests decide
 
 
 @dataclass(slots=True)
@@ -57,6 +58,7 @@ class Config:
     timeout: float = TIMEOUT
     check: str | None = None
     tests: list[str] | None = None  # globs of test files; None: by the usual names and folders
+    setup: str | None = None  # installs what agents and tests need, once per environment
     dimensions: list[str] = field(default_factory=list)
     judge: str | Mapping[str, Any] | None = None
     passing: Mapping[str, float] = field(default_factory=dict)  # dimensions, and from which mark on they are good
@@ -68,6 +70,7 @@ class Config:
     base: Path = field(default_factory=Path.cwd)
     origin: Path | None = None  # the settings file
     store: str | Path | None = None
+    tell: Callable[[str], None] = lambda line: None  # progress of what takes long before a run
 
 
 def experiment(config: Config) -> Experiment:
@@ -148,6 +151,8 @@ def _check(config: Config) -> None:
         raise BadInput("prompts are for LLM_Evaluator: the tasks of PR_Recreate are pull requests", "leave them out")
     if config.mode == PROMPTS and not config.prompts and not config.topics:
         raise BadInput("no prompts", "name files or a folder: --prompts prompts/; or pull requests: --pull-requests 5")
+    if config.repo is None and config.setup is not None:
+        raise BadInput("setup: there is no repository to set up", "name one: --repo PATH, or leave setup out")
     if config.repo is None and config.branch is not None:
         raise BadInput(f"branch {config.branch}: there is no repository", "name one, or leave the branch out")
 
@@ -165,13 +170,19 @@ def _workspace(config: Config) -> Any:
     if config.repo is None:
         return "empty"
     if staging.is_address(config.repo):
-        return {"git": config.repo, "commit": config.branch or staging.HEAD}
+        return {"git": config.repo, "commit": config.branch or staging.HEAD, **_setup(config)}
     repo = staging.folder(config.repo, config.base)
     if not staging.is_repository(repo):
         if config.branch is not None:
             raise BadInput(f"branch {config.branch}: {repo} is no git repository of its own", "leave the branch out")
+        if config.setup is not None:
+            raise BadInput(f"setup: {repo} is no git repository of its own", "make it one: git init, and commit")
         return {"copy": str(repo)}
-    return {"git": str(repo), "commit": staging.commit_of(repo, config.branch or staging.HEAD)}
+    return {"git": str(repo), "commit": staging.commit_of(repo, config.branch or staging.HEAD), **_setup(config)}
+
+
+def _setup(config: Config) -> dict[str, str]:
+    return {} if config.setup is None else {"setup": config.setup}
 
 
 def _pull_requests(config: Config) -> Tasks:
@@ -189,10 +200,13 @@ def _pull_requests(config: Config) -> Tasks:
         **({"tasks": str((config.base / Path(asked.tasks).expanduser()).absolute())} if asked.tasks else {}),
         **({"cumulative": True} if asked.cumulative else {}),
     }
+    begins: dict[str, Any] = {"git": str(repo), "commit": "{{ commit }}", **_setup(config)}
+    notes: list[str] = []
+    if selection.applies(config):
+        which, notes = selection.with_tests(config, which, begins, _tests_scorer(config, True))
     found = list(history.cases(**which))
-    begins: dict[str, Any] = {"git": str(repo), "commit": "{{ commit }}"}
     if asked.cumulative:
-        begins = {"git": str(repo), "commit": "{{ start }}", "after": "{{ after }}"}
+        begins |= {"commit": "{{ start }}", "after": "{{ after }}"}
     tested = sum(bool(case.expected["tests"]) for case in found)
     return Tasks(
         {"from": f"python:{history.__name__}:cases", **which},
@@ -200,7 +214,7 @@ def _pull_requests(config: Config) -> Tasks:
         PULL_REQUEST,
         {"prompt": "{{ task }}"},
         tested,
-        tuple(_about(found, tested, which)),
+        (*_about(found, tested, which), *notes),
     )
 
 
@@ -215,7 +229,7 @@ def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator
     asked = {key: which[key] for key in ("repo", "last", "branch", "commits") if key in which}
     left = history.left_out(**asked) if "last" in which and "tasks" not in which else []
     if left:
-        yield f"left out among them: {listed([f'{one.commit[:12]} ({one.reason})' for one in left])}"
+        yield f"left out among them: {selection.counted(one.reason for one in left)}"
 
 
 def _notes(config: Config, tasks: Tasks) -> Iterator[str]:
@@ -254,10 +268,7 @@ def _scorers(config: Config, tasks: Tasks) -> list[Any]:
     """Tests first: what passes them is right, however it looks. The first of all drives the verdict."""
     found: list[Any] = []
     if config.check is not None or tasks.tested:
-        command = {} if config.check is None else {"command": config.check}
-        files = {} if config.tests is None else {"tests": config.tests}
-        own = {"own": True} if tasks.tested else {}
-        found.append({"tests": {**command, **own, **files, "fails_before": True}})
+        found.append({"tests": _tests_scorer(config, bool(tasks.tested))})
     if config.mode == PULL_REQUESTS:
         found.append("change_similarity")
     if config.dimensions:
@@ -265,3 +276,9 @@ def _scorers(config: Config, tasks: Tasks) -> list[Any]:
     if config.form is not None:
         found.append({"format": dict(config.form)})
     return [*found, {"success": {"changes": config.repo is not None}}]
+
+
+def _tests_scorer(config: Config, own: bool) -> dict[str, Any]:
+    command = {} if config.check is None else {"command": config.check}
+    files = {} if config.tests is None else {"tests": config.tests}
+    return {**command, **({"own": True} if own else {}), **files, "fails_before": True}

@@ -3,8 +3,8 @@
 The older one has `assistants`, `target_repo_url`, `num_prs` and the modes `standard` and `pr_recreate`; the newer one
 `agents`, `repo_url` or `repo_path`, `agent_config`, a mapping for each mode and the modes `LLM_Evaluator` and
 `PR_Recreate`. Times are milliseconds, and an empty text means that nothing is set. What the original ignores, or
-only warns of, becomes a note. Our own are `check`, `tests`, `judge`, `limits`, `preset`, `command`, `args`, and in
-`PR_Recreate` `commits`, `cumulative` and `tasks`.
+only warns of, becomes a note. Our own are `check`, `setup`, `tests`, `judge`, `limits`, `preset`, `command`, `args`,
+and in `PR_Recreate` `commits`, `cumulative`, `tasks` and `with_tests`.
 """
 
 from __future__ import annotations
@@ -150,6 +150,7 @@ class _File:
             check=take("check", None, is_text, 'a command such as "pytest -q"'),
             tests=take("tests", None, lambda value: value == [] or is_texts(value), 'a list such as ["checks/**"]'),
             limits=self._limits(),
+            setup=take("setup", None, is_text, 'a command such as "uv sync"'),
             judge=take(
                 "judge", None, lambda value: is_text(value) or isinstance(value, Mapping), "a model, or settings"
             ),
@@ -280,8 +281,10 @@ class _File:
         part.flag("generate_prompts", True)  # tasks are always made of the messages; a file of tasks wins
         commits = part.take("commits", [], is_texts, 'a list such as ["1a2b3c4", "v1..v2"]')
         cumulative = part.flag("cumulative", False)
+        with_tests = part.flag("with_tests", False) if "with_tests" in part.left else None
+        part.known.append("with_tests")
         part.done()
-        return PullRequests(number, list(commits), tasks, cumulative)
+        return PullRequests(number, list(commits), tasks, cumulative, with_tests)
 
     # -- scores ----------------------------------------------------------------------------------------------------
 

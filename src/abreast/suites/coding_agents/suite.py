@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
+from abreast.output import say
 from abreast.spec.schema import seconds_in
 from abreast.suites.coding_agents import judging, prompts, settings
 from abreast.suites.coding_agents.agents import named_agent, own_agent
@@ -69,6 +70,12 @@ class CodingAgents:
             default=[],
             help="files that decide the check and are restored before it, instead of all tests; or: none",
         )
+        add("--setup", metavar="COMMAND", help="installs what agents and tests need, once per set of dependencies")
+        add(
+            "--with-tests",
+            action=argparse.BooleanOptionalAction,
+            help="only pull requests whose tests fail before and pass after them (where tests decide)",
+        )
         add("--judge", metavar="MODEL", help="judges by five dimensions: claude-..., gpt-..., openai:MODEL")
         add("--dimensions", metavar="A,B", action="append", default=[], help="only these of them")
         add("--answer-format", metavar="REGEX|FILE", help="that answers shall have; a .json file is a JSON Schema")
@@ -81,7 +88,9 @@ class CodingAgents:
     def experiment(self, args: argparse.Namespace) -> Experiment:
         is_file = args.spec != NAME
         config = settings.read(Path(args.spec)) if is_file else Config()
-        return experiment(_changed(config, args))
+        config = _changed(config, args)
+        config.tell = (lambda line: None) if getattr(args, "quiet", False) else say
+        return experiment(config)
 
     @staticmethod
     def reads(data: Any) -> bool:
@@ -110,6 +119,7 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         "parallel_agents": False if args.one_agent_at_a_time else None,
         "timeout": _seconds(args.timeout),
         "check": args.check,
+        "setup": args.setup,
         "judge": args.judge,
         "dimensions": [judging.dimension("--dimensions", name) for name in _split(args.dimensions)],
         "form": _form(args.answer_format),
@@ -155,6 +165,7 @@ def _pull_requests(before: PullRequests, args: argparse.Namespace) -> PullReques
         "commits": _split(args.commits),
         "tasks": None if args.tasks is None else str(Path(args.tasks).expanduser().absolute()),
         "cumulative": args.cumulative or None,
+        "with_tests": args.with_tests,
     }
     return replace(before, **{key: value for key, value in given.items() if value not in (None, [])})
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from abreast.targets.workspace import git, place
 from abreast.targets.workspace.address import is_address, without_secret
+from abreast.targets.workspace.dependencies import is_dependency_file
 from abreast.targets.workspace.git import GitFailed
 from abreast.targets.workspace.removal import remove_tree
 from abreast.targets.workspace.state import State
@@ -172,6 +173,14 @@ class Repository:
             source = self._source()
         told = git.run_as_user("--git-dir", source, "ls-tree", "-r", "-z", "--full-tree", commit)
         return hashlib.blake2b(b"\0".join(_kept(told, without)), digest_size=16).hexdigest()
+
+    def dependencies(self, commit: str) -> str:
+        """A digest of the files of a commit that say what the project depends on."""
+        with self._lock:
+            source = self._source()
+        listing = git.run_as_user("--git-dir", source, "ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")
+        kept = [line for line in listing if line and is_dependency_file(os.fsdecode(line.partition(b"\t")[2]))]
+        return hashlib.blake2b(b"\0".join(kept), digest_size=16).hexdigest()
 
     def size(self, commit: str, without: Sequence[str] = ()) -> Size:
         """Of the files of a commit, those at some paths left out."""

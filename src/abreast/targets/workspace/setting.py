@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 WITHOUT = "write without: [FILE, FOLDER], paths from its root, beside copy: or git:"
 AFTER = "beside git: and commit:, the start of them all, write after: with the id of a case, or a template of it"
+SETUP = 'write setup: "uv sync", or a list of words; for a shell: setup: "sh -c \'...\'"'
 FIX = "write workspace: empty, workspace: {copy: FOLDER}, or workspace: {git: FOLDER_OR_URL, commit: REVISION}"
 
 
@@ -33,6 +35,7 @@ class Setting:
     without: tuple[str, ...] = ()  # paths that trials do not get
     after: str | None = None  # the case whose trial leaves what one begins with: a template over the input
     after_template: jinja2.Template | None = None
+    setup: tuple[str, ...] = ()  # the words of a command that installs what trials need
 
     def before(self, case: Case) -> str:
         """The case before one; empty if there is none."""
@@ -63,13 +66,13 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
         raise BadInput(f'{where}: "{setting}" is none{near if "did you mean" in near else ""}', FIX)
     if not isinstance(setting, Mapping):
         raise BadInput(f"{where}: {setting!r} is none", FIX)
-    known = ("copy", "git", "commit", "without", "after")
+    known = ("copy", "git", "commit", "without", "after", "setup")
     for key in setting:
         if key not in known:
             raise BadInput(f'{where}: unknown key "{key}"{suggestion(str(key), known)}', FIX)
     without = _left_out(where, setting.get("without"))
     for key, value in setting.items():
-        if key == "without":
+        if key in ("without", "setup"):
             continue
         if not isinstance(value, str) or not value.strip() or "\0" in value:
             quoted = f', in quotes: {key}: "{value}"' if isinstance(value, int | float) else ""
@@ -81,6 +84,8 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
             raise BadInput(f"{where}: commit is for git, not for copy", "write git: instead of copy:, or remove commit")
         if "after" in setting:
             raise BadInput(f"{where}: after is for git, not for copy", AFTER)
+        if "setup" in setting:
+            raise BadInput(f"{where}: setup is for git, not for copy", "write git: instead of copy:, or remove setup")
         return Setting(copy=(base / Path(setting["copy"]).expanduser()).absolute(), without=without)
     commit = setting.get("commit", "HEAD").strip()
     if commit.startswith("-"):
@@ -99,7 +104,21 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
     if after is not None and without:
         raise BadInput(f"{where}: after and without do not go together", "leave one of them out")
     before = None if after is None else compile_template(f"{where}: after", after)
-    return Setting(None, setting["git"].strip(), commit, template, without, after, before)
+    words = _setup(where, setting.get("setup"), base)
+    return Setting(None, setting["git"].strip(), commit, template, without, after, before, words)
+
+
+def _setup(where: str, value: Any, base: Path) -> tuple[str, ...]:
+    """The words of a command; no shell looks at them."""
+    if value is None:
+        return ()
+    try:
+        words = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise BadInput(f"{where}: setup: {str(error).lower()}", SETUP) from None
+    if not isinstance(words, list | tuple) or not words or not all(isinstance(word, str) and word for word in words):
+        raise BadInput(f"{where}: setup must be a command, got {value!r}", SETUP)
+    return tuple(word.replace("{folder}", str(base)) for word in words)
 
 
 def _left_out(where: str, value: Any) -> tuple[str, ...]:

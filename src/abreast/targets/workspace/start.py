@@ -53,8 +53,16 @@ def record_start(files: Path, record: Path, tracked: bool) -> Start:
     looked.enter(environment, record)
     tree = git.run("write-tree", environment=environment).decode().strip()
     seen = _seen(files, environment)
-    (record / "info" / "exclude").write_bytes(b"".join(_ignored(files, name) for name in seen if _is_ignore_file(name)))
+    rules = b"".join(_ignored(files, name) for name in seen if _is_ignore_file(name))
+    (record / "info" / "exclude").write_bytes(rules + (_excluded(files) if tracked else b""))
     return Start(record, tree, seen, commit)
+
+
+def _excluded(files: Path) -> bytes:
+    """The rules of a checkout itself: what was set up in it is no change of a trial."""
+    with contextlib.suppress(OSError):
+        return (files / ".git" / "info" / "exclude").read_bytes()
+    return b""
 
 
 def surroundings(record: Path, index: Path, files: Path) -> dict[str, str]:

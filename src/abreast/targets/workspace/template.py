@@ -12,6 +12,7 @@ from pathlib import Path
 from abreast.store.drivers import root
 from abreast.targets.workspace import place
 from abreast.targets.workspace.copying import copy_tree
+from abreast.targets.workspace.environment import Environment
 from abreast.targets.workspace.removal import remove_tree
 from abreast.targets.workspace.snapshot import TICK_S, Snapshot, take_snapshot
 from abreast.targets.workspace.start import Start, record_start
@@ -24,8 +25,9 @@ RESTORE_S = 1.0  # to wait for a copy that is about to be spare
 class Template:
     """A prepared folder. `fill` puts the files there; with `tracked` they are a checkout."""
 
-    def __init__(self, fill: Callable[[Path], None] | None, tracked: bool) -> None:
+    def __init__(self, fill: Callable[[Path], Environment | None] | None, tracked: bool) -> None:
         self._fill, self._tracked = fill, tracked
+        self.environment: Environment | None = None  # what was set up in it, once it is prepared
         self._lock = threading.Lock()
         self._folder: Path | None = None
         self._start: Start | None = None
@@ -43,7 +45,7 @@ class Template:
             try:
                 (folder / "files").mkdir()
                 if self._fill is not None:
-                    self._fill(folder / "files")
+                    self.environment = self._fill(folder / "files")
             except BaseException:
                 remove_tree(folder)
                 raise
@@ -115,7 +117,9 @@ class Templates:
         self._known: dict[Hashable, Template] = {}
         self._clock = itertools.count(1)
 
-    def taken(self, key: Hashable, owner: object, fill: Callable[[Path], None] | None, tracked: bool) -> Template:
+    def taken(
+        self, key: Hashable, owner: object, fill: Callable[[Path], Environment | None] | None, tracked: bool
+    ) -> Template:
         """One for a trial; to be given back."""
         whole = (str(root()), os.getpid(), key)
         with self._lock:

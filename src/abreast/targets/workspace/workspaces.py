@@ -6,7 +6,8 @@ import contextlib
 import os
 import stat
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,14 +19,16 @@ from abreast.store import drivers
 from abreast.targets.workspace import git, place
 from abreast.targets.workspace.copying import Contents, contents, copy_contents
 from abreast.targets.workspace.diff import Diff, difference
+from abreast.targets.workspace.environment import Environment, environment_key, set_up, variables
 from abreast.targets.workspace.git import GitFailed
 from abreast.targets.workspace.place import NoWorkspace
 from abreast.targets.workspace.repository import Repository
 from abreast.targets.workspace.setting import read_setting
+from abreast.targets.workspace.snapshot import TICK_S
 from abreast.targets.workspace.state import Keeping, State
 from abreast.targets.workspace.template import TEMPLATES, Template
 
-Fill = Callable[[Path], None]
+Fill = Callable[[Path], Environment | None]
 MOST_TEXT = 2_000_000  # bytes of a diff
 
 
@@ -40,13 +43,15 @@ class Workspaces:
         self._owner = object()
         self._setting = read_setting(where, setting, base)
         self._repository = Repository(self._setting.git, base) if self._setting.git is not None else None
+        self._environment_keys: dict[str, str] = {}  # by commit
 
     @cached_property
     def version(self) -> str:
         """A digest of what trials start from: the content of the folder, the hash of the commit, or the template of it.
         Where that cannot be said, `problems` says why, and this is a digest of the setting."""
-        found, after = self._version(), self._setting.after
-        return found if after is None else compose(found, "after", after)
+        found, after, setup = self._version(), self._setting.after, self._setting.setup
+        found = found if after is None else compose(found, "after", after)
+        return compose(found, "setup", *setup) if setup else found
 
     def _version(self) -> str:
         setting = self._setting
@@ -179,10 +184,31 @@ class Workspaces:
         with _as_no_workspace():
             return self._made(*self._beginning(case, value, state), self._since(case, value))
 
-    def make_at(self, revision: str) -> Workspace:
-        """A workspace that begins with another commit of the same repository. Raises NoWorkspace."""
+    def make_at(self, revision: str, case: Case, value: Any) -> Workspace:
+        """A workspace that begins with another commit of the same repository, with the environment of this case. Raises
+        NoWorkspace."""
         with _as_no_workspace():
-            return self._made(*self._at(revision))
+            return self._made(*self._at(revision, None, self._setting.revision(case, value)))
+
+    @property
+    def has_setup(self) -> bool:
+        return bool(self._setting.setup)
+
+    def set_up(self, case: Case, value: Any) -> str | None:
+        """Make the environment of a case if it is not there yet, and return its key; None if there is no `setup:`.
+        Raises NoWorkspace."""
+        with _as_no_workspace():
+            if self._repository is None or not self._setting.setup:
+                return None
+            commit = self._known(self._repository, self._setting.revision(case, value))
+            key = self._environment_key(self._repository, commit)
+            self._environment(self._repository, commit)
+            return key
+
+    def variables(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
+        """The environment variables of a program in a workspace: where there is a `setup:`, what it installed comes
+        first."""
+        return variables(folder, given) if self._setting.setup else dict(given)
 
     @contextlib.contextmanager
     def files_at(self, revision: str) -> Iterator[Path]:
@@ -217,6 +243,9 @@ class Workspaces:
                 work = folder / "work"
                 work.mkdir(0o700)
                 template.copy_to(work)
+            if template.environment is not None:
+                template.environment.place(work)
+                time.sleep(TICK_S)  # what the trial changes is dated after it
             os.utime(work)  # by the clock of the file system it is now: what changes later was changed by the trial
             return Workspace(work, template, work.lstat().st_ctime_ns, since)
         except BaseException:
@@ -244,19 +273,45 @@ class Workspaces:
             return ("copy", str(folder), self.version), self._copy
         if self._repository is None:
             return "empty", None
-        return self._at(self._setting.revision(case, value), state)
+        revision = self._setting.revision(case, value)
+        return self._at(revision, state, revision)
 
-    def _at(self, revision: str, state: State | None = None) -> tuple[Hashable, Fill]:
-        """A commit of the repository, or what was left of it: its name, and how to make it."""
+    def _at(self, revision: str, state: State | None = None, set_up_at: str | None = None) -> tuple[Hashable, Fill]:
+        """A commit of the repository, or what was left of it: its name, and how to make it. With `set_up_at` it has the
+        environment of that commit."""
         repository = self._repository
         if repository is None:
             raise NoWorkspace(f'workspace: commit "{revision}": there is no repository')
+        commit = self._known(repository, revision)
+        without, last = self._setting.without, commit if state is None else state.commit
+        key = ("git", repository.address, commit, without, last)
+        if not self._setting.setup or set_up_at is None:
+            return key, lambda to: repository.check_out(commit, to, without, state)
+        start = self._known(repository, set_up_at)
+
+        def fill(to: Path) -> Environment:
+            environment = self._environment(repository, start)
+            repository.check_out(commit, to, without, state)
+            environment.add_to(to)
+            return environment
+
+        return (*key, self._environment_key(repository, start)), fill
+
+    def _known(self, repository: Repository, revision: str) -> str:
         commit = repository.commit(revision)
         if commit is None:
             raise NoWorkspace(f'workspace: commit "{revision}": {repository.shown} has none such')
-        without, last = self._setting.without, commit if state is None else state.commit
-        key = ("git", repository.address, commit, without, last)
-        return key, lambda to: repository.check_out(commit, to, without, state)
+        return commit
+
+    def _environment_key(self, repository: Repository, commit: str) -> str:
+        if commit not in self._environment_keys:
+            dependencies = repository.dependencies(commit)
+            self._environment_keys[commit] = environment_key(self._setting.setup, dependencies)
+        return self._environment_keys[commit]
+
+    def _environment(self, repository: Repository, commit: str) -> Environment:
+        key, words = self._environment_key(repository, commit), self._setting.setup
+        return set_up(key, words, lambda to: repository.check_out(commit, to, self._setting.without))
 
     @property
     def origin(self) -> Path | None:

@@ -8,10 +8,11 @@ Git does not know pull requests. What is read is the first-parent history of a b
   before, as a rebase writes them. Commits that a program made in a row look the same.
 
 A lone commit without a mark is not taken for a pull request. Left out besides, because no agent could be measured by
-them: merges of a main branch into the branch, or of the same branch from elsewhere (`git pull`), which are the work of
-others; merges of more than two parents, which are several at once; what changes nothing; releases and version bumps,
-which nothing in the repository asks for; reverts, and what they took back, for people themselves did not want it. A
-revert that was reverted takes nothing back. `left_out` tells of each of them, and why.
+them: merges that bring in the work of others, which are those of a main branch, of a release branch or of a branch that
+collects pull requests (`branches`); merges of more than two parents; what changes nothing; updates of dependencies, CI
+configuration and version numbers, which nothing in the repository asks for (`maintenance`); reverts, and what they took
+back, for people themselves did not want it. A revert that was reverted takes nothing back. `left_out` lists each of
+them with the reason.
 
 With `commits` they are named, each a commit or a range A..B, and nothing is guessed nor left out by these rules.
 """
@@ -20,6 +21,6 @@ from __future__ import annotations
 
 from abreast.suites.coding_agents.history.drafting import Draft
 from abreast.suites.coding_agents.history.finding import LeftOut, PullRequest, pull_requests
-from abreast.suites.coding_agents.history.making import cases, left_out
+from abreast.suites.coding_agents.history.making import cases, left_out, newest_first
 
-__all__ = ["Draft", "LeftOut", "PullRequest", "cases", "left_out", "pull_requests"]
+__all__ = ["Draft", "LeftOut", "PullRequest", "cases", "left_out", "newest_first", "pull_requests"]

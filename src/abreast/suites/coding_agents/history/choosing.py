@@ -41,6 +41,14 @@ def in_history(
     return _named([(one, task) for one, task in told if len(task) >= SHORTEST]), [*left, *without]
 
 
+def chosen(found: PullRequest) -> Chosen | LeftOut:
+    """One pull request by itself, with the task that its message says."""
+    task = task_of(found)
+    if len(task) < SHORTEST:
+        return LeftOut(found.head, found.title, says_no_task(task))
+    return Chosen(found, _name(found, True), task)
+
+
 def says_no_task(task: str) -> str:
     return f"its message says no task: {len(task)} characters are left of it, {SHORTEST} are needed"
 

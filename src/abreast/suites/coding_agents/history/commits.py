@@ -16,6 +16,7 @@ _FORMAT = f"--format={'%x00'.join(_FIELDS)}"
 _LOG = ("log", "-z", "--no-show-signature", "--no-mailmap", "--no-color", "--encoding=UTF-8", _FORMAT)
 _FIRST_PAGE, _LARGEST_PAGE = 200, 5000
 _MOST_OF_A_BRANCH = 50
+_MOST_OF_A_LINE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,14 @@ class History:
     def between(self, base: str, head: str) -> list[Commit]:
         """What leads from one commit to another, oldest first and without merges; of many, the first ones."""
         return self._log("--reverse", "--topo-order", "--no-merges", f"{base}..{head}")[:_MOST_OF_A_BRANCH]
+
+    def all_between(self, base: str, head: str) -> list[Commit]:
+        """The same with merges, newest first."""
+        return self._log(f"--max-count={_MOST_OF_A_LINE}", f"{base}..{head}")
+
+    def first_parent_hashes(self, tip: str) -> list[str]:
+        """The commits of a branch, newest first."""
+        return self.ask("rev-list", "--first-parent", tip, "--").decode().split()
 
     def common_start(self, one: str, other: str) -> str | None:
         """Where two histories part; None if they have nothing in common."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,21 +11,16 @@ from typing import Literal
 
 from abreast.errors import BadInput
 from abreast.suites.coding_agents.history import marks
+from abreast.suites.coding_agents.history.branches import Merges
 from abreast.suites.coding_agents.history.change import changed_lines, files_between, readable
 from abreast.suites.coding_agents.history.commits import Commit, History
+from abreast.suites.coding_agents.history.maintenance import why_maintenance
 from abreast.suites.coding_agents.history.marks import TakenBack, Words
 
 Style = Literal["merge", "squash", "rebase", "commit"]
 
 SERIES_S = 5
 """So many seconds at most between two commits of a rebased series."""
-
-_RECORDS = re.compile(
-    r"(?:^|/)(?:change(?:s|log)|history|news|releases?)(?:\.(?:md|rst|txt|adoc))?$"
-    r"|(?:^|/)(?:[^/]+\.lock|[^/]*-lock\.(?:json|ya?ml)|go\.sum)$",
-    re.I,
-)
-_VERSION = re.compile(r"\d+\.\d+|\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +40,8 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What is no pull request, or none that an agent can be measured by."""
+    """What is no pull request, or none that an agent can be measured by. Before a colon or semicolon, `reason` is the
+    same for all that were left out for the same reason."""
 
     commit: str
     title: str
@@ -67,7 +62,7 @@ def looked_at(
     if commits:
         return _named(history, commits), []
     found, left = list[PullRequest](), list[LeftOut]()
-    for each in _Looking(history, branch).all():
+    for each in examined(history, branch):
         if isinstance(each, LeftOut):
             left.append(each)
         else:
@@ -77,13 +72,18 @@ def looked_at(
     return found[::-1], left[::-1]
 
 
+def examined(history: History, branch: str) -> Iterator[PullRequest | LeftOut]:
+    """All that a branch shows, newest first."""
+    return _Looking(history, branch).all()
+
+
 class _Looking:
     """One way back through a branch; it knows what was taken back by what came later."""
 
     def __init__(self, history: History, branch: str) -> None:
         self._history = history
         self._tip = history.tip(branch)
-        self._own = history.name_of(branch)
+        self._merges = Merges(history, self._tip, history.name_of(branch))
         self._taken_back: list[TakenBack] = []
 
     def all(self) -> Iterator[PullRequest | LeftOut]:
@@ -92,7 +92,7 @@ class _Looking:
             words = _words(self._history, unit)
             why = self._against(unit, words)
             found = None if why else _pull_request(self._history, unit, words)
-            if found is not None and not (why := self._against_change(found)):
+            if found is not None and not (why := self._against_change(found, unit)):
                 yield found
             else:
                 yield LeftOut(unit[-1].hash, words.title or unit[-1].subject, why)
@@ -111,20 +111,25 @@ class _Looking:
         if not head.parents:
             return "is the first commit: there is nothing before it"
         if len(head.parents) > 2:
-            return f"merges {len(head.parents) - 1} branches at once"
-        if len(head.parents) == 2:
-            return "merges a main branch into this one" if marks.merges_main(head, self._own) else ""
+            return "merges several branches at once"
+        if (why := self._merges.why_not(head, words.title)) or len(head.parents) == 2:
+            return why
         if len(unit) == 1 and marks.squashed_number(head.subject) is None:
             return "is a lone commit without a mark; to take it, name it in commits"
         return ""
 
-    def _against_change(self, found: PullRequest) -> str:
+    def _against_change(self, found: PullRequest, unit: Sequence[Commit]) -> str:
         """What its change speaks against it; empty if nothing."""
         if not found.files:
             return "changes nothing"
-        if marks.tells_of_release(found.title) and _is_of_versions(self._history, found):
-            return "only changes versions"
-        return ""
+        history, ends = self._history, (found.base, found.head)
+        commits = unit if len(unit[-1].parents) < 2 else history.between(*ends)
+        return why_maintenance(
+            found.title,
+            [commit.author for commit in commits],
+            files_between(history, *ends),
+            lambda paths: changed_lines(history, *ends, paths) if paths else [],
+        )
 
 
 def _units(commits: Iterable[Commit]) -> Iterator[list[Commit]]:
@@ -181,14 +186,6 @@ def _made(history: History, base: str, head: Commit, style: Style, words: Words)
     files = tuple(readable(os.fsencode(file.path)) for file in files_between(history, base, head.hash))
     at = datetime.fromtimestamp(head.committed, UTC)
     return PullRequest(words.number, words.title, words.body, base, head.hash, style, files, at)
-
-
-def _is_of_versions(history: History, found: PullRequest) -> bool:
-    """Whether every changed line has a version or a date in it; change logs and lock files may say more."""
-    told = [file for file in files_between(history, found.base, found.head) if not _RECORDS.search(file.path)]
-    paths = [path for file in told for path in (file.before, file.after) if path]
-    lines = changed_lines(history, found.base, found.head, paths) if paths else []
-    return all(_VERSION.search(line) for line in lines if line.strip())
 
 
 def _named(history: History, commits: Sequence[str]) -> list[PullRequest]:

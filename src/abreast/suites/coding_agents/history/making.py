@@ -16,7 +16,7 @@ from abreast.suites.coding_agents.history import choosing
 from abreast.suites.coding_agents.history.change import File, diff_between, files_between, readable
 from abreast.suites.coding_agents.history.choosing import Chosen
 from abreast.suites.coding_agents.history.commits import History
-from abreast.suites.coding_agents.history.finding import LeftOut
+from abreast.suites.coding_agents.history.finding import LeftOut, examined
 
 SMALL, MEDIUM = 30, 200
 """So many changed lines at most."""
@@ -59,6 +59,19 @@ def cases(
         found.sort(key=lambda each: each.pull_request.merged_at)
     made = (_case(history, each, tests or []) for each in found)
     yield from _in_a_row(made) if cumulative else made
+
+
+def newest_first(repo: Path, branch: str) -> Iterator[tuple[str, Case] | LeftOut]:
+    """The cases of a whole history, each with what `commits` calls it, among what is left out; made one by one."""
+    history = History(repo)
+    for found in examined(history, branch):
+        if isinstance(found, LeftOut):
+            yield found
+        elif isinstance(chosen := choosing.chosen(found), LeftOut):
+            yield chosen
+        else:
+            name = f"{found.base}..{found.head}" if found.style == "rebase" else found.head
+            yield name, _case(history, chosen, [])
 
 
 def _in_a_row(cases: Iterable[Case]) -> Iterator[Case]:

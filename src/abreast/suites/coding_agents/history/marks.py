@@ -9,20 +9,14 @@ from dataclasses import dataclass
 from abreast.suites.coding_agents.history.commits import Commit
 
 _SQUASHED = re.compile(r"\s*\((?:pull request )?[#!](\d+)\)$")
-_GITHUB = re.compile(r"Merge pull request #(\d+) from \S+")
+_GITHUB = re.compile(r"Merge pull request #(\d+) from (?:[^\s/]+/)?(\S+)")
 _BITBUCKET = re.compile(r"Merged in \S+ \(pull request #(\d+)\)")
 _GITLAB = re.compile(r"^See merge request \S*!(\d+)\s*$", re.M)
 _PLAIN = re.compile(r"Merge (?:remote-tracking )?(?:branch|tag|commit)(?:es)? '([^']+)'(?: of \S+)?(?: into \S+)?")
 _CONFLICTS = re.compile(r"^#? ?Conflicts:\n(?:#?[ \t]+\S.*\n?)*", re.M)
-_MAIN = frozenset(("main", "master", "trunk", "default", "develop", "development", "dev"))
 _REVERT = re.compile(r"""(revert|reapply):?\s+["'“](.+?)["'”]*(?:\s*\([#!]\d+\))*$""", re.I)
 _REVERTED_COMMIT = re.compile(r"\bThis reverts commit ([0-9a-f]{7,64})")
 _REVERTED_NUMBER = re.compile(r"^Reverts \S*[#!](\d+)", re.M)
-_RELEASE = re.compile(
-    r"(?:\w+(?:\([\w-]*\))?!?:\s*)?(?:(?:prepare|cut|tag|start|bump|update)\b.*)?\b(?:releas\w*|versions?|bump\w*)\b"
-    r"|v?\d+\.\d+(?:\.\d+)*\S*$",
-    re.I,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +90,30 @@ def _is_automatic(subject: str) -> bool:
     return any(mark.match(subject) for mark in (_GITHUB, _BITBUCKET, _PLAIN))
 
 
-def merges_main(merge: Commit, own: str) -> bool:
-    """Whether it takes over what others did meanwhile: a main branch, or this very branch from elsewhere."""
-    found = _PLAIN.match(merge.subject)
-    if found is None or _GITLAB.search(merge.body):
-        return False
-    source = found[1].removeprefix("refs/remotes/").removeprefix("origin/").removeprefix("upstream/")
-    return source in _MAIN or source == own
+def merged_branch(merge: Commit) -> tuple[str, bool]:
+    """The branch that a merge names, empty if it names none, and whether git wrote the message: no host of pull
+    requests did."""
+    plain, hosted = _PLAIN.match(merge.subject), _GITHUB.match(merge.subject)
+    if hosted is not None:
+        return hosted[2], False
+    if plain is None:
+        return "", False
+    return without_remote(plain[1]), _GITLAB.search(merge.body) is None
+
+
+def without_remote(branch: str) -> str:
+    """The plain name of a branch.
+
+    >>> without_remote("refs/remotes/origin/stable")
+    'stable'
+    """
+    return re.sub(r"^(?:refs/)?(?:remotes/|heads/)?(?:origin/|upstream/)?", "", branch)
+
+
+def merge_number(merge: Commit) -> int | None:
+    """The number of the pull request that a merge is of."""
+    found = _GITHUB.match(merge.subject) or _BITBUCKET.match(merge.subject) or _GITLAB.search(merge.body)
+    return int(found[1]) if found else squashed_number(merge.subject)
 
 
 def taken_back(words: Words) -> TakenBack | None:
@@ -118,12 +129,3 @@ def taken_back(words: Words) -> TakenBack | None:
     again = found is not None and found[1].lower() == "reapply"
     title = "" if found is None else f'Revert "{found[2]}"' if again else found[2]
     return TakenBack(commit[1] if commit else None, int(number[1]) if number else squashed_number(title), title)
-
-
-def tells_of_release(title: str) -> bool:
-    """Whether a title speaks of a release or a version.
-
-    >>> [tells_of_release(title) for title in ("Release 1.2.0", "chore: bump version", "v2.0", "Fix the parser")]
-    [True, True, True, False]
-    """
-    return _RELEASE.match(title) is not None

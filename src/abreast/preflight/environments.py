@@ -1,0 +1,34 @@
+"""Does the `setup:` command of the workspaces work? It is run here, so that its failure is never an agent's."""
+
+from __future__ import annotations
+
+from abreast.preflight.context import TRIED_CASES, Context
+from abreast.preflight.finding import Finding, many
+from abreast.targets.agent import Agent
+from abreast.targets.workspace import NoWorkspace
+
+NAME = "setup"
+LATE = "abreast check with the same words and --try-tests runs it"
+FIX = "fix the command, or install what it needs"
+
+
+def check(context: Context) -> Finding | None:
+    """Make the environments of all cases that are not there yet; once for all variants that begin alike."""
+    agents = [(at, agent) for at, agent in enumerate(context.targets) if isinstance(agent, Agent) and agent.has_setup]
+    is_asked = context.try_tests > TRIED_CASES
+    if not agents or not (context.estimate.trials or is_asked):
+        return None
+    if not context.try_tests:
+        return Finding(NAME, "note", "not tried yet", LATE)
+    plan, keys, known = context.plan, set[str | None](), set[str]()
+    for at, agent in agents:
+        if agent.start in known:
+            continue
+        known.add(agent.start)
+        for case in range(len(plan.cases)):
+            trial = plan.trial(plan.position(case, at, 0))
+            try:
+                keys.add(agent.set_up(trial))
+            except NoWorkspace as error:
+                return Finding(NAME, "fail", f"case {trial.case.id}: {error}", FIX)
+    return Finding(NAME, "pass", f"{many(len(keys), 'environment')} for {many(len(plan.cases), 'case')}", aside=True)

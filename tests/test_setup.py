@@ -1,0 +1,122 @@
+"""What a `setup:` command installs reaches agents and tests, is made once, and its failure is nobody's."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from conftest import Folder
+from repositories import Project
+
+SETUP = """\
+import os, pathlib, subprocess, sys
+with open(os.environ["COUNTED"], "a") as file:
+    file.write("x")
+subprocess.run([sys.executable, "-m", "venv", "--without-pip", ".venv"], check=True)
+site = next(pathlib.Path(".venv/lib").glob("python*/site-packages"))
+(site / "installed_helper.py").write_text("NAME = 'helper'\\n")
+(site / "shop.pth").write_text(str(pathlib.Path("src").absolute()) + "\\n")
+"""
+TEST = """\
+import sys
+sys.path[:] = [path for path in sys.path if path != "tests"]
+from installed_helper import NAME
+from shop import greet
+assert greet("Ann") == "hello Ann", greet("Ann")
+"""
+AGENT = """\
+import os, pathlib, shutil, subprocess, sys
+here = pathlib.Path(".venv").absolute()
+print(shutil.which("python3") == str(here / "bin/python3"), os.environ.get("VIRTUAL_ENV") == str(here), flush=True)
+subprocess.run(["python3", "-c", "import installed_helper, shop; print(shop.__file__)"])
+if sys.argv[1] == "good":
+    pathlib.Path("src/shop.py").write_text("greet = 'hello {}'.format\\n")
+"""
+
+
+@pytest.fixture
+def shop(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.setenv("COUNTED", str(folder.path / "counted.txt"))
+    project = Project(folder.path / "shop")
+    project.put("pyproject.toml", "[project]\nname = 'shop'\n")
+    project.put("src/shop.py", "def greet():\n    return 'hello'\n")
+    project.commit("Begin")
+    project.put("src/shop.py", "def greet(name):\n    return f'hello {name}'\n")
+    project.put("tests/test_shop.py", TEST)
+    project.commit("Greet people by their name (#1)")
+    project.put("README", "A shop.\n")
+    project.commit("Describe the shop for people (#2)")
+    project.put("tests/test_shop.py", TEST + "# the same\n")
+    project.commit("Explain the tests to people (#3)")
+    folder.write("agent.py", AGENT)
+    folder.write("setup.py", SETUP)
+    return folder
+
+
+def words(*more: str) -> list[str]:
+    agents = [f"--agent={how}={sys.executable} {{folder}}/agent.py {how}" for how in ("good", "lazy")]
+    return [*agents, "--repo", "shop", "--pull-requests", "1", "--check", "python3 {tests}", *more]
+
+
+def test_an_environment_is_made_once_and_reaches_agents_and_tests(shop: Folder) -> None:
+    """An installation that names the sources of the checkout names those of each workspace."""
+    setup = ["--setup", f"{sys.executable} {{folder}}/setup.py"]
+    done = shop.abreast("run", "coding-agents", *words(*setup), "--repeats", "2")
+    assert done.code == 0, done.said
+    rows = shop.sql("select case_id, variant, score, answer, files_changed n from predictions")
+    assert {(row["case_id"], row["variant"], row["score"]) for row in rows} == {
+        ("pr-1", "good", 1.0),
+        ("pr-1", "lazy", 0.0),
+    }
+    assert {row["n"] for row in rows if row["variant"] == "lazy"} == {0}, "what was set up is no change"
+    for row in rows:
+        assert row["answer"].split() == ["True", "True", "src/shop.py"]
+    assert (shop.path / "counted.txt").read_text() == "x", "all commits have the same dependencies"
+
+
+def test_pull_requests_without_telling_tests_are_passed_over_and_counted(shop: Folder) -> None:
+    done = shop.abreast("check", "coding-agents", *words("--setup", f"{sys.executable} {{folder}}/setup.py"))
+    assert done.code == 0, done.said
+    assert "pr-3: left out: succeeds without any change" in done.err
+    assert "examined 3 pull requests: 1 of 1 wanted" in done.err
+    assert "has no tests of its own (1)" in done.err
+    few = shop.abreast("check", "coding-agents", *words("--pull-requests", "2"), "--no-with-tests")
+    assert "pr-2 and pr-3" in few.err
+
+
+def test_a_setup_that_fails_is_refused_before_anybody_is_paid(shop: Folder) -> None:
+    done = shop.abreast("run", "coding-agents", *words("--setup", "sh -c 'echo no such package; exit 3'"))
+    assert done.code == 4, done.said
+    assert "setup failed with exit code 3: no such package" in done.err
+    assert not (shop.path / "results.db").exists()
+
+
+def test_none_with_telling_tests_is_refused_if_they_are_asked_for(shop: Folder) -> None:
+    done = shop.abreast("check", "coding-agents", *words("--with-tests", "--check", "true {tests}"))
+    assert done.code == 2, done.said
+    assert "0 of 1 wanted" in done.err
+    assert "--no-with-tests" in done.err
+
+
+def test_setup_is_a_key_of_settings_and_of_workspaces_of_repositories(shop: Folder) -> None:
+    agents = {how: {"commandTemplate": f'python3 "$ABREAST_FOLDER/agent.py" {how}'} for how in ("good", "lazy")}
+    settings = {
+        "mode": "PR_Recreate",
+        "PR_Recreate": {"num_prs": 1, "with_tests": True},
+        "repo_path": "shop",
+        "agents": list(agents),
+        "agent_config": agents,
+        "check": "python3 {tests}",
+        "setup": f"{sys.executable} {{folder}}/setup.py",
+    }
+    shop.write("settings.json", json.dumps(settings))
+    done = shop.abreast("check", "settings.json", "--try-tests")
+    assert done.code == 0, done.said
+    assert "1 of 1 case have tests" in done.err.replace("cases", "case")
+    spec = {"cases": [{"id": "a", "input": "x"}], "target": "command", "variants": {"v": {"command": ["true"]}}}
+    shop.write("spec.yaml", json.dumps({**spec, "params": {"workspace": {"copy": "shop", "setup": "true"}}}))
+    refused = shop.abreast("check", "spec.yaml")
+    assert refused.code == 2
+    assert "setup is for git, not for copy" in refused.err
