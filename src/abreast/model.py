@@ -132,6 +132,7 @@ STATE = "state"
 class Answer:
     """What a target gave back. `data` holds further named values; each becomes a column of its own. `rate` is not
     stored: it tells the scheduler what the provider allows. `artifacts` are texts by name, such as a diff.
+    `waited_s` is how long an agent waited to repeat requests that its provider refused: no part of its latency.
 
     >>> Answer("42").text
     '42'
@@ -147,6 +148,7 @@ class Answer:
     raw_response: str | None = None
     rate: RateLimits | None = None
     artifacts: Mapping[str, str] = field(default_factory=dict)
+    waited_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,9 @@ class Workers(Protocol):
         """What a trial takes is what lies between `ready` and `over`; without a word, all of it. `checking` comes after
         that, and ends by itself."""
 
+    def more_time(self) -> Callable[[float], None]:
+        """Return a function that moves this trial's deadline by some seconds. To be called in the trial's task."""
+
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
 
     def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]: ...

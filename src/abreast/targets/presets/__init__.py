@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from abreast.targets.claude_code import INSTALL as CLAUDE_INSTALL
 from abreast.targets.claude_code import QUIET
 from abreast.targets.claude_stream import LOGIN as CLAUDE_LOGIN
+from abreast.targets.claude_stream import Stream
 from abreast.targets.presets import aider, claude, codex, gemini, opencode, own, result
 from abreast.targets.presets.own import Paths
 from abreast.targets.presets.said import Reader, Said
@@ -44,6 +45,8 @@ class Preset:
     login_file: str = ""  # the file among them that holds its login, which it may renew
     settings_variable: str = ""  # names another folder for them
     in_sandbox: Mapping[str, str] = field(default_factory=dict)  # words that stand for others there
+    # Makes a reader of its lines that returns the seconds it waited for retries which were answered.
+    retry_waits: Callable[[], Callable[[bytes], float]] | None = None
 
     def settings_in(self, environment: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         """Where its settings are, and its login."""
@@ -72,6 +75,7 @@ PRESETS: Mapping[str, Preset] = {
         settings=(".claude", ".claude.json"),
         login_file=".claude/.credentials.json",
         settings_variable="CLAUDE_CONFIG_DIR",
+        retry_waits=lambda: Stream().hear,
     ),
     "codex": Preset(
         program="codex",

@@ -76,4 +76,6 @@ def _said(stream: Stream) -> Said:
         turns=count(columns["turns"]),
         tools=stream.tools,
         api_retries=stream.retries,
+        retry_wait_s=stream.retry_wait_s,
+        unanswered=stream.unanswered(),
     )
