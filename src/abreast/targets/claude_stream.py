@@ -17,6 +17,7 @@ from abreast.errors import TrialError
 from abreast.model import Usage
 from abreast.targets.anthropic import usage_of
 from abreast.targets.http import refusal
+from abreast.targets.mcp.calls import PREFIX, McpCalls, message_of
 from abreast.targets.provider_retries import unanswered
 from abreast.targets.told import count, dollars, mapping, storable
 from abreast.text import parse_json
@@ -38,6 +39,7 @@ class Stream:
     start: Mapping[str, Any] = field(default_factory=dict)
     end: Mapping[str, Any] | None = None
     tools: Counter[str] = field(default_factory=Counter)
+    mcp_calls: McpCalls = field(default_factory=McpCalls)
     retries: int = 0
     retry_wait_s: float = 0.0  # that it waited for retries which were answered
     last_retry: Mapping[str, Any] | None = None  # since the last answer of the provider
@@ -67,6 +69,10 @@ class Stream:
         elif kind == "assistant" and isinstance(told.get("message"), Mapping):
             self._end_retries()
             self._hear_message(told["message"], told)
+        elif kind == "user" and isinstance(told.get("message"), Mapping):
+            self._hear_results(told["message"])
+        elif kind == "system" and subtype == "permission_denied":
+            self.mcp_calls.deny(str(told.get("tool_use_id")))
         elif kind == "result":
             self._end_retries()
             self.end = told
@@ -82,8 +88,15 @@ class Stream:
         for part in message.get("content") or ():
             if isinstance(part, Mapping) and part.get("type") == "tool_use":
                 self.tools[str(part.get("name"))] += 1
+                self.mcp_calls.add(str(part.get("id")), str(part.get("name")))
             elif isinstance(part, Mapping) and part.get("type") == "text":
                 self.said = str(part.get("text"))
+
+    def _hear_results(self, message: Mapping[str, Any]) -> None:
+        for part in message.get("content") or ():
+            if isinstance(part, Mapping) and part.get("type") == "tool_result":
+                text = message_of(part.get("content"))
+                self.mcp_calls.finish(str(part.get("tool_use_id")), part.get("is_error") is True, text)
 
     # -- what it says ----------------------------------------------------------------------------------------------
 
@@ -127,12 +140,20 @@ class Stream:
             "tool_calls": self.tools.total(),
             "tools": dict(self.tools) or None,
             "tools_denied": len(self.denied) or None,
+            **self._mcp_columns(),
             "api_retries": self.retries,
             "retry_wait_s": round(self.retry_wait_s, 3) or None,
             "finish_reason": end.get("stop_reason"),
             "request_id": self.request_id,
             "cli_version": self.start.get("claude_code_version"),
         }
+
+    def _mcp_columns(self) -> dict[str, Any]:
+        if not self.start.get("mcp_servers"):
+            return {}
+        tools = self.start.get("tools")
+        names = [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
+        return self.mcp_calls.columns(sum(name.startswith(PREFIX) for name in names))
 
     # -- what is wrong ---------------------------------------------------------------------------------------------
 
