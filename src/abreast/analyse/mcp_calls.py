@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from abreast.analyse.rows import Rows
 from abreast.analyse.told import number
 
-PREFIX = "mcp__"
+PREFIX = "mcp__"  # of the names that agents give to tools of MCP servers
 
 
 @dataclass(slots=True)
@@ -61,7 +60,7 @@ class VariantMcpCalls:
 def mcp_calls(rows: Rows) -> list[VariantMcpCalls]:
     """The calls of each variant with MCP servers, in the order of the run; none if no trial reports any."""
     found: dict[int, VariantMcpCalls] = {}
-    for variant, case_id, data in _trials(rows):
+    for variant, case_id, data in rows.mcp_trials:
         found.setdefault(variant, VariantMcpCalls(rows.variants[variant])).add(case_id, data)
     return [found[variant] for variant in sorted(found)]
 
@@ -75,22 +74,6 @@ def every_mcp_call_failed(rows: Rows, variant: int) -> str:
     first = next(iter(calls.errors.values()), None)
     message = f"; {first.server}: {first.message}" if first else ""
     return f"every MCP call of {name} failed ({calls.failed:,} of {calls.made - calls.denied:,}{message})"
-
-
-def _trials(rows: Rows) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-    """Variant, case and returned values of the trials that report MCP calls."""
-    store = rows.store
-    if not store.rows("SELECT 1 FROM columns WHERE kind = 'data' AND name = 'mcp_calls' LIMIT 1", ()):
-        return
-    query = (
-        "SELECT t.variant, c.id, p.data FROM payloads p JOIN trials t ON t.run_id = p.run_id AND t.position = p.position "
-        "JOIN cases c ON c.digest = t.case_digest "
-        "WHERE p.run_id = ? AND p.data LIKE '%\"mcp_calls\"%' ORDER BY p.position"
-    )
-    for variant, case_id, text in store.each(query, (rows.run_id,)):
-        data = json.loads(text)
-        if isinstance(data, Mapping) and "mcp_calls" in data:
-            yield int(variant), str(case_id), data
 
 
 def _count(value: Any) -> int:
