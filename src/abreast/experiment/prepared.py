@@ -437,6 +437,7 @@ class Prepared:
             self.lock.check if self.lock else None,
             self.lock is not None and self.lock.unwritten is not None,
             self._cleanup,
+            options.online,
         )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:

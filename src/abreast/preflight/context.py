@@ -51,3 +51,4 @@ class Context:
     lock: LockCheck | None = None
     locks: bool = False  # the plan is locked by this run
     cleanup: Cleanup = field(default_factory=Cleanup)  # of what killed runs had left behind
+    online: bool = False  # connect to the providers

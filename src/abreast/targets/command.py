@@ -64,6 +64,7 @@ class Command(Agent):
         self.cli_versions = self._versions()
         addresses = {name: around[name] for name in ADDRESSES if around.get(name)}
         self.simulated = any(is_fake(address) for address in set(addresses.values()))
+        self.endpoint = around.get(self._preset.endpoint_variable) if self._preset else None
         self._prices = Prices(shared.get("prices"))
         self._pays = any(around.get(name) for name in KEYS)
         files = [file for word in self._words if (file := self._file_of(word)) is not None]
