@@ -40,7 +40,6 @@ QUIET = {
 _OURS = ("-p", "--print", "--output-format", "--input-format", "--verbose", "--strict-mcp-config", "--mcp-config")
 ON_DENIED = ("fail", "go_on")  # what a call that was not allowed means for the trial
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
-API = "https://api.anthropic.com"  # unless ANTHROPIC_BASE_URL names another
 REVISION = 1
 
 
@@ -60,8 +59,7 @@ class ClaudeCode(Agent):
         self.subscription = not any(around.get(name) for name in KEYS)
         address = around.get("ANTHROPIC_BASE_URL", "")
         self.simulated = bool(address) and is_fake(address)
-        elsewhere = any(around.get(name) for name in ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"))
-        self.endpoint = None if elsewhere else address or API
+        self.endpoint = address or None
         self._prices = Prices(shared.get("prices"))
         self.version = compose(
             "claude-code",

@@ -140,7 +140,7 @@ class Stream:
             "tool_calls": self.tools.total(),
             "tools": dict(self.tools) or None,
             "tools_denied": len(self.denied) or None,
-            **self._mcp_columns(),
+            **self.mcp_columns(),
             "api_retries": self.retries,
             "retry_wait_s": round(self.retry_wait_s, 3) or None,
             "finish_reason": end.get("stop_reason"),
@@ -148,7 +148,7 @@ class Stream:
             "cli_version": self.start.get("claude_code_version"),
         }
 
-    def _mcp_columns(self) -> dict[str, Any]:
+    def mcp_columns(self) -> dict[str, Any]:
         if not self.start.get("mcp_servers"):
             return {}
         tools = self.start.get("tools")

@@ -114,7 +114,7 @@ class Service:
     def forget_failures(self) -> None:
         self.failures.clear()
         self.earlier.clear()
-        self.attempts, self.peak, self.last, self.is_typed = 0, len(self.in_flight), None, False
+        self.attempts, self.peak, self.last, self.is_typed = 0, max(1, len(self.in_flight)), None, False
 
     def is_down(self) -> bool:
         enough = max(self.factor * self.peak, FEWEST_REFUSALS * self.refuses)

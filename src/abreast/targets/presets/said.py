@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ class Said:
     api_retries: int | None = None
     retry_wait_s: float | None = None  # that it waited for retries which were answered
     unanswered: TrialError | None = None  # the request that it was repeating when its output ended
+    mcp: Mapping[str, Any] = field(default_factory=dict)  # columns on calls of MCP tools
     trouble: TrialError | None = None  # an error that the program itself tells of
     missing: str = EMPTY  # why there is no text, if there is none
     raw: str | None = None  # all that was printed, if the reader has it
@@ -50,6 +51,7 @@ class Said:
             "turns": self.turns,
             "tool_calls": None if self.tools is None else self.tools.total(),
             "tools": dict(self.tools) if self.tools else None,
+            **self.mcp,
             "api_retries": self.api_retries,
             "retry_wait_s": round(self.retry_wait_s, 3) if self.retry_wait_s else None,
         }
