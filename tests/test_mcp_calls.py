@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from abreast.fake import FakeProvider
@@ -98,6 +98,7 @@ EVENTS = st.lists(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EVENTS)
 def test_failed_and_denied_calls_are_never_more_than_those_made(events: list[tuple[str, int, Any]]) -> None:
     stream = Stream()

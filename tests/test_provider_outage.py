@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.fake import FakeProvider, Reply, Rule
@@ -52,17 +52,17 @@ def scripted(folder: Folder, *lines: dict[str, Any] | float) -> dict[str, Any]:
 
 
 def test_a_timeout_while_the_cli_waits_for_its_provider_is_infrastructure(folder: Folder) -> None:
-    done = run(folder, scripted(folder, TEXT, RETRY, RETRY, 60.0), timeout=2.0, breaker=0)
+    done = run(folder, scripted(folder, TEXT, RETRY, RETRY, 60.0), timeout=5.0, breaker=0)
     found = row(folder)
     assert (found["error_kind"], found["error_blame"]) == ("rate_limit", "infrastructure")
-    assert "no answer within 2 s" in found["error"]
+    assert "no answer within 5 s" in found["error"]
     assert "HTTP 529 (overloaded), 2 retries" in found["error"]
     assert (found["score"], found["api_retries"]) == (None, 2)
     assert done.code == 3, "it is executed again by resume"
 
 
 def test_a_timeout_after_the_provider_answered_again_is_the_variants(folder: Folder) -> None:
-    done = run(folder, scripted(folder, RETRY, TEXT, 60.0), timeout=2.0, breaker=0)
+    done = run(folder, scripted(folder, RETRY, TEXT, 60.0), timeout=5.0, breaker=0)
     found = row(folder)
     assert (found["error_kind"], found["error_blame"], found["score"]) == ("timeout", "variant", 0.0)
     assert done.code == 1, "no trial gave an answer"
@@ -70,13 +70,13 @@ def test_a_timeout_after_the_provider_answered_again_is_the_variants(folder: Fol
 
 @pytest.mark.parametrize(("status", "kind"), [(429, "rate_limit"), (503, "network"), (401, "auth"), (None, "network")])
 def test_the_kind_is_that_of_what_the_provider_answered_last(folder: Folder, status: int | None, kind: str) -> None:
-    run(folder, scripted(folder, {**RETRY, "error_status": status}, 60.0), timeout=2.0, breaker=0)
+    run(folder, scripted(folder, {**RETRY, "error_status": status}, 60.0), timeout=5.0, breaker=0)
     assert (row(folder)["error_kind"], row(folder)["error_blame"]) == (kind, "infrastructure")
 
 
 def test_an_outage_is_retried_and_stops_the_run_before_all_trials_are_spent(folder: Folder) -> None:
     line = {**RETRY, "error_status": 503, "error": "unavailable"}
-    done = run(folder, scripted(folder, line, 60.0), cases=8, timeout=1.0, retries=1)
+    done = run(folder, scripted(folder, line, 60.0), cases=8, timeout=4.0, retries=1)
     assert done.code == 3
     assert "HTTP 503" in done.err
     assert "abreast resume" in done.err
@@ -94,14 +94,16 @@ def test_waits_for_retries_are_no_part_of_latency(folder: Folder) -> None:
 
 
 def test_time_lost_to_retries_is_given_back_when_the_provider_answers(folder: Folder) -> None:
-    line = {**RETRY, "retry_delay_ms": 3_600_000}  # no more is given back than has passed
-    done = run(folder, scripted(folder, line, 1.5, TEXT, 1.0, RESULT), timeout=2.0, breaker=0)
+    line = {**RETRY, "retry_delay_ms": 3_000}
+    done = run(folder, scripted(folder, line, 3.0, TEXT, 5.0, RESULT), timeout=6.0, breaker=0)
     assert done.code == 0, done.err
     assert row(folder)["status"] == "ok"
-    run(folder, scripted(folder, line, 1.5, TEXT, 60.0), "--fresh", timeout=2.0, breaker=0)
-    assert folder.sql("select error_kind, error_blame from predictions where status = 'error'") == [
-        {"error_kind": "timeout", "error_blame": "variant"}
-    ]
+
+
+def test_no_more_time_is_given_back_than_has_passed(folder: Folder) -> None:
+    line = {**RETRY, "retry_delay_ms": 3_600_000}
+    run(folder, scripted(folder, line, TEXT, 60.0, RESULT), timeout=3.0, breaker=0)
+    assert (row(folder)["error_kind"], row(folder)["error_blame"]) == ("timeout", "variant")
 
 
 LINES = st.lists(
@@ -118,6 +120,7 @@ LINES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(LINES)
 def test_any_stream_waits_for_its_provider_exactly_from_a_retry_to_the_next_answer(lines: list[dict[str, Any]]) -> None:
     stream = Stream()
