@@ -604,7 +604,7 @@ def test_an_address_where_nobody_is_stops_the_run_with_that_address(
         gone = provider.url
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     target = {**FAMILIES["anthropic"], "base_url": gone}
-    done = run(folder, ["a", "b", "c", "d"], target, limits={"parallel": 4})
+    done = run(folder, ["a", "b", "c", "d"], target, "--force", limits={"parallel": 4})
     assert done.code == 3
     assert gone in done.err
     assert folder.sql("select distinct error_kind k from predictions") == [{"k": "network"}]
@@ -615,7 +615,8 @@ def test_a_run_that_only_failed_names_its_first_error(folder: Folder, monkeypatc
         gone = provider.url
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     target = {**FAMILIES["anthropic"], "base_url": gone}
-    done = run(folder, ["a", "b"], target, limits={"retries": 0, "parallel": 4})  # too few attempts for the breaker
+    limits = {"retries": 0, "parallel": 4}  # too few attempts for the breaker
+    done = run(folder, ["a", "b"], target, "--force", limits=limits)
     assert done.code == 3
     assert "first error: network: anthropic: ConnectionRefusedError" in done.err
 

@@ -372,7 +372,7 @@ def test_a_closed_port_stops_the_run_after_three_attempts_for_each_in_flight(fol
     folder.cases(400)
     variant = f"{{target: openai, model: any, base_url: '{address}'}}"
     folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {variant}}}\nscorers: [exact]\n")
-    done = folder.abreast("run", "spec.yaml", "--parallel", "8")
+    done = folder.abreast("run", "spec.yaml", "--parallel", "8", "--force")
     assert done.code == 3
     assert "the first 24 attempts failed" in done.err
     assert "then: abreast resume" in done.err

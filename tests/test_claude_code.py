@@ -191,7 +191,7 @@ def test_a_rate_limit_is_reported_at_once_because_the_cli_does_not_retry_on_its_
 
 def test_a_hang_ends_with_its_time_and_leaves_nothing(folder: Folder, provider: FakeProvider) -> None:
     variant = {**PLAIN, "mcp": {"sums": SERVER}}
-    run(folder, ["[[fake: hang]] Hello"], {"only": variant}, "--force", limits={"timeout": 4, "retries": 0})
+    run(folder, ["[[fake: hang]] Hello"], {"only": variant}, "--force", limits={"timeout": 12, "retries": 0})
     found = row(folder)
     assert (found["error_kind"], found["error_blame"]) == ("timeout", "infrastructure"), "it never answered"
     assert "fix: raise limits.timeout, or reduce --parallel" in folder.abreast("logs", "--errors").out

@@ -136,6 +136,7 @@ changed while it was at work. Stored only if there is something in them."""
 class Answer:
     """What a target gave back. `data` holds further named values; each becomes a column of its own. `rate` is not
     stored: it tells the scheduler what the provider allows. `artifacts` are texts by name, such as a diff.
+    `waited_s` is how long an agent waited to repeat requests that its provider refused: no part of its latency.
 
     >>> Answer("42").text
     '42'
@@ -151,6 +152,7 @@ class Answer:
     raw_response: str | None = None
     rate: RateLimits | None = None
     artifacts: Mapping[str, str] = field(default_factory=dict)
+    waited_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from abreast.analyse.censoring import lopsided
 from abreast.analyse.decisions import Decided, Decider, Rule
 from abreast.analyse.paired import Pairs, Side, pair, side_of
 from abreast.analyse.rows import Bools, Ints, Rows
-from abreast.analyse.run import Comparison, largest, largest_cases, never_answered, no_comparison
+from abreast.analyse.run import Comparison, largest, largest_cases, no_comparison, why_incomparable
 from abreast.analyse.variants import VariantSummary, summarise
 from abreast.errors import BadInput, suggestion
 from abreast.stats import Population, population_of
@@ -242,9 +242,9 @@ def _planned(question: _Question, cases: int) -> int:
 
 
 def _why_silent(question: _Question) -> str:
-    """Which of the two never answered; empty if both did."""
+    """Why the two cannot be compared; empty if they can."""
     sides = (question.first, question.second)
-    return "; ".join(filter(None, (never_answered(side.rows, side.variant) for side in sides)))
+    return "; ".join(filter(None, (why_incomparable(side.rows, side.variant) for side in sides)))
 
 
 def _why_not_compared(question: _Question, both: _Matched, pairs: Pairs) -> str:

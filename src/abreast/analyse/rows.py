@@ -338,6 +338,21 @@ class Rows:
         return self.extension is not None and self.extension.final_spent
 
     @cached_property
+    def mcp_trials(self) -> list[tuple[int, str, Mapping[str, Any]]]:
+        """Variant, case and returned values of the trials that report calls of MCP tools."""
+        if not self.store.rows("SELECT 1 FROM columns WHERE kind = 'data' AND name = 'mcp_calls' LIMIT 1", ()):
+            return []
+        rows = self.store.each(
+            "SELECT t.variant, c.id, p.data FROM payloads p "
+            "JOIN trials t ON t.run_id = p.run_id AND t.position = p.position "
+            "JOIN cases c ON c.digest = t.case_digest "
+            "WHERE p.run_id = ? AND p.data LIKE '%\"mcp_calls\"%' ORDER BY p.position",
+            (self.run_id,),
+        )
+        found = [(int(variant), str(case_id), json.loads(data)) for variant, case_id, data in rows]
+        return [trial for trial in found if isinstance(trial[2], Mapping) and "mcp_calls" in trial[2]]
+
+    @cached_property
     def chained(self) -> bool:
         """Whether trials began with what others left."""
         where = "run_id = ? AND json_extract(params, '$.workspace.after') IS NOT NULL"

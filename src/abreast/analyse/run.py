@@ -12,6 +12,7 @@ import numpy as np
 from abreast.analyse.calibration import Calibration, calibrate
 from abreast.analyse.censoring import Censoring, lopsided
 from abreast.analyse.decisions import Decided, Decider, Question, Rule
+from abreast.analyse.mcp_calls import every_mcp_call_failed
 from abreast.analyse.paired import Pairs, pair, side_of
 from abreast.analyse.rows import Floats, Rows
 from abreast.analyse.segments import Segment, adjusted, segments_of
@@ -192,8 +193,13 @@ def compared(
 
 
 def _why_silent(rows: Rows, question: Question) -> str:
-    """Which of the two never answered; empty if both did."""
-    return "; ".join(filter(None, (never_answered(rows, index) for index in question)))
+    """Why the two cannot be compared; empty if they can."""
+    return "; ".join(filter(None, (why_incomparable(rows, index) for index in question)))
+
+
+def why_incomparable(rows: Rows, variant: int) -> str:
+    """Why a variant has no result that could be compared; empty if it has one."""
+    return never_answered(rows, variant) or every_mcp_call_failed(rows, variant)
 
 
 def no_comparison(reason: str, planned: int) -> Verdict:

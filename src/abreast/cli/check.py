@@ -20,15 +20,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run the tests of the cases on what agents begin with, and in what people did: do they say anything?",
     )
+    parser.add_argument(
+        "--online",
+        action="store_true",
+        help="connect to the providers to see whether they can be reached; no request is sent",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.cli.running import refuse_if_failed, review
 
     experiment = spec_or_suite.experiment_of(args)
-    with closing(
-        experiment.prepare(replace(options_of(args), try_tests=sys.maxsize if args.try_tests else 0))
-    ) as prepared:
+    try_tests = sys.maxsize if args.try_tests else 0
+    options = replace(options_of(args), try_tests=try_tests, online=args.online)
+    with closing(experiment.prepare(options)) as prepared:
         if args.json:
             numbers = asdict(prepared.estimate)
             rows = [asdict(finding) for finding in prepared.findings]

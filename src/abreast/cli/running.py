@@ -306,7 +306,8 @@ def ending(result: Result, command: str) -> int:
             say(line)
         return 1
     if result.analysis.is_without_comparison:
-        say(f"error: this run allows no comparison. See why: abreast logs {result.run} --errors{_where(result)}")
+        errors = " --errors" if any(summary.errors for summary in variants) else ""
+        say(f"error: this run allows no comparison. See why: abreast logs {result.run}{errors}{_where(result)}")
         return 1
     return 0
 

@@ -31,6 +31,9 @@ class Listener:
     def event(self, kind: str, **detail: Any) -> None:
         """The scheduler did something worth knowing."""
 
+    def tick(self) -> None:
+        """Another second is over; called while a run goes on."""
+
 
 class Listeners(Listener):
     """Several, as one. One that breaks (a closed pipe, a full disk) hears no more: it must not end a run."""
@@ -43,9 +46,9 @@ class Listeners(Listener):
 
     def _sort(self) -> None:
         """Who listens to what: most listen to little, and this is asked for every trial."""
-        self._started, self._retried, self._finished, self._stored, self._judging, self._event = (
+        self._started, self._retried, self._finished, self._stored, self._judging, self._event, self._tick = (
             [each for each in self._all if getattr(type(each), name) is not getattr(Listener, name)]
-            for name in ("started", "retried", "finished", "stored", "judging", "event")
+            for name in ("started", "retried", "finished", "stored", "judging", "event", "tick")
         )
 
     def started(self, job: Job, in_flight: int) -> None:
@@ -88,6 +91,13 @@ class Listeners(Listener):
         for listener in self._event:
             try:
                 listener.event(kind, **detail)
+            except Exception as error:  # noqa: BLE001
+                self._leave_out(listener, error)
+
+    def tick(self) -> None:
+        for listener in self._tick:
+            try:
+                listener.tick()
             except Exception as error:  # noqa: BLE001
                 self._leave_out(listener, error)
 

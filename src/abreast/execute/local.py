@@ -55,7 +55,7 @@ class LocalEngine:
         self._answer_size = answer_size
         self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
-        self._workers = Workers(self._loop, self._clock)
+        self._workers = Workers(self._loop, self._clock, self._more_time)
         self._begun: dict[asyncio.Task[None], Flight] = {}  # a task cancelled before it begins would say nothing
         self._cancelled = False
         self._watch: asyncio.TimerHandle | None = None  # one timer for all deadlines
@@ -104,7 +104,7 @@ class LocalEngine:
         except BaseException as error:  # noqa: BLE001 - pytest's Skipped is one; without an outcome the run would wait
             outcome = Outcome("error", failure=classify(error))
         if flight.ending is not None and outcome.status != "ok":
-            outcome = replace(flight.ending, answer=outcome.answer)  # what it used until then
+            outcome = _cut_off(flight.ending, outcome)
         if self._begun.pop(task, None) is not None:  # else nobody waits for it any more
             self._end(flight, outcome)
 
@@ -148,11 +148,23 @@ class LocalEngine:
             flight.start, flight.deadline = now, now + flight.seconds
             self._look_at(flight.deadline)
 
+    def _more_time(self) -> Callable[[float], None]:
+        task = asyncio.current_task()
+        flight = None if task is None else self._begun.get(task)
+
+        def extend(seconds: float) -> None:
+            if seconds and flight is not None and flight.ending is None:
+                flight.deadline += min(seconds, self._loop.time() - flight.start)
+
+        return extend
+
     def _end(self, flight: Flight, outcome: Outcome) -> None:
         outcome = redact_outcome(outcome)  # before anything is scored, stored or shown
+        elapsed = (flight.over_at or self._loop.time()) - flight.start
+        waited = 0.0 if outcome.answer is None else outcome.answer.waited_s
         outcome.started_at = flight.started_at
-        outcome.service_s = (flight.over_at or self._loop.time()) - flight.start
-        outcome.finished_at = flight.started_at + outcome.service_s
+        outcome.service_s = max(0.0, elapsed - waited)
+        outcome.finished_at = flight.started_at + elapsed
         flight.finished(flight.job, outcome)
 
     def _look_at(self, deadline: float) -> None:
@@ -246,6 +258,16 @@ def _cancelled() -> Outcome:
     return Outcome("cancelled", failure=Failure("cancelled", "unknown", "cancelled while in flight"))
 
 
+def _cut_off(ending: Outcome, outcome: Outcome) -> Outcome:
+    """How an attempt ends that was told to, with what it used until then. If its time was over while it waited for its
+    provider, as the target reports, the timeout is not the variant's failure."""
+    failure, late = outcome.failure, ending.failure
+    is_unanswered = failure is not None and failure.blame == "infrastructure" and not failure.presumed
+    if ending.status == "error" and failure is not None and late is not None and is_unanswered:
+        return replace(outcome, failure=replace(failure, message=f"{late.message}; {failure.message}"))
+    return replace(ending, answer=outcome.answer)
+
+
 def _late(flight: Flight) -> Outcome:
     """Before it was ready, and after it had ended, its time is not its own."""
     if not flight.preparing and flight.over_at is None:
@@ -275,6 +297,8 @@ def checked(answer: object) -> Answer:
         usage.cache_write_tokens,
         usage.reasoning_tokens,
     )
+    if not isinstance(answer.waited_s, int | float) or not 0 <= answer.waited_s < math.inf:
+        raise Crashed(f"the answer's waited_s must be seconds of at least 0, got {answer.waited_s!r}"[:500])
     if _PLAIN_COUNTS.issuperset(map(type, tokens)) and (cost is None or type(cost) is float):
         if cost is not None:
             _amount(cost)

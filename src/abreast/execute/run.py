@@ -43,6 +43,7 @@ from abreast.targets import Target
 from abreast.targets.orphans import marked
 
 GRACE_S = 30.0
+TICK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +266,7 @@ class Execution:
         with marked(), self._interruptible(scheduler, engine, reports.scoring), self._followed():
             self._end_in_time(scheduler)
             sampling = asyncio.create_task(_sample(limits, scheduler, loop))
+            ticking = asyncio.create_task(_tick(listener))
             try:
                 cold = await warm_up.run()
                 if cold is not None and not self.goes_on_cold:
@@ -276,6 +278,7 @@ class Execution:
                     mean = round(in_flight.mean, 2)
                     listener.event("in_flight", asked=in_flight.asked, mean=mean, most=in_flight.most)
                 sampling.cancel()
+                ticking.cancel()
                 for problem in await engine.close():
                     listener.event("warning", message=problem)
                 await asyncio.to_thread(reports.scoring.finish)
@@ -373,6 +376,12 @@ class Execution:
             yield
         finally:
             give_back()
+
+
+async def _tick(listener: Listener) -> None:
+    while True:
+        await asyncio.sleep(TICK_S)
+        listener.tick()
 
 
 async def _sample(limits: Sequence[Limit], scheduler: Scheduler, loop: asyncio.AbstractEventLoop) -> None:

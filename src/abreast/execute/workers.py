@@ -161,15 +161,24 @@ def _exit(code: int | None) -> str:
 class Workers:
     """Threads for what waits, processes for what computes."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[Moment], None]) -> None:
-        """`clock` is called in the task of the trial it is about."""
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[Moment], None],
+        more_time: Callable[[], Callable[[float], None]],
+    ) -> None:
+        """`clock` and `more_time` are called in the task of the trial they are about."""
         self._threads = Threads(loop)
         self._clock = clock
+        self._more_time = more_time
         self._free: list[Process] = []
         self._all: set[Process] = set()
 
     def clock(self, moment: Moment) -> None:
         self._clock(moment)
+
+    def more_time(self) -> Callable[[float], None]:
+        return self._more_time()
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
         return self._threads.call(function, *arguments)

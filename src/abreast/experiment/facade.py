@@ -138,7 +138,7 @@ class Experiment:
 
     def check(self, **options: Any) -> list[Finding]:
         """The checks that `run` makes first; nothing is executed and nothing is written."""
-        with closing(self.prepare(Options(**{"try_tests": 0, **options}))) as prepared:
+        with closing(self.prepare(Options(**{"try_tests": 0, "online": False, **options}))) as prepared:
             return prepared.findings
 
     def run(self, options: Options | None = None, **overrides: Any) -> Result:

@@ -438,6 +438,7 @@ class Prepared:
             self.lock is not None and self.lock.unwritten is not None,
             self._cleanup,
             spec.case_noun,
+            options.online,
         )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:

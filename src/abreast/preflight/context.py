@@ -52,3 +52,4 @@ class Context:
     locks: bool = False  # the plan is locked by this run
     cleanup: Cleanup = field(default_factory=Cleanup)  # of what killed runs had left behind
     case_noun: str = "case"
+    online: bool = False  # connect to the providers

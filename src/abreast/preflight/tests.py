@@ -98,6 +98,9 @@ class Threads:
     def clock(self, moment: Moment) -> None:
         """Nobody measures this."""
 
+    def more_time(self) -> Callable[[float], None]:
+        return lambda seconds: None
+
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
         return asyncio.to_thread(function, *arguments)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from abreast.analyse.variants import VariantSummary, failure_modes
 from abreast.report.calibration import calibration_object
 from abreast.report.flags import flags_of
+from abreast.report.mcp_calls import mcp_section
 from abreast.report.sections import suite_part
 from abreast.report.sentence import doubt, trusted, verdict_lines
 from abreast.stats import Interval, holm
@@ -79,6 +80,8 @@ def report(analysis: Analysis) -> dict[str, Any]:
         "provenance": provenance(analysis),
         "config": config(analysis),
     }
+    if (calls := mcp_section(analysis)) is not None:
+        found["mcp"] = calls.data["variants"]
     if analysis.ranking is not None:
         names = [analysis.variants[index].name for index in analysis.ranking.order]
         strengths = [analysis.ranking.strengths[index] for index in analysis.ranking.order]

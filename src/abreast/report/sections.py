@@ -67,13 +67,16 @@ class SuitePart:
 
 
 def sections_of(analysis: Analysis) -> list[Section]:
-    """What the suite of this run adds; if it cannot, a section without a title that says why in a sentence."""
-    found = suite_part(analysis)
+    """What the suite of this run adds, and the MCP calls. If the suite cannot, a sentence says why."""
+    from abreast.report.mcp_calls import mcp_section
+
+    found, calls = suite_part(analysis), mcp_section(analysis)
+    further = [] if calls is None else [_sound(calls)]
     if found is None:
-        return []
+        return further
     if found.problem is not None:
-        return [Section("suite", "", (found.problem,))]
-    return list(found.sections)
+        return [Section("suite", "", (found.problem,)), *further]
+    return [*found.sections, *further]
 
 
 def suite_part(analysis: Analysis) -> SuitePart | None:

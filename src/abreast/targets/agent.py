@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from abreast.errors import BadInput, Crashed, TrialError
 from abreast.model import OUTSIDE_FILES, STATE, Answer, Case, Request, Trial
@@ -38,6 +38,13 @@ CLEANING_S = 60.0  # for what is left to be removed at the end of a run
 VERSION_S = 30.0  # for a program to say its version
 # A program that one of its own kind started behaves otherwise.
 NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID")
+
+
+class Remains(NamedTuple):
+    """What is known of an attempt that was cut off."""
+
+    answer: Answer
+    unanswered: TrialError | None = None  # the request that the program was repeating meanwhile
 
 
 ReadAnswer = Callable[[], Answer]
@@ -119,9 +126,9 @@ class Agent(ABC):
         """What its program needs to see in a sandbox."""
         return Needs()
 
-    def _remains(self, attempt: Attempt) -> Answer:
-        """What is known of an attempt that was cut off."""
-        return Answer("", raw_response=process.content(attempt.scratch / "stdout") or None)
+    @abstractmethod
+    def _remains(self, attempt: Attempt) -> Remains:
+        """Read what the program of a failed attempt printed."""
 
     # -- what a target is ------------------------------------------------------------------------------------------
 
@@ -184,13 +191,12 @@ class Agent(ABC):
             raise failure.error from failure.error.__cause__
         except TrialError as error:
             workers.clock("over")
-            error.answer = await workers.in_thread(self._with_change, one, error.answer or self._remains(one))
+            error.answer = await workers.in_thread(self._with_change, one, error.answer or self._remains(one).answer)
             raise
         except asyncio.CancelledError:  # its time is over: what it did is kept all the same
             if one.carried is not None:
                 workers.clock("over")  # others begin with it: it takes the time it takes
-            left = await asyncio.shield(workers.in_thread(self._cut_off, one))
-            raise Crashed("cut off", answer=left) from None
+            raise await asyncio.shield(workers.in_thread(self._cut_off, one)) from None
         finally:
             self._give_back(one, failed, workers)
 
@@ -211,7 +217,7 @@ class Agent(ABC):
         try:
             return self._with_change(attempt, read())
         except TrialError as error:
-            error.answer = self._with_change(attempt, error.answer or self._remains(attempt))
+            error.answer = self._with_change(attempt, error.answer or self._remains(attempt).answer)
             raise _FailedAnswer(error) from error
 
     async def _run(
@@ -329,8 +335,11 @@ class Agent(ABC):
         await asyncio.to_thread(self._workspaces.close)
         await asyncio.to_thread(process_tree.close_launcher)
 
-    def _cut_off(self, attempt: Attempt) -> Answer:
-        return self._with_change(attempt, self._remains(attempt))
+    def _cut_off(self, attempt: Attempt) -> TrialError:
+        remains = self._remains(attempt)
+        error = remains.unanswered or Crashed("cut off")
+        error.answer = self._with_change(attempt, remains.answer)
+        return error
 
     def _with_change(self, attempt: Attempt, answer: Answer) -> Answer:
         """The answer with what changed in the workspace, and with what was said beside it."""

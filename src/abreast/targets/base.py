@@ -56,6 +56,9 @@ class Workers(Protocol):
         """What a trial takes is what lies between `ready` and `over`; without a word, all of it. `checking` comes after
         that, and ends by itself."""
 
+    def more_time(self) -> Callable[[float], None]:
+        """Return a function that moves this trial's deadline by some seconds. To be called in the trial's task."""
+
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
 
     def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]: ...
@@ -74,7 +77,8 @@ class Target(Protocol):
     reasons why it could not answer at all, and `notes()` sentences worth knowing, both asked before a run. By
     `warmup = True` it is asked once before anything is measured. By `subscription = True` more than a few of its trials
     in flight are warned of. `account` is whose quota it uses, and `pool` what shares a rate that a provider announces;
-    both are its name if it says nothing. `keyed_params` are the parameters that can change an answer, if not all can.
+    both are its name if it says nothing. `endpoint` is the address of its provider; before a run, a connection to it is
+    tried. `keyed_params` are the parameters that can change an answer, if not all can.
 
     Of one that starts programs: `cli_versions` by name, `start_cpu_s` seconds of a core that a start takes,
     `asks_often` if a trial makes many requests, `mcp_servers` that are tried before a run, in `mcp_folder`.

@@ -15,7 +15,7 @@ from abreast.errors import BadInput
 from abreast.model import Answer, CostBasis
 from abreast.settings import Settings, is_count, is_flag, is_text, is_texts
 from abreast.targets import mcp, process
-from abreast.targets.agent import Agent, Attempt, ReadAnswer, program, public, version_of
+from abreast.targets.agent import Agent, Attempt, ReadAnswer, Remains, program, public, version_of
 from abreast.targets.base import Problem, Workers
 from abreast.targets.claude_stream import LOGIN, Stream
 from abreast.targets.contents import named_file
@@ -59,6 +59,7 @@ class ClaudeCode(Agent):
         self.subscription = not any(around.get(name) for name in KEYS)
         address = around.get("ANTHROPIC_BASE_URL", "")
         self.simulated = bool(address) and is_fake(address)
+        self.endpoint = address or None
         self._prices = Prices(shared.get("prices"))
         self.version = compose(
             "claude-code",
@@ -138,8 +139,10 @@ class ClaudeCode(Agent):
             raise errors.Rejected(f"claude-code: the program {self._command} is not found", fix=INSTALL)
         stream, servers = Stream(), tuple(server.name for server in self.mcp_servers)
 
+        give_time = workers.more_time()
+
         def heard(line: bytes) -> bool:
-            stream.hear(line)
+            give_time(stream.hear(line))
             return bool(servers and (stream.failed_servers() or stream.missing_servers(servers)))
 
         file, prompt = self._file, attempt.request.prompt.encode("utf-8", "replace")
@@ -207,17 +210,18 @@ class ClaudeCode(Agent):
             cost_basis=basis,
             model=stream.model,
             raw_response=process.content(attempt.scratch / "stdout") or None,
+            waited_s=stream.retry_wait_s,
         )
 
     def _basis(self, stream: Stream) -> CostBasis:
         return "included" if self.subscription and not stream.is_paid_by_key else "reported"
 
-    def _remains(self, attempt: Attempt) -> Answer:
+    def _remains(self, attempt: Attempt) -> Remains:
         stream = Stream()  # it may not have begun
         with contextlib.suppress(OSError), process.printed(attempt.scratch / "stdout") as file:
             while line := file.readline(process.LONGEST_LINE):
                 stream.hear(line)
-        return self._answer(stream, attempt, None)
+        return Remains(self._answer(stream, attempt, None), stream.unanswered())
 
     def _trouble(self, stream: Stream, ended: process.Ended, servers: tuple[str, ...]) -> errors.TrialError | None:
         failed = [*stream.failed_servers(), *stream.missing_servers(servers)] if servers else []

@@ -17,6 +17,8 @@ from abreast.errors import TrialError
 from abreast.model import Usage
 from abreast.targets.anthropic import usage_of
 from abreast.targets.http import refusal
+from abreast.targets.mcp.calls import PREFIX, McpCalls, message_of
+from abreast.targets.provider_retries import unanswered
 from abreast.targets.told import count, dollars, mapping, storable
 from abreast.text import parse_json
 
@@ -37,17 +39,24 @@ class Stream:
     start: Mapping[str, Any] = field(default_factory=dict)
     end: Mapping[str, Any] | None = None
     tools: Counter[str] = field(default_factory=Counter)
+    mcp_calls: McpCalls = field(default_factory=McpCalls)
     retries: int = 0
+    retry_wait_s: float = 0.0  # that it waited for retries which were answered
+    last_retry: Mapping[str, Any] | None = None  # since the last answer of the provider
+    _retry_delays_s: float = 0.0  # since then
     request_id: str | None = None
     said: str = ""  # the last text of the assistant
     _used: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by message
 
-    def hear(self, line: bytes) -> None:
-        """One line; what is no JSON object is no word of the CLI's, and what is none that is known says nothing."""
+    def hear(self, line: bytes) -> float:
+        """Read one line; anything but a JSON object of a known kind is ignored. Return the seconds that the CLI had
+        waited for retries if this line ends them."""
+        before = self.retry_wait_s
         with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
             told = parse_json(line)
             if isinstance(told, Mapping):
                 self._hear(told)
+        return self.retry_wait_s - before
 
     def _hear(self, told: Mapping[str, Any]) -> None:
         kind, subtype = told.get("type"), told.get("subtype")
@@ -55,10 +64,22 @@ class Stream:
             self.start = told
         elif kind == "system" and subtype == "api_retry":
             self.retries += 1
+            self.last_retry = told
+            self._retry_delays_s += (count(told.get("retry_delay_ms")) or 0) / 1_000
         elif kind == "assistant" and isinstance(told.get("message"), Mapping):
+            self._end_retries()
             self._hear_message(told["message"], told)
+        elif kind == "user" and isinstance(told.get("message"), Mapping):
+            self._hear_results(told["message"])
+        elif kind == "system" and subtype == "permission_denied":
+            self.mcp_calls.deny(str(told.get("tool_use_id")))
         elif kind == "result":
+            self._end_retries()
             self.end = told
+
+    def _end_retries(self) -> None:
+        self.retry_wait_s += self._retry_delays_s
+        self.last_retry, self._retry_delays_s = None, 0.0
 
     def _hear_message(self, message: Mapping[str, Any], told: Mapping[str, Any]) -> None:
         self.request_id = told.get("request_id") or self.request_id
@@ -67,8 +88,15 @@ class Stream:
         for part in message.get("content") or ():
             if isinstance(part, Mapping) and part.get("type") == "tool_use":
                 self.tools[str(part.get("name"))] += 1
+                self.mcp_calls.add(str(part.get("id")), str(part.get("name")))
             elif isinstance(part, Mapping) and part.get("type") == "text":
                 self.said = str(part.get("text"))
+
+    def _hear_results(self, message: Mapping[str, Any]) -> None:
+        for part in message.get("content") or ():
+            if isinstance(part, Mapping) and part.get("type") == "tool_result":
+                text = message_of(part.get("content"))
+                self.mcp_calls.finish(str(part.get("tool_use_id")), part.get("is_error") is True, text)
 
     # -- what it says ----------------------------------------------------------------------------------------------
 
@@ -112,11 +140,20 @@ class Stream:
             "tool_calls": self.tools.total(),
             "tools": dict(self.tools) or None,
             "tools_denied": len(self.denied) or None,
+            **self.mcp_columns(),
             "api_retries": self.retries,
+            "retry_wait_s": round(self.retry_wait_s, 3) or None,
             "finish_reason": end.get("stop_reason"),
             "request_id": self.request_id,
             "cli_version": self.start.get("claude_code_version"),
         }
+
+    def mcp_columns(self) -> dict[str, Any]:
+        if not self.start.get("mcp_servers"):
+            return {}
+        tools = self.start.get("tools")
+        names = [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
+        return self.mcp_calls.columns(sum(name.startswith(PREFIX) for name in names))
 
     # -- what is wrong ---------------------------------------------------------------------------------------------
 
@@ -139,6 +176,14 @@ class Stream:
         return (
             [str(one.get("tool_name")) for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
         )
+
+    def unanswered(self) -> TrialError | None:
+        """The request that it was repeating when it was ended; None if the provider had answered."""
+        if self.last_retry is None or self.end is not None:
+            return None
+        status, reason = count(self.last_retry.get("error_status")), storable(self.last_retry.get("error"))
+        reason = "" if reason in (None, "unknown") else reason[:100]
+        return unanswered(self.retries, status, reason, LOGIN)
 
     def trouble(self, denied_is_none: bool = False) -> TrialError | None:
         """Why the answer is none; None if it is one. What the CLI calls its subtype says nothing of API errors."""

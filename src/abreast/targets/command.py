@@ -21,7 +21,7 @@ from abreast.model import Answer, Blame, CostBasis, Usage
 from abreast.settings import Settings, is_flag, is_text, is_texts
 from abreast.sizes import ANSWER_SIZE
 from abreast.targets import process
-from abreast.targets.agent import Agent, Attempt, ReadAnswer, version_of
+from abreast.targets.agent import Agent, Attempt, ReadAnswer, Remains, version_of
 from abreast.targets.base import Problem, Workers
 from abreast.targets.claude_code import KEYS
 from abreast.targets.contents import content_digest, named_file
@@ -64,6 +64,7 @@ class Command(Agent):
         self.cli_versions = self._versions()
         addresses = {name: around[name] for name in ADDRESSES if around.get(name)}
         self.simulated = any(is_fake(address) for address in set(addresses.values()))
+        self.endpoint = around.get(self._preset.endpoint_variable) if self._preset else None
         self._prices = Prices(shared.get("prices"))
         self._pays = any(around.get(name) for name in KEYS)
         files = [file for word in self._words if (file := self._file_of(word)) is not None]
@@ -219,10 +220,22 @@ class Command(Agent):
             return program
 
         try:
-            ended = await self._run(attempt, prepare, workers)
+            ended = await self._run(attempt, prepare, workers, self._heard(workers))
         except OSError as error:
             raise error if program is None else self._not_started(error, program.argv[0]) from error
         return lambda: self._read_answer(attempt, ended, kills)
+
+    def _heard(self, workers: Workers) -> process.Heard | None:
+        """Give a trial back the time that its program waited for retries, if the program reports that."""
+        if self._preset is None or self._preset.retry_waits is None:
+            return None
+        give_time, waited = workers.more_time(), self._preset.retry_waits()
+
+        def heard(line: bytes) -> bool:
+            give_time(waited(line))
+            return False
+
+        return heard
 
     def _read_answer(self, attempt: Attempt, ended: process.Ended, kills: int | None) -> Answer:
         said = self._read(ended.out, ended.err)
@@ -289,8 +302,9 @@ class Command(Agent):
             return errors.Rejected(told, fix="is it there, may it be executed, and is the interpreter in its #! line?")
         return error
 
-    def _remains(self, attempt: Attempt) -> Answer:
-        return self._answer(self._read(attempt.scratch / "stdout", attempt.scratch / "stderr"), attempt, None)
+    def _remains(self, attempt: Attempt) -> Remains:
+        said = self._read(attempt.scratch / "stdout", attempt.scratch / "stderr")
+        return Remains(self._answer(said, attempt, None), said.unanswered)
 
     def _answer(self, said: Said, attempt: Attempt, ended: process.Ended | None) -> Answer:
         usage = Usage(*map(count, _tokens(said.usage)))
@@ -306,6 +320,7 @@ class Command(Agent):
             cost_basis=basis,
             model=said.model[:200] if said.model else self._model,
             raw_response=(process.content(attempt.scratch / "stdout") if said.raw is None else said.raw) or None,
+            waited_s=said.retry_wait_s or 0.0,
         )
 
     def _cost(self, said: Said, usage: Usage) -> tuple[float | None, CostBasis]:

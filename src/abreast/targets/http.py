@@ -95,6 +95,7 @@ class ApiTarget(ABC):
         if self.model is None:
             raise BadInput(f"{where}: no model", f"write model: with a name that {self.name} knows")
         self.base_url, self._login = self._take_address(settings)
+        self.endpoint = self.base_url
         self._system = settings.take("system", None, is_text, "text")
         self.sent_with_each = len(self._system or "")
         self._temperature = settings.take("temperature", None, _is_temperature, "a number from 0 to 2")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
+from abreast.execute.limits.breaker import is_answer
 from abreast.execute.listener import Listener
 from abreast.output import error_console, is_live_terminal, say
 from abreast.report.concurrency import describe_change
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 LONG_PAUSE_S = 10.0  # what is worth a line
 PLAIN_EVERY_S = 5.0
+WAITING_S = 10.0  # without a first answer until that is reported
 RATE_OVER_S = 10.0
 HELD_BACK = {"memory_short": "memory", "processes_cut": "cores"}  # events of the governor: what is short
 RELEASED = ("memory_enough", "processes_raise")
@@ -29,7 +31,9 @@ RELEASED = ("memory_enough", "processes_raise")
 class Counts(Listener):
     """The numbers behind every display."""
 
-    def __init__(self, planned: int, done_before: int, targets: Sequence[str]) -> None:
+    def __init__(
+        self, planned: int, done_before: int, targets: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.planned = planned
         self.done = done_before
         self.executed = 0
@@ -42,7 +46,10 @@ class Counts(Listener):
         self.judge_cost = 0.0
         self.held_back = ""  # why fewer trials run than requested
         self._targets = targets
-        self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
+        self._clock = clock
+        self._began = clock()
+        self._has_answer = False  # of any trial
+        self._recent: deque[tuple[float, int]] = deque([(self._began, 0)])
 
     def started(self, job: Job, in_flight: int) -> None:
         self.in_flight[self._targets[job.variant]] += 1
@@ -55,13 +62,14 @@ class Counts(Listener):
         self.in_flight[self._targets[job.variant]] -= 1
         if outcome.status == "error" and outcome.failure is not None:
             self.errors[outcome.failure.kind] += 1
+        self._has_answer = self._has_answer or outcome.failure is None or is_answer(outcome.failure)
         if outcome.answer is not None and outcome.answer.cost_usd is not None:
             self.cost += outcome.answer.cost_usd
 
     def stored(self, jobs: Sequence[Job]) -> None:
         self.done += len(jobs)
         self.executed += len(jobs)
-        now = time.monotonic()
+        now = self._clock()
         if now - self._recent[-1][0] >= 0.1:
             self._recent.append((now, self.executed))
             while len(self._recent) > 2 and now - self._recent[0][0] > RATE_OVER_S:
@@ -87,8 +95,12 @@ class Counts(Listener):
 
     def rate(self) -> float:
         begin, executed = self._recent[0]
-        elapsed = time.monotonic() - begin
+        elapsed = self._clock() - begin
         return (self.executed - executed) / elapsed if elapsed > 0 else 0.0
+
+    def waiting_s(self) -> float:
+        """Seconds without an answer since the run began; 0 once there is one, or if nothing is to be done."""
+        return 0.0 if self._has_answer or self.done >= self.planned else self._clock() - self._began
 
     def sentence(self, width: int | None = None) -> str:
         """`22/24  3.1/s  in flight 2  errors 0  $0.02 of about $0.03  0:00:01 left`; no wider than `width`."""
@@ -105,6 +117,8 @@ class Counts(Listener):
         rate, left = self.rate(), self.planned - self.done
         flying = [f"{number} {name}" for name, number in sorted(self.in_flight.items()) if number]
         parts = {"done": f"{self.done:,}/{self.planned:,}", "rate": f"{rate:,.1f}/s"}
+        if self.waiting_s() >= WAITING_S:
+            parts["waiting"] = _waiting(self.waiting_s())
         parts["in flight"] = f"in flight {self.in_flight.total()}"
         if self.held_back:
             parts["held back"] = self.held_back
@@ -139,8 +153,12 @@ _EXPLAINING = ("held back", "by target", "kinds", "total")
 # In a narrow terminal these are left out, the first first; how much is done is always said.
 _DISPENSABLE = (
     *("by target", "kinds", "held back", "total", "retries", "rate", "in flight"),
-    *("judge cost", "cost", "judging", "left", "errors", "down"),
+    *("judge cost", "cost", "judging", "left", "errors", "waiting", "down"),
 )
+
+
+def _waiting(seconds: float) -> str:
+    return f"waiting for the first answer, {seconds:.0f} s"
 
 
 def _clock(seconds: float) -> str:
@@ -152,14 +170,23 @@ def _clock(seconds: float) -> str:
 class PlainProgress(Counts):
     """A line every few seconds, for logs."""
 
-    def __init__(self, planned: int, done_before: int, targets: Sequence[str]) -> None:
-        super().__init__(planned, done_before, targets)
-        self._last = time.monotonic()
+    def __init__(
+        self, planned: int, done_before: int, targets: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(planned, done_before, targets, clock)
+        self._last = self._began
+        self._next_waiting_s = WAITING_S
 
     def stored(self, jobs: Sequence[Job]) -> None:
         super().stored(jobs)
-        if time.monotonic() - self._last >= PLAIN_EVERY_S:
-            self._last = time.monotonic()
+        if self._clock() - self._last >= PLAIN_EVERY_S:
+            self._last = self._clock()
+            say("  " + self.sentence())
+
+    def tick(self) -> None:
+        waiting = self.waiting_s()
+        if waiting >= self._next_waiting_s:
+            self._next_waiting_s = 2 * waiting  # a long wait is not worth many lines
             say("  " + self.sentence())
 
     def event(self, kind: str, **detail: Any) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from abreast.analyse.mcp_calls import PREFIX as OF_SERVERS
 from abreast.analyse.validate.evidence import Variant
 
 PARAMS = frozenset({"mcp", "tools", "allowed_tools"})
-OF_SERVERS = "mcp__"  # what the tools of a server are called by
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ class Service:
     def forget_failures(self) -> None:
         self.failures.clear()
         self.earlier.clear()
-        self.attempts, self.peak, self.last, self.is_typed = 0, len(self.in_flight), None, False
+        self.attempts, self.peak, self.last, self.is_typed = 0, max(1, len(self.in_flight)), None, False
 
     def is_down(self) -> bool:
         enough = max(self.factor * self.peak, FEWEST_REFUSALS * self.refuses)
@@ -176,7 +176,7 @@ class Breaker(Limit):
         failure = outcome.failure
         if outcome.status not in ("ok", "error") or not service.factor:
             return  # nobody knows whether it is there
-        if outcome.status == "ok" or failure is None or _is_answer(failure):
+        if outcome.status == "ok" or failure is None or is_answer(failure):
             service.has_answered = True
             if service.refuses or not is_earlier:
                 self._close(service, now)
@@ -274,6 +274,6 @@ class Breaker(Limit):
         return "infrastructure"
 
 
-def _is_answer(failure: Failure) -> bool:
+def is_answer(failure: Failure) -> bool:
     """Whether a failure shows that the service is there."""
     return failure.blame != "infrastructure" and failure.kind != "timeout"

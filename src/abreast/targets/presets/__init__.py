@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from abreast.targets.claude_code import INSTALL as CLAUDE_INSTALL
 from abreast.targets.claude_code import QUIET
 from abreast.targets.claude_stream import LOGIN as CLAUDE_LOGIN
+from abreast.targets.claude_stream import Stream
 from abreast.targets.presets import aider, claude, codex, gemini, opencode, own, result
 from abreast.targets.presets.own import Paths
 from abreast.targets.presets.said import Reader, Said
@@ -44,6 +45,9 @@ class Preset:
     login_file: str = ""  # the file among them that holds its login, which it may renew
     settings_variable: str = ""  # names another folder for them
     in_sandbox: Mapping[str, str] = field(default_factory=dict)  # words that stand for others there
+    endpoint_variable: str = ""  # names another address of its provider
+    # Makes a reader of its lines that returns the seconds it waited for retries which were answered.
+    retry_waits: Callable[[], Callable[[bytes], float]] | None = None
 
     def settings_in(self, environment: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         """Where its settings are, and its login."""
@@ -72,6 +76,8 @@ PRESETS: Mapping[str, Preset] = {
         settings=(".claude", ".claude.json"),
         login_file=".claude/.credentials.json",
         settings_variable="CLAUDE_CONFIG_DIR",
+        retry_waits=lambda: Stream().hear,
+        endpoint_variable="ANTHROPIC_BASE_URL",
     ),
     "codex": Preset(
         program="codex",
@@ -102,6 +108,7 @@ PRESETS: Mapping[str, Preset] = {
         verified="0.61.0",
         settings=(".gemini",),
         login_file=".gemini/oauth_creds.json",
+        endpoint_variable="GOOGLE_GEMINI_BASE_URL",
     ),
     "qwen": Preset(
         program="qwen",
@@ -114,6 +121,7 @@ PRESETS: Mapping[str, Preset] = {
         verified="0.15.10",
         settings=(".qwen",),
         login_file=".qwen/oauth_creds.json",
+        endpoint_variable="OPENAI_BASE_URL",
     ),
     "opencode": Preset(
         program="opencode",
@@ -156,6 +164,7 @@ PRESETS: Mapping[str, Preset] = {
         memory_mb=246,
         verified="0.86.2",
         settings=(".aider", ".aider.conf.yml"),
+        endpoint_variable="OPENAI_API_BASE",
     ),
     "cursor-agent": Preset(
         program="cursor-agent",

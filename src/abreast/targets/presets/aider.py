@@ -8,7 +8,8 @@ from pathlib import Path
 from abreast import errors
 from abreast.model import Usage
 from abreast.targets import process
-from abreast.targets.presets.said import LONGEST_LOG, Said, trouble, without
+from abreast.targets.presets.said import LONGEST_LOG, Said, shown, trouble, without
+from abreast.targets.provider_retries import unanswered
 from abreast.targets.told import count, dollars
 
 LOGIN = "set the key of the model's provider in the environment, such as OPENAI_API_KEY"
@@ -20,6 +21,7 @@ _MODEL = re.compile(r"^(?:Main model|Model): (\S+)", re.M)
 _ERROR = re.compile(r"^litellm\.(\w*(?:Error|Exceeded|Timeout)): .*", re.M | re.S)
 _LIMIT = re.compile(r"^Model .* has hit a token limit!$", re.M)
 _AGAIN = re.compile(r"^Retrying in [\d.]+ seconds\.\.\.\n", re.M)
+_DELAY = re.compile(r"^Retrying in ([\d.]+) seconds", re.M)
 _NOTES = re.compile(r"^(?:https://aider\.chat/\S*|Added .* to the chat\.?)\n", re.M)
 _BY_NAME = {"AuthenticationError": 401, "RateLimitError": 429, "NotFoundError": 404, "BadRequestError": 400}
 
@@ -36,7 +38,15 @@ def read(out: Path, err: Path) -> Said:
         said.cost_usd = _number(costs[-1]) if costs else None
         said.turns = len(counted)
     answer = body[: counted[-1].start()] if counted else body
-    said.api_retries = len(_AGAIN.findall(body))
+    delays = [_number(text) or 0.0 for text in _DELAY.findall(body)]
+    said.api_retries = len(delays)
+    *earlier, last = _AGAIN.split(body)
+    if earlier and not last.strip():  # it was ended while it waited
+        error = _ERROR.search(earlier[-1])
+        reason = shown(error[0])[:200] if error else ""
+        said.unanswered = unanswered(len(delays), _BY_NAME.get(error[1], 503) if error else 503, reason, LOGIN)
+        delays.pop()
+    said.retry_wait_s = sum(delays)
     said.text = _NOTES.sub("", _AGAIN.split(answer)[-1]).strip() or None
     rest = _AGAIN.split(body[counted[-1].end() :] if counted else body)[-1]
     if _LIMIT.search(rest):

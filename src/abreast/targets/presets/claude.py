@@ -75,5 +75,8 @@ def _said(stream: Stream) -> Said:
         model=stream.model,
         turns=count(columns["turns"]),
         tools=stream.tools,
+        mcp=stream.mcp_columns(),
         api_retries=stream.retries,
+        retry_wait_s=stream.retry_wait_s,
+        unanswered=stream.unanswered(),
     )

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from abreast.errors import TrialError
 from abreast.model import Usage
-from abreast.targets.presets.said import Said, objects, trouble, without
+from abreast.targets.presets.said import Said, objects, shown, status_in, trouble, without
+from abreast.targets.provider_retries import unanswered
 from abreast.targets.told import count, mapping
 
 LOGIN = "run `codex login` once, or: export OPENAI_API_KEY=..."
 _TALK = ("agent_message", "reasoning", "error", "todo_list", "user_message")  # items that are no calls of tools
+_ANSWERED = ("item.started", "item.updated", "item.completed", "turn.completed", "turn.failed")
 _AGAIN = "Reconnecting"
 
 
@@ -18,6 +21,8 @@ def read(out: Path, err: Path) -> Said:
     said, error, is_done = Said(tools=Counter(), api_retries=0), None, False
     for event in objects(out):
         kind, item = event.get("type"), mapping(event.get("item"))
+        if kind in _ANSWERED:
+            said.unanswered = None
         if kind == "item.completed" and item.get("type") == "agent_message" and isinstance(item.get("text"), str):
             said.text = item["text"]
         elif kind == "item.completed" and isinstance(item.get("type"), str) and item["type"] not in _TALK:
@@ -29,10 +34,17 @@ def read(out: Path, err: Path) -> Said:
         elif kind == "error" and isinstance(event.get("message"), str):
             if event["message"].startswith(_AGAIN):
                 said.api_retries = (said.api_retries or 0) + 1
+                said.unanswered = _unanswered(event["message"], said.api_retries)
             is_done, error = False, event["message"]
     if error is not None and not is_done:
         said.trouble = trouble(str(error), LOGIN)
     return said
+
+
+def _unanswered(message: str, retries: int) -> TrialError:
+    """The request behind `Reconnecting... 2/5 (unexpected status 529 ...)`."""
+    cause = message.partition("(")[2].removesuffix(")")
+    return unanswered(retries, status_in(cause) or 503, shown(cause)[:200], LOGIN)
 
 
 def _usage(told: object) -> Usage:

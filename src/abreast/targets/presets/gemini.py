@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from abreast.model import Usage
-from abreast.targets.presets.said import Said, document, total, trouble
+from abreast.targets import process
+from abreast.targets.presets.said import LONGEST_LOG, Said, document, total, trouble
+from abreast.targets.provider_retries import unanswered
 from abreast.targets.told import count, mapping, parsed
 
+_RETRY = re.compile(r"^Attempt \d+ failed(?: with (?:status )?(\d{3})\b)?.*Retrying with backoff", re.M)
 LOGIN = "run `gemini` once and log in, or: export GEMINI_API_KEY=... with that chosen in ~/.gemini/settings.json"
 
 
@@ -25,7 +29,16 @@ def read(out: Path, err: Path) -> Said:
     error = told.get("error") or mapping(document(err)).get("error")
     if error is not None and said.text is None:
         said.trouble = trouble(*_told(error))
+    if not told and error is None:  # it was ended; it does not say when its provider answers again
+        _take_retries(said, process.content(err, LONGEST_LOG))
     return said
+
+
+def _take_retries(said: Said, errors: str) -> None:
+    statuses = _RETRY.findall(errors)
+    if statuses:
+        said.api_retries = len(statuses)
+        said.unanswered = unanswered(len(statuses), int(statuses[-1]) if statuses[-1] else None, login=LOGIN)
 
 
 def _take_models(said: Said, models: dict[str, Any]) -> None:

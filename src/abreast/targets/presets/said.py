@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ class Said:
     turns: int | None = None
     tools: Counter[str] | None = None
     api_retries: int | None = None
+    retry_wait_s: float | None = None  # that it waited for retries which were answered
+    unanswered: TrialError | None = None  # the request that it was repeating when its output ended
+    mcp: Mapping[str, Any] = field(default_factory=dict)  # columns on calls of MCP tools
     trouble: TrialError | None = None  # an error that the program itself tells of
     missing: str = EMPTY  # why there is no text, if there is none
     raw: str | None = None  # all that was printed, if the reader has it
@@ -48,7 +51,9 @@ class Said:
             "turns": self.turns,
             "tool_calls": None if self.tools is None else self.tools.total(),
             "tools": dict(self.tools) if self.tools else None,
+            **self.mcp,
             "api_retries": self.api_retries,
+            "retry_wait_s": round(self.retry_wait_s, 3) if self.retry_wait_s else None,
         }
 
 
@@ -133,13 +138,22 @@ def trouble(told: str, login: str, status: int | None = None) -> TrialError:
     if _TOO_LONG.search(told):
         return errors.TooLong(told)
     if status is None:
-        found = _STATUS.search(told)
-        status = int(found[1] or found[2]) if found else None
+        status = status_in(told)
     if status is None:
         status = next((code for code, words in _WORDS if re.search(words, told, re.IGNORECASE)), None)
     if status is None or not 400 <= status < 600:
         return errors.Crashed(told)
     return refusal(status, "", told, told, {}, login)
+
+
+def status_in(message: str) -> int | None:
+    """The HTTP status that a message names.
+
+    >>> status_in("unexpected status 529 <unknown status code>"), status_in("error sending request")
+    (529, None)
+    """
+    found = _STATUS.search(message)
+    return int(found[1] or found[2]) if found else None
 
 
 def shown(told: str) -> str:

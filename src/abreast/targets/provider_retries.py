@@ -1,0 +1,24 @@
+"""Requests that an agent's program repeats on its own because its provider did not answer them."""
+
+from __future__ import annotations
+
+from abreast import errors
+from abreast.errors import TrialError
+from abreast.targets.http import refusal
+
+
+def unanswered(retries: int, status: int | None = None, reason: str = "", login: str = "") -> TrialError:
+    """The error of a program that was ended while it repeated a request, by the `status` it reported last.
+
+    >>> error = unanswered(5, 529, "overloaded")
+    >>> error.kind, error.blame, str(error)
+    ('rate_limit', 'infrastructure', 'the provider did not answer: HTTP 529 (overloaded), 5 retries')
+    >>> unanswered(1).kind, str(unanswered(1))
+    ('network', 'the provider did not answer: no connection, 1 retry')
+    """
+    count = f"{retries:,} {'retry' if retries == 1 else 'retries'}"
+    cause = "no connection" if status is None else f"HTTP {status}"
+    message = f"the provider did not answer: {cause}{f' ({reason})' if reason else ''}, {count}"
+    if status is None:
+        return errors.Transient(message)
+    return refusal(status, "", reason, message, {}, login)

@@ -1,0 +1,118 @@
+"""Calls of MCP tools that fail although their server started, with the real Claude Code CLI and a real server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from abreast.fake import FakeProvider
+from abreast.targets.claude_stream import Stream
+from clis import real_cli
+from conftest import Done, Folder
+
+SERVER = {"command": sys.executable, "args": [str(Path(__file__).parent / "mcp_server.py")]}
+WORKS = '[[fake: tool=mcp__keys__lookup args={"key": "door"} then="4"]] one'
+FAILS = '[[fake: tool=mcp__keys__lookup args={"key": "nothing"} then="4"]] two'
+DENIED = '[[fake: tool=mcp__keys__add args={"a": 1, "b": 3} then="4"]] three'
+
+
+@pytest.fixture(autouse=True)
+def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeProvider]:
+    monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    for name in ("CLAUDE_CONFIG_DIR", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with FakeProvider.in_thread() as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody-0123456789")
+        yield running
+
+
+def run(folder: Folder, *prompts: str) -> Done:
+    plain = {"target": "claude-code", "model": "sonnet", "tools": ["Read"], "on_denied": "go_on"}
+    spec = {
+        "name": "calls",
+        "cases": [{"id": f"c{n}", "input": prompt, "expected": "4"} for n, prompt in enumerate(prompts)],
+        "variants": {
+            "without": plain,
+            "with": {**plain, "mcp": {"keys": SERVER}, "allowed_tools": ["Read", "mcp__keys__lookup"]},
+        },
+        "scorers": ["exact"],
+    }
+    folder.write("experiment.yaml", yaml.safe_dump(spec, sort_keys=False))
+    return folder.abreast("run", "experiment.yaml", "--force")
+
+
+def test_calls_offered_made_failed_and_denied_are_columns_and_a_part_of_every_report(folder: Folder) -> None:
+    done = run(folder, WORKS, FAILS, DENIED)
+    assert done.code == 0, done.err
+    found = folder.sql(
+        "select case_id, score, mcp_tools_offered, mcp_calls, mcp_calls_failed, mcp_calls_denied, mcp_all_failed "
+        "from predictions where variant = 'with' order by 1"
+    )
+    assert [tuple(each.values()) for each in found] == [
+        ("c0", 1.0, 2, 1, 0, 0, 0),
+        ("c1", 1.0, 2, 1, 1, 0, 1),
+        ("c2", 1.0, 2, 1, 0, 1, 0),
+    ]
+    without = folder.sql("select mcp_calls from predictions where variant = 'without'")
+    assert {each["mcp_calls"] for each in without} == {None}, "it has no server"
+    (error,) = folder.sql("select mcp_errors from predictions where mcp_all_failed")
+    assert json.loads(error["mcp_errors"]) == {"mcp__keys__lookup": {"failed": 1, "message": "there is no such key"}}
+    page = next(folder.path.glob("runs/*/report.html")).read_text()
+    for report in (done.out, folder.abreast("report", "--format", "markdown").out, page):
+        assert "MCP calls" in report
+        assert "every MCP call failed in 1 of 3 trials of with (c1); their scores count" in report
+        assert "there is no such key" in report
+    calls = folder.abreast("report", "--format", "json").json["mcp"]["with"]
+    assert (calls["calls"], calls["failed"], calls["denied"], calls["all_failed"]) == (3, 1, 1, ["c1"])
+    assert calls["errors"][0] == {"server": "keys", "tool": "lookup", "failed": 1, "message": "there is no such key"}
+
+
+def test_there_is_no_comparison_if_every_call_of_an_arm_failed(folder: Folder) -> None:
+    done = run(folder, FAILS, FAILS + " again")
+    assert done.code == 1
+    assert "no comparison: every MCP call of with failed (2 of 2; keys: there is no such key)" in done.out
+    assert "this run allows no comparison" in done.err
+    scores = folder.sql("select score from predictions")
+    assert [each["score"] for each in scores] == [1.0] * 4, "trials keep their scores"
+    gate = folder.abreast("report", "--fail-if", "worse")
+    assert gate.code == 1, "nothing is known"
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["call", "denied", "result", "error"]),
+        st.integers(0, 3),
+        st.sampled_from(["mcp__a__x", "mcp__b", "Read", None, 5]),
+    ),
+    max_size=12,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EVENTS)
+def test_failed_and_denied_calls_are_never_more_than_those_made(events: list[tuple[str, int, Any]]) -> None:
+    stream = Stream()
+    stream.hear(json.dumps({"type": "system", "subtype": "init", "mcp_servers": [{"name": "a"}], "tools": 5}).encode())
+    for kind, number, tool in events:
+        part: dict[str, Any] = {"type": "tool_result", "tool_use_id": str(number), "is_error": kind == "error"}
+        line: dict[str, Any] = {"type": "user", "message": {"content": [{**part, "content": [{"text": "no"}, tool]}]}}
+        if kind == "call":
+            use = {"type": "tool_use", "id": str(number), "name": tool}
+            line = {"type": "assistant", "message": {"content": [use]}}
+        elif kind == "denied":
+            line = {"type": "system", "subtype": "permission_denied", "tool_use_id": str(number)}
+        stream.hear(json.dumps(line).encode())
+    found = stream.columns()
+    assert found["mcp_calls_failed"] + found["mcp_calls_denied"] <= found["mcp_calls"]
+    assert found["mcp_calls"] == sum(kind == "call" and str(tool).startswith("mcp__") for kind, _, tool in events)
+    assert sum(error["failed"] for error in (found["mcp_errors"] or {}).values()) == found["mcp_calls_failed"]

@@ -1,0 +1,225 @@
+"""An agent's provider that does not answer for a while: whose failure that is, and what it does to times."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from abreast.fake import FakeProvider, Reply, Rule
+from abreast.targets.claude_stream import Stream
+from abreast.targets.presets import PRESETS
+from clis import real_cli
+from conftest import Done, Folder
+
+RETRY = {"type": "system", "subtype": "api_retry", "retry_delay_ms": 1_500, "error_status": 529, "error": "overloaded"}
+TEXT = {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "4"}]}}
+RESULT = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, "result": "4"}
+
+
+def run(folder: Folder, variant: dict[str, Any], *words: str, cases: int = 1, **limits: Any) -> Done:
+    spec = {
+        "name": "outage",
+        "cases": [{"id": f"c{n}", "input": f"How much is 2 + 2? ({n})", "expected": "4"} for n in range(cases)],
+        "variants": {"only": {"target": "command", **variant}},
+        "scorers": ["exact"],
+        "limits": {"retries": 0, **limits},
+    }
+    folder.write("experiment.yaml", yaml.safe_dump(spec, sort_keys=False))
+    return folder.abreast("run", "experiment.yaml", *words)
+
+
+def row(folder: Folder) -> dict[str, Any]:
+    (found,) = folder.sql("select * from predictions")
+    return found
+
+
+def scripted(folder: Folder, *lines: dict[str, Any] | float) -> dict[str, Any]:
+    """A program that prints these lines as Claude Code does; a number is a pause in seconds."""
+    steps = [f"time.sleep({line})" if isinstance(line, float) else f"print({json.dumps(line)!r})" for line in lines]
+    head = [f"#!{sys.executable}", "import functools, sys, time", "if '--version' in sys.argv: sys.exit()"]
+    program = "\n".join([*head, "print = functools.partial(print, flush=True)", *steps, ""])
+    path = folder.write("claude", program)
+    path.chmod(0o755)
+    return {"preset": "claude-code", "command": str(path)}
+
+
+def test_a_timeout_while_the_cli_waits_for_its_provider_is_infrastructure(folder: Folder) -> None:
+    done = run(folder, scripted(folder, TEXT, RETRY, RETRY, 60.0), timeout=5.0, breaker=0)
+    found = row(folder)
+    assert (found["error_kind"], found["error_blame"]) == ("rate_limit", "infrastructure")
+    assert "no answer within 5 s" in found["error"]
+    assert "HTTP 529 (overloaded), 2 retries" in found["error"]
+    assert (found["score"], found["api_retries"]) == (None, 2)
+    assert done.code == 3, "it is executed again by resume"
+
+
+def test_a_timeout_after_the_provider_answered_again_is_the_variants(folder: Folder) -> None:
+    done = run(folder, scripted(folder, RETRY, TEXT, 60.0), timeout=5.0, breaker=0)
+    found = row(folder)
+    assert (found["error_kind"], found["error_blame"], found["score"]) == ("timeout", "variant", 0.0)
+    assert done.code == 1, "no trial gave an answer"
+
+
+@pytest.mark.parametrize(("status", "kind"), [(429, "rate_limit"), (503, "network"), (401, "auth"), (None, "network")])
+def test_the_kind_is_that_of_what_the_provider_answered_last(folder: Folder, status: int | None, kind: str) -> None:
+    run(folder, scripted(folder, {**RETRY, "error_status": status}, 60.0), timeout=5.0, breaker=0)
+    assert (row(folder)["error_kind"], row(folder)["error_blame"]) == (kind, "infrastructure")
+
+
+def test_an_outage_is_retried_and_stops_the_run_before_all_trials_are_spent(folder: Folder) -> None:
+    line = {**RETRY, "error_status": 503, "error": "unavailable"}
+    done = run(folder, scripted(folder, line, 60.0), cases=8, timeout=4.0, retries=1)
+    assert done.code == 3
+    assert "HTTP 503" in done.err
+    assert "abreast resume" in done.err
+    assert folder.sql("select count(*) n from trials")[0]["n"] < 8
+
+
+def test_waits_for_retries_are_no_part_of_latency(folder: Folder) -> None:
+    done = run(folder, scripted(folder, RETRY, 2.0, TEXT, RESULT))
+    assert done.code == 0, done.err
+    found = row(folder)
+    assert (found["status"], found["retry_wait_s"], found["api_retries"]) == ("ok", 1.5, 1)
+    (times,) = folder.sql("select service_s, finished_at - started_at as elapsed_s from trials")
+    assert times["elapsed_s"] - times["service_s"] >= 1.499
+    assert folder.abreast("validate").code == 0, "these times are possible"
+
+
+def test_time_lost_to_retries_is_given_back_when_the_provider_answers(folder: Folder) -> None:
+    line = {**RETRY, "retry_delay_ms": 3_000}
+    done = run(folder, scripted(folder, line, 3.0, TEXT, 5.0, RESULT), timeout=6.0, breaker=0)
+    assert done.code == 0, done.err
+    assert row(folder)["status"] == "ok"
+
+
+def test_no_more_time_is_given_back_than_has_passed(folder: Folder) -> None:
+    line = {**RETRY, "retry_delay_ms": 3_600_000}
+    run(folder, scripted(folder, line, TEXT, 60.0, RESULT), timeout=3.0, breaker=0)
+    assert (row(folder)["error_kind"], row(folder)["error_blame"]) == ("timeout", "variant")
+
+
+LINES = st.lists(
+    st.one_of(
+        st.builds(
+            lambda delay, status: {**RETRY, "retry_delay_ms": delay, "error_status": status},
+            st.one_of(st.integers(0, 10_000), st.none(), st.text(max_size=3)),
+            st.one_of(st.sampled_from([429, 500, 529, 401]), st.none(), st.text(max_size=3)),
+        ),
+        st.just(TEXT),
+        st.just({"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t"}]}}),
+    ),
+    max_size=8,
+)
+
+
+@settings(deadline=None)
+@given(LINES)
+def test_any_stream_waits_for_its_provider_exactly_from_a_retry_to_the_next_answer(lines: list[dict[str, Any]]) -> None:
+    stream = Stream()
+    returned = sum(stream.hear(json.dumps(line).encode()) for line in lines)
+    kinds = [line["type"] for line in lines]
+    last = max((at for at, kind in enumerate(kinds) if kind == "assistant"), default=-1)
+    delays = [line["retry_delay_ms"] for line in lines[: last + 1] if line["type"] == "system"]
+    assert stream.retry_wait_s == pytest.approx(sum(delay for delay in delays if isinstance(delay, int)) / 1_000)
+    assert returned == pytest.approx(stream.retry_wait_s)
+    assert (stream.unanswered() is not None) == ("system" in kinds[last + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("preset", "out", "err", "kind"),
+    [
+        ("codex", '{"type":"error","message":"Reconnecting... 2/5 (unexpected status 529 <unknown status code>: x)"}\n',
+         "", "rate_limit"),
+        ("codex", '{"type":"error","message":"Reconnecting... 1/5 (stream disconnected: error sending request)"}\n', "",
+         "network"),
+        ("codex", '{"type":"error","message":"Reconnecting... 1/5 (x)"}\n{"type":"item.started","item":{}}\n', "",
+         None),
+        ("gemini", "", 'Attempt 1 failed with status 503. Retrying with backoff... _ApiError: {"error":1}\n  at x\n',
+         "network"),
+        ("gemini", "", "Attempt 2 failed with 429 error (no Retry-After header). Retrying with backoff...\n",
+         "rate_limit"),
+        ("gemini", "", "YOLO mode is enabled.\n", None),
+        ("aider", "Repo-map: none\nlitellm.InternalServerError: down\nRetrying in 0.2 seconds...\n", "", "network"),
+        ("aider", "Repo-map: none\nlitellm.RateLimitError: x\nRetrying in 0.2 seconds...\nThe answer is 4\n", "", None),
+        ("qwen", "", "", None),
+    ],
+)  # fmt: skip
+def test_what_other_agents_report_of_their_retries(
+    tmp_path: Path, preset: str, out: str, err: str, kind: str | None
+) -> None:
+    (tmp_path / "out").write_text(out)
+    (tmp_path / "err").write_text(err)
+    found = PRESETS[preset].reads(tmp_path / "out", tmp_path / "err").unanswered
+    assert (None if found is None else (found.kind, found.blame)) == (kind and (kind, "infrastructure"))
+
+
+# -- the real programs -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real CLIs on the path, and an account that is nobody's."""
+    monkeypatch.setenv("PATH", f"{real_cli('claude').parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
+    path = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(path))
+    for name in ("CLAUDE_CONFIG_DIR", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody-0123456789")
+    return path
+
+
+@pytest.fixture
+def down(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
+    """A provider that answers the first request of a conversation, and then no other."""
+    rules = [Rule("", [Reply(tool="Bash", args={"command": "echo hello"}), Reply(status=529)])]
+    with FakeProvider.in_thread(rules) as provider:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.url)
+        yield provider
+
+
+@pytest.mark.parametrize("target", [{"target": "claude-code", "tools": ["Bash"]}, {"preset": "claude-code"}], ids=str)
+def test_claude_code_in_an_outage_is_not_wrong(folder: Folder, down: FakeProvider, target: dict[str, Any]) -> None:
+    done = run(folder, {**target, "model": "sonnet"}, timeout=25.0, breaker=0)
+    found = row(folder)
+    assert (found["error_kind"], found["error_blame"]) == ("rate_limit", "infrastructure"), found["error"]
+    assert "HTTP 529" in found["error"]
+    assert (found["score"], found["tool_calls"]) == (None, 1)
+    assert found["api_retries"] >= 1
+    assert done.code == 3
+
+
+def test_claude_code_waits_and_answers(folder: Folder, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeProvider.in_thread([Rule("", [Reply(status=529, times=2), "4"])]) as provider:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.url)
+        done = run(folder, {"target": "claude-code", "tools": ["Bash"], "model": "sonnet"})
+    assert done.code == 0, done.err
+    found = row(folder)
+    assert (found["answer"], found["api_retries"], found["retry_wait_s"] > 0.5) == ("4", 2, True)
+    (times,) = folder.sql("select service_s, finished_at - started_at as elapsed_s from trials")
+    assert times["elapsed_s"] - times["service_s"] >= found["retry_wait_s"] - 0.001
+
+
+def test_codex_in_an_outage_is_not_wrong(folder: Folder, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeProvider.in_thread([Rule("", [Reply(status=500)])]) as provider:
+        address = provider.environment["OPENAI_BASE_URL"]
+        (home / "codex").mkdir()
+        (home / "codex" / "config.toml").write_text(
+            'model_provider = "fake"\n[model_providers.fake]\nname = "fake"\n'
+            f'base_url = "{address}"\nenv_key = "CODEX_TEST"\nwire_api = "responses"\n'
+            "request_max_retries = 0\nstream_max_retries = 100\n"
+        )
+        monkeypatch.setenv("CODEX_HOME", str(home / "codex"))
+        monkeypatch.setenv("CODEX_TEST", "any")
+        done = run(folder, {"preset": "codex"}, timeout=20.0, breaker=0)
+    found = row(folder)
+    assert (found["error_kind"], found["error_blame"]) == ("network", "infrastructure"), found["error"]
+    assert found["api_retries"] >= 1
+    assert done.code == 3
