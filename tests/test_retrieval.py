@@ -255,7 +255,9 @@ def test_an_empty_field_beside_others_is_not_judged() -> None:
 @pytest.mark.parametrize(
     "part",
     ["a ", "a/", ".", "`", "a.", "line 1", '{"', '{"a":', '{"files":', "[a", "(a", "a.py:1, ", " ", "src/{}.py:{} ",
-     "`a` ", "`pub ", "| 1 ", "[1]/", "\ud800", "\0a.py ", ",  ", '"', "//", "A<B>", "func (", "lines 1 and "],
+     "`a` ", "`pub ", "| 1 ", "[1]/", "\ud800", "\0a.py ", ",  ", '"', "//", "A<B>", "func (", "lines 1 and ",
+     "not `a` ", "`a` only b ", "`a`, but it is not b ", "~~a.py~~ ", "| a.py | no |\n",
+     "```\n", "- not a.py:\n", "no ", "https://a/b/c/blob/", "rather than a.py, ", "{'files': ", "calls ", "**a"],
 )  # fmt: skip
 def test_no_text_takes_long(part: str) -> None:
     """A hundred thousand characters in the time of a blink, or of a few on a machine that is busy."""
