@@ -18,7 +18,7 @@ import abreast
 from conftest import Folder
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("**/*.md")])
 BLOCK = re.compile(r"^```(\w+)?[ ]?([\w./-]+)?\n(.*?)^```$", re.M | re.S)
 
 
