@@ -53,7 +53,8 @@ DISMISSAL = re.compile(
     r"|irrelevant|different\b|dead code"
     r"|a (?:false positive|red herring))|turned out to be (?:dead|unrelated|wrong|a )|left (?:it|them) aside"
     r"|set (?:it|them) aside"
-    r"|ruled (?:it |them )?out|dismissed|discarded|no longer exists?)",
+    r"|ruled (?:it |them )?out|dismissed|discarded|no longer exists?|(?:was|were|been) removed\b|(?:is"
+    r"|are) commented out)",
     _I,
 )
 ASIDE = re.compile(
@@ -63,11 +64,13 @@ ASIDE = re.compile(
     r"|assumed)\b.{0,40}\bat first\b"
     r"|\blooked at first\b|\b(?:at first|initially|originally) (?:I|it (?:looked|seemed))\b"
     r"|\b(?:might|would|may|could) (?:also )?(?:expect|think|assume|guess|suspect|have been|have expected|possibly)\b"
-    r"|\bformerly\b|\bpreviously\b|\bused to (?:be|live|do)\b|\b(?:it|which|this|that) was (?:named|called|known as)\b"
+    r"|\bformerly\b|\bpreviously\b|(?<!is )(?<!are )(?<!was )(?<!be )\bused to \w|\b(?:it|which|this"
+    r"|that) was (?:named|called|known as)\b"
     r"|\bif\b.{0,80}\bwere\b.{0,80}\bwould\b|\bwould\b.{0,80}\bif\b.{0,80}\bwere\b|\bsimilarly named\b"
     r"|\bI (?:also |then |first |next |have |had )*(?:opened|looked|searched|checked|read|went|started|grepped"
     r"|inspected|examined|considered"
-    r"|tried|scanned|ran|reviewed)\b|\b(?:brought up|hits in|led me to|let me know|happy to|if you (?:want|like)"
+    r"|traced|followed|tried|scanned|ran|reviewed)\b|\b(?:brought up|hits in|led me to|let me know|happy to"
+    r"|if you (?:want|like)"
     r"|see also|for (?:context|reference))\b",
     _I,
 )
@@ -78,7 +81,9 @@ DETAIL = re.compile(
     r"|raising|throws?|throwing"
     r"|subclass(?:es|ing)|keeps|stores|delegates to|forwards to|assigns? to|guarded by|annotated with|of type"
     r"|instance of"
-    r"|(?:called|used|invoked|imported|re-exported|tested|mentioned|documented) (?:by|from|form|in)|(?:base|parent"
+    r"|(?:called|used|invoked|imported|re-exported|tested|mentioned|documented|overridden|overwritten|registered"
+    r"|required"
+    r"|replaced|superseded) (?:by|from|form|in)|in favou?r of|confuse (?:it|this|them|that) with|(?:base|parent"
     r"|super) ?class)\b"
     r"|\b(?:its|their)[\s(*_]*$",
     _I,
@@ -112,6 +117,18 @@ PRONOUN = re.compile(
     r"(?:is|are|was|were|do|does|did|has|have|contains?|knows?|calls?|looks?)?\s*",
     _I,
 )
+ADDITIVE = re.compile(
+    r"\b(?:also|too|as well|either|another|additional(?:ly)?|besides|likewise|further(?:more)?|second(?:ly)?|finally"
+    r"|other (?:one|place|file|function)|more|answers?|auch|außerdem|aussi|également|también)\b|也",
+    _I,
+)
+EXPLANATION = re.compile(
+    r"[\s*_#>-]*(?:why|reason|reasoning|rationale|notes?|explanation|details|context|evidence|background|how (?:i"
+    r"|it) \w+(?: \w+)?)"
+    r"[*_]*\s*[:：]",
+    _I,
+)
+CONCESSION = re.compile(r"\b(?:although|even though|though|whereas|while)\b", _I)
 CONSIDERED = re.compile(
     r"\b(?:other|also|alternative|further|false|rejected|excluded|ruled|dismissed)\b.{0,40}\b(?:candidates?"
     r"|considered|places?|files|matches|positives|out|hits)\b"

@@ -31,6 +31,10 @@ _PATH = re.compile(
     r"|\([\w.]++\))[\\/]++)*+(?:[\w@+.$-]*[\w$-])?)"
     rf"(?:{AT})?"
 )
+_BRACES = re.compile(
+    r"(?<![\w./{-])(?P<before>[\w./-]{0,200})\{(?P<middle>[\w.-]{1,60}(?:, ?[\w.-]{1,60}){1,20})\}"
+    r"(?P<after>[\w./-]{0,100})"
+)
 _URL = re.compile(r"\bhttps?://[^\s<>()\"'`\]|]{1,2000}")
 _HOSTED = re.compile(  # a file on GitHub, GitLab or Gitea
     r"https?://[^/]+/(?:[^/]+/){2,6}?(?:-/)?(?:blob|blame|raw|tree|src/(?:branch|commit|tag))/[^/]+/(?P<path>[^#?]+)"
@@ -109,6 +113,7 @@ def path_mentions(text: str, known: Callable[[str], bool], asked: str, units: li
     mentions = [mention for url in urls if (mention := _hosted_file(url)) is not None]
     ranges = [url.span() for url in urls]
     mentions += _plain_paths(text, known, asked, ranges)
+    mentions += _alternatives(text)
     mentions.sort(key=lambda mention: mention.start)
     _join_folders(mentions, known)
     _classify_code(text, mentions, blocks)
@@ -147,6 +152,15 @@ def _plain_paths(text: str, known: Callable[[str], bool], asked: str, urls: list
             after = None if match["at"] else _RIGHT_AFTER.match(text, match.end())
             numbers = match["at"] or (after and (after["at"] or after["cell"]))
             yield Mention("path", path, match.start(), match.end(), [*spans_in(numbers)])
+
+
+def _alternatives(text: str) -> Iterator[Mention]:
+    """`src/{a,b}.py` as two paths."""
+    for match in _BRACES.finditer(text):
+        for middle in match["middle"].split(","):
+            path = path_of(f"{match['before']}{middle.strip()}{match['after']}")
+            if path and looks_like_a_path(path, path):
+                yield Mention("path", path, match.start(), match.end())
 
 
 def _path_in(word: str, known: Callable[[str], bool], asked: str) -> str:

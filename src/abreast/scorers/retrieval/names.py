@@ -72,6 +72,15 @@ def path_of(text: str) -> str:
     >>> path_of("`.\\\\src\\\\a.py`"), path_of("./src//x/../a.py"), path_of("src/auth/"), path_of("file:///w/a.py")
     ('src/a.py', 'src/a.py', 'src/auth', '/w/a.py')
     """
+    path = _plain_path(text)
+    for _ in range(100):  # what is left may have marks around it again
+        text, path = path, _plain_path(path)
+        if path == text:
+            break
+    return path
+
+
+def _plain_path(text: str) -> str:
     plain = text.strip().strip("`'\"*<>").removeprefix("file://").replace("\\", "/")
     if not plain:
         return ""

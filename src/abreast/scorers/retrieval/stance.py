@@ -28,6 +28,8 @@ _COORDINATION = re.compile(
 _NEXT_IN_LIST = re.compile(r"[\s*_(`'\"]*(?:(?:and|or|nor|und|oder|et|ou|ni|y|o|和|或)\b[\s*_(`'\"]*)?" + MASK)
 _YES = re.compile(r"\W{0,9}?(?:(?:yes|y|true|ja|oui|sí|x)\b|✓|✔|✅).{0,60}", re.IGNORECASE | re.DOTALL)
 _NO = re.compile(r"\W{0,9}?(?:(?:no|n|false|never|not|nein|non)\b|✗|✘|❌|🚫|✖).{0,60}", re.IGNORECASE | re.DOTALL)
+_VERDICT_NO = re.compile(r"[\s`*_]*[:–—-]+[\s*_]*(?:no|false|nein|non)\b(?![ -]\w)", re.IGNORECASE)
+_SEGMENT = re.compile(r"[.!?](?=\s)\s*|;\s*|[。！？；]|\n(?=\s*(?:\*\*|__))")
 _CROSS = re.compile("[❌✗✘✖🚫⛔]")
 
 
@@ -42,9 +44,12 @@ def take_stances(text: str, units: list[Unit], mentions: list[Mention], masked: 
         inside = within(start, end)
         if inside:
             _Sentence(masked, start, end, inside, question).read()
+    _demote_explanations(masked, units, within, question)
     _apply_introductions(masked, units, within)
     _apply_tables(text, units, within, question)
     for unit in units:
+        if unit.kind == "item":
+            _apply_verdict(masked, within(unit.start, unit.end), unit)
         if unit.kind in ("item", "row", "text") and _CROSS.search(text, unit.start, unit.end):
             _reject_crossed(text, unit, within(unit.start, unit.end))
     for start, end in struck_out(text):
@@ -99,6 +104,10 @@ class _Sentence:
         if lexicon.ASIDE.search(self.text):
             for mention in self.mentions:
                 mention.set(Stance.MENTIONED)
+        concession = lexicon.CONCESSION.search(self.text)
+        if concession:
+            reach = self.text.find(",", concession.end())
+            self._set(self._between(concession.end(), reach if reach >= 0 else len(self.text)), Stance.MENTIONED)
         self._details()
         for match in islice(lexicon.DISMISSAL.finditer(self.text), _MOST_SIGNALS):
             begin = max(self.text.rfind(";", 0, match.start()), self.text.rfind(":", 0, match.start()))
@@ -204,6 +213,56 @@ class _Sentence:
             elif not (match[0] == ":" and leading and not self._between(start, match.start())):
                 return match.start()
         return len(self.text)
+
+
+def _apply_verdict(masked: str, inside: list[Mention], item: Unit) -> None:
+    """`- a.py: no`: the item is ruled out."""
+    if inside and _VERDICT_NO.match(masked[inside[-1].end : item.end].lstrip(MASK)):
+        for mention in inside:
+            mention.set(Stance.REJECTED, firm=True)
+
+
+def _demote_explanations(masked: str, units: list[Unit], within: lexicon.Within, question: Question) -> None:
+    """Once something is claimed, a later sentence that neither speaks of what is asked nor adds to the answer explains
+    it: what it names is mentioned. Items of one list are judged by what precedes the list."""
+    answered: set[str] = set()
+    before: set[str] = set()
+    leads = False
+    previous = ""
+    for unit in units:
+        text = masked[unit.start : unit.end]
+        if unit.kind == "heading":
+            answered.clear()
+        if unit.kind not in ("item", "row") or previous != unit.kind:
+            before = set(answered)
+        if unit.kind not in ("item", "row"):
+            leads = unit.kind == "text" and text.rstrip().endswith(":") and question.asks(_SEGMENT.split(text)[-1])
+        for start, end in _segments(masked, unit):
+            inside = within(start, end)
+            if not inside:
+                continue
+            segment = masked[start:end]
+            is_entry = unit.kind in ("item", "row", "heading") or segment.startswith(("**", "__"))
+            known = before if is_entry else answered
+            adds = question.asks(segment) or lexicon.ADDITIVE.search(segment) or (is_entry and leads)
+            if lexicon.EXPLANATION.match(segment):
+                known, adds = known | answered, False
+            for mention in inside:
+                if mention.kind in known and not adds:
+                    mention.set(Stance.MENTIONED)
+            answered.update(mention.kind for mention in inside if mention.stance is Stance.CLAIMED)
+        previous = unit.kind
+
+
+def _segments(masked: str, unit: Unit) -> Iterator[tuple[int, int]]:
+    """Sentences, their parts between semicolons, and lines that begin in bold."""
+    if unit.kind == "code":
+        return
+    start = unit.start
+    for match in _SEGMENT.finditer(masked, unit.start, unit.end):
+        yield start, match.end()
+        start = match.end()
+    yield start, unit.end
 
 
 def _apply_introductions(masked: str, units: list[Unit], within: lexicon.Within) -> None:
