@@ -16,10 +16,10 @@ ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|z\.B|bzw|approx|no)$", _I)
 
 _IDIOM = (
     r"only|just|merely|simply|limited|exhaustive|complete(?:ly)?|sure|certain|entirely|clear|obvious|surprising|until"
-    r"|to mention|necessarily|nur|seulement|solo|fully"
+    r"|to mention|necessarily|(?:a |any )?doubt|nur|seulement|solo|fully"
 )
 NEGATION = re.compile(
-    rf"\b(?:(?:is|are|was|were|does|do|did|has|have|had|wo|would|should)n['’]t|not|never|neither|nor|none|nothing"
+    rf"\b(?:(?:is|are|was|were|does|do|did|has|have|had|wo|would|should)n['’]t|not|never|without|neither|nor|none|nothing"
     rf"|nowhere)\b"
     rf"(?! (?:{_IDIOM}|else)\b)(?! (?:forget|overlook|miss|ignore|neglect|be fooled)\b)"
     r"|\bno\b(?! (?:other|doubt|matter|surprise|wonder|need|longer than)\b)(?=[ \ue000])"

@@ -25,7 +25,10 @@ _COORDINATION = re.compile(
     r"[\s,(*_)&/|`'\"]*(?:(?:and|or|nor|as well as|und|oder|noch|et|ou|ni|y|o|in|of|from|at|dans|de|和|或|both"
     r"|the)\b[\s(*_`'\"]*){0,3}"
 )
-_NEXT_IN_LIST = re.compile(r"[\s*_(`'\"]*(?:(?:and|or|nor|und|oder|et|ou|ni|y|o|和|或)\b[\s*_(`'\"]*)?" + MASK)
+_NEXT_IN_LIST = re.compile(  # another name, after a conjunction or followed by one, by a comma or by the end
+    r"[\s*_(`'\"]*(?:(?:and|or|nor|und|oder|et|ou|ni|y|o|和|或)\b[\s*_(`'\"]*"
+    rf"{MASK}|{MASK}++(?=[\s)*_`'\"]*(?:[,.;:!?(]|(?:and|or|nor|und|oder|et|ou|ni|y|o|in|of)\b|和|或|$)))"
+)
 _YES = re.compile(r"\W{0,9}?(?:(?:yes|y|true|ja|oui|sí|x)\b|✓|✔|✅).{0,60}", re.IGNORECASE | re.DOTALL)
 _NO = re.compile(r"\W{0,9}?(?:(?:no|n|false|never|not|nein|non)\b|✗|✘|❌|🚫|✖).{0,60}", re.IGNORECASE | re.DOTALL)
 _VERDICT_NO = re.compile(r"[\s`*_]*[:–—-]+[\s*_]*(?:no|false|nein|non)\b(?![ -]\w)", re.IGNORECASE)
