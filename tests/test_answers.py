@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from abreast.model import Answer, Case
 from abreast.scorers import build
 
 ANSWERS = Path(__file__).parent / "answers"
-MISREAD = 39  # of 80, when the answers were written: a change of the parser must not add to them
+MISREAD = {"code_search.jsonl": (0, 80), "code_search_2.jsonl": (0, 40), "code_search_3.jsonl": (1, 32)}
+"""How many answers of a file are misread, and how many it has. A change of the parser must not add to them."""
 
 
 def claims(fields: dict[str, Any]) -> int:
@@ -24,13 +27,15 @@ def expected_score(answer: dict[str, Any]) -> float:
     return 2 * right / (expected + right + wrong) if expected else float(not wrong)
 
 
-def test_answers_about_code_are_read_at_least_as_well_as_when_they_were_written() -> None:
-    answers = [json.loads(line) for line in (ANSWERS / "code_search.jsonl").read_text("utf-8").splitlines()]
+@pytest.mark.parametrize("file", MISREAD)
+def test_answers_about_code_are_read_as_a_person_reads_them(file: str) -> None:
+    answers = [json.loads(line) for line in (ANSWERS / file).read_text("utf-8").splitlines()]
     misread = []
     for answer in answers:
         case = Case(answer["id"], answer["question"], expected=answer["ground_truth"])
         value = build("retrieval", {}).score(case, Answer(answer["answer"]))[0].value
         if value is None or abs(value - expected_score(answer)) > 0.005:
             misread.append(answer["id"])
-    assert len(answers) == 80
-    assert len(misread) <= MISREAD, misread
+    most, count = MISREAD[file]
+    assert len(answers) == count
+    assert len(misread) <= most, misread

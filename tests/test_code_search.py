@@ -269,9 +269,57 @@ def test_a_command_may_have_quotes_variables_and_settings_of_its_environment(sho
     assert variants(shop)["with_mcp"]["mcp"] == {"a": {"command": "x", "args": args, "env": {"MODE": "fast"}}}
 
 
+def test_a_server_may_be_an_address_with_headers_from_the_environment(shop: Folder) -> None:
+    done = run(shop, "--mock", "--mcp", "near=http://127.0.0.1:9/mcp")
+    assert done.code == 0, done.err
+    assert variants(shop)["with_mcp"]["mcp"] == {"near": {"type": "http", "url": "http://127.0.0.1:9/mcp"}}
+    done = run(shop, "--mock", "--mcp", "near=Authorization='Bearer ${SHOP_TOKEN}' X-Team=a https://example.com/mcp")
+    assert done.code == 0, done.err
+    assert variants(shop)["with_mcp"]["mcp"]["near"]["headers"] == {
+        "Authorization": "Bearer ${SHOP_TOKEN}",
+        "X-Team": "a",
+    }
+
+
+def test_an_address_where_nothing_listens_fails_the_check(shop: Folder, provider: FakeProvider) -> None:
+    done = run(shop, "--mcp", "near=http://127.0.0.1:9/mcp", "--start-timeout", "5s")
+    assert done.code == 4
+    assert "near" in done.err
+    assert not asked(provider)
+
+
+def test_slow_servers_may_be_given_more_time_to_start(shop: Folder) -> None:
+    assert (
+        run(shop, "--mock", "--mcp", "a=x --quick", "b=https://example.com/mcp", "--start-timeout", "1m30s").code == 0
+    )
+    found = variants(shop)
+    assert found["with_a"]["mcp"]["a"]["start_timeout"] == 90
+    assert found["with_b"]["mcp"]["b"]["start_timeout"] == 90
+    assert run(shop, "--mock", "--start-timeout", "45s").code == 0
+    assert variants(shop)["with_mcp"]["mcp"]["demo"]["start_timeout"] == 45
+
+
+def test_short_flags_mean_the_long_ones(shop: Folder) -> None:
+    for words in (("-j", "4", "-v"), ("-j4", "-v"), ("--parallel", "4", "--verbose")):
+        done = run(shop, "--mock", "--fresh", *words)
+        assert done.code == 0, done.err
+        assert "4 asked for" in done.err
+        assert "search-001" in done.err, "verbose: a line for each trial"
+
+
+def test_the_turns_that_were_allowed_are_named_when_they_are_used_up(shop: Folder, provider: FakeProvider) -> None:
+    done = run(shop, "--case", "search-003", "--variant", "with_mcp", "--variant", "without_mcp", "--max-turns", "1")
+    assert done.code in (0, 1, 3), done.err
+    errors = {row["error"] for row in shop.sql("select error from predictions where error_kind = 'no_answer'")}
+    assert errors == {"no answer within 1 turn"}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--mcp", "a=https://me:pass@example.com/mcp"), "has a secret in it"),
+        (("--mcp", "a=Authorization=abcdef https://example.com/mcp"), "is a secret in plain text"),
+        (("--start-timeout", "soon"), "--start-timeout soon"),
         (("--mcp", "codetect"), "--mcp codetect: no such file"),
         (("--mcp", "a=x", "serverz.json"), "--mcp serverz.json: no such file"),
         (("--mcp", "a="), "--mcp a=: there is no command"),
@@ -286,7 +334,7 @@ def test_a_command_may_have_quotes_variables_and_settings_of_its_environment(sho
         (("--max-turns", "0"), "--max-turns 0: must be a whole number of at least 1"),
         (("--category", "serach"), '--category serach: no case has it (did you mean "search"?)'),
         (("--cases", "nowhere"), "--cases nowhere: no such file or folder"),
-        (("--cases", "."), "no .jsonl file in it"),
+        (("--cases", "shop/app"), "no .jsonl file in it"),
         (("--repo", "nowhere"), "--repo nowhere: there is no such folder"),
         (("--quota", "lots"), "quota"),
         (("--workspace", "copy", "--commit", "HEAD"), "--commit HEAD: --workspace copy"),
@@ -342,6 +390,48 @@ def test_cases_are_looked_for_in_a_stated_order_and_those_that_are_named_win(sho
     shop.write("named/some.jsonl", one_case("named"))
     assert ids("--cases", "named") == {"named"}
     assert ids("--cases", "named/some.jsonl") == {"named"}
+
+
+def test_cases_are_found_in_sub_folders_and_where_codetect_keeps_them(shop: Folder) -> None:
+    shutil.rmtree(shop.path / "shop" / "evals")
+    for place in (".repo_search/evals/cases", ".codetect/evals/cases"):
+        shop.write(f"shop/{place}/auth/search.jsonl", one_case("auth"))
+        shop.write(f"shop/{place}/api/deep/navigate.jsonl", one_case("api"))
+        shop.write(f"shop/{place}/../results/2026-01-01-results.json", "{}")
+        listed = shop.abreast("cases", "list", "--repo", "shop", "--json")
+        assert [row["id"] for row in listed.json] == ["api", "auth"], listed.err
+    hidden = left_out(shop.path, "--repo", "shop")
+    assert hidden == [".abreast", ".codetect/evals", ".repo_search/evals"], "results name the answers too"
+
+
+def test_several_folders_and_files_of_cases_are_asked_together(shop: Folder) -> None:
+    for name in ("a", "b", "c"):
+        shop.write(f"mine/{name}/some.jsonl", one_case(name))
+    words = ("--cases", "mine/a", "mine/b/some.jsonl", "--cases", "mine/c", "mine/a/some.jsonl")
+    assert run(shop, "--mock", *words).code == 0
+    assert {row["case_id"] for row in shop.sql("select case_id from predictions")} == {"a", "b", "c"}
+    listed = shop.abreast("cases", "list", "--repo", "shop", *words, "--json")
+    assert len(listed.json) == 3
+
+
+def test_a_ground_truth_whose_files_are_not_in_the_commit_is_refused_with_them(shop: Folder) -> None:
+    truth = {"files": ["app/gone.py", "app/orders.py", "app/"], "lines": {"lib/old.py": [3]}}
+    shop.write("mine/some.jsonl", one_case("fine") + one_case("stale", ground_truth=truth))
+    for words in (("run", "code-search", "--mock"), ("cases", "list")):
+        done = shop.abreast(*words, "--repo", "shop", "--cases", "mine")
+        assert done.code == 2
+        assert "mine/some.jsonl:2: stale: app/gone.py, lib/old.py" in done.err
+        assert "fine" not in done.err
+        assert "--commit" in done.err
+    assert not (shop.path / "results.db").exists()
+    shop.write("shop/app/gone.py", "")
+    shop.write("shop/lib/old.py", "")
+    assert run(shop, "--mock", "--cases", "mine").code == (2 if (shop.path / "shop/.git").exists() else 0)
+    commit(shop.path / "shop")
+    assert run(shop, "--mock", "--cases", "mine").code == 0
+    before = run(shop, "--mock", "--cases", "mine", "--commit", "HEAD~1")
+    assert before.code == 2
+    assert "at HEAD~1" in before.err
 
 
 def test_without_cases_it_is_said_how_to_get_some(shop: Folder) -> None:

@@ -269,6 +269,7 @@ def test_a_digest_changes_with_the_declaration_and_not_with_the_folder_it_is_in(
     assert version([one(other, **PYTHON)], other) == digest()
     different = {digest(), digest(args=["serve.py"]), digest(env={"A": "1"}), digest(cwd="parts")}
     assert len(different) == 4
+    assert digest(start_timeout=60) == digest(), "how long it may take changes no answer"
     assert version([], project.path) != digest()
     assert version([one(url="http://x/a")], tmp_path) != version([one(url="http://x/b")], tmp_path)
 
@@ -443,6 +444,16 @@ def test_endless_output_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(StdioChannel, "_read", watched)
     assert "does not speak MCP" in seen(ours(MCP_ENDLESS="line"), tmp_path).problem
     assert max(taken) < 2_000_000
+
+
+def test_a_server_may_have_its_own_time_to_start(tmp_path: Path) -> None:
+    (hanging,) = declared({"slow": {"command": PYTHON["command"], "args": ["-c", "input()"], "start_timeout": 0.5}})
+    found = asyncio.run(look(hanging, tmp_path))
+    assert "within 0.5 s" in found.problem
+    assert "start_timeout" in found.fix
+    for value in (0, -1, "soon", True, 10**9):
+        with pytest.raises(BadInput, match="start_timeout"):
+            declared({"slow": {"command": "x", "start_timeout": value}})
 
 
 def test_several_are_looked_at_together_in_their_order(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from abreast.scorers.retrieval.truth import flaw_of
 from conftest import Folder
 
 ROOT = "/home/me/shop"
+POOL = ["a.py", "b/a.py", "c/b/a.py", "b.py", "c/b.py", "x/a.py", "x/y.go", "y.go", "x/z.ts", "w.ts"]
+NAMES = st.lists(st.sampled_from(POOL), unique=True, max_size=6)
 
 
 def scores(answer: Any, truth: Any, asked: str = "Where is it?", **settings: Any) -> tuple[float, float, float]:
@@ -255,7 +257,9 @@ def test_an_empty_field_beside_others_is_not_judged() -> None:
 @pytest.mark.parametrize(
     "part",
     ["a ", "a/", ".", "`", "a.", "line 1", '{"', '{"a":', '{"files":', "[a", "(a", "a.py:1, ", " ", "src/{}.py:{} ",
-     "`a` ", "`pub ", "| 1 ", "[1]/", "\ud800", "\0a.py ", ",  ", '"', "//", "A<B>", "func (", "lines 1 and "],
+     "`a` ", "`pub ", "| 1 ", "[1]/", "\ud800", "\0a.py ", ",  ", '"', "//", "A<B>", "func (", "lines 1 and ",
+     "not `a` ", "`a` only b ", "`a`, but it is not b ", "~~a.py~~ ", "| a.py | no |\n",
+     "```\n", "- not a.py:\n", "no ", "https://a/b/c/blob/", "rather than a.py, ", "{'files': ", "calls ", "**a"],
 )  # fmt: skip
 def test_no_text_takes_long(part: str) -> None:
     """A hundred thousand characters in the time of a blink, or of a few on a machine that is busy."""
@@ -312,6 +316,40 @@ def test_in_prose_names_are_those_that_are_marked_and_those_that_are_right() -> 
     assert scores("`load` and save() do it.", truth, "Who calls `check`?") == (1, 1, 1)
     assert scores("`check` is called by `load`.", truth, "Who calls `check`?") == (0.667, 1, 0.5)
     assert scores("`load` and `store` do it, not reload.", truth) == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    "ruled_out",
+    [
+        "It is in {right}, but not in {wrong}.",
+        "It is in {right} rather than {wrong}.",
+        "Unlike {wrong}, {right} has it.",
+        "~~{wrong}~~ {right}",
+        "I checked {wrong}, but it does not have it. It is in {right}.",
+        "My first guess was {wrong}. Actually, it is {right}.",
+        "- {right}\n\nFiles that do not:\n- {wrong}",
+        "| file | has it |\n|---|---|\n| {right} | yes |\n| {wrong} | no |",
+        "- {wrong}: no\n- {right}: yes",
+        "```\n{wrong}:3: x\n{right}:9: y\n```\nSo the answer is {right}.",
+        "It is neither in {wrong} nor anywhere else but in {right}.",
+    ],
+)
+def test_what_prose_rules_out_is_no_claim(ruled_out: str) -> None:
+    for right, wrong in (("src/a.py", "lib/b.go"), ("`src/a.py`", "`lib/b.go`"), ("b.go", "src/a.py")):
+        text = ruled_out.format(right=right, wrong=wrong)
+        assert scores(text, {"files": [right.strip("`")]}, "Which file has it?") == (1, 1, 1), text
+        assert scores(text, {"files": [wrong.strip("`")]}, "Which file has it?")[0] == 0, text
+
+
+def test_a_declaration_names_what_it_declares() -> None:
+    for code in (
+        "type Server struct",
+        "type Server struct {",
+        "class Server(Base):",
+        "pub struct Server",
+        "interface Server",
+    ):
+        assert scores(f"It is `{code}`.", {"symbols": ["Server"]}) == (1, 1, 1), code
 
 
 def test_prose_has_words_that_only_look_like_paths() -> None:
@@ -377,10 +415,6 @@ def test_a_setting_that_is_none_is_refused(folder: Folder) -> None:
         }
         folder.write("spec.yaml", json.dumps(spec))
         assert folder.abreast("run", "spec.yaml").code == 2
-
-
-POOL = ["a.py", "b/a.py", "c/b/a.py", "b.py", "c/b.py", "x/a.py", "x/y.go", "y.go", "x/z.ts", "w.ts"]
-NAMES = st.lists(st.sampled_from(POOL), unique=True, max_size=6)
 
 
 @given(NAMES, NAMES)

@@ -69,7 +69,11 @@ def _canonical_object(value: Any, unknown: Callable[[Any], Any] | None) -> Any:
     if isinstance(value, PurePath):
         return {"path": str(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: canonical(getattr(value, field.name), unknown) for field in dataclasses.fields(value)}
+        fields = {
+            field.name: canonical(getattr(value, field.name), unknown)
+            for field in dataclasses.fields(value)
+            if field.metadata.get("digest", True)
+        }
         return {"object": kind, "fields": fields}
     if hasattr(value, "model_dump"):
         return {"object": kind, "fields": canonical(value.model_dump(), unknown)}

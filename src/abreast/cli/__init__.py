@@ -236,6 +236,7 @@ def _turn_to(parser: argparse.ArgumentParser, suite: Suite) -> None:
 # Flags that may stand alone, with the value they have then; a following word is a value only if it matches.
 _OPTIONAL = {
     "--parallel": ("variants", r"auto|-?\d+"),
+    "-j": ("variants", r"auto|-?\d+"),
     "--debug": ("10", r"-?\d+"),
     "--lock": ("", r".+\.lock\.json"),
 }

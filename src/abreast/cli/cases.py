@@ -30,7 +30,7 @@ that sees the change writes them. What the file has already is kept and not aske
 other tasks is left alone, unless --yes replaces them."""
 
 _TAKEN_BY = {
-    **dict.fromkeys(("cases", "category"), ("list",)),
+    **dict.fromkeys(("cases", "category", "commit"), ("list",)),
     **dict.fromkeys(("limit", "seed", "kind", "language"), (f"new {NAME}",)),
     **dict.fromkeys(("last", "commits", "branch", "model"), ("new coding-agents",)),
     **dict.fromkeys(("output", "yes"), tuple(f"new {name}" for name in NEW)),
@@ -40,8 +40,11 @@ _TAKEN_BY = {
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=("list", "new"))
     parser.add_argument("spec", metavar="SPEC", nargs="?", default=NAME, help=f"a spec or a suite ({NAME})")
-    parser.add_argument("--cases", metavar="PATH", help="of list: a folder of case files, or one")
+    parser.add_argument(
+        "--cases", metavar="PATH", nargs="+", action="extend", help="of list: folders of case files, or files"
+    )
     parser.add_argument("--category", metavar="A,B", action="append", help="of list: only these; repeatable")
+    parser.add_argument("--commit", metavar="REV", help="of list: the commit that cases are checked against (HEAD)")
     parser.add_argument("--repo", metavar="PATH", help="the repository (this folder); new coding-agents: or an address")
     parser.add_argument(
         "--output",
@@ -114,10 +117,11 @@ def _experiment(args: argparse.Namespace) -> Experiment:
     words = [args.spec]
     if args.spec == NAME:
         words += ["--repo", args.repo or ".", "--mock"]  # no agent is needed to read cases
-        words += ["--cases", args.cases] if args.cases else []
+        words += ["--cases", *args.cases] if args.cases else []
+        words += ["--commit", args.commit] if args.commit else []
         words += [word for text in args.category or () for word in ("--category", text)]
-    elif args.cases or args.category or args.repo:
-        told = f"--cases, --category and --repo are for {NAME}"
+    elif args.cases or args.category or args.repo or args.commit:
+        told = f"--cases, --category, --commit and --repo are for {NAME}"
         raise BadInput(f"abreast cases list {args.spec}: {told}", "leave them out")
     if args.spec in suites.names():
         suite: Suite | None = suites.load(args.spec)

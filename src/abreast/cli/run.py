@@ -36,7 +36,7 @@ def add_lock(parser: argparse.ArgumentParser) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What `run`, `check`, `resume` and `aa` have in common."""
     add = parser.add_argument
-    add("--parallel", metavar="N|auto", help="trials in flight (see below)")
+    add("-j", "--parallel", metavar="N|auto", help="trials in flight (see below)")
     add("--trial-parallelism", metavar="N", type=int, help="blocks in flight")
     add("--repeats", metavar="N", type=int, help="repeats of every case")
     add("--limit", metavar="N", type=int, help="the first N cases")
@@ -67,7 +67,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="go on although a check failed")
     add("--keep-workspaces", action="store_true", help="leave the folders of failed trials where they are")
     add("--quiet", action="store_true", help="no progress and no checks, only the result")
-    add("--verbose", action="store_true", help="a line for each start, end and event; of check: all it saw")
+    add(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="a line for each start, end and event (check: everything inspected)",
+    )
     add("--events", metavar="FILE", help="everything that happens, as JSON lines")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
     add(

@@ -194,6 +194,9 @@ class ClaudeCode(Agent):
             environment |= values
             file.write_text(json.dumps(configuration), encoding="utf-8")
             arguments += ["--mcp-config", str(file)]
+            timeouts = [server.start_timeout for server in self.mcp_servers if server.start_timeout is not None]
+            if timeouts:  # in milliseconds; the CLI has one for all servers
+                environment["MCP_TIMEOUT"] = str(round(max(timeouts) * 1000))
         return arguments, environment
 
     def _answer(self, stream: Stream, attempt: Attempt, ended: process.Ended | None) -> Answer:
@@ -228,7 +231,7 @@ class ClaudeCode(Agent):
         if failed:
             return errors.McpFailed(f"MCP server {', '.join(failed)}")
         if stream.end is not None:
-            return stream.trouble(self._goes_on)
+            return stream.trouble(self._goes_on, self._max_turns)
         told = process.tail(ended.err).rpartition("\n")[2] or process.tail(ended.out).rpartition("\n")[2]
         told = f"the CLI ended without a result ({ended.description}): {told or 'no output'}"[:500]
         if ended.code > 0 and not stream.start:

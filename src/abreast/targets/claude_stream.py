@@ -185,8 +185,9 @@ class Stream:
         reason = "" if reason in (None, "unknown") else reason[:100]
         return unanswered(self.retries, status, reason, LOGIN)
 
-    def trouble(self, denied_is_none: bool = False) -> TrialError | None:
-        """Why the answer is none; None if it is one. What the CLI calls its subtype says nothing of API errors."""
+    def trouble(self, denied_is_none: bool = False, max_turns: int | None = None) -> TrialError | None:
+        """Why the answer is none; None if it is one. What the CLI calls its subtype says nothing of API errors.
+        `max_turns` is the limit that was set; the CLI counts one more, the turn it did not take."""
         end = self.end
         if end is None:
             return None
@@ -197,7 +198,8 @@ class Stream:
                 told, fix=f"allow it: allowed_tools: [{', '.join(names)}], or take it away by tools:"
             )
         if end.get("subtype") == "error_max_turns":
-            return errors.NoAnswer(f"no answer within {end.get('num_turns')} turns")
+            turns = max_turns or end.get("num_turns")
+            return errors.NoAnswer(f"no answer within {turns} turn{'' if turns == 1 else 's'}")
         if end.get("stop_reason") == "refusal":
             return errors.Refused(self.text or "the model declined to answer")
         if end.get("is_error"):

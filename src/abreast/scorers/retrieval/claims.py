@@ -8,43 +8,55 @@ from typing import Any
 
 from abreast.scorers.retrieval.listed import FIELDS, MOST, fields_of, items, lines_in, places_in, symbols_in
 from abreast.scorers.retrieval.names import LONGEST_NAME, Place, Span, ends
-from abreast.scorers.retrieval.prose import places_in_prose, symbols_in_prose
+from abreast.scorers.retrieval.prose import read_prose
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What is claimed, each thing once. `listed` are the fields that stand in a JSON object of the answer."""
+    """What is claimed, each thing once. `listed` are the fields that stand in a JSON object of the answer; `mentioned`
+    is what prose names in passing: it counts if it is right, and is not wrong otherwise."""
 
     files: tuple[str, ...]
     symbols: tuple[str, ...]
     lines: tuple[tuple[str, Span], ...]
     content: tuple[str, ...] = ()
     listed: frozenset[str] = frozenset()
+    mentioned: Claims | None = None
 
 
-def claims_in(text: str, value: Any, known: Callable[[str], bool], asked: str) -> Claims:
+def claims_in(text: str, value: Any, known: Callable[[str], bool], asked: str, symbols: Iterable[str] = ()) -> Claims:
     """What an answer claims. Of JSON objects the last one that has one of FIELDS counts, or all that are single places;
-    what they leave out is read from the prose. There, `known` says which words are paths although they do not look it,
-    and what the question (`asked`) names itself is no claim."""
+    what they leave out is read from the prose. There, `known` tells which words are paths although they do not look it,
+    `symbols` are names that count even where they are not marked as code, and what the question (`asked`) names itself
+    is not a claim."""
     given = fields_of(text, value)
     files = list(places_in(given.get("files")))
     lines = list(lines_in(given.get("lines"), files))
     spans = [place for place in (*files, *lines) if place[1] is not None]
+    prose_files, prose_symbols = read_prose(text, known, asked, symbols)
+    mentioned: list[Place] = []
     if "lines" not in given and not spans:
-        in_prose = list(places_in_prose(text, known, asked))
-        spans = [place for place in in_prose if place[1] is not None]
+        spans = [place for place in prose_files.claimed if place[1] is not None]
+        mentioned = list(prose_files.mentioned)
         if "files" in given:
-            spans = _of_these(spans, {path for path, _ in files})
+            paths = {path for path, _ in files}
+            spans, mentioned = _of_these(spans, paths), _of_these(mentioned, paths)
         else:
-            files = in_prose
-    symbols = symbols_in(given["symbols"]) if "symbols" in given else symbols_in_prose(text, asked)
+            files = list(prose_files.claimed)
+    names = symbols_in(given["symbols"]) if "symbols" in given else [name for name, _ in prose_symbols.claimed]
+    aside = () if "symbols" in given else (name for name, _ in prose_symbols.mentioned)
     return Claims(
-        _once(path for path, _ in (*files, *lines)),
-        _once(symbols),
-        tuple(dict.fromkeys((path, span) for path, span in spans if span is not None))[:MOST],
-        tuple(item for item in items(given.get("content")) if isinstance(item, str)),
-        frozenset(given.keys() & set(FIELDS)),
+        files=_once(path for path, _ in (*files, *lines)),
+        symbols=_once(names),
+        lines=_spans(spans),
+        content=tuple(item for item in items(given.get("content")) if isinstance(item, str)),
+        listed=frozenset(given.keys() & set(FIELDS)),
+        mentioned=Claims(files=_once(path for path, _ in mentioned), symbols=_once(aside), lines=_spans(mentioned)),
     )
+
+
+def _spans(places: Iterable[Place]) -> tuple[tuple[str, Span], ...]:
+    return tuple(dict.fromkeys((path, span) for path, span in places if span is not None))[:MOST]
 
 
 def _once(names: Iterable[str]) -> tuple[str, ...]:

@@ -10,14 +10,21 @@ from typing import Any
 from abreast.scorers.retrieval.names import LONGEST_NAME, SEVERAL, Place, Span, located, path_of, symbol_of
 
 FIELDS = ("files", "symbols", "lines", "content")
-_SINGULAR = {"file": "files", "path": "files", "paths": "files", "symbol": "symbols", "line": "lines"}
+_SYNONYMS = {"file": "files", "path": "files", "paths": "files", "line": "lines"} | dict.fromkeys(
+    ("symbol", "function", "functions", "method", "methods", "class", "classes", "types", "identifiers"), "symbols"
+)
+_COMMENTARY = frozenset(  # keys that go with an answer
+    ("answer", "confidence", "description", "explanation", "note", "notes", "reason", "reasoning", "summary")
+)
 _PLACE = ("path", "file", "filename")  # an object with one of these is one place
 MOST = 2_000  # claims of one kind that are read
 _PATIENCE = 1_000_000  # characters that may be read in vain while JSON is looked for
 _DECODER = json.JSONDecoder()
-_OBJECT = re.compile(r'\{\s*["}]')
-_MEANT = re.compile(r'\{\s*"(?:files?|paths?|symbols?|lines?|content)"', re.IGNORECASE)
-_NO_JSON = re.compile(r'("(?:[^"\\\n]|\\.)*+"?)|//[^\n]*|,(?=\s*[}\]])')  # after a string: comments, commas at the end
+_OBJECT = re.compile(r"\{\s*[\"'}]")
+_MEANT = re.compile(r"\{\s*[\"'](?:files?|paths?|symbols?|functions?|lines?|content)[\"']", re.IGNORECASE)
+_NO_JSON = re.compile(  # after a string: one in single quotes, comments, commas at the end
+    r"""("(?:[^"\\\n]|\\.)*+"?)|'((?:[^'\\\n]|\\.)*+)'|//[^\n]*|,(?=\s*[}\]])"""
+)
 
 
 def fields_of(text: str, value: Any) -> dict[str, Any]:
@@ -26,7 +33,7 @@ def fields_of(text: str, value: Any) -> dict[str, Any]:
     found = [_plain_keys(inner) for each in told for inner in _unwrapped(each)]
     whole = [each for each in found if not _is_place(each)]
     if whole:
-        return {_SINGULAR.get(key, key): each for key, each in whole[-1].items()}
+        return {_SYNONYMS.get(key, key): each for key, each in whole[-1].items()}
     names = [each.get("symbols", each.get("symbol", each.get("name"))) for each in found]
     symbols = [name for each in names for name in items(each)]
     return {**({"files": found} if found else {}), **({"symbols": symbols} if symbols else {})}
@@ -42,10 +49,18 @@ def _is_place(told: Mapping[str, Any]) -> bool:
 
 def _unwrapped(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The object, or those in it if it only holds them: `{"answer": {"files": [...]}}`."""
-    if any(key in FIELDS or key in _SINGULAR for key in _plain_keys(told)):
+    if _is_answer(told):
         return [told]
     inside = [each for value in told.values() for each in items(value) if isinstance(each, Mapping)]
-    return [each for each in inside if any(key in FIELDS or key in _SINGULAR for key in _plain_keys(each))]
+    return [each for each in inside if _is_answer(each)]
+
+
+def _is_answer(told: Mapping[str, Any]) -> bool:
+    """Whether most keys of an object are fields of an answer: a quoted `package.json` has `files` among others."""
+    keys = _plain_keys(told)
+    fields = sum(key in FIELDS or key in _SYNONYMS for key in keys)
+    others = sum(key not in FIELDS and key not in _SYNONYMS and key not in _COMMENTARY for key in keys)
+    return _is_place(keys) or (fields > 0 and fields >= others)
 
 
 def _objects(text: str) -> list[Mapping[str, Any]]:
@@ -62,7 +77,7 @@ def _objects(text: str) -> list[Mapping[str, Any]]:
             at = start + 1
             if _MEANT.match(text, start):
                 patience -= _PATIENCE // 20
-                mended = _NO_JSON.sub(lambda part: part[1] or "", text[start : start + _PATIENCE // 20])
+                mended = _NO_JSON.sub(_as_json, text[start : start + _PATIENCE // 20])
                 try:
                     value, _ = _DECODER.raw_decode(mended)
                 except (ValueError, RecursionError):
@@ -70,6 +85,12 @@ def _objects(text: str) -> list[Mapping[str, Any]]:
                 found.append(value)
                 return found  # where it ends in the text is not known; it is asked for at the end
     return found
+
+
+def _as_json(part: re.Match[str]) -> str:
+    if part[2] is not None:
+        return json.dumps(re.sub(r"\\(.)", r"\1", part[2]))
+    return part[1] or ""
 
 
 def items(value: Any) -> list[Any]:

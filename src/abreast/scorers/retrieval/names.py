@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 LONGEST_NAME = 500  # characters
+_MOST_OCCURRENCES = 200  # of one name that are looked at
 _SUFFIX = re.compile(
     "bash|c|cc|cfg|cjs|conf|cpp|cs|css|csv|cts|env|go|gradle|h|hpp|html|ini|java|js|json|jsonl|jsx|kt|kts|lock|lua|md|mjs|mod|mts|php"
     "|proto|properties|py|pyi|rb|rs|rst|scala|scss|sh|sql|sum|svelte|swift|tf|toml|ts|tsx|txt|vue|xml|yaml|yml|zig",
@@ -16,10 +18,10 @@ _SUFFIX = re.compile(
 )
 _BARE = frozenset(("Makefile", "Dockerfile", "Jenkinsfile", "Procfile", "Rakefile", "Gemfile", "LICENSE", "CODEOWNERS"))
 _PRODUCT = re.compile(r"[A-Z]\w*\.js")  # Node.js is no file
-_RANGE = r"\d{1,9}(?: ?(?:-|–|—|to|\.\.) ?L?\d{1,9})?"
+_RANGE = r"\d{1,9}(?: ?(?:-|–|—|to|through|until|bis|à|\.\.\.?) ?L?\d{1,9})?"
 NUMBERS = rf"{_RANGE}(?:(?:, ?(?:and )?| and | & )L?{_RANGE}(?![\w.]| (?!and\b|in\b|of\b)\w))*"
 AT = rf"[#:]L?(?P<at>{NUMBERS})"
-_SPAN = re.compile(r"L?(\d{1,9})(?::\d{1,9}|[^\d:]{1,8}?(\d{1,9}))?")  # behind a colon is a column
+_SPAN = re.compile(r"L?(\d{1,9})(?::\d{1,9}|[^\d:]{1,12}?(\d{1,9}))?")  # behind a colon is a column
 SEVERAL = re.compile(r",|;|&|\band\b")
 _KEYWORD = re.compile(
     r"(?:(?:pub(?:\([^)]{1,40}\))?|export|default|declare|public|private|protected|internal|static|async|abstract|final|override"
@@ -70,6 +72,15 @@ def path_of(text: str) -> str:
     >>> path_of("`.\\\\src\\\\a.py`"), path_of("./src//x/../a.py"), path_of("src/auth/"), path_of("file:///w/a.py")
     ('src/a.py', 'src/a.py', 'src/auth', '/w/a.py')
     """
+    path = _plain_path(text)
+    for _ in range(100):  # what is left may have marks around it again
+        text, path = path, _plain_path(path)
+        if path == text:
+            break
+    return path
+
+
+def _plain_path(text: str) -> str:
     plain = text.strip().strip("`'\"*<>").removeprefix("file://").replace("\\", "/")
     if not plain:
         return ""
@@ -117,6 +128,8 @@ def symbol_of(text: str) -> str:
     plain = re.sub(r"^<(\w+) as [\w:]+>(?=::)", r"\1", plain)
     for _ in range(3):  # types of types
         plain = _GENERIC.sub("", plain)
+    if re.match(r"\\?(?:[^\W\d]\w*\\){1,20}[^\W\d]", plain):  # namespaces of PHP
+        plain = plain.lstrip("\\").replace("\\", ".")
     plain = plain.replace("::", ".").replace("->", ".", 1 if re.match(r"\w+->\w", plain) else 0)
     plain = re.sub(r"\.?#", ".", plain).replace(".prototype.", ".")
     keyword = re.match(_KEYWORD, plain)[0]  # type: ignore[index]
@@ -145,16 +158,27 @@ def names_it(text: str, symbol: str) -> bool:
 
     >>> names_it("calls get_all", "get_all"), names_it("calls get_all", "get"), names_it("I get it", "get")
     (True, False, False)
-    >>> names_it("calls get()", "get"), names_it("- get: reads", "get"), names_it("def get(key)", "get")
+    >>> names_it("calls get()", "get"), names_it("- get: reads", "get"), names_it("the function get", "get")
     (True, True, True)
     """
-    if not re.fullmatch("[A-Za-z]?[a-z]+", symbol):
-        return stands_in(symbol, text)
+    return next(occurrences(text, symbol), None) is not None
+
+
+def occurrences(text: str, symbol: str) -> Iterator[tuple[int, int]]:
+    """Where a text has this name as a whole identifier; see `names_it`."""
     if symbol not in text:
-        return False
-    before = r"[\"'*`.]|\| ?|^[ \t]*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]*+)?|\b(?:class|type|struct|enum|trait|interface) "
-    written = rf"(?<![\w$]){symbol}\(|(?:{before}){symbol}(?:[\"'*`|:]|[ \t]*$| [-–—(|])"
-    return re.search(written, text, re.MULTILINE) is not None
+        return
+    if not re.fullmatch("[A-Za-z]?[a-z]+", symbol):
+        pattern = rf"(?<![\w$])(?P<name>{re.escape(symbol)})(?![\w$])"
+    else:
+        before = r"[\"'*`.]|\| ?|^[ \t]*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]*+)?"
+        kind = "class|type|struct|enum|trait|interface|function|method|func|def|fn|constant|variable"
+        pattern = (
+            rf"(?<![\w$])(?P<name>{symbol})(?=\()|(?:{before})(?P<set_off>{symbol})(?:[\"'*`|:]|[ \t]*$| [-–—(|])"
+            rf"|\b(?:{kind}) (?P<kind>{symbol})(?![\w$])"
+        )
+    for match in islice(re.finditer(pattern, text, re.MULTILINE), _MOST_OCCURRENCES):
+        yield match.span(match.lastgroup or 0)
 
 
 def distinct(names: Iterable[str], separator: str) -> list[str]:

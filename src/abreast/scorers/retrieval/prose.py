@@ -1,82 +1,143 @@
-"""What the sentences of an answer claim: paths with their lines, and names that are marked as code."""
+"""What the prose of an answer claims: files with their lines, and symbols."""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
+from abreast.scorers.retrieval import lexicon
+from abreast.scorers.retrieval.lexicon import Question
 from abreast.scorers.retrieval.listed import spans_in
-from abreast.scorers.retrieval.names import (
-    AT,
-    LONGEST_NAME,
-    NUMBERS,
-    Place,
-    located,
-    looks_like_a_path,
-    path_of,
-    stands_in,
-    symbol_of,
-)
-
-_PATH = re.compile(
-    r"(?<![\w@/\\.:+$-])(?P<path>(?:[A-Za-z]:[\\/]+|[\\/]+|~/)?+(?:(?:[\w@+.$-]++|\[[\w.]++\]|\([\w.]++\))[\\/]++)*+(?:[\w@+.$-]*[\w$-])?)"
-    rf"(?:{AT})?"
-)
-_RIGHT_AFTER = re.compile(  # `a.py`:12, "a.py": [12, 40], a.py(12), `a.py` (L12), and the next cell of a table
-    rf"[`'\"*\])]{{0,4}}(?:(?::|: ?\[ ?|\(|[ ,(:]{{0,3}}L(?=\d))(?P<at>{NUMBERS})(?![\w.]?\w)"
-    rf"|[ \t]{{0,80}}\|[ \t`*]{{0,80}}(?:[Ll]ines? )?L?(?P<cell>{NUMBERS})[ \t`*]{{0,80}}\|)"
-)
-_LINES = re.compile(
-    rf"(?:(?<![\w.-])(?:[Ll]ines?(?: numbers?)?|LINES?)[ :#*`~\"'=(\[]{{1,6}}L?|(?<=[(\[`])L)(?P<at>{NUMBERS})"
-)
-_OF = re.compile(r" (?:of|in)(?: the)?(?: file)? [`'\"*]*| ?\([`'\"*]*")
-_CODE = re.compile(r"(?<!`)(`++)([^`\n]{1,200})\1")
-_WORDS = frozenset(
-    ("None", "True", "False", "null", "nil", "true", "false", "undefined", "self", "this")
-)  # of languages
+from abreast.scorers.retrieval.markup import Unit, cells_of, tables_of, units_of
+from abreast.scorers.retrieval.mentions import Mention, Stance, code_spans, path_mentions, symbol_mentions
+from abreast.scorers.retrieval.names import Place, ends
+from abreast.scorers.retrieval.stance import MASK, take_stances
 
 
-def places_in_prose(text: str, known: Callable[[str], bool], asked: str) -> Iterator[Place]:
-    """Paths, each with the lines that are said of it: right behind it, before it (`line 12 of a.py`), or anywhere until
-    the next one."""
-    starts, paths = [], []
-    for match in _PATH.finditer(text):
-        path = _path_in(match["path"], known, asked)
-        if not path:
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Things of one kind that prose names: those it claims, and those it mentions in passing."""
+
+    claimed: tuple[Place, ...]
+    mentioned: tuple[Place, ...]
+
+
+def read_prose(text: str, known: Callable[[str], bool], asked: str, symbols: Iterable[str]) -> tuple[Named, Named]:
+    """The files and the symbols that prose names. `known` tells which words are paths although they do not look it;
+    `symbols` are the names that count even where they are not marked as code."""
+    units = units_of(text)
+    paths = path_mentions(text, known, asked, units)
+    names = symbol_mentions(text, asked, symbols, units)
+    _bind_line_columns(text, units, paths)
+    mentions = sorted((*paths, *names), key=lambda mention: mention.start)
+    masked = _mask(text, units, mentions)
+    take_stances(text, units, mentions, masked, Question(asked))
+    _apply_nothing_found(masked, mentions)
+    for kind in (paths, names):
+        _prefer_prose(kind, units)
+    files = _resolve(_after_conclusion(masked, paths), "/")
+    return files, _resolve(_after_conclusion(masked, names), ".")
+
+
+def _mask(text: str, units: list[Unit], mentions: list[Mention]) -> str:
+    """The text with names, inline code and fenced code blanked out, at the same places."""
+    parts: list[str] = []
+    position = 0
+    ranges = [(mention.start, mention.end, MASK) for mention in mentions]
+    ranges += [(start, end, MASK) for start, end, _ in code_spans(text)]
+    ranges += [(unit.start, unit.end, "\n") for unit in units if unit.kind == "code"]
+    for start, end, filler in sorted(ranges, key=lambda each: (each[0], -each[1])):
+        if end > position:
+            begin = max(start, position)
+            parts += [text[position:begin], filler * (end - begin)]
+            position = end
+    return "".join((*parts, text[position:]))
+
+
+def _bind_line_columns(text: str, units: list[Unit], paths: list[Mention]) -> None:
+    """Give the numbers of a column headed `Line` to the file of their row."""
+    starts = [mention.start for mention in paths]
+    for rows in tables_of(text, units):
+        header = [cell.strip(" *`").lower() for _, cell in cells_of(text, rows[0])] if rows else []
+        columns = [
+            index
+            for index, cell in enumerate(header)
+            if cell.rstrip("s(). #") in ("line", "line number", "zeile", "ligne")
+        ]
+        for row in rows[1:] if columns else ():
+            inside = paths[bisect(starts, row.start - 1) : bisect(starts, row.end - 1)]
+            cells = cells_of(text, row)
+            for column in columns:
+                if inside and column < len(cells):
+                    new = spans_in(cells[column][1].strip(" *`"))
+                    inside[0].spans += [span for span in new if span not in inside[0].spans]
+
+
+def _apply_nothing_found(masked: str, mentions: list[Mention]) -> None:
+    """An answer that begins by saying there is none claims nothing but what it offers as a guess."""
+    if lexicon.NOTHING_FOUND.match(masked[:300]):
+        for mention in mentions:
+            if not lexicon.GUESS.search(masked[max(0, mention.start - 90) : mention.start]):
+                mention.set(Stance.REJECTED)
+
+
+def _prefer_prose(mentions: list[Mention], units: list[Unit]) -> None:
+    """Where sentences make a claim, fenced code only illustrates it."""
+    blocks = [unit for unit in units if unit.kind == "code"]
+    starts = [block.start for block in blocks]
+    quoted = {
+        mention
+        for mention in mentions
+        if (index := bisect(starts, mention.start) - 1) >= 0 and mention.start < blocks[index].end
+    }
+    if any(mention.stance is Stance.CLAIMED for mention in mentions if mention not in quoted):
+        for mention in quoted:
+            mention.set(Stance.MENTIONED)
+
+
+def _after_conclusion(masked: str, own: list[Mention]) -> list[Mention]:
+    """Drop what precedes the last conclusion or correction that makes a claim of this kind; lines of the files that it
+    repeats are kept."""
+    marks = [match.end() for pattern in (lexicon.CONCLUSION, lexicon.CORRECTION) for match in pattern.finditer(masked)]
+    claims = [mention.start for mention in own if mention.stance is Stance.CLAIMED]
+    mark = max((mark for mark in marks if claims and claims[-1] >= mark), default=0)
+    later = [mention for mention in own if mention.start >= mark]
+    by_name = {mention.name: mention for mention in later if mention.stance is not Stance.REJECTED}
+    for mention in own:
+        if mention.start < mark and mention.name in by_name and mention.stance is not Stance.REJECTED:
+            by_name[mention.name].spans += mention.spans
+    return later
+
+
+def _resolve(mentions: list[Mention], separator: str) -> Named:
+    """The final stance on each thing: the last firm one, else the first that is not only a mention."""
+    full = _full_names({mention.name for mention in mentions}, separator)
+    states: dict[str, tuple[Stance, bool]] = {}
+    for mention in mentions:
+        name = full[mention.name]
+        stance, firm = states.get(name, (Stance.MENTIONED, False))
+        if mention.firm or (not firm and stance is Stance.MENTIONED):
+            states[name] = mention.stance, mention.firm
+    claimed: list[Place] = []
+    mentioned: list[Place] = []
+    for mention in mentions:
+        stance, _ = states[full[mention.name]]
+        if stance is Stance.REJECTED:
             continue
-        starts.append(match.start())
-        paths.append(path)
-        behind = None if match["at"] else _RIGHT_AFTER.match(text, match.end())
-        told = match["at"] or (behind and (behind["at"] or behind["cell"]))
-        yield path, None
-        yield from ((path, span) for span in spans_in(told))
-    for match in _LINES.finditer(text):
-        following = bisect(starts, match.start())
-        belongs = following < len(starts) and _OF.fullmatch(text, match.end(), starts[following])
-        if belongs or following:
-            path = paths[following if belongs else following - 1]
-            yield from ((path, span) for span in spans_in(match["at"]))
+        places = claimed if stance is Stance.CLAIMED else mentioned
+        places.append((mention.name, None))
+        if mention.stance is not Stance.REJECTED:
+            lines = claimed if stance is mention.stance is Stance.CLAIMED else mentioned
+            lines += [(mention.name, span) for span in mention.spans]
+    return Named(tuple(dict.fromkeys(claimed)), tuple(dict.fromkeys(mentioned)))
 
 
-def _path_in(word: str, known: Callable[[str], bool], asked: str) -> str:
-    """The path that a word of prose is; empty if it is none."""
-    if not 0 < len(word) <= LONGEST_NAME:
-        return ""
-    for form in (word, word.removeprefix("@")):  # Claude's own mark of a file
-        path = path_of(form)
-        if path and known(path):
-            return path
-    return path if path and looks_like_a_path(word, path) and not stands_in(path, asked) else ""
-
-
-def symbols_in_prose(text: str, asked: str) -> list[str]:
-    """Names that are marked as code. Those of files are no symbols, nor are words of a language."""
-    found = []
-    for code in dict.fromkeys(match[2].strip() for match in _CODE.finditer(text)):
-        name = symbol_of(code)
-        if not name or name in _WORDS or looks_like_a_path(code, path_of(located(code)[0])):
-            continue
-        if not stands_in(name, asked):
-            found.append(name)
-    return found
+def _full_names(names: set[str], separator: str) -> dict[str, str]:
+    """Each name with the one longer name that ends in it, if there is exactly one: `b.py` is `a/b.py`."""
+    longer: dict[str, list[str]] = {}
+    for name in sorted(names):
+        for end in ends(name, separator):
+            if end in names:
+                longer.setdefault(end, []).append(name)
+    return {name: found[0] if len(found := longer.get(name, [])) == 1 else name for name in names}

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from abreast.model import Answer, Case, Score
 from abreast.scorers.base import NO_EXPECTED, Settings, clipped, given_value, short
 from abreast.scorers.retrieval.claims import Claims, claims_in
-from abreast.scorers.retrieval.names import Span, distinct, names_it, path_of
+from abreast.scorers.retrieval.names import Span, distinct, path_of
 from abreast.scorers.retrieval.truth import Truth, as_mapping, flaw_of, levelled
 from abreast.settings import is_text
 
 Hits = tuple[str, ...]
 """What of the truth a claim means; nothing if it is wrong."""
 TOLERANCE = 2  # lines
+_DRIVE = re.compile(r"[A-Za-z]:/")
 WIDEST, LONGEST = 40, 1_000  # lines of a range that still says where something is; if it begins there, what it is
 
 
@@ -38,7 +40,7 @@ class Retrieval:
     [('retrieval_f1', 0.8), ('retrieval_precision', 0.67), ('retrieval_recall', 1.0)]
     """
 
-    revision = 1
+    revision = 2
     needs_expected = True
 
     def __init__(self, settings: Settings) -> None:
@@ -62,7 +64,7 @@ class Retrieval:
         truth = Truth.read(expected, asked)
         text, note = clipped(answer.text)
         files = _Paths(truth.files, self._root)
-        claims = claims_in(text, given_value(answer), lambda path: bool(files.meant(path)), asked)
+        claims = claims_in(text, given_value(answer), lambda path: bool(files.meant(path)), asked, truth.symbols)
         counted = _Counted(truth.given)
         self._count(truth, files, claims, text, counted)
         return tuple(
@@ -77,21 +79,24 @@ class Retrieval:
         return tuple(Score(column, value, why) for column in self.columns)
 
     def _count(self, truth: Truth, files: _Paths, claims: Claims, text: str, counted: _Counted) -> None:
+        aside = claims.mentioned or Claims((), (), ())
         if truth.judges("files"):
             hits = {claim: files.meant(claim) for claim in claims.files}
             if "files" not in claims.listed:  # prose has folders on the way to a file, and names of any form
                 hits = {claim: hit for claim, hit in hits.items() if hit or not files.is_above_one(claim)}
+                hits |= _right(aside.files, files.meant)
                 hits |= {want: (want,) for want in truth.files if " " in want and want in text}
             counted.add("/", truth.files, hits)
         if truth.judges("symbols"):
             hits = {claim: _symbol(claim, truth.symbols) for claim in claims.symbols}
             if "symbols" not in claims.listed:
-                named = {want: (want,) for want in truth.symbols if names_it(text, want)}
                 hits = {claim: hit for claim, hit in hits.items() if hit or not (claims.listed or _owns(claim, truth))}
-                hits |= named  # a name need not be marked as code
+                hits |= _right(aside.symbols, lambda claim: _symbol(claim, truth.symbols))
             counted.add(".", truth.symbols, hits)
         if truth.judges("lines"):
-            counted.add("/", tuple(f"{file}:{span}" for file, span in truth.lines), self._lines(truth, claims))
+            hits = self._lines(truth, claims)
+            hits |= {claim: hit for claim, hit in self._lines(truth, aside).items() if hit}
+            counted.add("/", tuple(f"{file}:{span}" for file, span in truth.lines), hits)
         if truth.judges("content"):
             said = levelled("\n".join((text, *claims.content)))
             counted.add("\n", truth.content, {want: (want,) for want in truth.content if levelled(want) in said})
@@ -136,7 +141,7 @@ class _Paths:
         for form in self._forms(claim):
             if found := tuple(path for path in _and_above(form) if path in self._wanted):
                 return found
-        if claim.startswith("/"):
+        if claim.startswith("/") or _DRIVE.match(claim):
             parts = claim.split("/")
             tails = ("/".join(parts[at:]) for at in range(1, len(parts)))
             return next(((tail,) for tail in tails if tail in self._wanted), ()) if self._root is None else ()
@@ -174,6 +179,10 @@ def _symbol(claim: str, wanted: tuple[str, ...]) -> Hits:
     longer = [want for want in wanted if claim.endswith(f".{want}")]
     shorter = [want for want in wanted if want.endswith(f".{claim}")]
     return (max(longer, key=len),) if longer else tuple(shorter) if len(shorter) == 1 else ()
+
+
+def _right(claims: Iterable[str], meant: Callable[[str], Hits]) -> dict[str, Hits]:
+    return {claim: hit for claim in claims if (hit := meant(claim))}
 
 
 def _owns(claim: str, truth: Truth) -> bool:

@@ -10,6 +10,7 @@ from abreast.errors import BadInput
 from abreast.experiment.facade import Experiment
 from abreast.suites.code_search import asking, finding
 from abreast.suites.code_search.arms import WITH, WITHOUT, arms_of
+from abreast.suites.code_search.ground_truth import refuse_absent_files
 from abreast.suites.code_search.workspace import reports, workspace_of
 
 NAME = "code-search"
@@ -24,7 +25,7 @@ class Config:
     """All that can be set; what is left out is as documented."""
 
     repo: Path = field(default_factory=Path.cwd)
-    cases: str | None = None  # a folder or a file; left out, where `finding.places` looks
+    cases: str | list[str] | None = None  # folders or files; if empty, the first of `finding.PLACES` that has cases
     categories: list[str] = field(default_factory=list)
     mcp: list[str] = field(default_factory=list)  # NAME=COMMAND or a file of servers, a variant each
     tools: list[str] = field(default_factory=list)  # NAME=TOOL,TOOL, a variant each
@@ -32,6 +33,7 @@ class Config:
     model: str = MODEL
     max_turns: int = TURNS
     timeout: float = TIMEOUT
+    start_timeout: float | None = None  # seconds a server may take to start
     commit: str | None = None
     workspace: Literal["git", "copy"] | None = None  # left out, git of a repository, copy of any other folder
     quota: str | None = None
@@ -48,11 +50,13 @@ def experiment(config: Config, base: Path | None = None) -> Experiment:
         raise BadInput(f"--max-turns {config.max_turns}: must be a whole number of at least 1")
     if not config.model.strip():
         raise BadInput("--model: is empty", f"name one, such as {MODEL}")
-    files = finding.case_files(config.cases, repo)
+    given = [config.cases] if isinstance(config.cases, str) else config.cases or []
+    files = finding.case_files(given, repo)
     workspace = workspace_of(
         repo, [*finding.hidden(files, repo), *reports(base / "runs")], config.workspace, config.commit
     )
-    arms = arms_of(config.mcp, config.tools, config.search_tools == "both", base)
+    refuse_absent_files(files, config.categories, workspace)
+    arms = arms_of(config.mcp, config.tools, config.search_tools == "both", base, config.start_timeout)
     limits: dict[str, Any] = {"timeout": config.timeout, **({"quota": config.quota} if config.quota else {})}
     return Experiment(
         name=NAME,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from abreast.errors import BadInput, suggestion
@@ -12,16 +12,19 @@ from abreast.scorers.retrieval.truth import flaw_of
 from abreast.spec.read_cases import Place, as_case, records
 
 OWN = ".abreast"
-PLACES = (f"{OWN}/cases", "evals/cases", "cases")
-"""Folders of a repository in which cases are looked for; the first that has a case file counts."""
+THEIRS = (".codetect/evals", ".repo_search/evals")
+"""Folders in which codetect-eval and repo-search-eval keep cases, results and logs."""
+
+PLACES = (f"{OWN}/cases", "evals/cases", "cases", *(f"{folder}/cases" for folder in THEIRS))
+"""Folders of a repository in which cases are looked for; the first that has a case file, at any depth, counts."""
 
 SUFFIX = ".jsonl"
 
 
-def case_files(given: str | None, repo: Path) -> list[Path]:
-    """The case files: of the folder or file that is given, whatever else there is; else of the first of PLACES."""
-    if given is not None:
-        return _given(given)
+def case_files(given: list[str], repo: Path) -> list[Path]:
+    """The case files: of the folders and files that are given, whatever else there is; else of the first of PLACES."""
+    if given:
+        return list(dict.fromkeys(file for text in given for file in _given(text)))
     if found := _in_folder(folder_of(repo)):
         return found
     raise BadInput(
@@ -51,24 +54,33 @@ def hidden(files: list[Path], repo: Path) -> list[Path]:
     """What says what is right: folders that have nothing but cases, so that a further case changes nothing of what
     trials get, and case files beside other things."""
     folders = {repo / place for place in PLACES} | {file.parent for file in files if _in_folder(file.parent) == files}
-    alone = {folder for folder in folders if folder.is_dir() and all(map(_is_of_cases, folder.iterdir()))}
+    theirs = {repo / folder for folder in THEIRS if (repo / folder).is_dir()}
+    alone = theirs | {folder for folder in folders if folder.is_dir() and _has_only_cases(folder)}
     found = {*files, *(file for place in PLACES for file in _in_folder(repo / place))}
-    return [*alone, *(file for file in found if file.parent not in alone)]
+    return [path for path in (*alone, *found) if alone.isdisjoint(path.parents)]
 
 
-def _is_of_cases(path: Path) -> bool:
-    return path.is_file() and (path.suffix == SUFFIX or path.name == "README.md")
+def _has_only_cases(folder: Path) -> bool:
+    return all(
+        path.is_dir() or (path.is_file() and (path.suffix == SUFFIX or path.name == "README.md"))
+        for path in folder.rglob("*")
+    )
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob(f"*{SUFFIX}") if path.is_file())
+    return sorted(path for path in folder.rglob(f"*{SUFFIX}") if path.is_file())
 
 
 def cases(files: list[str], categories: list[str] | None = None) -> Iterator[Case]:
     """The cases of these files, those of some categories if they are named. A bad line is refused with its number."""
+    return (case for _, case in placed_cases(files, categories))
+
+
+def placed_cases(files: Iterable[str | Path], categories: list[str] | None = None) -> Iterator[tuple[Place, Case]]:
+    """As `cases`, each with its file and line."""
     seen: set[str] = set()
     places: dict[str, Place] = {}
-    for place, item in records(list(files), Path()):
+    for place, item in records([str(file) for file in files], Path()):
         case = as_case(place, item)
         problem = flaw_of(case.expected)
         if problem is not None:
@@ -80,7 +92,7 @@ def cases(files: list[str], categories: list[str] | None = None) -> Iterator[Cas
         category = case.tags.get("category", "")
         seen.add(category)
         if not categories or category in categories:
-            yield case
+            yield place, case
     for name in categories or ():
         if name not in seen:
             raise BadInput(f"--category {name}: no case has it{suggestion(name, sorted(seen - {''}))}")

@@ -25,7 +25,14 @@ class CodeSearch:
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add = parser.add_argument_group("of the suite code-search").add_argument
         add("--repo", metavar="PATH", default=".", help="the repository that is asked about (this folder)")
-        add("--cases", metavar="PATH", help="a folder of case files, or one; wins over those of the repository")
+        add(
+            "--cases",
+            metavar="PATH",
+            nargs="+",
+            action="extend",
+            default=[],
+            help="folders of case files, or files; win over those of the repository",
+        )
         add("--category", metavar="A,B", action="append", default=[], help="only these categories; repeatable")
         add(
             "--mcp",
@@ -33,7 +40,7 @@ class CodeSearch:
             nargs="+",
             action="extend",
             default=[],
-            help='NAME="COMMAND ARGUMENTS", or a file with mcpServers: a variant each (abreast-demo-mcp)',
+            help='NAME="COMMAND ARGUMENTS", NAME=URL or a file with mcpServers: a variant each (abreast-demo-mcp)',
         )
         add("--tools", metavar="NAME=T,T", action="append", default=[], help="a further variant with these tools only")
         add(
@@ -45,6 +52,7 @@ class CodeSearch:
         add("--model", metavar="M", default=MODEL, help=f"of all variants ({MODEL})")
         add("--max-turns", metavar="N", type=int, default=TURNS, help=f"of a trial ({TURNS})")
         add("--timeout", metavar="T", default="5m", help="of a trial: 90s, 5m, 1h (5m)")
+        add("--start-timeout", metavar="T", help="how long the servers may take to start (20s)")
         add("--commit", metavar="REV", help="what is checked out for each trial (HEAD)")
         add("--workspace", choices=("git", "copy"), help="a checkout for each trial, or a copy of the folder as it is")
         add("--mock", action="store_true", help="the simulator instead of an agent: nothing is called")
@@ -63,7 +71,8 @@ class CodeSearch:
                 search_tools=args.search_tools,
                 model=args.model,
                 max_turns=args.max_turns,
-                timeout=_seconds(args.timeout),
+                timeout=_seconds("--timeout", args.timeout),
+                start_timeout=None if args.start_timeout is None else _seconds("--start-timeout", args.start_timeout),
                 commit=args.commit,
                 workspace=args.workspace,
                 quota=args.quota,
@@ -81,11 +90,11 @@ class CodeSearch:
         return sections(analysis)
 
 
-def _seconds(text: str) -> float:
+def _seconds(flag: str, text: str) -> float:
     try:
         return seconds_in(text)
     except ValueError as error:
-        raise BadInput(f"--timeout {text}: {error}") from None
+        raise BadInput(f"{flag} {text}: {error}") from None
 
 
 SUITE = CodeSearch()

@@ -39,6 +39,8 @@ def applies(config: Config) -> bool:
         if asked.with_tests:
             raise BadInput("with_tests looks for pull requests, and these are named", "leave one of them out")
         return False
+    if config.mock:
+        return False
     if asked.with_tests is not None:
         return asked.with_tests
     return (config.check is None or "{tests}" in config.check) and not config.dimensions

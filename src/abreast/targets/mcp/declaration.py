@@ -18,8 +18,10 @@ Kind = Literal["stdio", "http", "sse"]
 
 LARGEST_FILE = 5_000_000  # bytes
 _KINDS: dict[str, Kind] = {"stdio": "stdio", "http": "http", "streamable-http": "http", "sse": "sse"}
-_OF_COMMAND = ("type", "command", "args", "env", "cwd")
-_OF_ADDRESS = ("type", "url", "headers")
+START_TIMEOUT_S = 20.0
+LONGEST_START_S = 3_600
+_OF_COMMAND = ("type", "command", "args", "env", "cwd", "start_timeout")
+_OF_ADDRESS = ("type", "url", "headers", "start_timeout")
 _KEYS = {*_OF_COMMAND, *_OF_ADDRESS}
 _EXAMPLE = "NAME: {command: PROGRAM, args: [...]} or NAME: {type: http, url: https://...}"
 
@@ -29,7 +31,8 @@ class Server:
     """One server as it is declared: `${NAME}` in it stands for an environment variable and is never stored expanded.
 
     A server with a command is started; one with an address is there already. Files that the command names are those
-    beside the spec, in the folder `base`; the process itself works in `cwd`, else where its client does.
+    beside the spec, in the folder `base`; the process itself works in `cwd`, else where its client does. It has
+    `start_timeout` seconds to list its tools (None: 20), which is not part of what answers depend on.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Server:
     kind: Kind = "stdio"
     headers: Mapping[str, str] = field(default_factory=dict)
     base: str = ""
+    start_timeout: float | None = field(default=None, metadata={"digest": False})
 
 
 def servers(where: str, setting: Any, base: Path) -> tuple[Server, ...]:
@@ -111,15 +115,18 @@ def _server(place: str, name: str, declared: Mapping[Any, Any], base: Path) -> S
         if key not in (_OF_COMMAND if kind == "stdio" else _OF_ADDRESS):
             whose = "a server with a url" if kind == "stdio" else "a server that is started by a command"
             raise BadInput(f'{place}: "{key}" is for {whose}', "remove it, or declare two servers")
+    start_timeout = _seconds(f"{place}.start_timeout", declared.get("start_timeout"))
     if kind != "stdio":
         headers = _texts(f"{place}.headers", declared.get("headers"), "[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-        return Server(name, url=_address(place, declared.get("url")), kind=kind, headers=headers, base=str(base))
+        url = _address(place, declared.get("url"))
+        return Server(name, url=url, kind=kind, headers=headers, base=str(base), start_timeout=start_timeout)
     command = (_text(f"{place}.command", declared.get("command")), *_words(f"{place}.args", declared.get("args")))
     if not command[0].strip():
         raise BadInput(f"{place}.command is empty", "write the program that is the server")
     env = _texts(f"{place}.env", declared.get("env"), "[^=]+")
     cwd = declared.get("cwd")
-    return Server(name, command, env, None if cwd is None else _text(f"{place}.cwd", cwd), base=str(base))
+    folder = None if cwd is None else _text(f"{place}.cwd", cwd)
+    return Server(name, command, env, folder, base=str(base), start_timeout=start_timeout)
 
 
 def _kind(place: str, declared: Mapping[Any, Any]) -> Kind:
@@ -183,6 +190,14 @@ def _is_literal(value: str) -> bool:
     """Whether a value is there for everybody to read: no variable in it, or one that has a default."""
     references = REFERENCE.findall(value)
     return bool(value) and (not references or any(default for _, default in references))
+
+
+def _seconds(place: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LONGEST_START_S:
+        raise BadInput(f"{place}: {_shown(value)} is not a number of seconds", f"write 1 to {LONGEST_START_S}")
+    return float(value)
 
 
 def _text(place: str, value: Any) -> str:

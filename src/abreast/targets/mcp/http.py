@@ -75,7 +75,8 @@ class HttpChannel:
         return found
 
     def late(self, asked: str, seconds: float) -> Trouble:
-        return Trouble(f"no answer to {asked} within {seconds:g} s", f"does {self._server.url} work?")
+        fix = f"does {self._server.url} work? If the server is only slow, raise its start_timeout (seconds)"
+        return Trouble(f"no answer to {asked} within {seconds:g} s", fix)
 
     async def close(self) -> None:
         for task in self._reading:

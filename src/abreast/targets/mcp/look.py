@@ -13,11 +13,10 @@ from typing import Any
 from abreast.errors import BadInput
 from abreast.redaction import redact_log
 from abreast.targets.mcp.conversation import Conversation, Message, Trouble
-from abreast.targets.mcp.declaration import Server
+from abreast.targets.mcp.declaration import START_TIMEOUT_S, Server
 from abreast.targets.mcp.expanding import Expanded, expanded
 from abreast.targets.mcp.text import line, plain
 
-TIMEOUT_S = 20.0
 AT_ONCE = 8
 LONGEST_NAME = 128
 LONGEST_DESCRIPTION = 10_000
@@ -46,7 +45,7 @@ class Found:
 
 
 async def look_at_all(
-    servers: Sequence[Server], cwd: Path, timeout_s: float = TIMEOUT_S, marks: Mapping[str, str] = NO_MARKS
+    servers: Sequence[Server], cwd: Path, timeout_s: float | None = None, marks: Mapping[str, str] = NO_MARKS
 ) -> list[Found]:
     """In the order of the servers, a few at once."""
     room = asyncio.Semaphore(AT_ONCE)
@@ -60,9 +59,11 @@ async def look_at_all(
     return [task.result() for task in tasks]
 
 
-async def look(server: Server, cwd: Path, timeout_s: float = TIMEOUT_S, marks: Mapping[str, str] = NO_MARKS) -> Found:
-    """Say hello to it and ask for its tools; then it is left, and ended if it was started here."""
+async def look(server: Server, cwd: Path, timeout_s: float | None = None, marks: Mapping[str, str] = NO_MARKS) -> Found:
+    """Say hello to it and ask for its tools, within `timeout_s` or its own `start_timeout`; then end the session, and
+    the process if it was started here."""
     began = time.monotonic()
+    timeout_s = timeout_s or server.start_timeout or START_TIMEOUT_S
     try:
         ready = expanded(server)
     except BadInput as error:

@@ -146,7 +146,10 @@ class StdioChannel:
             return self._no_server()
         told = self._last_words()
         said = f"; it said: {told}" if told else ""
-        return Trouble(f"no answer to {asked} within {seconds:g} s{said}", "try the command in a terminal")
+        return Trouble(
+            f"no answer to {asked} within {seconds:g} s{said}",
+            "try the command in a terminal; if the server is only slow, raise start_timeout (seconds) of the server",
+        )
 
     async def _read(self) -> None:
         chunk = await self._chunk()

@@ -1,0 +1,223 @@
+"""The words by which prose rules things out, in English, with the commonest of German, French, Spanish and Chinese."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from abreast.scorers.retrieval.mentions import Mention
+
+Within = Callable[[int, int], list[Mention]]
+"""The mentions between two places of the text."""
+
+_I = re.IGNORECASE
+WORD = re.compile(r"\w{3,}")
+ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|z\.B|bzw|approx|no)$", _I)
+
+_IDIOM = (
+    r"only|just|merely|simply|limited|exhaustive|complete(?:ly)?|sure|certain|entirely|clear|obvious|surprising|until"
+    r"|to mention|necessarily|(?:a |any )?doubt|nur|seulement|solo|fully"
+)
+NEGATION = re.compile(
+    rf"\b(?:(?:is|are|was|were|does|do|did|has|have|had|wo|would|should)n['’]t|not|never|without|neither|nor|none|nothing"
+    rf"|nowhere)\b"
+    rf"(?! (?:{_IDIOM}|else)\b)(?! (?:forget|overlook|miss|ignore|neglect|be fooled)\b)"
+    r"|\bno\b(?! (?:other|doubt|matter|surprise|wonder|need|longer than)\b)(?=[ \ue000])"
+    r"|\b(?:nicht|keine?[mnrs]?|nie|weder)\b(?! nur\b)|\b(?:ne|pas|jamais|aucune?|rien|ni|ningun[ao]?"
+    r"|nunca)\b(?! seulement\b)|\bn['’](?=\w)"
+    r"|并不|并非|不是|没有",
+    _I,
+)
+NO_OTHER = re.compile(r"\bno other\b|\b(?:nothing|nowhere|none) else\b", _I)
+EXCLUSION = re.compile(
+    r"\b(?:unlike|rather than|instead of|except(?:ing)?(?: for)?|other than|apart from|aside from|as opposed to"
+    r"|in contrast to"
+    r"|contrary to|excluding|anstatt|anstelle|statt|außer|au lieu de|sauf|contrairement à|en lugar de|excepto)\b",
+    _I,
+)
+EXCEPTION = re.compile(r"\b(?:except(?: for| in)?|other than|apart from|besides)\b", _I)
+REPLACEMENT = re.compile(r"[\s,]*(?:but|only|instead|rather|sondern|mais|sino)\b", _I)
+DIMINISHER = re.compile(
+    r"\b(?:only|merely|just|simply|nur|lediglich|seulement|simplement|solo|solamente)\s+(?P<verb>[^\W\d][\w-]*)"
+    r"|(?:只是|仅仅|只)(?=\w)",
+    _I,
+)
+_NOT_VERBS_TEXT = (
+    "the one a an in by on for when if after once to at from with two three four through before as because "
+    "those these this that few of some it its function place file method class where like below above here "
+    "there under inside within ones der die das im bei le la les dans una uno en "
+)
+NOT_VERBS = frozenset(_NOT_VERBS_TEXT.split())
+DISMISSAL = re.compile(
+    r"\b(?:(?:can|may|should|could) (?:safely )?be (?:ignored|skipped|disregarded)|(?:is|are|was|were) (?:unrelated"
+    r"|irrelevant|different\b|dead code"
+    r"|a (?:false positive|red herring))|turned out to be (?:dead|unrelated|wrong|a )|left (?:it|them) aside"
+    r"|set (?:it|them) aside"
+    r"|ruled (?:it |them )?out|dismissed|discarded|no longer exists?|(?:was|were|been) removed\b|(?:is"
+    r"|are) commented out)",
+    _I,
+)
+ASIDE = re.compile(
+    r"\b(?:by comparison|by contrast|in contrast\b(?! to)|on the other hand|conversely|dagegen|hingegen|en revanche"
+    r"|par contre|en cambio)\b"
+    r"|\bfirst (?:guess|thought|instinct|impression)\b|\b(?:looked|seemed|thought|expected|suspected"
+    r"|assumed)\b.{0,40}\bat first\b"
+    r"|\blooked at first\b|\b(?:at first|initially|originally) (?:I|it (?:looked|seemed))\b"
+    r"|\b(?:might|would|may|could) (?:also )?(?:expect|think|assume|guess|suspect|have been|have expected|possibly)\b"
+    r"|\bformerly\b|\bpreviously\b|(?<!is )(?<!are )(?<!was )(?<!be )\bused to \w|\b(?:it|which|this"
+    r"|that) was (?:named|called|known as)\b"
+    r"|\bif\b.{0,80}\bwere\b.{0,80}\bwould\b|\bwould\b.{0,80}\bif\b.{0,80}\bwere\b|\bsimilarly named\b"
+    r"|\bI (?:also |then |first |next |have |had )*(?:opened|looked|searched|checked|read|went|started|grepped"
+    r"|inspected|examined|considered"
+    r"|traced|followed|tried|scanned|ran|reviewed)\b|\b(?:brought up|hits in|led me to|let me know|happy to"
+    r"|if you (?:want|like)"
+    r"|see also|for (?:context|reference))\b",
+    _I,
+)
+DETAIL = re.compile(
+    r"\b(?:calls?|calling|invok(?:es?|ing)|us(?:es|ing)|takes?|accepts?|returns?|returning|receiv(?:es?|ing)"
+    r"|pass(?:es|ing)|imports?|importing"
+    r"|extends|extending|overrides|overriding|inherits(?: from)?|implements|implementing|wraps|wrapping|raises?"
+    r"|raising|throws?|throwing"
+    r"|subclass(?:es|ing)|keeps|stores|delegates to|forwards to|assigns? to|guarded by|annotated with|of type"
+    r"|instance of"
+    r"|(?:called|used|invoked|imported|re-exported|tested|mentioned|documented|overridden|overwritten|registered"
+    r"|required"
+    r"|replaced|superseded) (?:by|from|form|in)|in favou?r of|confuse (?:it|this|them|that) with|(?:base|parent"
+    r"|super) ?class)\b"
+    r"|\b(?:its|their)[\s(*_]*$",
+    _I,
+)
+DETAIL_REACH = 45  # characters between such a verb and its object
+DETAIL_END = re.compile(r"[.;:\ue000]|(?<!class),")
+ANSWER = re.compile(
+    r"^\W*(?:\w+ ){0,3}?(?:the (?:right |actual |correct |real )?(?:one|answer|place|function|file|class|method"
+    r"|definition|implementation)\b"
+    r"|it\b[\s.!]*$|what (?:you|was)|(?:one|part) of|relevant|involved|responsible|concerned|affected|related|such"
+    r"|there\b|here\b|zuständig"
+    r"|答案)|\byou(?:['’]re| are)? (?:after|asked|looking|want)",
+    _I,
+)
+CLAUSE = re.compile(
+    r"[;:。，]|[.!?](?=\s|$)|,\s*(?:but|so|and|although|while|whereas|since|because)\b|\b(?:but|although|whereas"
+    r"|sondern|aber|mais)\b",
+    _I,
+)
+BOUNDARY = re.compile(r"[;:,]|\b(?:but|and|although|aber|mais)\b|[—–]", _I)
+SCOPE = re.compile(
+    r"[;:(),.!?，。](?!\w)|[(),]|\b(?:but|however|although|though|whereas|while|only|instead|because|since|so|sondern"
+    r"|aber|mais|sino|even though)\b|[—–](?= )",
+    _I,
+)
+PRONOUN = re.compile(
+    r"\s*(?:it|that|this|they|these|those|he|she|neither|none|both|all|the (?:former|latter|others?|other (?:one"
+    r"|two|three))"
+    r"|(?:that|this) (?:one|class|function|file|method|module|name)|es|das|diese[rs]?|elle|il|cela|它|这)"
+    r"(?: of (?:them|these|those))?(?: (?:itself|really|actually|also|in fact))?\s*"
+    r"(?:is|are|was|were|do|does|did|has|have|contains?|knows?|calls?|looks?)?\s*",
+    _I,
+)
+ADDITIVE = re.compile(
+    r"\b(?:also|too|as well|either|another|additional(?:ly)?|besides|likewise|further(?:more)?|second(?:ly)?|finally"
+    r"|other (?:one|place|file|function)|more|answers?|auch|außerdem|aussi|également|también)\b|也",
+    _I,
+)
+EXPLANATION = re.compile(
+    r"[\s*_#>-]*(?:why|reason|reasoning|rationale|notes?|explanation|details|context|evidence|background|how (?:i"
+    r"|it) \w+(?: \w+)?)"
+    r"[*_]*\s*[:：]",
+    _I,
+)
+CONCESSION = re.compile(r"\b(?:although|even though|though|whereas|while)\b", _I)
+CONSIDERED = re.compile(
+    r"\b(?:other|also|alternative|further|false|rejected|excluded|ruled|dismissed)\b.{0,40}\b(?:candidates?"
+    r"|considered|places?|files|matches|positives|out|hits)\b"
+    r"|\b(?:considered|looked at|for (?:context|reference)|see also|related|unrelated|excluded|rejected|dismissed"
+    r"|ruled out|context|background"
+    r"|search log|analysis|what i (?:checked|searched|did))\b",
+    _I,
+)
+CONCLUSION = re.compile(
+    r"(?:^|[.!?,;:\n])[\s*_#>]*(?:(?:so|thus|hence|therefore|and|in short)\b,? )?(?:(?:the|my|here is the|die|la) )?"
+    r"(?:(?:final|short|correct|actual) )?(?:answer|conclusion|verdict|summary|antwort|fazit|réponse"
+    r"|respuesta)\b(?= is| ist| est|[\s*_]*[:：]|[*_ \t]*$)"
+    r"|(?:^|[.!?\n])[\s*_#>]*(?:in (?:short|summary|conclusion)|to (?:sum up|summari[sz]e|conclude)|tl;?dr"
+    r"|overall)\b[*_]*[,:]",
+    _I | re.MULTILINE,
+)
+CORRECTION = re.compile(
+    r"(?:^|[.!?~\n])[\s*_>]*(?:actually|correction\b.{0,60}?:|wait|hmm|on second thought|on closer inspection"
+    r"|scratch that|i was wrong|my mistake)\b[,:—– ]"
+    r"(?!.{0,300}\b(?:too|also|as well)\b)",
+    _I,
+)
+NOTHING_FOUND = re.compile(
+    r"[\s*_#>]*(?:(?:short )?answer:\s*)?(?:no(?:where|ne|thing)?[*_]*\s*[.:;!—–]|(?:there (?:is|are"
+    r"|seems? to be) (?:no|none|nothing)\b)"
+    r"|(?:unfortunately,? |sorry,? (?:but )?)?i(?:['’]m| am| was| have)? ?(?:could|can|did|was|have|am)?(?:n['’]t"
+    r"|not| not| unable)"
+    r" ?(?:been )?(?:able )?(?:to )?(?:find|found|locate|identify|determine)\b|not found\b|no (?:such )?(?:file"
+    r"|function|code|class|method|place|module)s?\b)",
+    _I,
+)
+GUESS = re.compile(
+    r"\b(?:may be|might be|could be|probably|likely|best guess|my guess|closest|perhaps|most likely)\b[^.;]{0,60}$", _I
+)
+
+
+class Question:
+    """The words of a question, to tell whether a clause speaks of what is asked."""
+
+    def __init__(self, text: str) -> None:
+        self._words = frozenset(word.lower() for word in re.findall(r"[^\W\d]\w+", text[:20_000]))
+        self._stems = frozenset(stem for word in self._words if word not in _COMMON and len(stem := _stem(word)) >= 3)
+
+    def asks(self, clause: str) -> bool:
+        """Whether a clause has a word of the question, in any form of it."""
+        return any(
+            _stem(word.lower()) in self._stems
+            for word in re.findall(r"[^\W\d_]{3,40}", clause[:500])
+            if word.lower() not in _COMMON
+        )
+
+    def has_word(self, name: str) -> bool:
+        return name.rpartition(".")[2].lower() in self._words
+
+
+_COMMON_TEXT = (
+    "the and for are was were which what where who whom whose when how that this these those with from into "
+    "does did done has have had its their there here file files function functions class classes method "
+    "methods module modules code name named line lines all any each every one two three four both only not "
+    "before after than then them they you your end json object keys symbols content welche welcher wird "
+    "werden die der das wo quelle quelles est sont les des place places "
+)
+_COMMON = frozenset(_COMMON_TEXT.split())
+
+
+def _stem(word: str) -> str:
+    """A word without its ending.
+
+    >>> _stem("writes") == _stem("writing") == _stem("write"), _stem("valident") == _stem("valide")
+    (True, True)
+    """
+    for ending in (
+        "ations",
+        "ation",
+        "ings",
+        "ing",
+        "ions",
+        "ion",
+        "ent",
+        "ten",
+        "ed",
+        "es",
+        "er",
+        "en",
+        "s",
+        "e",
+        "t",
+    ):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            stem = word.removesuffix(ending)
+            return stem[:-1] if len(stem) > 4 and stem[-1] == stem[-2] else stem
+    return word
