@@ -1,0 +1,147 @@
+"""How much of a human change an agent made, missed, added to and destroyed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from abreast.languages.statements import Statement
+
+Key = TypeVar("Key")
+Delta = dict[Key, int]
+"""How often something was added, or removed if negative."""
+
+# What the parts of a line weigh, for each of its words. A line that is right must outweigh its words that are too many
+# (LINE_ELSEWHERE >= 3/7 * (SHAPE + WORD)), and a line that was removed its words that went rightly (LINE + SHAPE >= WORD):
+# that makes the score monotone.
+LINE, LINE_ELSEWHERE, SHAPE, WORD = 8, 6, 2, 10
+WEIGHT = LINE + SHAPE + WORD  # of a line that is right, for each word
+MARK = WEIGHT  # names and modes: as much as a word
+CONTENTS = 5 * WEIGHT  # contents that are known by name only: as much as a line of five words
+MOST_LOST_TO_ADDITIONS = 0.3
+
+_WORDS = re.compile(r"\w+")
+
+
+def words_of(text: str) -> list[str]:
+    return _WORDS.findall(text) or [text]
+
+
+def word_count(text: str) -> int:
+    return len(words_of(text))
+
+
+@dataclass(slots=True)
+class Tally:
+    """Weights of what the human added and removed, how much of it the agent did too, what the agent added besides, and what
+    it removed although people kept it; `before` is the weight of the old files. Lines are counted as well."""
+
+    added: int = 0
+    removed: int = 0
+    right_added: int = 0
+    right_removed: int = 0
+    extra: int = 0
+    destroyed: int = 0
+    before: int = 0
+    lines: int = 0
+    right_lines: int = 0
+    extra_lines: int = 0
+    destroyed_lines: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    @property
+    def missing(self) -> int:
+        return self.added + self.removed - self.right_added - self.right_removed
+
+    @property
+    def score(self) -> float:
+        """The share of the human change that the agent made: 1 if it is the same, 0 for nothing and for mere deletion.
+
+        Removals count less those of what people kept: one for one, or if people removed more than they kept, in that
+        proportion. What was destroyed counts like a further change that is missing. Additions cost up to 30 %.
+        """
+        size, kept = self.added + self.removed, self.before - self.removed
+        if not size:
+            return 0.0
+        if self.removed > kept > 0:
+            removals = (self.right_removed * kept - self.destroyed * self.removed) / kept
+        else:
+            removals = self.right_removed - self.destroyed
+        most = MOST_LOST_TO_ADDITIONS / (1 - MOST_LOST_TO_ADDITIONS)
+        additions = most * size * self.extra / (size + self.extra)
+        return (self.right_added + max(0, removals)) / (size + self.destroyed + additions)
+
+    def count(self, human: Mapping[Key, int], agent: Mapping[Key, int], weight: Callable[[Key], int]) -> None:
+        for key in human.keys() | agent.keys():
+            self._count(human.get(key, 0), agent.get(key, 0), weight(key))
+
+    def _count(self, human: int, agent: int, weight: int) -> None:
+        self.added += weight * max(human, 0)
+        self.removed += weight * max(-human, 0)
+        self.right_added += weight * max(min(human, agent), 0)
+        self.right_removed += weight * max(min(-human, -agent), 0)
+        self.extra += weight * max(agent - max(human, 0), 0)
+        self.destroyed += weight * max(min(human, 0) - agent, 0)
+
+
+def tally_marks(human: Delta[str], agent: Delta[str]) -> Tally:
+    tally = Tally()
+    tally.count(human, agent, lambda mark: CONTENTS if mark == "contents" else MARK)
+    tally.before = tally.removed
+    return tally
+
+
+def tally_lines(human: Delta[Statement], agent: Delta[Statement], vocabulary: frozenset[str]) -> Tally:
+    """Compare two changes of a file in three ways at once: by lines, by lines whose new names are left open, and by words.
+    A name is new if it is not in the vocabulary. Takes time linear in the size of the changes."""
+    tally = Tally()
+    by_line, by_shape, by_word = (
+        (_grouped(human, parts), _grouped(agent, parts))
+        for parts in (lambda line: [line.text], lambda line: [_shape(line, vocabulary)], lambda line: words_of(line.text))
+    )
+    tally.count(*by_line, lambda text: LINE * word_count(text))
+    tally.count(*by_shape, lambda text: SHAPE * word_count(text))
+    tally.count(*by_word, lambda word: WORD)
+    _discount_other_places(tally, human, agent, *by_line)
+    lines = Tally()
+    lines.count(*by_line, lambda text: 1)
+    tally.lines, tally.right_lines = lines.added + lines.removed, lines.right_added + lines.right_removed
+    tally.extra_lines, tally.destroyed_lines = lines.extra, lines.destroyed
+    return tally
+
+
+def _discount_other_places(
+    tally: Tally, human: Delta[Statement], agent: Delta[Statement], human_lines: Delta[str], agent_lines: Delta[str]
+) -> None:
+    """Take something off for lines that both changed, but within other definitions."""
+    in_place: Counter[tuple[str, int]] = Counter()
+    for line in human.keys() & agent.keys():
+        for sign in (1, -1):
+            in_place[line.text, sign] += max(0, min(sign * human[line], sign * agent[line]))
+    for text in human_lines.keys() & agent_lines.keys():
+        for sign in (1, -1):
+            both = max(0, min(sign * human_lines[text], sign * agent_lines[text]))
+            discount = max(0, both - in_place[text, sign]) * (LINE - LINE_ELSEWHERE) * word_count(text)
+            if sign > 0:
+                tally.right_added -= discount
+            else:
+                tally.right_removed -= discount
+
+
+def _grouped(delta: Delta[Statement], parts: Callable[[Statement], Iterable[str]]) -> Delta[str]:
+    counts: Counter[str] = Counter()
+    for line, count in delta.items():
+        for part in parts(line):
+            counts[part] += count
+    return {part: count for part, count in counts.items() if count}
+
+
+def _shape(line: Statement, vocabulary: frozenset[str]) -> str:
+    if line.names <= vocabulary:
+        return line.text
+    return " ".join("_" if word in line.names and word not in vocabulary else word for word in line.text.split(" "))
