@@ -58,8 +58,8 @@ def differing_statements(versions: Iterable[Files]) -> tuple[list[Statements], i
     """The statements of each version of some files without the units that all versions share, and the words of these.
 
     A unit is a definition or statement at the top level. Comments, line breaks, semicolons, trailing commas and the
-    kind of quotes are not part of a statement. None if a file has no known language or is too large, or if tree-sitter
-    is not installed. Takes time linear in the size of the files, and little for units that all versions share.
+    kind of quotes are not part of a statement. None if a file has no known language, is too large or does not parse, or
+    if tree-sitter is not installed. Takes time linear in the size of the files, and little for units that all versions share.
     """
     parsed = [_parse(files) for files in versions]
     known = [units for units in parsed if units is not None]
@@ -92,7 +92,10 @@ def _parse(files: Files) -> _Units | None:
             return None
         from tree_sitter import Parser
 
-        for node in _children(Parser(grammar).parse(source).root_node):
+        root = Parser(grammar).parse(source).root_node
+        if root.has_error:
+            return None
+        for node in _children(root):
             key = (language, node.type, source[node.start_byte : node.end_byte])
             units.setdefault(key, []).append(Unit(node, source))
     return units
@@ -135,11 +138,14 @@ def _tokens(unit: Unit) -> Iterator[_Token]:
         start, end, own = node.start_byte, node.end_byte, node.type
         if start > read and ("string" in kind or "literal" in kind) and (between := source[read:start].strip()):
             yield _decoded(between), False, scope  # text that the grammar has no node for
-        if is_list or (kind == "ERROR" and b"\n" in source[read:start]):
+        if is_list:
             yield None, False, scope
         if node.child_count and own not in _WHOLE and len(stack) < _DEEPEST:
-            is_block = own.endswith(_BLOCKS) or _is_long_list(node, source)
-            stack.append((iter(_children(node)), own, _scope_in(node, own, scope, source), is_block))
+            children = _children(node)
+            if own.endswith(_BLOCKS):
+                stack.append((iter(children), own, _scope_in(node, scope, source), True))
+            else:
+                stack.append((iter(children), own, scope, _is_long_list(node, children, source)))
             read = max(read, start)
             continue
         read = max(read, end)
@@ -157,18 +163,18 @@ def _children(node: Node) -> list[Node]:
     return [child for child, after in pairs if child.type != "," or after not in _CLOSING]
 
 
-def _is_long_list(node: Node, source: bytes) -> bool:
-    if not any(child.type == "," for child in node.children):
+def _is_long_list(node: Node, children: list[Node], source: bytes) -> bool:
+    if len(children) < 3 or not any(child.type == "," for child in children):
         return False
     words = _WORD.finditer(source, node.start_byte, node.end_byte)
     return any(count > _LONGEST_PHRASE for count, _ in enumerate(words, 1))
 
 
-def _scope_in(node: Node, kind: str, scope: tuple[str, ...], source: bytes) -> tuple[str, ...]:
-    """The names of the definitions around what is in the body of a node."""
-    if not kind.endswith(_BLOCKS) or node.parent is None:
+def _scope_in(block: Node, scope: tuple[str, ...], source: bytes) -> tuple[str, ...]:
+    """The names of the definitions around what is in a block."""
+    parent = block.parent
+    if parent is None:
         return scope
-    parent = node.parent
     named = parent.child_by_field_name("type" if parent.type == "impl_item" else "name")
     receiver = parent.child_by_field_name("receiver")
     names = [

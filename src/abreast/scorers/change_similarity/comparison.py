@@ -39,7 +39,7 @@ class Comparison:
             self._methods(),
         ]
         if failures := sum(reading.fell_back for reading in self._readings):
-            parts.append(f"syntax not read in {failures}: too large, or no tree-sitter ({INSTALL})")
+            parts.append(f"syntax not read in {failures}: does not parse, too large, or no tree-sitter ({INSTALL})")
         return "; ".join(filter(None, parts))
 
     def _part(self, title: str, lines: int, weight: Callable[[Tally], int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,14 +15,15 @@ Delta = dict[Key, int]
 """How often something was added, or removed if negative."""
 
 # What the parts of a line weigh, for each of its words. A line that is right must outweigh its words that are too many
-# (LINE_ELSEWHERE >= 3/7 * (SHAPE + WORD)), and a line that was removed its words that went rightly (LINE + SHAPE >= WORD):
+# (LINE_ELSEWHERE >= 1/4 * (SHAPE + WORD)), and a line that was removed its words that went rightly (LINE + SHAPE >= WORD):
 # that makes the score monotone.
-LINE, LINE_ELSEWHERE, SHAPE, WORD = 8, 6, 2, 10
+LINE, LINE_ELSEWHERE, SHAPE, WORD = 5, 4, 5, 10
 WEIGHT = LINE + SHAPE + WORD  # of a line that is right, for each word
 MARK = WEIGHT  # names and modes: as much as a word
 CONTENTS = 5 * WEIGHT  # contents that are known by name only: as much as a line of five words
-MOST_LOST_TO_ADDITIONS = 0.3
+MOST_LOST_TO_ADDITIONS = 0.2
 
+_NEW = "\0"  # a name that is not in the vocabulary
 _WORDS = re.compile(r"\w+")
 
 
@@ -63,7 +64,7 @@ class Tally:
         """The share of the human change that the agent made: 1 if it is the same, 0 for nothing and for mere deletion.
 
         Removals count less those of what people kept: one for one, or if people removed more than they kept, in that
-        proportion. What was destroyed counts like a further change that is missing. Additions cost up to 30 %.
+        proportion. What was destroyed counts like a further change that is missing. Additions cost up to 20 %.
         """
         size, kept = self.added + self.removed, self.before - self.removed
         if not size:
@@ -102,12 +103,12 @@ def tally_lines(human: Delta[Statement], agent: Delta[Statement], vocabulary: fr
     tally = Tally()
     by_line, by_shape, by_word = (
         (_grouped(human, parts), _grouped(agent, parts))
-        for parts in (lambda line: [line.text], lambda line: [_shape(line, vocabulary)], lambda line: words_of(line.text))
+        for parts in (lambda line: [line.text], lambda line: [_shape(line, vocabulary)], lambda line: _words(line, vocabulary))
     )
     tally.count(*by_line, lambda text: LINE * word_count(text))
     tally.count(*by_shape, lambda text: SHAPE * word_count(text))
-    tally.count(*by_word, lambda word: WORD)
-    _discount_other_places(tally, human, agent, *by_line)
+    tally.count(*by_word, lambda word: WORD // 2 if word.startswith(_NEW) else WORD)
+    _discount_other_places(tally, human, agent, *by_line, vocabulary)
     lines = Tally()
     lines.count(*by_line, lambda text: 1)
     tally.lines, tally.right_lines = lines.added + lines.removed, lines.right_added + lines.right_removed
@@ -116,13 +117,19 @@ def tally_lines(human: Delta[Statement], agent: Delta[Statement], vocabulary: fr
 
 
 def _discount_other_places(
-    tally: Tally, human: Delta[Statement], agent: Delta[Statement], human_lines: Delta[str], agent_lines: Delta[str]
+    tally: Tally,
+    human: Delta[Statement],
+    agent: Delta[Statement],
+    human_lines: Delta[str],
+    agent_lines: Delta[str],
+    vocabulary: frozenset[str],
 ) -> None:
     """Take something off for lines that both changed, but within other definitions."""
     in_place: Counter[tuple[str, int]] = Counter()
-    for line in human.keys() & agent.keys():
+    places = [_placed(delta, vocabulary) for delta in (human, agent)]
+    for place in places[0].keys() & places[1].keys():
         for sign in (1, -1):
-            in_place[line.text, sign] += max(0, min(sign * human[line], sign * agent[line]))
+            in_place[place[0], sign] += max(0, min(sign * count[place] for count in places))
     for text in human_lines.keys() & agent_lines.keys():
         for sign in (1, -1):
             both = max(0, min(sign * human_lines[text], sign * agent_lines[text]))
@@ -131,6 +138,13 @@ def _discount_other_places(
                 tally.right_added -= discount
             else:
                 tally.right_removed -= discount
+
+
+def _placed(delta: Delta[Statement], vocabulary: frozenset[str]) -> Counter[tuple[str, tuple[str, ...]]]:
+    counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    for line, count in delta.items():
+        counts[line.text, tuple(name if name in vocabulary else _NEW for name in line.scope)] += count
+    return counts
 
 
 def _grouped(delta: Delta[Statement], parts: Callable[[Statement], Iterable[str]]) -> Delta[str]:
@@ -144,4 +158,13 @@ def _grouped(delta: Delta[Statement], parts: Callable[[Statement], Iterable[str]
 def _shape(line: Statement, vocabulary: frozenset[str]) -> str:
     if line.names <= vocabulary:
         return line.text
-    return " ".join("_" if word in line.names and word not in vocabulary else word for word in line.text.split(" "))
+    return " ".join(_NEW if word in line.names and word not in vocabulary else word for word in line.text.split(" "))
+
+
+def _words(line: Statement, vocabulary: frozenset[str]) -> Iterator[str]:
+    """The words of a line. A new name is two halves: that there is one, and which it is."""
+    for word in words_of(line.text):
+        if word in line.names and word not in vocabulary:
+            yield from (_NEW, _NEW + word)
+        else:
+            yield word
