@@ -271,7 +271,9 @@ def main() -> None:
         requests = list(pull_requests(repository, options.limit))
         for index, request in enumerate(requests):
             explanations = measure(request, requests[(index + len(requests) // 2) % len(requests)], options.written)
-            rows.append((repository.parent.name if repository.name == "repo" else repository.name, request, explanations))
+            rows.append(
+                (repository.parent.name if repository.name == "repo" else repository.name, request, explanations)
+            )
     print(f"{len(rows)} pull requests, {time.process_time() - began:.1f} s\n")
     print("| kind | n | p10 | median | p90 |\n|---|---|---|---|---|")
     for kind in (kind for rank in _RANKS for kind in rank):
@@ -284,8 +286,14 @@ def main() -> None:
             print(f"{name} {request.commit[:10]} {violation} ({request.subject[:60]})")
     if options.json:
         records = [
-            {"repository": name, "commit": request.commit, "subject": request.subject, "values": request.values,
-             "lines": request.changed_lines, "explanations": explanations}
+            {
+                "repository": name,
+                "commit": request.commit,
+                "subject": request.subject,
+                "values": request.values,
+                "lines": request.changed_lines,
+                "explanations": explanations,
+            }
             for name, request, explanations in rows
         ]
         options.json.write_text(json.dumps(records, indent=1))

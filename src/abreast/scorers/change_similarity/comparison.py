@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Literal
 
 from abreast.languages import INSTALL
 from abreast.scorers.change_similarity.readings import Reading, read
@@ -33,24 +34,28 @@ class Comparison:
         parts = [
             f"{self.value:.2f}: {self._both} of {self._human} files changed",
             f"{total.right_lines} of {_lines(total.lines)} match" if total.lines else "",
-            self._part("missing", total.lines - total.right_lines, lambda tally: tally.missing),
-            self._part("extra", total.extra_lines, lambda tally: tally.extra),
-            self._part("removed but kept by people", total.destroyed_lines, lambda tally: tally.destroyed),
+            self._part("missing", "missing"),
+            self._part("extra", "extra"),
+            self._part("removed but kept by people", "destroyed"),
             self._methods(),
         ]
         if failures := sum(reading.fell_back for reading in self._readings):
             parts.append(f"syntax not read in {failures}: does not parse, too large, or no tree-sitter ({INSTALL})")
         return "; ".join(filter(None, parts))
 
-    def _part(self, title: str, lines: int, weight: Callable[[Tally], int]) -> str:
+    def _part(self, title: str, kind: Literal["missing", "extra", "destroyed"]) -> str:
         """Lines of one kind and the files that they are in, those with most of them first."""
-        weights = {file.name: weight(tally) for file, tally in zip(self._files, self._tallies, strict=True)}
-        names = sorted((name for name in weights if weights[name]), key=lambda name: -weights[name])
-        if not names:
+        counts: Counter[str] = Counter()
+        for file, tally in zip(self._files, self._tallies, strict=True):
+            lines: int = getattr(tally, f"{kind}_lines")
+            if lines or (not tally.has_lines and getattr(tally, kind)):
+                counts[file.name] += lines
+        if not counts:
             return ""
-        shown = ", ".join(" ".join(name.split()) for name in names[:_MOST_NAMES])
+        names = [" ".join(name.split()) for name, _ in counts.most_common()]
+        shown = ", ".join(names[:_MOST_NAMES])
         shown = f"{shown[:_LONGEST_LIST]}{'...' if len(names) > _MOST_NAMES or len(shown) > _LONGEST_LIST else ''}"
-        return f"{title}: {_lines(lines)} in {shown}" if lines else f"{title}: {shown}"
+        return f"{title}: {_lines(counts.total())} in {shown}" if counts.total() else f"{title}: {shown}"
 
     def _methods(self) -> str:
         pairs = zip(self._files, self._readings, strict=True)

@@ -91,9 +91,11 @@ def _marks(side: Side) -> Delta[str]:
 
 
 def _contents(side: Side) -> Delta[str]:
-    """Names that appear or disappear, and that the contents are others."""
+    """Names that appear or disappear, and whether something else is there now; an emptied file has no contents."""
     names = {mark: count for mark, count in _marks(side).items() if mark.startswith("name ")}
-    return names | ({"contents": 1} if any(entry.new is not None for entry in side.entries) else {})
+    is_emptied = side.after is not None and not any(side.after.values())
+    is_changed = any(entry.new is not None for entry in side.entries) and not is_emptied
+    return names | ({"contents": 1} if is_changed else {})
 
 
 def _encoded(texts: Texts) -> Iterator[tuple[str, bytes]]:

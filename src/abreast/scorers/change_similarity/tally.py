@@ -14,16 +14,16 @@ Key = TypeVar("Key")
 Delta = dict[Key, int]
 """How often something was added, or removed if negative."""
 
-# What the parts of a line weigh, for each of its words. A line that is right must outweigh its words that are too many
-# (LINE_ELSEWHERE >= 1/4 * (SHAPE + WORD)), and a line that was removed its words that went rightly (LINE + SHAPE >= WORD):
-# that makes the score monotone.
-LINE, LINE_ELSEWHERE, SHAPE, WORD = 5, 4, 5, 10
+# What a line weighs for each of its words: as a line, as a line whose new names are left open, and as a word. The score is
+# monotone as long as LINE >= (SHAPE + WORD) / 4, so that a right line outweighs parts of it that are too many, and
+# LINE + SHAPE >= WORD, so that removing a line that people kept outweighs its words that they removed elsewhere.
+LINE, SHAPE, WORD = 5, 5, 10
 WEIGHT = LINE + SHAPE + WORD  # of a line that is right, for each word
 MARK = WEIGHT  # names and modes: as much as a word
 CONTENTS = 5 * WEIGHT  # contents that are known by name only: as much as a line of five words
 MOST_LOST_TO_ADDITIONS = 0.2
 
-_NEW = "\0"  # a name that is not in the vocabulary
+_NEW = "\0name"  # a name that is not in the vocabulary
 _WORDS = re.compile(r"\w+")
 
 
@@ -37,8 +37,8 @@ def word_count(text: str) -> int:
 
 @dataclass(slots=True)
 class Tally:
-    """Weights of what the human added and removed, how much of it the agent did too, what the agent added besides, and what
-    it removed although people kept it; `before` is the weight of the old files. Lines are counted as well."""
+    """Weights of what the human added and removed, how much of it the agent did too, what the agent added besides, and
+    what it removed although people kept it; `before` is the weight of the old files. Lines are counted as well."""
 
     added: int = 0
     removed: int = 0
@@ -58,6 +58,14 @@ class Tally:
     @property
     def missing(self) -> int:
         return self.added + self.removed - self.right_added - self.right_removed
+
+    @property
+    def missing_lines(self) -> int:
+        return self.lines - self.right_lines
+
+    @property
+    def has_lines(self) -> bool:
+        return bool(self.lines or self.extra_lines or self.destroyed_lines)
 
     @property
     def score(self) -> float:
@@ -98,12 +106,16 @@ def tally_marks(human: Delta[str], agent: Delta[str]) -> Tally:
 
 
 def tally_lines(human: Delta[Statement], agent: Delta[Statement], vocabulary: frozenset[str]) -> Tally:
-    """Compare two changes of a file in three ways at once: by lines, by lines whose new names are left open, and by words.
-    A name is new if it is not in the vocabulary. Takes time linear in the size of the changes."""
+    """Compare two changes of a file in three ways at once: by lines, by lines whose new names are left open, and by
+    words. A name is new if it is not in the vocabulary. Takes time linear in the size of the changes."""
     tally = Tally()
     by_line, by_shape, by_word = (
         (_grouped(human, parts), _grouped(agent, parts))
-        for parts in (lambda line: [line.text], lambda line: [_shape(line, vocabulary)], lambda line: _words(line, vocabulary))
+        for parts in (
+            lambda line: [line.text],
+            lambda line: [_shape(line, vocabulary)],
+            lambda line: _words(line, vocabulary),
+        )
     )
     tally.count(*by_line, lambda text: LINE * word_count(text))
     tally.count(*by_shape, lambda text: SHAPE * word_count(text))
@@ -124,7 +136,7 @@ def _discount_other_places(
     agent_lines: Delta[str],
     vocabulary: frozenset[str],
 ) -> None:
-    """Take something off for lines that both changed, but within other definitions."""
+    """Take back what lines earned that both changed, but within other definitions: only shape and words count."""
     in_place: Counter[tuple[str, int]] = Counter()
     places = [_placed(delta, vocabulary) for delta in (human, agent)]
     for place in places[0].keys() & places[1].keys():
@@ -133,7 +145,7 @@ def _discount_other_places(
     for text in human_lines.keys() & agent_lines.keys():
         for sign in (1, -1):
             both = max(0, min(sign * human_lines[text], sign * agent_lines[text]))
-            discount = max(0, both - in_place[text, sign]) * (LINE - LINE_ELSEWHERE) * word_count(text)
+            discount = max(0, both - in_place[text, sign]) * LINE * word_count(text)
             if sign > 0:
                 tally.right_added -= discount
             else:
