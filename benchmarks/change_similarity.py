@@ -2,8 +2,8 @@
 
     python -m benchmarks.change_similarity REPOSITORY... [--limit 14] [--written FOLDER] [--json FILE]
 
-Each pull request becomes the human change, and variants of it become the agent's. Prints the distribution of the score for
-each kind of variant, and every pull request in which two kinds are in an order that a person would not choose. `--written`
+Each pull request becomes the human change, and variants of it become the agent's. Prints the distribution of the score
+for each kind of variant, and pull requests in which two kinds are in an order that a person would not choose. `--written`
 names a folder with equivalent changes written by hand, one `git diff` per file, called `COMMIT.diff`.
 """
 
@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from abreast.languages import language_of
@@ -71,11 +71,15 @@ class PullRequest:
 def edits(before: str, after: str) -> list[Edit]:
     """What to replace in the lines of a text, as (first line, old lines, new lines)."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    start = len(os.path.commonprefix([old, new]))
-    end = len(os.path.commonprefix([old[start:][::-1], new[start:][::-1]]))
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     opcodes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return [(start + a, old[a:b], new[c:d]) for kind, a, b, c, d in opcodes if kind != "equal"]
+
+
+def _common(left: list[str], right: list[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
 
 def git(folder: Path, *words: str) -> str:
@@ -145,7 +149,7 @@ def blocks_reversed(lines: list[str]) -> list[str]:
 
 
 def broken(lines: list[str]) -> list[str]:
-    """Break lines after their first opening parenthesis; blank lines and comments of one's own are put in."""
+    """Break lines after their first opening parenthesis."""
     result = []
     for line in lines:
         indent = line[: len(line) - len(line.lstrip())]
@@ -212,7 +216,7 @@ def variants(request: PullRequest, other: PullRequest) -> Iterator[tuple[str, Fi
 
 
 def measure(request: PullRequest, other: PullRequest, written: Path | None) -> list[tuple[str, str]]:
-    """Score all variants; the slowest and the explanations are returned."""
+    """Score all variants and return the explanations."""
     explanations = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -33,7 +33,7 @@ _WORD = re.compile(rb"\w+")
 class Statement(NamedTuple):
     """A simple statement, the header of a compound one, an item of a long list or a line of a long string.
 
-    `text` has one space between tokens; `names` are its identifiers; `scope` has the names of the definitions around it.
+    `text` has a space between tokens, `names` are its identifiers, `scope` are the names of the definitions around it.
     """
 
     text: str

@@ -21,10 +21,11 @@ class Comparison:
         vocabulary = _vocabulary(files)
         self._files = files
         self._readings = [read(file) for file in files]
-        self._tallies = [_tally(reading, vocabulary) for reading in self._readings]
+        self._lines = [_tally_lines(reading, vocabulary) for reading in self._readings]
+        self._marks = [tally_marks(reading.human_marks, reading.agent_marks) for reading in self._readings]
         self._human = sum(bool(file.human.entries) for file in files)
         self._both = sum(bool(file.human.entries and file.agent.entries) for file in files)
-        self._total = sum(self._tallies, Tally())
+        self._total = sum([*self._lines, *self._marks], Tally())
         self.value = self._total.score
         self.files_f1 = 2 * self._both / (self._both + len(files))
 
@@ -33,7 +34,7 @@ class Comparison:
         total = self._total
         parts = [
             f"{self.value:.2f}: {self._both} of {self._human} files changed",
-            f"{total.right_lines} of {_lines(total.lines)} match" if total.lines else "",
+            f"{total.right_lines} of {_count(total.lines)} match" if total.lines else "",
             self._part("missing", "missing"),
             self._part("extra", "extra"),
             self._part("removed but kept by people", "destroyed"),
@@ -46,16 +47,16 @@ class Comparison:
     def _part(self, title: str, kind: Literal["missing", "extra", "destroyed"]) -> str:
         """Lines of one kind and the files that they are in, those with most of them first."""
         counts: Counter[str] = Counter()
-        for file, tally in zip(self._files, self._tallies, strict=True):
+        for file, tally, marks in zip(self._files, self._lines, self._marks, strict=True):
             lines: int = getattr(tally, f"{kind}_lines")
-            if lines or (not tally.has_lines and getattr(tally, kind)):
+            if lines or getattr(marks, kind):
                 counts[file.name] += lines
         if not counts:
             return ""
         names = [" ".join(name.split()) for name, _ in counts.most_common()]
         shown = ", ".join(names[:_MOST_NAMES])
         shown = f"{shown[:_LONGEST_LIST]}{'...' if len(names) > _MOST_NAMES or len(shown) > _LONGEST_LIST else ''}"
-        return f"{title}: {_lines(counts.total())} in {shown}" if counts.total() else f"{title}: {shown}"
+        return f"{title}: {_count(counts.total())} in {shown}" if counts.total() else f"{title}: {shown}"
 
     def _methods(self) -> str:
         pairs = zip(self._files, self._readings, strict=True)
@@ -70,11 +71,11 @@ def _vocabulary(files: Iterable[File]) -> frozenset[str]:
     return frozenset(word for text in texts for word in words_of(text))
 
 
-def _tally(reading: Reading, vocabulary: frozenset[str]) -> Tally:
+def _tally_lines(reading: Reading, vocabulary: frozenset[str]) -> Tally:
     tally = tally_lines(reading.human, reading.agent, vocabulary)
     tally.before = reading.before
-    return tally + tally_marks(reading.human_marks, reading.agent_marks)
+    return tally
 
 
-def _lines(count: int) -> str:
+def _count(count: int) -> str:
     return f"{count} line{'' if count == 1 else 's'}"

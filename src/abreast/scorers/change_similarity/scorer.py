@@ -21,9 +21,9 @@ class ChangeSimilarity:
     """How much of a human change an agent made, and F1 of the files that the two changed.
 
     Each file is rebuilt before, after the human and after the agent. The score is the share of what the human added and
-    removed that the agent added and removed too, less for removing what people kept and for additions of its own. Source
-    code is compared by statements, other text by lines. Binary, generated and very large files count by name. `ignore` has
-    patterns of files that do not count.
+    removed that the agent added and removed too, less for removing what people kept and for additions of its own.
+    Source code is compared by statements, other text by lines. Binary, generated and very large files count by name.
+    `ignore` has patterns of files that do not count.
 
     >>> from abreast.scorers import build
     >>> diff = "--- a/x.txt\\n+++ b/x.txt\\n@@ -1,2 +1,2 @@\\n one\\n-two\\n+three\\n"

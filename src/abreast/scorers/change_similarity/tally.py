@@ -14,12 +14,12 @@ Key = TypeVar("Key")
 Delta = dict[Key, int]
 """How often something was added, or removed if negative."""
 
-# What a line weighs for each of its words: as a line, as a line whose new names are left open, and as a word. The score is
-# monotone as long as LINE >= (SHAPE + WORD) / 4, so that a right line outweighs parts of it that are too many, and
+# What a line weighs for each of its words: as a line, as a line whose new names are left open, and as a word. The score
+# is monotone as long as LINE >= (SHAPE + WORD) / 4, so that a right line outweighs parts of it that are too many, and
 # LINE + SHAPE >= WORD, so that removing a line that people kept outweighs its words that they removed elsewhere.
 LINE, SHAPE, WORD = 5, 5, 10
 WEIGHT = LINE + SHAPE + WORD  # of a line that is right, for each word
-MARK = WEIGHT  # names and modes: as much as a word
+MARK = WEIGHT // 2  # a name or a mode; a rename is two names
 CONTENTS = 5 * WEIGHT  # contents that are known by name only: as much as a line of five words
 MOST_LOST_TO_ADDITIONS = 0.2
 
@@ -62,10 +62,6 @@ class Tally:
     @property
     def missing_lines(self) -> int:
         return self.lines - self.right_lines
-
-    @property
-    def has_lines(self) -> bool:
-        return bool(self.lines or self.extra_lines or self.destroyed_lines)
 
     @property
     def score(self) -> float:
