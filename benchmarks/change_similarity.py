@@ -3,8 +3,8 @@
     python -m benchmarks.change_similarity REPOSITORY... [--limit 14] [--written FOLDER] [--json FILE]
 
 Each pull request becomes the human change, and variants of it become the agent's. Prints the distribution of the score
-for each kind of variant, and pull requests in which two kinds are in an order that a person would not choose. `--written`
-names a folder with equivalent changes written by hand, one `git diff` per file, called `COMMIT.diff`.
+for each kind of variant, and pull requests in which two kinds are in an order that a person would not choose.
+`--written` names a folder with equivalent changes written by hand, one `git diff` per file, called `COMMIT.diff`.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def differing_statements(versions: Iterable[Files]) -> tuple[list[Statements], i
 
     A unit is a definition or statement at the top level. Comments, line breaks, semicolons, trailing commas and the
     kind of quotes are not part of a statement. None if a file has no known language, is too large or does not parse, or
-    if tree-sitter is not installed. Takes time linear in the size of the files, and little for units that all versions share.
+    if tree-sitter is not installed. Takes time linear in the size of the files, and little for units that all share.
     """
     parsed = [_parse(files) for files in versions]
     known = [units for units in parsed if units is not None]

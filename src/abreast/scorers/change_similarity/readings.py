@@ -46,7 +46,7 @@ def read(file: File) -> Reading:
     if before is None or human is None or agent is None:
         own, other = _of_hunks(file.human), _of_hunks(file.agent)
         is_named = bool(file.human.entries) and not own
-        return Reading("name" if is_named else "lines", *marks, own, other, _size(_leveled(file.human.lines("-"))))
+        return Reading("name" if is_named else "lines", *marks, own, other, _size(_leveled(_shown_before(file))))
     is_code = all(language_of(name) is not None for entry in entries for name in entry.names)
     parsed = differing_statements([_encoded(before), _encoded(human), _encoded(agent)]) if is_code else None
     if parsed is not None:
@@ -74,6 +74,13 @@ def _size(lines: Iterable[Statement]) -> int:
 
 def _of_hunks(side: Side) -> Delta[Statement]:
     return _difference(Counter(_leveled(side.lines("-"))), Counter(_leveled(side.lines("+"))))
+
+
+def _shown_before(file: File) -> Iterator[str]:
+    """The old lines that the diffs show, for want of all of them: where people changed nothing, those of the agent."""
+    for entry in file.human.entries or file.agent.entries:
+        for hunk in entry.hunks:
+            yield from hunk.side("-")
 
 
 def _marks(side: Side) -> Delta[str]:

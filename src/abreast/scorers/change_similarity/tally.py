@@ -68,7 +68,7 @@ class Tally:
         """The share of the human change that the agent made: 1 if it is the same, 0 for nothing and for mere deletion.
 
         Removals count less those of what people kept: one for one, or if people removed more than they kept, in that
-        proportion. What was destroyed counts like a further change that is missing. Additions cost up to 20 %.
+        proportion. Any further destruction counts like a change that is missing. Additions cost up to 20 %.
         """
         size, kept = self.added + self.removed, self.before - self.removed
         if not size:
@@ -79,7 +79,7 @@ class Tally:
             removals = self.right_removed - self.destroyed
         most = MOST_LOST_TO_ADDITIONS / (1 - MOST_LOST_TO_ADDITIONS)
         additions = most * size * self.extra / (size + self.extra)
-        return (self.right_added + max(0, removals)) / (size + self.destroyed + additions)
+        return (self.right_added + max(0, removals)) / (size + max(0, -removals) + additions)
 
     def count(self, human: Mapping[Key, int], agent: Mapping[Key, int], weight: Callable[[Key], int]) -> None:
         for key in human.keys() | agent.keys():
