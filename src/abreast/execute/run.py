@@ -19,13 +19,10 @@ from abreast.execute.estimate import Spent
 from abreast.execute.flying import Flown, Flying
 from abreast.execute.job import Job
 from abreast.execute.judging import Judging, Panel, without_judges
-from abreast.execute.limits import Limit
 from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.limits.failing import Tally, tally
-from abreast.execute.limits.resources import EARLY_S, EARLY_SAMPLE_S, FIRST_SAMPLE_S, SAMPLE_S, Resources
 from abreast.execute.listener import Listener, Listeners
 from abreast.execute.local import LocalEngine
-from abreast.execute.machine import Machine
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import INTERRUPTED, Scheduler
 from abreast.execute.scoring import Item, Scoring
@@ -264,7 +261,7 @@ class Execution:
         error: StoreError | None = None
         with marked(), self._interruptible(scheduler, engine, reports.scoring), self._followed():
             self._end_in_time(scheduler)
-            sampling = asyncio.create_task(_sample(limits, scheduler, loop))
+            watching = [asyncio.create_task(limit.watch(scheduler.wake)) for limit in limits]
             try:
                 cold = await warm_up.run()
                 if cold is not None and not self.goes_on_cold:
@@ -275,7 +272,8 @@ class Execution:
                 if flying.most:
                     mean = round(in_flight.mean, 2)
                     listener.event("in_flight", asked=in_flight.asked, mean=mean, most=in_flight.most)
-                sampling.cancel()
+                for task in watching:
+                    task.cancel()
                 for problem in await engine.close():
                     listener.event("warning", message=problem)
                 await asyncio.to_thread(reports.scoring.finish)
@@ -373,21 +371,3 @@ class Execution:
             yield
         finally:
             give_back()
-
-
-async def _sample(limits: Sequence[Limit], scheduler: Scheduler, loop: asyncio.AbstractEventLoop) -> None:
-    """Let the governor see readings of the machine, taken in a thread; what they show may let something start."""
-    governor = next((limit for limit in limits if isinstance(limit, Resources)), None)
-    if governor is None:
-        return
-    machine, pause, early_until = Machine(), SAMPLE_S, 0.0
-    while True:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(governor.is_starting.wait(), pause)
-            governor.is_starting.clear()
-            pause, early_until = FIRST_SAMPLE_S, loop.time() + EARLY_S
-            await asyncio.sleep(pause)
-        governor.sample(await asyncio.to_thread(machine.read), loop.time())
-        scheduler.wake()
-        is_early = governor.is_learning and loop.time() < early_until
-        pause = min(EARLY_SAMPLE_S if is_early else SAMPLE_S, 2 * pause)

@@ -127,8 +127,9 @@ def _of_comparison(analysis: Analysis, item: Comparison) -> Listing:
     groups = [
         Group(word, [entries[at] for at in order[:LONGEST].tolist()], len(order)) for word, order in orders.items()
     ]
-    rest = np.setdiff1d(np.fromiter(rows.cases, dtype=np.int64, count=len(rows.cases)), pairs.cases)
-    not_compared = [_not_compared(rows, case, one, other) for case in rest[:LONGEST].tolist()]
+    compared = set(pairs.cases.tolist())
+    rest = [case for case in sorted(rows.cases) if case not in compared]
+    not_compared = [_not_compared(rows, case, one, other) for case in rest[:LONGEST]]
     groups.append(Group("not compared", not_compared, len(rest)))
     most = [entries[at] for at in largest]
     listing = Listing(
