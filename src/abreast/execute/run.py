@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import random
 import signal
 import threading
@@ -40,6 +41,7 @@ from abreast.targets import Target
 from abreast.targets.orphans import marked
 
 GRACE_S = 30.0
+YOUNG_OBJECTS = 5_000  # allocated between two garbage collections; by default 700
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +91,13 @@ class Records:
 
     def _rows_of(self, job: Job, outcome: Outcome) -> list[tuple[str, rows.Row]]:
         run_id, digest, position = self._run_id, self._plan.cases.digest(job.case), job.trial.position
-        artifacts = () if outcome.answer is None else rows.artifact_rows(run_id, position, outcome.answer)
-        return [
+        of_trial = [
             ("payloads", rows.payload_row(run_id, position, job.prompt, outcome.answer)),
             ("trials", rows.trial_row(run_id, job.trial, job.variant, job.block, digest, outcome, job.timing)),
-            *(("artifacts", row) for row in artifacts),
         ]
+        if outcome.answer is not None and outcome.answer.artifacts:
+            of_trial += [("artifacts", row) for row in rows.artifact_rows(run_id, position, outcome.answer)]
+        return of_trial
 
     def attempt(self, job: Job, outcome: Outcome, delay: float) -> None:
         if job.asks is not None and self.judging is not None:
@@ -200,6 +203,18 @@ class Reports:
             self._engine.cancel()
 
 
+@contextlib.contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect garbage less often. What a trial allocates lives until its row is safe: a collection before that searches
+    it for nothing, which takes 6 % of the CPU time of short trials."""
+    young, *older = gc.get_threshold()
+    gc.set_threshold(max(young, YOUNG_OBJECTS) if young else 0, *older)
+    try:
+        yield
+    finally:
+        gc.set_threshold(young, *older)
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """Everything one execution needs."""
@@ -259,7 +274,7 @@ class Execution:
             judging.writer = writer
             judging.begin(deciding if by_judge else None)
         error: StoreError | None = None
-        with marked(), self._interruptible(scheduler, engine, reports.scoring), self._followed():
+        with rare_collections(), marked(), self._interruptible(scheduler, engine, reports.scoring), self._followed():
             self._end_in_time(scheduler)
             watching = [asyncio.create_task(limit.watch(scheduler.wake)) for limit in limits]
             try:
