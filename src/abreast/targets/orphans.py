@@ -51,12 +51,12 @@ _BEFORE = os.environ.get(MARK)  # this process may itself be the child of a run
 
 def find(marks: Iterable[str], variable: str = MARK) -> list[psutil.Process]:
     """Processes of this user that carry one of these marks in their environment, this one excepted."""
-    pids = [pid for pid in _with_variable(variable) if pid != os.getpid()]
+    wanted, found = set(marks), []
+    pids = [pid for pid in _candidates(wanted, variable) if pid != os.getpid()]
     if not pids:
         return []
     import psutil
 
-    wanted, found = set(marks), []
     for pid in pids:
         with contextlib.suppress(psutil.Error, OSError):  # gone, or another user's
             process = psutil.Process(pid)
@@ -65,17 +65,19 @@ def find(marks: Iterable[str], variable: str = MARK) -> list[psutil.Process]:
     return found
 
 
-def _with_variable(name: str) -> Iterator[int]:
-    """Processes that may have this environment variable; all of them where there is no `/proc`."""
+def _candidates(marks: Collection[str], variable: str) -> Iterator[int]:
+    """Processes that may carry one of these marks; all of them where there is no `/proc`."""
     folder = Path("/proc")
     if not (folder / "self/environ").exists():
         import psutil
 
         yield from psutil.pids()
         return
+    settings = [f"{variable}={mark}".encode() for mark in marks]
     for file in folder.glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):  # gone, or another user's
-            if f"{name}=".encode() in file.read_bytes():
+            content = file.read_bytes()
+            if any(setting in content for setting in settings):
                 yield int(file.parent.name)
 
 
