@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -190,8 +191,6 @@ def _not_utf8(where: str, number: int, column: int) -> BadInput:
 
 
 def _table(path: Path, delimiter: str) -> Iterator[Record]:
-    import csv  # late: most case files are JSON
-
     where = shown_path(path)
     csv.field_size_limit(100_000_000)
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
