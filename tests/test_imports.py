@@ -74,6 +74,28 @@ def test_a_run_needs_neither_scipy_nor_code_of_agents(tmp_path: Path) -> None:
     assert "abreast.report.page.html" not in found, "pages are for commands that write one"
 
 
+def test_the_command_imports_only_what_its_run_needs(tmp_path: Path) -> None:
+    """No process is watched or left behind, no plan is locked, and no file is changed."""
+    (tmp_path / "cases.jsonl").write_text('{"id": "one", "input": "1 + 1", "expected": "2"}\n')
+    (tmp_path / "spec.yaml").write_text(
+        "cases: cases.jsonl\nvariants: {a: {accuracy: 1.0}, b: {accuracy: 0.5}}\ntarget: simulated\nscorers: [exact]\n"
+    )
+    found = modules_after('from abreast.cli import main\nassert main(["run", "spec.yaml", "--quiet"]) == 0', tmp_path)
+    assert "abreast.report.page.html" in found
+    assert not found & {"multiprocessing.spawn", "numpy.ma", "psutil", "tomllib"}
+    assert not found & {
+        "abreast.execute.limits.adaptive",
+        "abreast.execute.limits.resources",
+        "abreast.plan.lock",
+        "abreast.report.page.beside",
+        "abreast.report.page.changes",
+    }
+
+
+def test_a_run_leaves_the_garbage_collector_as_it_was(tmp_path: Path) -> None:
+    modules_after(f"import gc\nbefore = gc.get_threshold()\n{ONE_CASE}\nassert gc.get_threshold() == before", tmp_path)
+
+
 def test_trials_start_before_the_analysis_is_imported(tmp_path: Path) -> None:
     code = """
 import json, sys

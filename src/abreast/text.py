@@ -22,7 +22,9 @@ def printable(text: str) -> str:
     >>> printable("a\x00b\x1b[31m"), printable("user\u202etxt.exe"), printable("plain\n\ttext")
     ('a␀b␛[31m', 'user‹U+202E›txt.exe', 'plain\n\ttext')
     """
-    return _UNPRINTABLE.sub(_symbol, text) if _UNPRINTABLE.search(text) else text
+    if (text.isascii() and text.isprintable()) or not _UNPRINTABLE.search(text):  # most text, without a regex
+        return text
+    return _UNPRINTABLE.sub(_symbol, text)
 
 
 def _symbol(match: re.Match[str]) -> str:

@@ -93,7 +93,7 @@ class LocalEngine:
         flight = Flight(job, finished, time.time(), start, seconds, start + seconds)
         if job.attempt == 1:
             job.timing.first_started_at = flight.started_at
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         assert task is not None
         self._begun[task] = flight
         self._look_at(flight.deadline)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import multiprocessing
 import os
 import pickle
 import queue
@@ -18,13 +17,14 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abreast.errors import Classified, Crashed, classify
 from abreast.output import protect
 from abreast.targets.base import Moment
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 Task = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
@@ -105,6 +105,9 @@ class Process:
     """One worker process, in a session of its own so that its children go with it."""
 
     def __init__(self) -> None:
+        import multiprocessing  # late: most runs need no process
+        from multiprocessing import resource_tracker
+
         context = multiprocessing.get_context("spawn")
         self._here, there = context.Pipe()
         self._process = context.Process(target=serve, args=(there, os.getpid()), daemon=True)

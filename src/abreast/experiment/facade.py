@@ -313,7 +313,7 @@ def _refuse_checks(checks: Sequence[Check], variants: Sequence[Variant], targets
 
 
 def _overridden(spec: Spec, options: Options) -> Spec:
-    limits = spec.limits.model_dump(exclude_unset=True)
+    limits = spec.as_written("limits")
     if options.parallel is not None or options.trial_parallelism is not None:
         limits["parallel"] = options.parallel
     if options.trial_parallelism is not None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput
-from abreast.plan.lock import LockedPlan, read_lock
 
 if TYPE_CHECKING:
     from abreast.experiment.options import Options
+    from abreast.plan.lock import LockedPlan
     from abreast.store.lock_check import LockCheck
+
+SUFFIX = ".lock.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,13 @@ class Lock:
             self.unwritten.write(self.file)
 
 
+def default_file(base: Path, origin: Path | None, experiment: str) -> Path:
+    """`experiment.lock.json` beside `experiment.yaml`; without a spec file, named after the experiment."""
+    if origin is not None:
+        return origin.with_name(origin.stem + SUFFIX)
+    return base / (re.sub(r"[^\w.-]+", "-", experiment) + SUFFIX)
+
+
 def find_lock(options: Options, default: Path, stored: LockCheck | None, plan: Callable[[], LockedPlan]) -> Lock | None:
     """The locked plan that this run is held to; None if there is none. Debug runs are held to none.
 
@@ -41,7 +52,7 @@ def find_lock(options: Options, default: Path, stored: LockCheck | None, plan: C
     file = default if stored is None else Path(stored.file)
     if isinstance(options.lock, str | Path):
         file = Path(options.lock)
-    locked, before = read_lock(file), stored.differences if stored else ()
+    locked, before = _read_lock(file), stored.differences if stored else ()
     if locked is not None:
         check = locked.check(file, plan())
         return Lock(file, replace(check, differences=tuple(dict.fromkeys((*before, *check.differences)))))
@@ -50,3 +61,11 @@ def find_lock(options: Options, default: Path, stored: LockCheck | None, plan: C
         return Lock(file, planned.check(file, planned), planned)
     missing = f"{file.name} is missing"
     return Lock(file, replace(stored, differences=(*before, missing))) if stored else None
+
+
+def _read_lock(file: Path) -> LockedPlan | None:
+    if not os.path.lexists(file):
+        return None
+    from abreast.plan.lock import read_lock  # late: most runs have no locked plan
+
+    return read_lock(file)

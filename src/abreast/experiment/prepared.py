@@ -18,13 +18,12 @@ from abreast.execute.run import Execution
 from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
 from abreast.experiment.judges import calls_of
-from abreast.experiment.lock import Lock, find_lock
+from abreast.experiment.lock import Lock, default_file, find_lock
 from abreast.experiment.options import Options, Result
 from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan import git
 from abreast.plan.carrying import Carrying
 from abreast.plan.keys import final_positions, find_reusable, mark_done
-from abreast.plan.lock import LockedPlan, default_file
 from abreast.plan.names import new_name
 from abreast.plan.predecessor import find_extension
 from abreast.plan.provenance import provenance
@@ -50,6 +49,7 @@ from abreast.targets.cleanup import Cleanup
 
 if TYPE_CHECKING:
     from abreast.analyse.sequential import UntilDecided
+    from abreast.plan.lock import LockedPlan
     from abreast.plan.plan import Plan
     from abreast.scorers.base import Scorer
     from abreast.spec.schema import Spec
@@ -358,6 +358,8 @@ class Prepared:
         return found
 
     def _locked_plan(self) -> LockedPlan:
+        from abreast.plan.lock import LockedPlan  # late: most runs have no locked plan
+
         earlier = "SELECT COUNT(*) FROM runs WHERE experiment = ? AND debug = 0"
         ((runs,),) = self.store.rows(earlier, (self.spec.name,)) if self.exists else ((0,),)
         spec = stored_spec(self.spec, self.base, self.origin, self.options)

@@ -40,9 +40,9 @@ def stored_spec(spec: Spec, base: Path, origin: Path | None, options: Options) -
         "cases": _written_cases(spec.cases, origin is not None or spec.suite is not None),
         "variants": _written_variants(spec),
         "scorers": [written_scorer(item) for item in spec.scorers],
-        "limits": spec.limits.model_dump(exclude_unset=True),
-        "expects": spec.expects.model_dump(exclude_unset=True),
-        "prices": {name: price.model_dump(exclude_unset=True) for name, price in spec.prices.items()},
+        "limits": spec.as_written("limits"),
+        "expects": spec.as_written("expects"),
+        "prices": spec.as_written("prices"),
         "base": str(base.resolve()),
         "origin": str(origin.resolve()) if origin else None,
         "origin_digest": None if options.resume else _digest_of(origin),  # who resumes did not read the file

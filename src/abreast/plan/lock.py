@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,7 +17,6 @@ from abreast.spec.values import shown_path
 from abreast.stats import alphas
 from abreast.store.lock_check import LockCheck
 
-SUFFIX = ".lock.json"
 _ELSEWHERE = "name another file: --lock=FILE, or move this one away"
 
 
@@ -109,13 +107,6 @@ class LockedPlan(_Strict):
         except OSError as error:
             message = f"{shown_path(file)}: the plan cannot be written ({error.strerror})"
             raise BadInput(message, "name another file: --lock=FILE") from None
-
-
-def default_file(base: Path, origin: Path | None, experiment: str) -> Path:
-    """`experiment.lock.json` beside `experiment.yaml`; without a spec file, named after the experiment."""
-    if origin is not None:
-        return origin.with_name(origin.stem + SUFFIX)
-    return base / (re.sub(r"[^\w.-]+", "-", experiment) + SUFFIX)
 
 
 def read_lock(file: Path) -> LockedPlan | None:

@@ -28,9 +28,20 @@ def provenance(repository: git.State | None, cases: CaseTable, seed: int) -> dic
         "python": platform.python_version(),
         "packages": dict(_versions()),
         "host": platform.node(),
-        "platform": platform.platform(),
+        "platform": _platform(),
         "cores": os.cpu_count(),
     }
+
+
+def _platform() -> str:
+    """What `platform.platform()` says, which starts a process and searches the file of the interpreter to find it."""
+    try:
+        system, libc = os.uname(), os.confstr("CS_GNU_LIBC_VERSION")
+    except (AttributeError, ValueError, OSError):
+        return platform.platform()
+    if system.sysname != "Linux" or not libc:
+        return platform.platform()
+    return f"{system.sysname}-{system.release}-{system.machine}-with-{libc.replace(' ', '')}"
 
 
 @cache

@@ -32,6 +32,15 @@ def cells(summary: VariantSummary) -> tuple[str, ...]:
     )
 
 
+def short_score(value: float | None) -> str:
+    """A score to the point where readers compare.
+
+    >>> short_score(0.5), short_score(1.0), short_score(0.07), short_score(None)
+    ('0.5', '1', '0.07', '–')
+    """
+    return NOTHING if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
 def score_in_words(summary: VariantSummary, name: str | None) -> str:
     """The mean of one score, unless no trial gave an answer that could be scored."""
     if name is None:

@@ -160,9 +160,12 @@ def write(asked: Asked, forms: Sequence[str], place: Path) -> list[Path]:
 
 def _linked(asked: Asked, place: Path, beside: list[Path]) -> str:
     """The page with what trials left beside it; those files are told, and not part of the report's own list."""
-    from abreast.report.page import beside as files
     from abreast.report.page import html, listing
 
     left = listing.left_by(asked.analysis)
-    links = files.write(asked.analysis, left, place, beside.append)
+    links = None
+    if left:
+        from abreast.report.page import beside as files  # late: most runs leave nothing
+
+        links = files.write(asked.analysis, left, place, beside.append)
     return html.page(asked.analysis, asked.pictures, left, links)

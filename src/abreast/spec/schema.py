@@ -226,7 +226,7 @@ class TargetLimits(Strict):
         "between; 0: never",
     )
     timeout: Annotated[Seconds | Timeout, Expects("seconds above 0, or {base: 180, per_1k_chars: 10, max: 600}")] = (
-        Field(default_factory=Timeout, description="Seconds, or {base, per_1k_chars, max}")
+        Field(default_factory=Timeout.model_construct, description="Seconds, or {base, per_1k_chars, max}")
     )
 
     def seconds(self, prompt_length: int) -> float:
@@ -391,11 +391,13 @@ class Spec(Strict):
         description="Dollars per million tokens by model, where the shipped table is silent or you pay another price",
     )
     expects: Annotated[Expectation, Expects("a mapping such as {seconds: 3.5, output_tokens: 150}")] = Field(
-        default_factory=lambda: Expectation(),
+        default_factory=Expectation.model_construct,
         description="What a trial will probably take ({seconds, output_tokens}), where no earlier trial tells: for "
         "estimates only",
     )
-    limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(default_factory=lambda: Limits())
+    limits: Annotated[Limits, Expects("a mapping such as {parallel: 4}")] = Field(
+        default_factory=Limits.model_construct
+    )
     store: Annotated[Name | None, Expects("text, a file such as results.db")] = Field(
         default=None,
         description="The file that rows go to; if omitted, `$ABREAST_STORE`, else `results.db` beside the spec",
@@ -446,6 +448,11 @@ class Spec(Strict):
         if value is not None and not isinstance(value, str) and not callable(value):
             raise ValueError(f"must be text such as simulated or python:module:function, got {shown(value)}")
         return value
+
+    def as_written(self, key: str) -> dict[str, Any]:
+        """One section without what was left out. The serialiser of the spec does it: the section's own is not built."""
+        section: dict[str, Any] = self.model_dump(include={key}, exclude_unset=True).get(key, {})
+        return section
 
     def all_variants(self) -> tuple[Variant, ...]:
         """The contenders in the order they were written, defaults filled in."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -323,6 +322,8 @@ def _json_tokens(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _parse_toml(where: str, text: str) -> tuple[Any, Places]:
+    import tomllib  # late: most specs are YAML
+
     try:
         return plain(tomllib.loads(text)), Places(_toml_lines(text))
     except tomllib.TOMLDecodeError as error:

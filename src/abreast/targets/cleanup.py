@@ -7,11 +7,13 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING
 
 from abreast.store import drivers
 from abreast.targets import orphans
+
+if TYPE_CHECKING:
+    import psutil  # late elsewhere: most drivers leave nothing behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ def clean(dry_run: bool = False) -> Cleanup:
 
 
 def _describe(process: psutil.Process) -> DeadProcess:
+    import psutil
+
     with contextlib.suppress(psutil.Error):
         return DeadProcess(process.pid, " ".join(process.cmdline()))
     return DeadProcess(process.pid, "")
@@ -116,6 +120,8 @@ def _outermost(path: Path, kept: Collection[Path]) -> Iterator[Path]:
 
 def _mounts_in(path: Path) -> list[Path]:
     """Where file systems are mounted in a folder: their files are not ours to remove."""
+    import psutil
+
     real = path.resolve()
     mounts = [Path(partition.mountpoint) for partition in psutil.disk_partitions(all=True)]
     return [path / mount.relative_to(real) for mount in mounts if mount.is_relative_to(real)]

@@ -7,13 +7,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from multiprocessing import resource_tracker
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING
 
 from abreast.store.drivers import register
 from abreast.targets.supervisor import RLIMIT_LOCKS
+
+if TYPE_CHECKING:
+    import psutil  # late elsewhere: most runs leave no process behind
 
 MARK = "ABREAST_RUN"
 ROUNDS = 5
@@ -51,32 +52,40 @@ _BEFORE = os.environ.get(MARK)  # this process may itself be the child of a run
 def find(marks: Iterable[str], variable: str = MARK) -> list[psutil.Process]:
     """Processes of this user that carry one of these marks in their environment, this one excepted."""
     wanted, found = set(marks), []
-    for process in _with_variable(variable):
-        with contextlib.suppress(psutil.Error, OSError):
-            if (
-                process.pid != os.getpid()
-                and process.environ().get(variable) in wanted
-                and not _ends_by_itself(process)
-            ):
+    pids = [pid for pid in _candidates(wanted, variable) if pid != os.getpid()]
+    if not pids:
+        return []
+    import psutil
+
+    for pid in pids:
+        with contextlib.suppress(psutil.Error, OSError):  # gone, or another user's
+            process = psutil.Process(pid)
+            if process.environ().get(variable) in wanted and not _ends_by_itself(process):
                 found.append(process)
     return found
 
 
-def _with_variable(name: str) -> Iterator[psutil.Process]:
-    """Processes that may have this environment variable; all of them where there is no `/proc`."""
+def _candidates(marks: Collection[str], variable: str) -> Iterator[int]:
+    """Processes that may carry one of these marks; all of them where there is no `/proc`."""
     folder = Path("/proc")
     if not (folder / "self/environ").exists():
-        yield from psutil.process_iter()
+        import psutil
+
+        yield from psutil.pids()
         return
+    settings = [f"{variable}={mark}".encode() for mark in marks]
     for file in folder.glob("[0-9]*/environ"):
-        with contextlib.suppress(psutil.Error, OSError):  # gone, or another user's
-            if f"{name}=".encode() in file.read_bytes():
-                yield psutil.Process(int(file.parent.name))
+        with contextlib.suppress(OSError):  # gone, or another user's
+            content = file.read_bytes()
+            if any(setting in content for setting in settings):
+                yield int(file.parent.name)
 
 
 def _ends_by_itself(process: psutil.Process) -> bool:
     """Whether it is the resource tracker of this process, which others may use after the run. Any other program may
     call itself so."""
+    from multiprocessing import resource_tracker
+
     return process.pid == getattr(resource_tracker._resource_tracker, "_pid", None)
 
 
@@ -87,10 +96,14 @@ def reap(marks: Collection[str], variable: str = MARK) -> int:
 
 def reap_limited(lowest: int, highest: int) -> int:
     """End the processes whose resource limit marks them as started by a supervisor. How many there were."""
+    import psutil
+
     return _end(lambda: [process for process in psutil.process_iter() if lowest <= _limit(process) <= highest])
 
 
 def _limit(process: psutil.Process) -> int:
+    import psutil
+
     try:
         return int(process.rlimit(RLIMIT_LOCKS)[1])
     except (psutil.Error, OSError):  # gone, or another user's
@@ -103,16 +116,18 @@ def _end(search: Callable[[], list[psutil.Process]]) -> int:
         processes = search()
         if not processes:
             break
-        for process in processes:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        _wait_for(processes)
+        _kill(processes)
         ended += len(processes)
     return ended
 
 
-def _wait_for(processes: list[psutil.Process]) -> None:
-    """Until they do nothing any more: in a container nobody may collect the dead, so that their ids stay."""
+def _kill(processes: list[psutil.Process]) -> None:
+    """End them and wait until they do nothing: in a container nobody may collect the dead, so that their ids stay."""
+    import psutil
+
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
     deadline = time.monotonic() + PATIENCE_S
     while not all(map(_has_ended, processes)) and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -120,6 +135,8 @@ def _wait_for(processes: list[psutil.Process]) -> None:
 
 
 def _has_ended(process: psutil.Process) -> bool:
+    import psutil
+
     try:
         return bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -153,8 +153,8 @@ class Simulated:
         return Expected(usage.input_tokens, usage.output_tokens, self._cost, self._latency.mean())
 
     def _usage(self, prompt: str, text: str) -> Usage:
-        given, gotten = (max(1, len(said) // CHARACTERS_PER_TOKEN) for said in (prompt, text))
-        return Usage(given, self._output_tokens or gotten)
+        output_tokens = self._output_tokens or max(1, len(text) // CHARACTERS_PER_TOKEN)
+        return Usage(max(1, len(prompt) // CHARACTERS_PER_TOKEN), output_tokens)
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         case = trial.case

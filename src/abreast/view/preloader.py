@@ -17,7 +17,6 @@ REPORT = (
     "abreast.analyse.run",
     "abreast.report.terminal",
     "abreast.report.page.html",
-    "abreast.report.page.beside",
     "abreast.report.results",
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from abreast.execute.job import Job
@@ -60,6 +61,9 @@ class Limit:
     def exhausted(self, job: Job, now: float) -> tuple[str, str, str] | None:
         """Why this job can never start in this run now that nothing is in flight: kind, message and fix."""
         return None
+
+    async def watch(self, wake: Callable[[], None]) -> None:
+        """Watch what this limit depends on while trials run; `wake` makes the scheduler ask again."""
 
     def close(self) -> None:
         """The run is over."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abreast.execute.estimate import Estimates, Spent, cost_of, tokens_of
 from abreast.execute.limits import Limit
-from abreast.execute.limits.adaptive import Adaptive
 from abreast.execute.limits.announced import Announced
 from abreast.execute.limits.breaker import Breaker, Service
 from abreast.execute.limits.budget import Budget
@@ -16,15 +15,16 @@ from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Tog
 from abreast.execute.limits.failing import Failing, Tally
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
-from abreast.execute.limits.resources import Cores, Memory, Resources
 from abreast.execute.limits.stagger import Stagger
 from abreast.execute.limits.turns import Turns
-from abreast.execute.machine import Machine
 from abreast.plan.plan import Plan
 from abreast.preflight.limits import asked_in_flight
 from abreast.spec.schema import Bounds, Limits, TargetLimits, quota_window, size_in_bytes
 from abreast.store.ledger import Ledger
 from abreast.targets import Target
+
+if TYPE_CHECKING:
+    from abreast.execute.limits.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
     found.append(_breaker(limits, targets, around))
     if around.tallies and not limits.allow_failing:
         found.append(Failing(around.tallies, lambda message, fix: around.stop("failing", message, fix)))
-    machine = Machine()
     if any(target.place != "loop" for target in targets):
-        requested = asked_in_flight(limits, targets[:trials])
-        found.append(_resources(machine, limits, targets, requested, around))
+        found.append(_resources(limits, targets, asked_in_flight(limits, targets[:trials]), around))
     starts = [getattr(target, "start_cpu_s", 0.0) for target in targets]
     if any(starts):
-        found.append(Stagger(starts, machine.cores()))
+        from abreast.execute.machine import Machine
+
+        found.append(Stagger(starts, Machine().cores()))
     return found
 
 
@@ -93,9 +93,11 @@ def _breaker(limits: Limits, targets: Sequence[Target], around: Surroundings) ->
     return Breaker(by_variant, limits.retries, stop, around.tell, around.waits_for_quota)
 
 
-def _resources(
-    machine: Machine, limits: Limits, targets: Sequence[Target], requested: int | None, around: Surroundings
-) -> Resources:
+def _resources(limits: Limits, targets: Sequence[Target], requested: int | None, around: Surroundings) -> Resources:
+    from abreast.execute.limits.resources import Cores, Memory, Resources  # late: only for threads and processes
+    from abreast.execute.machine import Machine
+
+    machine = Machine()
     free = None if limits.free_memory is None else size_in_bytes(limits.free_memory)
     declared = None if limits.memory_per_trial is None else size_in_bytes(limits.memory_per_trial)
     places = [target.place for target in targets]
@@ -140,6 +142,8 @@ def _parallel_of_target(
 ) -> list[Limit]:
     parallel = own.parallel
     if parallel == "auto" or isinstance(parallel, Bounds):
+        from abreast.execute.limits.adaptive import Adaptive
+
         bounds = parallel if isinstance(parallel, Bounds) else Bounds()
 
         def changed(kind: str, **detail: Any) -> None:

@@ -8,12 +8,13 @@ after the first start of a variant. One trial may always run, or nothing would f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
-from abreast.execute.machine import MachineReading
+from abreast.execute.machine import Machine, MachineReading
 from abreast.model import Outcome
 from abreast.targets.base import Place
 
@@ -142,6 +143,21 @@ class Resources(Limit):
         self._reported: Reason | None = None  # by an event
         self._explained: set[Reason] = set()
         self.is_starting = asyncio.Event()  # a variant has its first trial in flight: a reading is due soon
+
+    async def watch(self, wake: Callable[[], None]) -> None:
+        """Take readings of the machine in a thread: once a second, and sooner after the first start of a variant."""
+        loop = asyncio.get_running_loop()
+        machine, pause, early_until = Machine(), SAMPLE_S, 0.0
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.is_starting.wait(), pause)
+                self.is_starting.clear()
+                pause, early_until = FIRST_SAMPLE_S, loop.time() + EARLY_S
+                await asyncio.sleep(pause)
+            self.sample(await asyncio.to_thread(machine.read), loop.time())
+            wake()
+            is_early = self.is_learning and loop.time() < early_until
+            pause = min(EARLY_SAMPLE_S if is_early else SAMPLE_S, 2 * pause)
 
     # -- may it start? ---------------------------------------------------------------------------------------------
 

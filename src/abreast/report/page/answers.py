@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from abreast.analyse.rows import Rows
 from abreast.report.page.artifacts import Link, Links
-from abreast.report.page.changes import ON_THE_PAGE, Block, Changes
 from abreast.report.page.left import Left, Trial
 from abreast.report.page.room import cut, size
 from abreast.report.sentence import failure
+
+if TYPE_CHECKING:
+    from abreast.report.page.changes import Block, Changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,6 @@ class Reader:
 
     def __init__(self, rows: Rows, left: Left, links: Links) -> None:
         self._rows, self._left, self._links = rows, left, links
-        self._changes = Changes(left, LINES)
         keys = self._key(rows.case, rows.variant, rows.repeat)
         self._order = np.argsort(keys)
         self._keys = keys[self._order]
@@ -165,9 +166,20 @@ class Reader:
             next(iter(prompts), "") if len(prompts) < 2 else None,
             f"repeat {repeat + 1} of {rows.repeats}" if rows.repeats > 1 else "",
             _diff(*sides) if with_diff and len(sides) == 2 else (),
-            self._changes.of_two(map(self._trial, places), ON_THE_PAGE) if with_diff and len(places) == 2 else (),
+            self._blocks(map(self._trial, places)) if self._left and with_diff and len(places) == 2 else (),
             self._links.changes.get(case, ""),
         )
+
+    def _blocks(self, trials: Iterable[Trial | None]) -> tuple[Block, ...]:
+        from abreast.report.page.changes import ON_THE_PAGE
+
+        return self._changes.of_two(trials, ON_THE_PAGE)
+
+    @cached_property
+    def _changes(self) -> Changes:
+        from abreast.report.page.changes import Changes  # late: most runs change no files
+
+        return Changes(self._left, LINES)
 
     def _trial(self, row: int | None) -> Trial | None:
         return None if row is None else self._left.trials.get(int(self._rows.position[row]))
@@ -214,6 +226,8 @@ def _diff(one: Answered, other: Answered) -> tuple[tuple[str, str], ...]:
 
 
 def _changes(before: list[str], after: list[str]) -> Iterator[tuple[str, str]]:
+    import difflib  # late: only for answers that differ
+
     for kind, from_, to, begin, end in difflib.SequenceMatcher(None, before, after).get_opcodes():
         if kind == "equal":
             yield " ", "".join(before[from_:to])

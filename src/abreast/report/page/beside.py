@@ -31,9 +31,8 @@ Told = Callable[[Path], object]
 def write(analysis: Analysis, left: Left, place: Path, told: Told) -> Links:
     """Write what has room; `told` hears of each file."""
     links = Links()
-    if left:
-        _write_artifacts(left, place, links, told)
-        _write_pages(analysis, left, place, links, told)
+    _write_artifacts(left, place, links, told)
+    _write_pages(analysis, left, place, links, told)
     return links
 
 

@@ -11,11 +11,12 @@ import numpy as np
 from abreast.analyse.paired import Side, side_of
 from abreast.analyse.rows import Rows
 from abreast.analyse.run import Analysis, Comparison, largest_cases
+from abreast.report.figures import short_score
 from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown
 from abreast.report.page.artifacts import Links
 from abreast.report.page.left import Left
 from abreast.report.page.room import Room, cut, size
-from abreast.report.sentence import many
+from abreast.report.sentence import many, points
 from abreast.stats.values import ROUNDING
 
 ANSWERS = 3_000_000  # bytes of a page for what was asked and answered
@@ -40,15 +41,17 @@ class Entry:
     above: bool = False  # among those that differ most
 
     @property
-    def scored(self) -> bool:
-        return any(score is not None for score in self.scores)
+    def score_text(self) -> str:
+        """The scores side by side; empty if there is none."""
+        has_score = any(score is not None for score in self.scores)
+        return " → ".join(map(short_score, self.scores)) if has_score else ""
 
     @property
-    def difference(self) -> float | None:
-        if len(self.scores) != 2 or self.scores[0] is None or self.scores[1] is None or self.why:
-            return None
-        found = self.scores[1] - self.scores[0]
-        return 0.0 if abs(found) < ROUNDING else found
+    def note(self) -> str:
+        """Why the case is not compared, else the difference between two scores in points."""
+        if self.why or len(self.scores) != 2 or self.scores[0] is None or self.scores[1] is None:
+            return self.why
+        return points(self.scores[1] - self.scores[0])
 
 
 @dataclass(slots=True)
@@ -127,8 +130,9 @@ def _of_comparison(analysis: Analysis, item: Comparison) -> Listing:
     groups = [
         Group(word, [entries[at] for at in order[:LONGEST].tolist()], len(order)) for word, order in orders.items()
     ]
-    rest = np.setdiff1d(np.fromiter(rows.cases, dtype=np.int64, count=len(rows.cases)), pairs.cases)
-    not_compared = [_not_compared(rows, case, one, other) for case in rest[:LONGEST].tolist()]
+    compared = set(pairs.cases.tolist())
+    rest = [case for case in sorted(rows.cases) if case not in compared]
+    not_compared = [_not_compared(rows, case, one, other) for case in rest[:LONGEST]]
     groups.append(Group("not compared", not_compared, len(rest)))
     most = [entries[at] for at in largest]
     listing = Listing(

@@ -12,7 +12,7 @@ import jinja2
 from markupsafe import Markup
 
 from abreast.report.charts.colours import DARK, LIGHT, rules, variables
-from abreast.report.figures import NOTHING
+from abreast.report.figures import short_score
 from abreast.report.sentence import many, points
 from abreast.store.ledger import state_folder
 from abreast.text import printable
@@ -30,7 +30,7 @@ def environment() -> jinja2.Environment:
         finalize=_harmless,
         bytecode_cache=_compiled_templates(),
     )
-    found.filters.update(points=points, many=many, score=_score)
+    found.filters.update(points=points, many=many, score=short_score)
     return found
 
 
@@ -71,8 +71,3 @@ def style() -> Markup:
 def _harmless(value: Any) -> Any:
     """Whatever is put into the page: text of anybody is made visible, and escaped after that."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _score(value: float | None) -> str:
-    """`0.5`, `1`, `0.07`; to the point where readers compare."""
-    return NOTHING if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
