@@ -15,7 +15,7 @@ from typing import Any
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
 from abreast.execute.limits.adaptive.latency import Knee, LatencyCurve, LatencyTrial
-from abreast.execute.limits.adaptive.refusals import RefusalTest
+from abreast.execute.limits.adaptive.refusals import EVIDENCE, SUSPICION, RefusalTest
 from abreast.model import Outcome
 
 GROWTH = 5 / 3  # times the answers within the last answer time: the most that the limit grows to
@@ -61,6 +61,7 @@ class Adaptive(Limit):
         self._curve = LatencyCurve() if is_service else None
         self._places = 0  # requests in flight and answers that are not stored yet
         self._levels: dict[int, int] = {}  # by position: how many were in flight when the request was sent
+        self._untested: dict[int, int] = {}  # those of them that the refusal test has not counted, in order of sending
         self._sent = 0
         self._first_sent_at = 0.0
         self._answer_s: float | None = None  # running mean
@@ -129,7 +130,8 @@ class Adaptive(Limit):
             self._first_sent_at = now
         self._sent += 1
         self._places += 1
-        self._levels[job.trial.position] = len(self._levels) + 1
+        level = len(self._levels) + 1
+        self._levels[job.trial.position] = self._untested[job.trial.position] = level
         if len(self._levels) > self.allowed:
             self._grown_at = max(self._next_place_at(), now - self._doubling_s() / CATCH_UP)
             self.allowed = len(self._levels)
@@ -158,13 +160,29 @@ class Adaptive(Limit):
         self._refusal_s = seconds
         self._cost += 1
         served = len(self._levels) + self._together * (self._together_at == now)
-        if self._is_draining and (job.dispatched_at < self._cut_at or now < self._cut_at + (self._answer_s or 0.0)):
+        is_expected = self._is_draining or self._is_at_edge(level)
+        self._count_survivors(job)
+        if self._is_draining and job.dispatched_at < self._cut_at:
             self.allowed = max(self._least, min(self.allowed, served))  # the same congestion
-        elif self._refusals.add(level, refused=True):
-            self._cost = self._refusals.streak
-            self._reported = max(self._reported, self.allowed)
+        elif self._refusals.add(level, refused=True, needed=SUSPICION if is_expected else EVIDENCE):
+            if not self._is_draining:
+                self._cost = self._refusals.streak
+            if not is_expected:
+                self._reported = max(self._reported, self.allowed)
             self._cut(min(self.allowed, served), now)
             self._is_draining = True
+
+    def _is_at_edge(self, level: int) -> bool:
+        """Whether a request tries again what was too much at the last cut."""
+        return self._is_growing and 0.0 < math.log(level / (self._edge or level)) <= SAME_EDGE
+
+    def _count_survivors(self, refused: Job) -> None:
+        """Count requests sent before a refused one as accepted: refusals usually arrive long before answers."""
+        for position in list(self._untested):
+            level = self._untested.pop(position)
+            if position == refused.trial.position:
+                break
+            self._refusals.add(level, refused=False)
 
     def _answered(self, job: Job, level: int, outcome: Outcome, now: float) -> None:
         assert self._answer_s is not None
@@ -172,8 +190,9 @@ class Adaptive(Limit):
         self._answered_at.append(now)
         while self._answered_at[0] < now - self._answer_s:
             self._answered_at.popleft()
-        if job.dispatched_at >= self._cut_at:
+        if self._untested.pop(job.trial.position, None) is not None:
             self._refusals.add(level, refused=False)
+        if job.dispatched_at >= self._cut_at:
             self._round += 1
             if self._is_draining and self._round >= self.allowed:
                 self._end_of_congestion()

@@ -15,7 +15,7 @@ ASSUMED_SHARE = 0.01  # of refusals, before anything is known,
 ASSUMED_REQUESTS = 50.0  # and the number of observed requests that weigh as much as this assumption
 ODDS = 3.0  # congestion multiplies the odds of a refusal by at least this,
 LEAST_SHARE = 0.1  # and is never less than this share
-EVIDENCE = 5.0  # log-likelihood ratio at which refusals count as congestion
+EVIDENCE = 6.5  # log-likelihood ratio at which refusals count as congestion
 SUSPICION = 2.0  # the same at which the limit should not grow
 CAUTION = 1.5  # standard errors that are added to a share before the lowest is chosen
 ENOUGH = 50.0  # requests to estimate a share from
@@ -60,7 +60,7 @@ class RefusalTest:
         self._backgrounds: dict[int, float] = {}  # by band, as estimated lately
         self.streak = 0  # refusals behind the present suspicion
 
-    def add(self, level: int, refused: bool) -> bool:
+    def add(self, level: int, refused: bool, needed: float = EVIDENCE) -> bool:
         """Count a request that was sent as the `level`-th in flight; return whether there is congestion now."""
         share = self.background(level)
         congested = max(LEAST_SHARE, ODDS * share / (1 + (ODDS - 1) * share))
@@ -76,7 +76,7 @@ class RefusalTest:
             for tally in self._tallies.values():
                 tally.requests /= 2
                 tally.refused /= 2
-        if self._evidence < EVIDENCE:
+        if self._evidence < needed:
             return False
         self._evidence = 0.0
         return True
