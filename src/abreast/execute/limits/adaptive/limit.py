@@ -22,9 +22,9 @@ GROWTH = 5 / 3  # times the answers within the last answer time: the most that t
 FIRST_DOUBLING, LATER_DOUBLING = 0.5, 0.75  # answer times that doubling takes at least, before and after a cut,
 DOUBLING_REFUSALS = 16.0  # and refusal times: a refusal must arrive before many more requests are sent
 CATCH_UP = 8.0  # a growth that was held up makes up for this part of a doubling at once
-REST, AGAIN, LONGEST_REST = 2.0, 4.0, 10.0  # rounds of answers before the limit grows again after a cut
+REST, LONGEST_REST = 3.0, 10.0  # rounds of answers before the limit grows again after a cut
 COST = 0.04  # of requests: the refusals that growing may cost in the long run
-SAME_EDGE = math.log(1.16)  # two cuts this close to each other found the same edge
+SAME_EDGE = 0.16  # of the edge, or 1: two cuts this close to each other found the same edge
 LATE = 0.5  # answer times: later refusals leave rejected requests among those in flight
 HEADROOM = 1.2  # times the knee: a short queue keeps the server busy
 SLACK = 1.15  # times that: a limit this close to it stays
@@ -160,7 +160,7 @@ class Adaptive(Limit):
         self._refusal_s = seconds
         self._cost += 1
         served = len(self._levels) + self._together * (self._together_at == now)
-        is_expected = self._is_draining or self._is_at_edge(level)
+        is_expected = self._is_draining or (self._is_growing and level > self._edge and self._is_at_edge(level))
         self._count_survivors(job)
         if self._is_draining and job.dispatched_at < self._cut_at:
             self.allowed = max(self._least, min(self.allowed, served))  # the same congestion
@@ -173,8 +173,8 @@ class Adaptive(Limit):
             self._is_draining = True
 
     def _is_at_edge(self, level: int) -> bool:
-        """Whether a request tries again what was too much at the last cut."""
-        return self._is_growing and 0.0 < math.log(level / (self._edge or level)) <= SAME_EDGE
+        """Whether a level is close to where the last cut ended."""
+        return self._edge > 0 and abs(level - self._edge) <= max(1.0, SAME_EDGE * self._edge)
 
     def _count_survivors(self, refused: Job) -> None:
         """Count requests sent before a refused one as accepted: refusals usually arrive long before answers."""
@@ -208,14 +208,14 @@ class Adaptive(Limit):
         """A round of requests sent since the cut is answered: choose when to grow again."""
         if self._refusal_s > LATE * (self._answer_s or 0.0):
             self.allowed = max(self._least, min(self.allowed, max(len(self._answered_at), int(0.85 * self.allowed))))
-        self._pause(max(AGAIN * self.allowed, self._cost / COST))
+        self._pause(self._cost / COST)
         self._report("cut", reason="refusals")
 
     def _pause(self, answers: float) -> None:
-        """Rest for this many answers if the edge is where it was at the last cut, else briefly."""
-        is_same = self._edge and abs(math.log(self.allowed / self._edge)) <= SAME_EDGE
-        longest = LONGEST_REST * max(self.allowed, LONGEST_REST)
-        self._rest = min(longest, answers) if is_same else REST * self.allowed
+        """Rest for some rounds, or for this many answers if the edge is where it was at the last cut."""
+        self._rest = REST * self.allowed
+        if self._is_at_edge(self.allowed):
+            self._rest = max(self._rest, min(answers, LONGEST_REST * max(self.allowed, LONGEST_REST)))
         self._edge, self._round, self._is_draining = self.allowed, 0, False
 
     def _grow(self, now: float) -> None:
