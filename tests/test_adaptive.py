@@ -161,10 +161,60 @@ def test_a_capacity_is_found_behind_random_refusals() -> None:
     assert server.refused / 2_000 < 0.11
 
 
-@pytest.mark.parametrize("announced", [4, 8, 30])
+@pytest.mark.parametrize("announced", [1, 2, 8, 30])
 def test_an_announced_limit_is_respected_from_the_first_burst(announced: int) -> None:
     server = Server(announced=announced)
     seconds(server, 300)
+    assert server.refused == 0
+
+
+WINDOW_S = 10.0
+
+
+@dataclass
+class RateLimitedServer(Server):
+    """An API that takes `per_window` requests in every window and announces how many are left."""
+
+    per_window: int = 0
+    style: str = "openai"
+    announces_limit: bool = True
+    used: int = 0
+    window: float = -1.0
+
+    async def answer(self, *_: Any) -> Answer:
+        window = asyncio.get_running_loop().time() // WINDOW_S
+        self.used = self.used + 1 if window == self.window else 1
+        self.window = window
+        if self.used > self.per_window:
+            self.refused += 1
+            raise RateLimited("slow down")
+        left = self.per_window - self.used
+        await asyncio.sleep(LATENCY)
+        return Answer("yes", rate=rate_limits(self._announcement(left), now=0.0))
+
+    def _announcement(self, left: int) -> dict[str, str]:
+        reset_s = WINDOW_S - asyncio.get_running_loop().time() % WINDOW_S
+        values = {"limit": str(self.per_window)} if self.announces_limit else {}
+        if self.style == "openai":
+            values |= {"remaining": str(left), "reset": f"{reset_s:.3f}s"}
+            return {f"x-ratelimit-{name}-requests": value for name, value in values.items()}
+        values |= {"remaining": str(left), "reset": f"1970-01-01T00:00:{reset_s:06.3f}Z"}
+        return {f"anthropic-ratelimit-requests-{name}": value for name, value in values.items()}
+
+
+@pytest.mark.parametrize("style", ["openai", "anthropic"])
+@pytest.mark.parametrize("per_window", [1, 3, 10, 50])
+def test_a_window_gets_no_more_requests_than_announced(per_window: int, style: str) -> None:
+    server = RateLimitedServer(per_window=per_window, style=style)
+    elapsed = seconds(server, 5 * per_window)
+    assert server.refused == 0
+    assert elapsed <= 5 * WINDOW_S, "every window is used in full"
+
+
+@pytest.mark.parametrize("per_window", [3, 10, 50])
+def test_the_most_that_was_left_stands_in_for_a_limit_that_is_not_announced(per_window: int) -> None:
+    server = RateLimitedServer(per_window=per_window, announces_limit=False)
+    seconds(server, 5 * per_window)
     assert server.refused == 0
 
 

@@ -29,7 +29,7 @@ LATE = 0.5  # answer times: later refusals leave rejected requests among those i
 HEADROOM = 1.2  # times the knee: a short queue keeps the server busy
 SLACK = 1.15  # times that: a limit this close to it stays
 BELOW = 0.7  # of the lowest level tried, if latency already grows there
-BLIND, BLIND_EVERY_S = 4, 0.5  # requests to a service before its first answer; another after this many seconds
+BLIND_EVERY_S = 0.5  # before the first answer of a service, which may announce a limit: one request in this time
 UNSTORED = 1.25  # times the limit: requests in flight and answers that are not stored yet, which a kill would repeat
 BACKGROUND_EVERY, BACKGROUND_LEAST = 100, 0.02  # answers between two looks at the background; the share worth reporting
 
@@ -106,7 +106,7 @@ class Adaptive(Limit):
             return UNTIL_AN_EVENT
         if self._curve is None:
             return 0.0
-        return max(0.0, self._first_sent_at + (self._sent + 1 - BLIND) * BLIND_EVERY_S - now)
+        return max(0.0, self._first_sent_at + self._sent * BLIND_EVERY_S - now)
 
     def _may_grow(self) -> bool:
         served = max(len(self._answered_at), 0 if self._edge else self._start)
