@@ -153,7 +153,10 @@ class Adaptive(Limit):
         self._together, self._together_at = 1 + self._together * (self._together_at == now), now
         if self._answer_s is None:
             self._answer_s, self._grown_at = outcome.service_s, now
+        is_untested = self._untested.pop(job.trial.position, None) is not None
         if outcome.status == "ok":
+            if is_untested:
+                self._refusals.add(level, refused=False)
             self._answered(job, level, outcome, now)
 
     def _refused(self, job: Job, level: int, seconds: float, now: float) -> None:
@@ -178,10 +181,12 @@ class Adaptive(Limit):
 
     def _count_survivors(self, refused: Job) -> None:
         """Count requests sent before a refused one as accepted: refusals usually arrive long before answers."""
+        if refused.trial.position not in self._untested:
+            return
         for position in list(self._untested):
             level = self._untested.pop(position)
             if position == refused.trial.position:
-                break
+                return
             self._refusals.add(level, refused=False)
 
     def _answered(self, job: Job, level: int, outcome: Outcome, now: float) -> None:
@@ -190,8 +195,6 @@ class Adaptive(Limit):
         self._answered_at.append(now)
         while self._answered_at[0] < now - self._answer_s:
             self._answered_at.popleft()
-        if self._untested.pop(job.trial.position, None) is not None:
-            self._refusals.add(level, refused=False)
         if job.dispatched_at >= self._cut_at:
             self._round += 1
             if self._is_draining and self._round >= self.allowed:
