@@ -2,7 +2,8 @@
 
 Growth is paced: one more place at a time, many in the time of one answer, and never to more than 5/3 of what was
 answered within the last answer time. So the first refusals, even late ones, stop it near the edge. After a cut the
-limit rests for some rounds of answers, longer if the last attempt to grow cost many refusals, and then tries again.
+limit rests for some rounds of answers, longer if the last attempt to grow cost many refusals, and then tries again. If
+it is refused where the last cut ended, the first refusal sends it back.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Any
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
 from abreast.execute.limits.adaptive.latency import Knee, LatencyCurve, LatencyTrial
-from abreast.execute.limits.adaptive.refusals import EVIDENCE, SUSPICION, RefusalTest
+from abreast.execute.limits.adaptive.refusals import EVIDENCE, EXPECTED, RefusalTest
 from abreast.model import Outcome
 
 GROWTH = 5 / 3  # times the answers within the last answer time: the most that the limit grows to
-FIRST_DOUBLING, LATER_DOUBLING = 0.5, 0.75  # answer times that doubling takes at least, before and after a cut,
+DOUBLING_ANSWERS = 0.5  # answer times that doubling takes at least,
 DOUBLING_REFUSALS = 16.0  # and refusal times: a refusal must arrive before many more requests are sent
 CATCH_UP = 8.0  # a growth that was held up makes up for this part of a doubling at once
 REST, LONGEST_REST = 3.0, 10.0  # rounds of answers before the limit grows again after a cut
@@ -61,7 +62,6 @@ class Adaptive(Limit):
         self._curve = LatencyCurve() if is_service else None
         self._places = 0  # requests in flight and answers that are not stored yet
         self._levels: dict[int, int] = {}  # by position: how many were in flight when the request was sent
-        self._untested: dict[int, int] = {}  # those of them that the refusal test has not counted, in order of sending
         self._sent = 0
         self._first_sent_at = 0.0
         self._answer_s: float | None = None  # running mean
@@ -110,18 +110,13 @@ class Adaptive(Limit):
 
     def _may_grow(self) -> bool:
         served = max(len(self._answered_at), 0 if self._edge else self._start)
-        if not self._answers or not self._is_growing or self.allowed >= min(self._most, GROWTH * served):
-            return False
-        return not (self._edge and self._refusals.is_suspicious)
+        return self._answers > 0 and self._is_growing and self.allowed < min(self._most, GROWTH * served)
 
     def _next_place_at(self) -> float:
         return self._grown_at + self._doubling_s() * math.log2(1 + 1 / self.allowed)
 
     def _doubling_s(self) -> float:
-        return max(
-            (self._answer_s or 0.0) * (LATER_DOUBLING if self._edge else FIRST_DOUBLING),
-            self._refusal_s * DOUBLING_REFUSALS,
-        )
+        return max((self._answer_s or 0.0) * DOUBLING_ANSWERS, self._refusal_s * DOUBLING_REFUSALS)
 
     def take(self, job: Job, now: float) -> None:
         if job.variant not in self._variants:
@@ -130,8 +125,8 @@ class Adaptive(Limit):
             self._first_sent_at = now
         self._sent += 1
         self._places += 1
-        level = len(self._levels) + 1
-        self._levels[job.trial.position] = self._untested[job.trial.position] = level
+        self._levels[job.trial.position] = len(self._levels) + 1
+        self._refusals.send(job.trial.position, len(self._levels))
         if len(self._levels) > self.allowed:
             self._grown_at = max(self._next_place_at(), now - self._doubling_s() / CATCH_UP)
             self.allowed = len(self._levels)
@@ -153,21 +148,21 @@ class Adaptive(Limit):
         self._together, self._together_at = 1 + self._together * (self._together_at == now), now
         if self._answer_s is None:
             self._answer_s, self._grown_at = outcome.service_s, now
-        is_untested = self._untested.pop(job.trial.position, None) is not None
         if outcome.status == "ok":
-            if is_untested:
-                self._refusals.add(level, refused=False)
+            self._refusals.accept(job.trial.position)
             self._answered(job, level, outcome, now)
+        else:
+            self._refusals.forget(job.trial.position)
 
     def _refused(self, job: Job, level: int, seconds: float, now: float) -> None:
         self._refusal_s = seconds
         self._cost += 1
         served = len(self._levels) + self._together * (self._together_at == now)
         is_expected = self._is_draining or (self._is_growing and level > self._edge and self._is_at_edge(level))
-        self._count_survivors(job)
         if self._is_draining and job.dispatched_at < self._cut_at:
+            self._refusals.forget(job.trial.position)
             self.allowed = max(self._least, min(self.allowed, served))  # the same congestion
-        elif self._refusals.add(level, refused=True, needed=SUSPICION if is_expected else EVIDENCE):
+        elif self._refusals.refuse(job.trial.position, level, EXPECTED if is_expected else EVIDENCE):
             if not self._is_draining:
                 self._cost = self._refusals.streak
             if not is_expected:
@@ -178,16 +173,6 @@ class Adaptive(Limit):
     def _is_at_edge(self, level: int) -> bool:
         """Whether a level is close to where the last cut ended."""
         return self._edge > 0 and abs(level - self._edge) <= max(1.0, SAME_EDGE * self._edge)
-
-    def _count_survivors(self, refused: Job) -> None:
-        """Count requests sent before a refused one as accepted: refusals usually arrive long before answers."""
-        if refused.trial.position not in self._untested:
-            return
-        for position in list(self._untested):
-            level = self._untested.pop(position)
-            if position == refused.trial.position:
-                return
-            self._refusals.add(level, refused=False)
 
     def _answered(self, job: Job, level: int, outcome: Outcome, now: float) -> None:
         assert self._answer_s is not None
