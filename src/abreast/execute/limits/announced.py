@@ -141,7 +141,8 @@ class Announced(Limit):
 def _heard(told: Allowance, mark: float, before: _Left | None, now: float) -> _Left:
     limit = told.limit
     if limit is None:
-        limit = max(told.remaining or 0.0, (before.limit if before is not None else None) or 0.0)
+        highest = before.limit if before is not None else None
+        limit = max(told.remaining or 0.0, highest or 0.0) or None
     left = math.inf if told.remaining is None else told.remaining
     reset_at = math.inf if told.reset_s is None else now + told.reset_s + MARGIN_S
     return _Left(limit, left, mark, reset_at)
