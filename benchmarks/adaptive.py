@@ -9,6 +9,7 @@ from benchmarks import congested, measure
 
 MODEL = "claude-haiku-4-5"
 RETRIES = 50
+LATENCY = 0.2  # of the server, in seconds
 
 
 def run(trials: int, parallel: Any, options: dict[str, Any]) -> dict[str, Any]:
@@ -37,13 +38,31 @@ def measured(trials: int, parallel: Any, **options: Any) -> dict[str, Any]:
     return measure.apart("adaptive", "run", trials, parallel, options).extra
 
 
-def report(name: str, share: float, least: float, found: dict[str, Any], most_refused: float = 1.0) -> bool:
+def report(
+    name: str, share: float, least: float, auto: dict[str, Any], most_refused: float = 1.0, reference: str = ""
+) -> bool:
     """Print one line: the share of the best possible speed, refusals and failures."""
-    refused = found["refused"]
+    refused = auto["refused"]
     goal = f"≥ {least:.0%}" + (f", < {most_refused:.0%}" if most_refused < 1 else "") + ", 0"
-    figure = f"{share:.1%}, {refused:.1%} refused, {found['failed']} failed"
-    reached = share >= least and refused < most_refused and found["failed"] == 0
+    figure = f"{share:.1%}{reference}, {refused:.1%} refused, {auto['failed']} failed"
+    reached = share >= least and refused < most_refused and auto["failed"] == 0
     return measure.line(name, figure, goal, reached, value=share, more_is_better=True)
+
+
+def against_capacity(
+    name: str, least: float, most_refused: float, phases: list[tuple[int, int]], parallel: Any = "auto", **options: Any
+) -> bool:
+    """Compare with what the server could answer, and with fixed limits at its capacity on the same machine.
+
+    A phase is a capacity and how many answers it allows for; the server goes to the next when these could be ready.
+    """
+    seconds = [trials * LATENCY / capacity for capacity, trials in phases]
+    begins = [sum(seconds[:number]) for number in range(len(phases))]
+    capacities = [[begin, capacity] for begin, (capacity, _) in zip(begins, phases, strict=True)]
+    auto = measured(sum(trials for _, trials in phases), parallel, capacity=capacities, **options)
+    fixed = sum(measured(trials, capacity, capacity=[[0, capacity]])["execution"] for capacity, trials in phases)
+    ideal = sum(seconds)
+    return report(name, ideal / auto["execution"], least, auto, most_refused, f" (fixed limit: {ideal / fixed:.1%})")
 
 
 def against_64(name: str, least: float, trials: int, **options: Any) -> bool:
@@ -72,39 +91,36 @@ def queueing() -> bool:
 
 
 def halving() -> bool:
-    """40 at once, 20 from the fifth second on, 10 from the tenth: 1,000 + 500 + 500 answers in 20 s."""
-    auto = measured(2_000, "auto", capacity=[[0, 40], [5, 20], [10, 10]])
-    return report("auto: capacity 40, then 20, then 10", 20.0 / auto["execution"], 0.92, auto, 0.05)
+    phases = [(40, 1_000), (20, 500), (10, 500)]
+    return against_capacity("auto: capacity 40, then 20, then 10", 0.92, 0.05, phases)
 
 
 def late_refusals() -> bool:
-    auto = measured(2_000, "auto", capacity=[[0, 20]], refused_after=0.5)
-    return report("auto: capacity 20, refusals after 0.5 s", 20.0 / auto["execution"], 0.95, auto, 0.04)
+    return against_capacity("auto: capacity 20, refusals after 0.5 s", 0.95, 0.04, [(20, 2_000)], refused_after=0.5)
 
 
 def hidden_capacity() -> bool:
-    auto = measured(1_000, "auto", capacity=[[0, 20]])
-    return report("auto: capacity 20", 10.0 / auto["execution"], 0.95, auto, 0.05)
+    return against_capacity("auto: capacity 20", 0.95, 0.05, [(20, 1_000)])
 
 
 def half_of_what_is_allowed() -> bool:
-    auto = measured(2_000, {"min": 1, "max": 100}, capacity=[[0, 50]])
-    return report("auto: capacity 50, 100 allowed", 8.0 / auto["execution"], 0.90, auto, 0.05)
+    return against_capacity("auto: capacity 50, 100 allowed", 0.90, 0.05, [(50, 2_000)], {"min": 1, "max": 100})
 
 
 def dip() -> bool:
-    auto = measured(1_000, "auto", capacity=[[0, 20], [4, 10], [8, 20]])
-    return report("auto: capacity 20, 10 for 4 s, 20 again", 12.0 / auto["execution"], 0.90, auto, 0.05)
+    phases = [(20, 400), (10, 200), (20, 400)]
+    return against_capacity("auto: capacity 20, 10 for 4 s, 20 again", 0.90, 0.05, phases)
 
 
 def announced() -> bool:
-    """Limits that headers announce: 50 requests a minute, and 8 at once."""
-    rate = measured(60, "auto", latency=0.1, per_minute=50)
+    """Limits that headers announce: requests in a window, few of them and more, and 8 at once."""
+    few = measured(9, "auto", per_window=3, window=2.0)
+    more = measured(50, "auto", per_window=10, window=2.0)
+    anthropic = measured(30, "auto", per_window=10, window=5.0, style="anthropic")
     at_once = measured(400, "auto", announced_capacity=8)
-    share = 400 / 8 * 0.2 / at_once["execution"]
-    broken = round(rate["refused"] * 60), round(at_once["refused"] * 400)
-    figure = f"{broken[0]} and {broken[1]} requests too many, {share:.0%} of 8 at once used"
-    return measure.line("auto: announced limits, 50 a minute or 8 at once", figure, "0, 0", broken == (0, 0))
+    broken = [round(run["refused"] * trials) for run, trials in ((few, 9), (more, 50), (anthropic, 30), (at_once, 400))]
+    figure = f"{', '.join(map(str, broken))} requests too many"
+    return measure.line("auto: announced limits, 3 or 10 in a window, 8 at once", figure, "0", not any(broken))
 
 
 ALL = (

@@ -16,6 +16,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.measure import ROOT
@@ -35,7 +36,9 @@ class Behaviour:
     refused_after: float = 0.0  # seconds
     background: float = 0.0  # share of requests that are refused at any load
     knee: int = 0  # requests at once that are answered without a delay; with more, latency grows in proportion
-    per_minute: int = 0  # requests that are allowed in a minute, as headers announce
+    per_window: int = 0  # requests that are allowed in a window, as headers announce
+    window: float = 60.0  # seconds
+    style: str = "openai"  # of the headers, or "anthropic"
     announced_capacity: int = 0  # requests at once, announced as remaining requests
 
 
@@ -75,7 +78,7 @@ class Server:
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
         how, now = self.behaviour, time.monotonic()
         self._begin = self._begin or now
-        if how.per_minute and not self._has_room(now):
+        if how.per_window and not self._has_room(now):
             self.seen.refused += 1
             return 429, self._headers(now), ERROR
         if self._chance.random() < how.background or self._busy >= self._capacity(now):
@@ -102,11 +105,11 @@ class Server:
         return capacity
 
     def _has_room(self, now: float) -> bool:
-        window = int((now - self._begin) // 60.0)
+        window = int((now - self._begin) // self.behaviour.window)
         if window != self._window:
             self._window, self._used = window, 0
         self._used += 1
-        return self._used <= self.behaviour.per_minute
+        return self._used <= self.behaviour.per_window
 
     def _headers(self, now: float) -> dict[str, str]:
         how = self.behaviour
@@ -116,14 +119,15 @@ class Server:
                 "x-ratelimit-limit-requests": str(how.announced_capacity),
                 "x-ratelimit-remaining-requests": str(left),
             }
-        if not how.per_minute:
+        if not how.per_window:
             return {}
-        reset = 60.0 - (now - self._begin) % 60.0
-        return {
-            "x-ratelimit-limit-requests": str(how.per_minute),
-            "x-ratelimit-remaining-requests": str(max(0, how.per_minute - self._used)),
-            "x-ratelimit-reset-requests": f"{reset:.3f}s",
-        }
+        values = {"limit": str(how.per_window), "remaining": str(max(0, how.per_window - self._used))}
+        reset = how.window - (now - self._begin) % how.window
+        if how.style == "openai":
+            values["reset"] = f"{reset:.3f}s"
+            return {f"x-ratelimit-{name}-requests": value for name, value in values.items()}
+        values["reset"] = datetime.fromtimestamp(time.time() + reset, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return {f"anthropic-ratelimit-requests-{name}": value for name, value in values.items()}
 
 
 async def serve(behaviour: Behaviour) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.errors import RateLimited
+from abreast.execute.job import Job
+from abreast.execute.limits.adaptive import Adaptive
 from abreast.execute.limits.adaptive.latency import LatencyCurve
 from abreast.execute.limits.adaptive.refusals import RefusalTest
 from abreast.headers import rate_limits
-from abreast.model import Answer, Request, Usage
+from abreast.model import Answer, Failure, Outcome, Request, Usage
 from test_scheduler import go, plan_of
 
 LATENCY = 0.2
@@ -32,6 +35,7 @@ class Server:
     background: float = 0.0
     knee: float = math.inf
     sigma: float = 0.0
+    latency: float = LATENCY
     announced: int = 0  # requests at once, as its headers say
     is_service: bool = True
     seed: int = 1
@@ -43,6 +47,7 @@ class Server:
     place: str = "loop"
     refused: int = 0
     latencies: list[float] = field(default_factory=list)
+    answered_at: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._busy = 0
@@ -61,10 +66,11 @@ class Server:
         self._busy += 1
         headers = self._headers()
         length = math.exp(self._chance.gauss(0.0, self.sigma)) * self._chance.uniform(0.98, 1.02)
-        seconds = LATENCY * length * max(1.0, self._busy / self.knee)
+        seconds = self.latency * length * max(1.0, self._busy / self.knee)
         await asyncio.sleep(seconds)
         self._busy -= 1
         self.latencies.append(seconds)
+        self.answered_at.append(now + seconds)
         return Answer("yes", usage=Usage(10, 10), rate=rate_limits(headers))
 
     def _headers(self) -> dict[str, str]:
@@ -89,18 +95,55 @@ def test_random_refusals_hardly_slow_it_down(seed: int) -> None:
     assert fixed / auto >= 0.90
 
 
-def test_a_lone_refusal_costs_no_place() -> None:
-    plan, _ = plan_of(200, [{}], 1)
-    once = iter([30])
+@settings(max_examples=15, deadline=None)
+@given(moment=st.integers(1, 250))
+def test_a_lone_refusal_costs_no_place(moment: int) -> None:
+    plan, _ = plan_of(300, [{}], 1)
+    once = iter([True])
 
     class Hiccup(Server):
         async def answer(self, *_: Any) -> Answer:
-            if len(self.latencies) >= 100 and next(once, None):
+            if len(self.latencies) >= moment and next(once, None):
                 raise RateLimited("overloaded")
             return await super().answer()
 
     watch, _ = go(plan, [Hiccup()], parallel="auto")  # type: ignore[list-item]
     assert "cut" not in watch.events
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    least=st.integers(1, 10),
+    most=st.integers(1, 60),
+    share=st.floats(0.0, 1.0),
+    is_service=st.booleans(),
+    seed=st.integers(0, 10_000),
+)
+def test_the_limit_stays_within_its_bounds(least: int, most: int, share: float, is_service: bool, seed: int) -> None:
+    """Whatever comes back, in whatever order and however late."""
+    chance = random.Random(seed)
+    limit = Adaptive(least, 20, most, lambda *_, **__: None, frozenset([0]), is_service)
+    most, now, in_flight = max(least, most), 0.0, []
+    outcomes = [
+        Outcome("ok", answer=Answer("yes")),
+        Outcome("error", failure=Failure("rate_limit", "infrastructure", "overloaded")),
+        Outcome("error", failure=Failure("network", "infrastructure", "reset")),
+    ]
+    for position in range(600):
+        now += chance.expovariate(50.0)
+        job = Job(SimpleNamespace(position=position), 0, position, 0, position)  # type: ignore[arg-type]
+        if limit.wait(job, now) == 0.0:
+            job.dispatched_at = now
+            limit.take(job, now)
+            in_flight.append(job)
+        else:
+            assert in_flight, "it never waits for nothing"
+            done = in_flight.pop(chance.randrange(len(in_flight)))
+            outcome = chance.choices(outcomes, [1 - share, share * 0.9, share * 0.1])[0]
+            limit.settle(done, replace(outcome, service_s=now - done.dispatched_at), now)
+            limit.release(done, now)
+        assert least <= limit.allowed <= most
+        assert len(in_flight) <= most
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -155,16 +198,94 @@ def test_a_hidden_capacity_is_found_and_followed(
     assert server.refused / trials < refused
 
 
+@pytest.mark.parametrize("latency", [0.05, 0.2, 1.0])
+@pytest.mark.parametrize("capacity", [7, 20, 35, 80])
+def test_a_capacity_is_used_once_it_is_found(capacity: int, latency: float) -> None:
+    """The rate after the start and before the end of the run, where fewer trials than places are left."""
+    server = Server(lambda _: capacity, latency=latency)
+    trials = 30 * capacity
+    plan, _ = plan_of(trials, [{}], 1)
+    watch, _ = go(plan, [server], parallel={"min": 1, "max": 100}, retries=50)  # type: ignore[list-item]
+    times = sorted(server.answered_at)
+    first, last = trials // 5, trials * 4 // 5
+    assert (last - first) / (times[last] - times[first]) >= 0.95 * capacity / latency
+    assert watch.events.count("cut") <= 2, "one cut when the capacity is found"
+
+
+@settings(max_examples=10, deadline=None)
+@given(capacity=st.integers(8, 40), depth=st.floats(0.3, 0.7), rounds=st.floats(10, 25), seed=st.integers(0, 10_000))
+def test_a_dip_is_followed_and_left_again(capacity: int, depth: float, rounds: float, seed: int) -> None:
+    begin, end = 3.0, 3.0 + rounds * LATENCY
+    low = math.ceil(depth * capacity)
+    server = Server(lambda now: low if begin <= now < end else capacity, seed=seed)
+    trials = int((begin + 6.0) * capacity / LATENCY + rounds * low)
+    plan, _ = plan_of(trials, [{}], 1)
+    watch, _ = go(plan, [server], parallel="auto", retries=50)  # type: ignore[list-item]
+    late = [at for at in server.answered_at if end + 4.0 <= at < end + 5.0]
+    assert len(late) >= 0.9 * capacity / LATENCY, "the full rate within 20 answer times"
+    assert watch.events.count("cut") <= 4, "at the start, for the dip and after it"
+
+
 def test_a_capacity_is_found_behind_random_refusals() -> None:
     server = Server(lambda _: 20, background=0.05)
     assert 20.0 / seconds(server, 2_000) >= 0.85
     assert server.refused / 2_000 < 0.11
 
 
-@pytest.mark.parametrize("announced", [4, 8, 30])
+@pytest.mark.parametrize("announced", [1, 2, 8, 30])
 def test_an_announced_limit_is_respected_from_the_first_burst(announced: int) -> None:
     server = Server(announced=announced)
     seconds(server, 300)
+    assert server.refused == 0
+
+
+WINDOW_S = 10.0
+
+
+@dataclass
+class RateLimitedServer(Server):
+    """An API that takes `per_window` requests in every window and announces how many are left."""
+
+    per_window: int = 0
+    style: str = "openai"
+    announces_limit: bool = True
+    used: int = 0
+    window: float = -1.0
+
+    async def answer(self, *_: Any) -> Answer:
+        window = asyncio.get_running_loop().time() // WINDOW_S
+        self.used = self.used + 1 if window == self.window else 1
+        self.window = window
+        if self.used > self.per_window:
+            self.refused += 1
+            raise RateLimited("slow down")
+        left = self.per_window - self.used
+        await asyncio.sleep(LATENCY)
+        return Answer("yes", rate=rate_limits(self._announcement(left), now=0.0))
+
+    def _announcement(self, left: int) -> dict[str, str]:
+        reset_s = WINDOW_S - asyncio.get_running_loop().time() % WINDOW_S
+        values = {"limit": str(self.per_window)} if self.announces_limit else {}
+        if self.style == "openai":
+            values |= {"remaining": str(left), "reset": f"{reset_s:.3f}s"}
+            return {f"x-ratelimit-{name}-requests": value for name, value in values.items()}
+        values |= {"remaining": str(left), "reset": f"1970-01-01T00:00:{reset_s:06.3f}Z"}
+        return {f"anthropic-ratelimit-requests-{name}": value for name, value in values.items()}
+
+
+@pytest.mark.parametrize("style", ["openai", "anthropic"])
+@pytest.mark.parametrize("per_window", [1, 3, 10, 50])
+def test_a_window_gets_no_more_requests_than_announced(per_window: int, style: str) -> None:
+    server = RateLimitedServer(per_window=per_window, style=style)
+    elapsed = seconds(server, 5 * per_window)
+    assert server.refused == 0
+    assert elapsed <= 5 * WINDOW_S, "every window is used in full"
+
+
+@pytest.mark.parametrize("per_window", [3, 10, 50])
+def test_the_most_that_was_left_stands_in_for_a_limit_that_is_not_announced(per_window: int) -> None:
+    server = RateLimitedServer(per_window=per_window, announces_limit=False)
+    seconds(server, 5 * per_window)
     assert server.refused == 0
 
 

@@ -22,16 +22,16 @@ MARGIN_S = 0.05  # clocks and roundings differ
 class _Left:
     """One rate as it was last announced: how much was left then, and how much had been started by then."""
 
-    limit: float | None
+    limit: float | None  # or the most that was ever left, if only that is announced
     left: float
     mark: float
     reset_at: float = math.inf  # when all of it is there again, if that was said
 
     def renew(self, started: float, now: float) -> bool:
-        """A reset has passed: what is allowed in all is left, and if that is unknown, nothing holds."""
+        """Restore the full amount after a reset; without a known limit, stop waiting."""
         if now < self.reset_at:
             return False
-        self.left = math.inf if self.limit is None else self.limit
+        self.left = self.limit or math.inf
         self.mark, self.reset_at = started, math.inf
         return True
 
@@ -139,7 +139,10 @@ class Announced(Limit):
 
 
 def _heard(told: Allowance, mark: float, before: _Left | None, now: float) -> _Left:
-    limit = told.limit if told.limit is not None else before.limit if before is not None else None
+    limit = told.limit
+    if limit is None:
+        highest = before.limit if before is not None else None
+        limit = max(told.remaining or 0.0, highest or 0.0) or None
     left = math.inf if told.remaining is None else told.remaining
     reset_at = math.inf if told.reset_s is None else now + told.reset_s + MARGIN_S
     return _Left(limit, left, mark, reset_at)

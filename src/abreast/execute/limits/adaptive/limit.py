@@ -2,7 +2,8 @@
 
 Growth is paced: one more place at a time, many in the time of one answer, and never to more than 5/3 of what was
 answered within the last answer time. So the first refusals, even late ones, stop it near the edge. After a cut the
-limit rests for some rounds of answers, longer if the last attempt to grow cost many refusals, and then tries again.
+limit rests for some rounds of answers, longer if the last attempt to grow cost many refusals, and then tries again. If
+it is refused where the last cut ended, the first refusal sends it back.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from typing import Any
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
 from abreast.execute.limits.adaptive.latency import Knee, LatencyCurve, LatencyTrial
-from abreast.execute.limits.adaptive.refusals import RefusalTest
+from abreast.execute.limits.adaptive.refusals import EVIDENCE, EXPECTED, RefusalTest
 from abreast.model import Outcome
 
 GROWTH = 5 / 3  # times the answers within the last answer time: the most that the limit grows to
-FIRST_DOUBLING, LATER_DOUBLING = 0.5, 0.75  # answer times that doubling takes at least, before and after a cut,
+DOUBLING_ANSWERS = 0.5  # answer times that doubling takes at least,
 DOUBLING_REFUSALS = 16.0  # and refusal times: a refusal must arrive before many more requests are sent
 CATCH_UP = 8.0  # a growth that was held up makes up for this part of a doubling at once
-REST, AGAIN, LONGEST_REST = 2.0, 4.0, 10.0  # rounds of answers before the limit grows again after a cut
+REST, LONGEST_REST = 3.0, 10.0  # rounds of answers before the limit grows again after a cut
 COST = 0.04  # of requests: the refusals that growing may cost in the long run
-SAME_EDGE = math.log(1.16)  # two cuts this close to each other found the same edge
+SAME_EDGE = 0.16  # of the edge, or 1: two cuts this close to each other found the same edge
 LATE = 0.5  # answer times: later refusals leave rejected requests among those in flight
 HEADROOM = 1.2  # times the knee: a short queue keeps the server busy
 SLACK = 1.15  # times that: a limit this close to it stays
 BELOW = 0.7  # of the lowest level tried, if latency already grows there
-BLIND, BLIND_EVERY_S = 4, 0.5  # requests to a service before its first answer; another after this many seconds
+BLIND_EVERY_S = 0.5  # before the first answer of a service, which may announce a limit: one request in this time
 UNSTORED = 1.25  # times the limit: requests in flight and answers that are not stored yet, which a kill would repeat
 BACKGROUND_EVERY, BACKGROUND_LEAST = 100, 0.02  # answers between two looks at the background; the share worth reporting
 
@@ -105,22 +106,17 @@ class Adaptive(Limit):
             return UNTIL_AN_EVENT
         if self._curve is None:
             return 0.0
-        return max(0.0, self._first_sent_at + (self._sent + 1 - BLIND) * BLIND_EVERY_S - now)
+        return max(0.0, self._first_sent_at + self._sent * BLIND_EVERY_S - now)
 
     def _may_grow(self) -> bool:
         served = max(len(self._answered_at), 0 if self._edge else self._start)
-        if not self._answers or not self._is_growing or self.allowed >= min(self._most, GROWTH * served):
-            return False
-        return not (self._edge and self._refusals.is_suspicious)
+        return self._answers > 0 and self._is_growing and self.allowed < min(self._most, GROWTH * served)
 
     def _next_place_at(self) -> float:
         return self._grown_at + self._doubling_s() * math.log2(1 + 1 / self.allowed)
 
     def _doubling_s(self) -> float:
-        return max(
-            (self._answer_s or 0.0) * (LATER_DOUBLING if self._edge else FIRST_DOUBLING),
-            self._refusal_s * DOUBLING_REFUSALS,
-        )
+        return max((self._answer_s or 0.0) * DOUBLING_ANSWERS, self._refusal_s * DOUBLING_REFUSALS)
 
     def take(self, job: Job, now: float) -> None:
         if job.variant not in self._variants:
@@ -130,6 +126,7 @@ class Adaptive(Limit):
         self._sent += 1
         self._places += 1
         self._levels[job.trial.position] = len(self._levels) + 1
+        self._refusals.send(job.trial.position, len(self._levels))
         if len(self._levels) > self.allowed:
             self._grown_at = max(self._next_place_at(), now - self._doubling_s() / CATCH_UP)
             self.allowed = len(self._levels)
@@ -152,19 +149,30 @@ class Adaptive(Limit):
         if self._answer_s is None:
             self._answer_s, self._grown_at = outcome.service_s, now
         if outcome.status == "ok":
+            self._refusals.accept(job.trial.position)
             self._answered(job, level, outcome, now)
+        else:
+            self._refusals.forget(job.trial.position)
 
     def _refused(self, job: Job, level: int, seconds: float, now: float) -> None:
         self._refusal_s = seconds
         self._cost += 1
         served = len(self._levels) + self._together * (self._together_at == now)
-        if self._is_draining and (job.dispatched_at < self._cut_at or now < self._cut_at + (self._answer_s or 0.0)):
+        is_expected = self._is_draining or (self._is_growing and level > self._edge and self._is_at_edge(level))
+        if self._is_draining and job.dispatched_at < self._cut_at:
+            self._refusals.forget(job.trial.position)
             self.allowed = max(self._least, min(self.allowed, served))  # the same congestion
-        elif self._refusals.add(level, refused=True):
-            self._cost = self._refusals.streak
-            self._reported = max(self._reported, self.allowed)
+        elif self._refusals.refuse(job.trial.position, level, EXPECTED if is_expected else EVIDENCE):
+            if not self._is_draining:
+                self._cost = self._refusals.streak
+            if not is_expected:
+                self._reported = max(self._reported, self.allowed)
             self._cut(min(self.allowed, served), now)
             self._is_draining = True
+
+    def _is_at_edge(self, level: int) -> bool:
+        """Whether a level is close to where the last cut ended."""
+        return self._edge > 0 and abs(level - self._edge) <= max(1.0, SAME_EDGE * self._edge)
 
     def _answered(self, job: Job, level: int, outcome: Outcome, now: float) -> None:
         assert self._answer_s is not None
@@ -173,7 +181,6 @@ class Adaptive(Limit):
         while self._answered_at[0] < now - self._answer_s:
             self._answered_at.popleft()
         if job.dispatched_at >= self._cut_at:
-            self._refusals.add(level, refused=False)
             self._round += 1
             if self._is_draining and self._round >= self.allowed:
                 self._end_of_congestion()
@@ -189,14 +196,14 @@ class Adaptive(Limit):
         """A round of requests sent since the cut is answered: choose when to grow again."""
         if self._refusal_s > LATE * (self._answer_s or 0.0):
             self.allowed = max(self._least, min(self.allowed, max(len(self._answered_at), int(0.85 * self.allowed))))
-        self._pause(max(AGAIN * self.allowed, self._cost / COST))
+        self._pause(self._cost / COST)
         self._report("cut", reason="refusals")
 
     def _pause(self, answers: float) -> None:
-        """Rest for this many answers if the edge is where it was at the last cut, else briefly."""
-        is_same = self._edge and abs(math.log(self.allowed / self._edge)) <= SAME_EDGE
-        longest = LONGEST_REST * max(self.allowed, LONGEST_REST)
-        self._rest = min(longest, answers) if is_same else REST * self.allowed
+        """Rest for some rounds, or for this many answers if the edge is where it was at the last cut."""
+        self._rest = REST * self.allowed
+        if self._is_at_edge(self.allowed):
+            self._rest = max(self._rest, min(answers, LONGEST_REST * max(self.allowed, LONGEST_REST)))
         self._edge, self._round, self._is_draining = self.allowed, 0, False
 
     def _grow(self, now: float) -> None:

@@ -3,10 +3,14 @@
 Some providers refuse a few percent of all requests however few are in flight. That background says nothing about their
 capacity. So the test (CUSUM) weighs two hypotheses, request by request: the share of refusals is the background, or the
 odds of a refusal are three times as high. The background is estimated from requests sent at lower concurrency.
+
+Refusals usually arrive long before answers. So requests are counted in the order of sending: when one is refused, those
+that were sent before it and are still in flight count as accepted.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -15,8 +19,8 @@ ASSUMED_SHARE = 0.01  # of refusals, before anything is known,
 ASSUMED_REQUESTS = 50.0  # and the number of observed requests that weigh as much as this assumption
 ODDS = 3.0  # congestion multiplies the odds of a refusal by at least this,
 LEAST_SHARE = 0.1  # and is never less than this share
-EVIDENCE = 5.0  # log-likelihood ratio at which refusals count as congestion
-SUSPICION = 2.0  # the same at which the limit should not grow
+EVIDENCE = 6.5  # log-likelihood ratio at which refusals count as congestion
+EXPECTED = 2.0  # the same where congestion is expected: the first refusal is enough unless there is a background
 CAUTION = 1.5  # standard errors that are added to a share before the lowest is chosen
 ENOUGH = 50.0  # requests to estimate a share from
 MEMORY = 2_000  # requests; older ones count half
@@ -58,9 +62,32 @@ class RefusalTest:
         self._requests = 0
         self._evidence = 0.0
         self._backgrounds: dict[int, float] = {}  # by band, as estimated lately
+        self._uncounted: dict[int, int] = {}  # levels of requests in flight, in the order of sending
         self.streak = 0  # refusals behind the present suspicion
 
-    def add(self, level: int, refused: bool) -> bool:
+    def send(self, number: int, level: int) -> None:
+        """Remember a request that is sent as the `level`-th in flight."""
+        self._uncounted[number] = level
+
+    def accept(self, number: int) -> None:
+        """Count an answered request, unless it has been counted."""
+        level = self._uncounted.pop(number, None)
+        if level is not None:
+            self.add(level, refused=False)
+
+    def refuse(self, number: int, level: int, needed: float = EVIDENCE) -> bool:
+        """Count a refused request and those sent before it; return whether there is congestion now."""
+        if number in self._uncounted:
+            for earlier in list(itertools.takewhile(lambda other: other != number, self._uncounted)):
+                self.accept(earlier)
+        self.forget(number)
+        return self.add(level, refused=True, needed=needed)
+
+    def forget(self, number: int) -> None:
+        """Do not count a request that is not in flight any more."""
+        self._uncounted.pop(number, None)
+
+    def add(self, level: int, refused: bool, needed: float = EVIDENCE) -> bool:
         """Count a request that was sent as the `level`-th in flight; return whether there is congestion now."""
         share = self.background(level)
         congested = max(LEAST_SHARE, ODDS * share / (1 + (ODDS - 1) * share))
@@ -76,15 +103,10 @@ class RefusalTest:
             for tally in self._tallies.values():
                 tally.requests /= 2
                 tally.refused /= 2
-        if self._evidence < EVIDENCE:
+        if self._evidence < needed:
             return False
         self._evidence = 0.0
         return True
-
-    @property
-    def is_suspicious(self) -> bool:
-        """Whether there were more refusals lately than the background explains."""
-        return self._evidence >= SUSPICION
 
     def background(self, level: int) -> float:
         """The lowest share of refusals up to any lower level; while little is known of those, the share up to this."""
