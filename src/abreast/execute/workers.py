@@ -161,15 +161,15 @@ def _exit(code: int | None) -> str:
 class Workers:
     """Threads for what waits, processes for what computes."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[Moment], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[Moment, float], None]) -> None:
         """`clock` is called in the task of the trial it is about."""
         self._threads = Threads(loop)
         self._clock = clock
         self._free: list[Process] = []
         self._all: set[Process] = set()
 
-    def clock(self, moment: Moment) -> None:
-        self._clock(moment)
+    def clock(self, moment: Moment, ago: float = 0.0) -> None:
+        self._clock(moment, ago)
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
         return self._threads.call(function, *arguments)
@@ -184,12 +184,12 @@ class Workers:
 
     async def _start(self, function: Callable[..., Any] | str) -> None:
         """One more process, which has imported what the function needs."""
-        self._clock("preparing")
+        self.clock("preparing")
         worker: Process = await self._threads.call(Process)
         self._all.add(worker)
         with contextlib.suppress(Classified):  # the call itself will say the same
             await self._call(worker, pickle.dumps((id, (function,))))
-        self._clock("ready")
+        self.clock("ready")
 
     async def _call(self, worker: Process, call: bytes) -> Any:
         try:

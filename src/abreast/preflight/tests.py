@@ -95,7 +95,7 @@ async def _all_tried(target: Agent, trials: list[Trial]) -> dict[str, dict[str, 
 class _Threads:
     """Where blocking code runs outside of a run."""
 
-    def clock(self, moment: Moment) -> None:
+    def clock(self, moment: Moment, ago: float = 0.0) -> None:
         """Nobody measures this."""
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:

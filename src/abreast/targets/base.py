@@ -52,9 +52,9 @@ Moment = Literal["preparing", "ready", "over", "checking"]
 class Workers(Protocol):
     """Where blocking code runs: handed to targets by the engine, so that no target owns a thread."""
 
-    def clock(self, moment: Moment) -> None:
-        """What a trial takes is what lies between `ready` and `over`; without a word, all of it. `checking` comes after
-        that, and ends by itself."""
+    def clock(self, moment: Moment, ago: float = 0.0) -> None:
+        """Note a moment of the trial, which may be some seconds `ago`. The trial lasts from `ready` to `over`; without
+        them, as long as `answer` takes. `checking` comes after that, and ends by itself."""
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
 

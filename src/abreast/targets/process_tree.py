@@ -2,6 +2,9 @@
 
 On Linux a supervisor process contains the tree (`supervisor`). Elsewhere the process group does, and the mark in the
 environment finds processes that left it: a daemon that also clears its environment survives there.
+
+To start a program takes one message to a supervisor, and its end is one message back, which the event loop reads.
+Supervisors are used again, one trial after the other.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from abreast.targets import orphans, supervisor
 from abreast.targets.base import Workers
 
 TRIAL = "ABREAST_TRIAL"  # the variable with the mark of a trial
-START_S = 60  # for a supervisor to answer
+START_S = 60  # for a new supervisor to answer
 KILL_S = 1.5  # for a supervisor to end a tree, before it is killed itself
 CLOSE_S = 2.5  # for the launcher to end, before it is killed
 Containment = Literal["subreaper", "group"]
@@ -65,23 +68,25 @@ class Launch:
 class ProcessTree(ABC):
     """A running program and its descendants."""
 
-    pid: int
+    pid: int  # of the program, or of its supervisor
+    is_supervised: bool
 
     @abstractmethod
-    async def wait(self, workers: Workers) -> Exit:
-        """Wait until the program has ended and nothing is left of what it started."""
+    def wait(self, workers: Workers) -> asyncio.Future[Exit]:
+        """A future for when the program has ended and nothing is left of what it started. To be called once, in the
+        event loop. It raises OSError if a supervisor could not start the program."""
 
     @abstractmethod
     def kill(self) -> None:
-        """Begin to end all of it; `wait` says when that is done."""
+        """Begin to end all of it; the future of `wait` tells when that is done."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it; what still runs is ended."""
+        """Release what belongs to it. A program that still runs is killed."""
 
 
 def start(launch: Launch) -> ProcessTree:
-    """Start a program in a session of its own. Blocks for a moment. Raises OSError as `subprocess` does."""
+    """Start a program in a session of its own. May block for a moment. Raises OSError."""
     return _LAUNCHER.start(launch) if _LAUNCHER.open() else ProcessGroup(launch)
 
 
@@ -100,47 +105,93 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-class SupervisedTree(ProcessTree):
-    """A program below a supervisor, which is reached by a channel."""
+class Supervisor(NamedTuple):
+    """A supervisor process, and the channel to it."""
 
-    def __init__(self, channel: socket.socket, supervisor_pid: int, pid: int, mark: str, limit: int) -> None:
-        self._channel, self._supervisor, self.pid, self._mark = channel, supervisor_pid, pid, mark
-        self._limit = limit
+    channel: socket.socket
+    pid: int
+
+
+class SupervisedTree(ProcessTree):
+    """A program below a supervisor, which reports its end."""
+
+    is_supervised = True
+
+    def __init__(self, supervisor: Supervisor, launch: Launch, limit: int) -> None:
+        self._supervisor, self._launch, self._limit = supervisor, launch, limit
+        self.pid = supervisor.pid
+        self._loop: asyncio.AbstractEventLoop | None = None  # that reads the channel
         self._is_over = self._is_killed = False
 
-    async def wait(self, workers: Workers) -> Exit:
-        try:
-            reply = await asyncio.get_running_loop().sock_recv(self._channel, supervisor.ENDED.size)
-        except OSError:
-            reply = b""
-        if len(reply) < supervisor.ENDED.size:  # the supervisor was killed
-            self._is_over = self._is_killed = True
-            await workers.in_thread(self._reap)
-            return Exit(-signal.SIGKILL, 0.0)
-        self._is_over = True
-        return Exit(*supervisor.ENDED.unpack(reply))
+    def wait(self, workers: Workers) -> asyncio.Future[Exit]:
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[Exit] = self._loop.create_future()
+        self._loop.add_reader(self._supervisor.channel, self._read, workers)
+        return self._ended
 
-    def _reap(self) -> None:
-        """End what the supervisor left. The launcher does that too, but may have been stopped or killed as well."""
-        orphans.reap_limited(self._limit, self._limit)
-        orphans.reap([self._mark], TRIAL)
+    def _read(self, workers: Workers) -> None:
+        report, is_started = b"", True
+        try:
+            report = self._supervisor.channel.recv(supervisor.ENDED.size)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:  # killed before it has read the request
+            is_started = False
+        except OSError:
+            pass
+        self._stop_reading()
+        self._is_over = True
+        if not is_started:
+            self._is_killed = True
+            self._ended.set_exception(Transient("the supervisor of the program was killed before it started"))
+        elif len(report) < supervisor.ENDED.size:
+            self._is_killed = True
+            self._reaping = asyncio.ensure_future(self._reap(workers))
+        else:
+            self._report(*supervisor.ENDED.unpack(report))
+
+    def _report(self, problem: int, code: int, cpu_s: float, largest: int) -> None:
+        if problem:
+            self._ended.set_exception(OSError(problem, os.strerror(problem), self._launch.argv[0]))
+        else:
+            self._ended.set_result(Exit(code, cpu_s, largest))
+
+    def _stop_reading(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._supervisor.channel)
+            self._loop = None
+
+    async def _reap(self, workers: Workers) -> None:
+        """End what a killed supervisor left. The launcher does that too, but may have been stopped or killed itself."""
+        try:
+            await workers.in_thread(orphans.reap_limited, self._limit, self._limit)
+            await workers.in_thread(orphans.reap, [self._launch.mark], TRIAL)
+        finally:
+            self._ended.set_result(Exit(-signal.SIGKILL, 0.0))
 
     def kill(self) -> None:
         self._is_killed = True
         if not self._is_over:
-            _kill_group(self.pid)  # at once: what it would do next may cost money
+            self._kill_groups()  # at once: what they would do next may cost money
         with contextlib.suppress(OSError):
-            self._channel.shutdown(socket.SHUT_WR)
+            self._supervisor.channel.shutdown(socket.SHUT_WR)
         asyncio.get_running_loop().call_later(KILL_S, self._kill_supervisor)
 
+    def _kill_groups(self) -> None:
+        """Kill the process groups of the program and of daemons below the supervisor, which ends the rest."""
+        with contextlib.suppress(OSError):
+            for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+                _kill_group(int(pid))
+
     def _kill_supervisor(self) -> None:
-        """It may have been stopped by its own program."""
+        """Kill a supervisor that has not ended its program. The program may have stopped it."""
         if not self._is_over:
             with contextlib.suppress(OSError):
-                os.kill(self._supervisor, signal.SIGKILL)
+                os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        _LAUNCHER.release(self._channel, reusable=self._is_over and not self._is_killed)
+        self._stop_reading()
+        _LAUNCHER.release(self._supervisor, reusable=self._is_over and not self._is_killed)
 
 
 class Launcher:
@@ -155,7 +206,7 @@ class Launcher:
         self._owner = os.getpid()
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._idle: list[socket.socket] = []  # channels of supervisors that wait for a program
+        self._idle: list[Supervisor] = []
         self._busy = 0
         self._number = int.from_bytes(os.urandom(4), "big")  # see `supervisor.limit_of`
 
@@ -171,60 +222,75 @@ class Launcher:
     def start(self, launch: Launch) -> SupervisedTree:
         request = launch.encode()
         while True:
-            channel, is_new = self._take()
+            used, is_new = self._take()
             try:
-                supervisor_pid, pid, problem = _ask(channel, request, launch.streams)
+                _send(used, request, launch.streams)
             except OSError as error:
-                self.release(channel, reusable=False)
+                self.release(used, reusable=False)
                 if is_new:
                     raise Transient(f"the supervisor of the program does not answer: {error}") from error
                 continue  # an idle one was killed
             except BaseException:
-                self.release(channel, reusable=False)
+                self.release(used, reusable=False)
                 raise
-            if problem:
-                self.release(channel, reusable=True)
-                raise OSError(problem, os.strerror(problem), launch.argv[0])
-            limit = supervisor.limit_of(self._number, supervisor_pid)
-            return SupervisedTree(channel, supervisor_pid, pid, launch.mark, limit)
+            return SupervisedTree(used, launch, supervisor.limit_of(self._number, used.pid))
 
-    def release(self, channel: socket.socket, reusable: bool) -> None:
+    def release(self, used: Supervisor, reusable: bool) -> None:
         with self._lock:
             self._busy -= 1
             if reusable:
-                self._idle.append(channel)
+                self._idle.append(used)
                 return
-        with contextlib.suppress(OSError):
-            channel.shutdown(socket.SHUT_RDWR)  # another process may hold a copy of it
-        channel.close()
-
-    def continue_supervisors(self) -> None:
-        with self._lock, contextlib.suppress(OSError):
-            if self._control is not None and self._process is not None:
-                self._process.send_signal(signal.SIGCONT)
-                self._control.send(supervisor.CONTINUE)
+        _close(used.channel)
 
     def close_if_idle(self) -> None:
         with self._lock:
             if not self._busy and self._owner == os.getpid():
                 self._close()
 
-    def _take(self) -> tuple[socket.socket, bool]:
-        """A channel to a supervisor, and whether that is a new one."""
+    def _take(self) -> tuple[Supervisor, bool]:
+        """A supervisor without a program, and whether it is a new one. Raises Transient."""
         with self._lock:
+            self._busy += 1
             if self._idle:
-                self._busy += 1
                 return self._idle.pop(), False
-            ours, theirs = socket.socketpair()
-            with theirs:
+        try:
+            return self._new(), True
+        except BaseException:
+            with self._lock:
+                self._busy -= 1
+            raise
+
+    def _new(self) -> Supervisor:
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs, self._lock:
                 try:
                     self._fork(theirs)
                 except OSError:  # it was killed, or closed a moment ago
                     self._close()
                     self._open()
                     self._fork(theirs)
-            self._busy += 1
-            return ours, True
+            pid = self._receive_pid(ours)
+            ours.setblocking(False)
+            return Supervisor(ours, pid)
+        except OSError as error:
+            _close(ours)
+            raise Transient(f"the supervisor of the program does not answer: {error}") from error
+
+    def _receive_pid(self, channel: socket.socket) -> int:
+        """Read the first message of a supervisor. Agents may stop the launcher, which forks it."""
+        channel.settimeout(1)
+        for _ in range(START_S):
+            with contextlib.suppress(TimeoutError):
+                message = channel.recv(supervisor.HELLO.size, socket.MSG_WAITALL)
+                if len(message) < supervisor.HELLO.size:
+                    raise ConnectionError("it ended")
+                return int(supervisor.HELLO.unpack(message)[0])
+            with self._lock:
+                if self._process is not None:
+                    self._process.send_signal(signal.SIGCONT)
+        raise TimeoutError(f"no reply in {START_S} seconds")
 
     def _fork(self, channel: socket.socket) -> None:
         if self._control is None or self._process is None:
@@ -255,7 +321,7 @@ class Launcher:
             self._close()
 
     def _close(self) -> None:
-        for channel in (*self._idle, *([] if self._control is None else [self._control])):
+        for channel in (*(idle.channel for idle in self._idle), *([] if self._control is None else [self._control])):
             channel.close()
         if self._process is not None:
             self._end(self._process)
@@ -274,27 +340,21 @@ class Launcher:
             orphans.reap_limited(supervisor.limit_of(self._number, 0), supervisor.limit_of(self._number + 1, 0) - 1)
 
 
-def _ask(channel: socket.socket, request: bytes, streams: Sequence[int]) -> tuple[int, int, int]:
-    """Have a supervisor start a program. Its id, that of the program, and errno if that could not be started."""
-    channel.settimeout(START_S)
-    socket.send_fds(channel, [supervisor.LENGTH.pack(len(request))], streams)
-    channel.sendall(request)
-    reply = _receive(channel, supervisor.STARTED.size)
-    if len(reply) < supervisor.STARTED.size:
-        raise ConnectionError("it ended")
-    channel.setblocking(False)
-    supervisor_pid, pid, problem = supervisor.STARTED.unpack(reply)
-    return supervisor_pid, pid, problem
+def _send(used: Supervisor, request: bytes, streams: Sequence[int]) -> None:
+    """Have a supervisor start a program. Raises OSError if it was killed."""
+    os.kill(used.pid, signal.SIGCONT)  # an agent may have stopped it
+    message = supervisor.LENGTH.pack(len(request)) + request
+    sent = socket.send_fds(used.channel, [message], streams)
+    if sent < len(message):  # the buffer is full until the supervisor reads
+        used.channel.settimeout(START_S)
+        used.channel.sendall(memoryview(message)[sent:])
+        used.channel.setblocking(False)
 
 
-def _receive(channel: socket.socket, size: int) -> bytes:
-    """Read a reply. An agent may stop its supervisor before that could say that the agent runs."""
-    channel.settimeout(1)
-    for _ in range(START_S):
-        with contextlib.suppress(TimeoutError):
-            return channel.recv(size, socket.MSG_WAITALL)
-        _LAUNCHER.continue_supervisors()
-    raise TimeoutError(f"no reply in {START_S} seconds")
+def _close(channel: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        channel.shutdown(socket.SHUT_RDWR)  # another process may have a copy of it
+    channel.close()
 
 
 _LAUNCHER = Launcher()
@@ -303,6 +363,8 @@ atexit.register(close_launcher)
 
 class ProcessGroup(ProcessTree):
     """A program and its process group, where there are no supervisors."""
+
+    is_supervised = False
 
     def __init__(self, launch: Launch) -> None:
         self._mark = launch.mark
@@ -318,7 +380,10 @@ class ProcessGroup(ProcessTree):
         )
         self.pid = self._process.pid
 
-    async def wait(self, workers: Workers) -> Exit:
+    def wait(self, workers: Workers) -> asyncio.Future[Exit]:
+        return asyncio.ensure_future(self._wait(workers))
+
+    async def _wait(self, workers: Workers) -> Exit:
         _, status, usage = await workers.in_thread(os.wait4, self.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)  # nobody must wait for it again
         self.kill()  # the rest of its group
