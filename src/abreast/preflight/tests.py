@@ -101,5 +101,7 @@ class _Threads:
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
         return asyncio.to_thread(function, *arguments)
 
+    in_turn = in_thread
+
     def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]:
         raise NotImplementedError("no check needs one")

@@ -187,7 +187,7 @@ class Agent(ABC):
             workers.clock("ready", 0.0 if start.running is None else time.monotonic() - start.running.started_at)
             read = await self._finished(start, workers)
             workers.clock("over")  # it is paid: what follows may take the time it takes
-            answer: Answer = await workers.in_thread(self._read_all, one, read)
+            answer: Answer = await workers.in_turn(self._read_all, one, read)
             if self.checks:
                 workers.clock("checking")
                 answer = await self._checked(one, answer, workers)
@@ -209,7 +209,7 @@ class Agent(ABC):
 
     async def _started(self, trial: Trial, request: Request, workers: Workers) -> _Start:
         """Make the folders of an attempt and start its program. If it is cancelled meanwhile, nothing stays."""
-        starting = asyncio.ensure_future(workers.in_thread(self._start, trial, request))
+        starting = asyncio.ensure_future(workers.in_turn(self._start, trial, request))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:

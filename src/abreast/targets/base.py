@@ -58,6 +58,10 @@ class Workers(Protocol):
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
 
+    def in_turn(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+        """Run a call that is usually short, such as a few file operations, in a thread that all such calls share."""
+        ...
+
     def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]: ...
 
 

@@ -126,7 +126,7 @@ class SupervisedTree(ProcessTree):
     def wait(self, workers: Workers) -> asyncio.Future[Exit]:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Exit] = self._loop.create_future()
-        self._loop.add_reader(self._supervisor.channel, self._read, workers)
+        self._loop.add_reader(self._supervisor.channel.fileno(), self._read, workers)
         return self._ended
 
     def _read(self, workers: Workers) -> None:
@@ -158,7 +158,7 @@ class SupervisedTree(ProcessTree):
 
     def _stop_reading(self) -> None:
         if self._loop is not None:
-            self._loop.remove_reader(self._supervisor.channel)
+            self._loop.remove_reader(self._supervisor.channel.fileno())
             self._loop = None
 
     async def _reap(self, workers: Workers) -> None:
