@@ -125,10 +125,10 @@ async def finish(running: Running, workers: Workers, heard: Heard | None = None)
             if await listening.until_it_ends():
                 was_stopped = True
                 tree.kill()
-        code, cpu_s, largest = await asyncio.shield(ending)
+        code, cpu_s, largest = await ending
     except asyncio.CancelledError:
         tree.kill()
-        await asyncio.shield(ending)
+        await asyncio.shield(tree.wait(workers))
         raise
     finally:
         SAMPLER.forget(usage)
@@ -166,17 +166,20 @@ def _read_ends(path: Path, head: int, end: int) -> tuple[str, str, int]:
     try:
         if size <= head + end:
             head, end = 0, size
-        parts = os.pread(descriptor, head, 0), os.pread(descriptor, end, size - end)
+        first = os.pread(descriptor, head, 0) if head else b""
+        last = os.pread(descriptor, end, size - end) if end else b""
     except OSError:
         return "", "", 0
     finally:
         os.close(descriptor)
-    return parts[0].decode("utf-8", "replace"), parts[1].decode("utf-8", "replace"), size
+    return first.decode("utf-8", "replace"), last.decode("utf-8", "replace"), size
 
 
 def tail(path: Path, most: int = 4_000) -> str:
     """The end of a file as text, from a whole line on."""
     _, end, size = _read_ends(path, 0, most)
+    if not end:
+        return ""
     text = redact_log(end)  # it may begin inside a secret
     return (text.partition("\n")[2] or text if size > most else text).strip()
 

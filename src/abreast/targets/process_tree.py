@@ -73,8 +73,8 @@ class ProcessTree(ABC):
 
     @abstractmethod
     def wait(self, workers: Workers) -> asyncio.Future[Exit]:
-        """A future for when the program has ended and nothing is left of what it started. To be called once, in the
-        event loop. It raises OSError if a supervisor could not start the program."""
+        """A future for when the program has ended and nothing is left of what it started; a new one at each call. It
+        raises OSError if a supervisor could not start the program."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -121,45 +121,39 @@ class SupervisedTree(ProcessTree):
         self._supervisor, self._launch, self._limit = supervisor, launch, limit
         self.pid = supervisor.pid
         self._loop: asyncio.AbstractEventLoop | None = None  # that reads the channel
-        self._is_over = self._is_killed = False
+        self._future: asyncio.Future[Exit] | None = None  # the last one of `wait`
+        self._outcome: Exit | Exception | None = None
+        self._is_killed = False
 
     def wait(self, workers: Workers) -> asyncio.Future[Exit]:
-        self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[Exit] = self._loop.create_future()
-        self._loop.add_reader(self._supervisor.channel.fileno(), self._read, workers)
-        return self._ended
+        loop = asyncio.get_running_loop()
+        if self._future is None:
+            self._loop = loop
+            loop.add_reader(self._supervisor.channel.fileno(), self._read, workers)
+        self._future = loop.create_future()
+        self._tell()
+        return self._future
 
     def _read(self, workers: Workers) -> None:
-        report, is_started = b"", True
         try:
             report = self._supervisor.channel.recv(supervisor.ENDED.size)
         except BlockingIOError:
             return
-        except ConnectionResetError:  # killed before it has read the request
-            is_started = False
+        except ConnectionResetError:
+            self._end(Transient("the supervisor of the program was killed before it read the request"))
+            return
         except OSError:
-            pass
+            report = b""
         self._stop_reading()
-        self._is_over = True
-        if not is_started:
-            self._is_killed = True
-            self._ended.set_exception(Transient("the supervisor of the program was killed before it started"))
-        elif len(report) < supervisor.ENDED.size:
+        if len(report) < supervisor.ENDED.size:
             self._is_killed = True
             self._reaping = asyncio.ensure_future(self._reap(workers))
-        else:
-            self._report(*supervisor.ENDED.unpack(report))
-
-    def _report(self, problem: int, code: int, cpu_s: float, largest: int) -> None:
+            return
+        problem, code, cpu_s, largest = supervisor.ENDED.unpack(report)
         if problem:
-            self._ended.set_exception(OSError(problem, os.strerror(problem), self._launch.argv[0]))
+            self._end(OSError(problem, os.strerror(problem), self._launch.argv[0]))
         else:
-            self._ended.set_result(Exit(code, cpu_s, largest))
-
-    def _stop_reading(self) -> None:
-        if self._loop is not None:
-            self._loop.remove_reader(self._supervisor.channel.fileno())
-            self._loop = None
+            self._end(Exit(code, cpu_s, largest))
 
     async def _reap(self, workers: Workers) -> None:
         """End what a killed supervisor left. The launcher does that too, but may have been stopped or killed itself."""
@@ -167,11 +161,31 @@ class SupervisedTree(ProcessTree):
             await workers.in_thread(orphans.reap_limited, self._limit, self._limit)
             await workers.in_thread(orphans.reap, [self._launch.mark], TRIAL)
         finally:
-            self._ended.set_result(Exit(-signal.SIGKILL, 0.0))
+            self._end(Exit(-signal.SIGKILL, 0.0))
+
+    def _end(self, outcome: Exit | Exception) -> None:
+        self._stop_reading()
+        self._outcome = outcome
+        self._is_killed |= isinstance(outcome, Transient)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Complete the future if the outcome is known. A task that was cancelled has cancelled its own."""
+        if self._future is None or self._future.done() or self._outcome is None:
+            return
+        if isinstance(self._outcome, Exit):
+            self._future.set_result(self._outcome)
+        else:
+            self._future.set_exception(self._outcome)
+
+    def _stop_reading(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._supervisor.channel.fileno())
+            self._loop = None
 
     def kill(self) -> None:
         self._is_killed = True
-        if not self._is_over:
+        if self._outcome is None:
             self._kill_groups()  # at once: what they would do next may cost money
         with contextlib.suppress(OSError):
             self._supervisor.channel.shutdown(socket.SHUT_WR)
@@ -185,13 +199,13 @@ class SupervisedTree(ProcessTree):
 
     def _kill_supervisor(self) -> None:
         """Kill a supervisor that has not ended its program. The program may have stopped it."""
-        if not self._is_over:
+        if self._outcome is None:
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         self._stop_reading()
-        _LAUNCHER.release(self._supervisor, reusable=self._is_over and not self._is_killed)
+        _LAUNCHER.release(self._supervisor, reusable=self._outcome is not None and not self._is_killed)
 
 
 class Launcher:
@@ -379,9 +393,12 @@ class ProcessGroup(ProcessTree):
             start_new_session=True,
         )
         self.pid = self._process.pid
+        self._waiting: asyncio.Future[Exit] | None = None
 
     def wait(self, workers: Workers) -> asyncio.Future[Exit]:
-        return asyncio.ensure_future(self._wait(workers))
+        if self._waiting is None:
+            self._waiting = asyncio.ensure_future(self._wait(workers))
+        return asyncio.shield(self._waiting)
 
     async def _wait(self, workers: Workers) -> Exit:
         _, status, usage = await workers.in_thread(os.wait4, self.pid, 0)

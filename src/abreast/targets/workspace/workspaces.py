@@ -208,8 +208,7 @@ class Workspaces:
                 work = folder / "work"
                 work.mkdir(0o700)
                 template.copy_to(work)
-            os.utime(work)  # by the clock of the file system it is now: what changes later was changed by the trial
-            return Workspace(work, template, work.lstat().st_ctime_ns, since)
+            return Workspace(work, template, 0 if template.is_empty else _touch(work), since)
         except BaseException:
             TEMPLATES.give_back(template, folder)
             raise
@@ -335,6 +334,12 @@ class Workspace:
                 return
             self._removed = True
         TEMPLATES.give_back(self._template, self.path.parent)
+
+
+def _touch(folder: Path) -> int:
+    """The time now, by the clock of the file system: what changes later was changed by the trial."""
+    os.utime(folder)
+    return folder.lstat().st_ctime_ns
 
 
 @contextlib.contextmanager
