@@ -115,11 +115,11 @@ def _close_started(starting: asyncio.Future[Running]) -> None:
 async def finish(running: Running, workers: Workers, heard: Heard | None = None) -> Ended:
     """Wait for the end of a program. With `heard` its output must be piped. Cancelled, it leaves nothing."""
     tree, folder = running.tree, running.folder
-    usage = SAMPLER.watch(tree.pid, tree.is_supervised)
     ending = tree.wait(workers)
-    listening = None
+    usage = listening = None
     was_stopped = False
     try:
+        usage = SAMPLER.watch(await tree.root(), tree.is_supervised)
         if heard is not None and running.pipe is not None:
             listening = _Listening(running.pipe, folder / "stdout", heard, ending)
             if await listening.until_it_ends():
@@ -131,7 +131,8 @@ async def finish(running: Running, workers: Workers, heard: Heard | None = None)
         await asyncio.shield(tree.wait(workers))
         raise
     finally:
-        SAMPLER.forget(usage)
+        if usage is not None:
+            SAMPLER.forget(usage)
         if listening is not None:
             await listening.close()
         running.close()

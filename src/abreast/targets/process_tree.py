@@ -68,8 +68,12 @@ class Launch:
 class ProcessTree(ABC):
     """A running program and its descendants."""
 
-    pid: int  # of the program, or of its supervisor
     is_supervised: bool
+
+    @abstractmethod
+    async def root(self) -> int:
+        """The process id of the program or, if it is supervised, of its supervisor; 0 if that has died. To be called
+        after `wait`."""
 
     @abstractmethod
     def wait(self, workers: Workers) -> asyncio.Future[Exit]:
@@ -105,11 +109,12 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-class Supervisor(NamedTuple):
+@dataclass(slots=True)
+class Supervisor:
     """A supervisor process, and the channel to it."""
 
     channel: socket.socket
-    pid: int
+    pid: int = 0  # unknown until its first message
 
 
 class SupervisedTree(ProcessTree):
@@ -117,13 +122,23 @@ class SupervisedTree(ProcessTree):
 
     is_supervised = True
 
-    def __init__(self, supervisor: Supervisor, launch: Launch, limit: int) -> None:
-        self._supervisor, self._launch, self._limit = supervisor, launch, limit
-        self.pid = supervisor.pid
+    def __init__(self, supervisor: Supervisor, launch: Launch) -> None:
+        self._supervisor, self._launch = supervisor, launch
         self._loop: asyncio.AbstractEventLoop | None = None  # that reads the channel
         self._future: asyncio.Future[Exit] | None = None  # the last one of `wait`
         self._outcome: Exit | Exception | None = None
+        self._answered = asyncio.Event()  # by a new supervisor
         self._is_killed = False
+
+    async def root(self) -> int:
+        for _ in range(START_S):
+            if self._supervisor.pid or self._outcome is not None:
+                return self._supervisor.pid
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._answered.wait(), 1)
+                continue
+            _LAUNCHER.resume()
+        raise Transient(f"the supervisor of the program does not answer within {START_S} s")
 
     def wait(self, workers: Workers) -> asyncio.Future[Exit]:
         loop = asyncio.get_running_loop()
@@ -135,30 +150,39 @@ class SupervisedTree(ProcessTree):
         return self._future
 
     def _read(self, workers: Workers) -> None:
+        is_new = not self._supervisor.pid
         try:
-            report = self._supervisor.channel.recv(supervisor.ENDED.size)
+            report = self._supervisor.channel.recv(supervisor.HELLO.size if is_new else supervisor.ENDED.size)
         except BlockingIOError:
             return
-        except ConnectionResetError:
-            self._end(Transient("the supervisor of the program was killed before it read the request"))
-            return
+        except ConnectionResetError:  # what it was sent is unread
+            report, is_new = b"", True
         except OSError:
             report = b""
-        self._stop_reading()
-        if len(report) < supervisor.ENDED.size:
+        if report and is_new:
+            (self._supervisor.pid,) = supervisor.HELLO.unpack(report)
+            self._answered.set()
+        elif is_new:
+            self._end(Transient("the supervisor of the program was killed before it started the program"))
+        elif not report:
+            self._stop_reading()
             self._is_killed = True
-            self._reaping = asyncio.ensure_future(self._reap(workers))
-            return
-        problem, code, cpu_s, largest = supervisor.ENDED.unpack(report)
+            limit = _LAUNCHER.limit_of(self._supervisor)
+            self._supervisor.pid = 0  # the system may give it to another process
+            self._reaping = asyncio.ensure_future(self._reap(limit, workers))
+        else:
+            self._report(*supervisor.ENDED.unpack(report))
+
+    def _report(self, problem: int, code: int, cpu_s: float, largest: int) -> None:
         if problem:
             self._end(OSError(problem, os.strerror(problem), self._launch.argv[0]))
         else:
             self._end(Exit(code, cpu_s, largest))
 
-    async def _reap(self, workers: Workers) -> None:
+    async def _reap(self, limit: int, workers: Workers) -> None:
         """End what a killed supervisor left. The launcher does that too, but may have been stopped or killed itself."""
         try:
-            await workers.in_thread(orphans.reap_limited, self._limit, self._limit)
+            await workers.in_thread(orphans.reap_limited, limit, limit)
             await workers.in_thread(orphans.reap, [self._launch.mark], TRIAL)
         finally:
             self._end(Exit(-signal.SIGKILL, 0.0))
@@ -167,6 +191,7 @@ class SupervisedTree(ProcessTree):
         self._stop_reading()
         self._outcome = outcome
         self._is_killed |= isinstance(outcome, Transient)
+        self._answered.set()
         self._tell()
 
     def _tell(self) -> None:
@@ -193,15 +218,16 @@ class SupervisedTree(ProcessTree):
 
     def _kill_groups(self) -> None:
         """Kill the process groups of the program and of daemons below the supervisor, which ends the rest."""
+        pid = self._supervisor.pid
         with contextlib.suppress(OSError):
-            for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
-                _kill_group(int(pid))
+            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+                _kill_group(int(child))
 
     def _kill_supervisor(self) -> None:
         """Kill a supervisor that has not ended its program. The program may have stopped it."""
-        if self._outcome is None:
+        if self._outcome is None and self._supervisor.pid:
             with contextlib.suppress(OSError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self._supervisor.pid, signal.SIGKILL)
 
     def close(self) -> None:
         self._stop_reading()
@@ -247,7 +273,17 @@ class Launcher:
             except BaseException:
                 self.release(used, reusable=False)
                 raise
-            return SupervisedTree(used, launch, supervisor.limit_of(self._number, used.pid))
+            return SupervisedTree(used, launch)
+
+    def limit_of(self, used: Supervisor) -> int:
+        """The resource limit that marks what a supervisor has started."""
+        return supervisor.limit_of(self._number, used.pid)
+
+    def resume(self) -> None:
+        """Continue the launcher. An agent may have stopped it."""
+        with self._lock:
+            if self._process is not None:
+                self._process.send_signal(signal.SIGCONT)
 
     def release(self, used: Supervisor, reusable: bool) -> None:
         with self._lock:
@@ -263,48 +299,22 @@ class Launcher:
                 self._close()
 
     def _take(self) -> tuple[Supervisor, bool]:
-        """A supervisor without a program, and whether it is a new one. Raises Transient."""
+        """A supervisor without a program, and whether it is a new one."""
         with self._lock:
-            self._busy += 1
             if self._idle:
+                self._busy += 1
                 return self._idle.pop(), False
-        try:
-            return self._new(), True
-        except BaseException:
-            with self._lock:
-                self._busy -= 1
-            raise
-
-    def _new(self) -> Supervisor:
-        ours, theirs = socket.socketpair()
-        try:
-            with theirs, self._lock:
+            ours, theirs = socket.socketpair()
+            with theirs:
                 try:
                     self._fork(theirs)
                 except OSError:  # it was killed, or closed a moment ago
                     self._close()
                     self._open()
                     self._fork(theirs)
-            pid = self._receive_pid(ours)
             ours.setblocking(False)
-            return Supervisor(ours, pid)
-        except OSError as error:
-            _close(ours)
-            raise Transient(f"the supervisor of the program does not answer: {error}") from error
-
-    def _receive_pid(self, channel: socket.socket) -> int:
-        """Read the first message of a supervisor. Agents may stop the launcher, which forks it."""
-        channel.settimeout(1)
-        for _ in range(START_S):
-            with contextlib.suppress(TimeoutError):
-                message = channel.recv(supervisor.HELLO.size, socket.MSG_WAITALL)
-                if len(message) < supervisor.HELLO.size:
-                    raise ConnectionError("it ended")
-                return int(supervisor.HELLO.unpack(message)[0])
-            with self._lock:
-                if self._process is not None:
-                    self._process.send_signal(signal.SIGCONT)
-        raise TimeoutError(f"no reply in {START_S} seconds")
+            self._busy += 1
+            return Supervisor(ours), True
 
     def _fork(self, channel: socket.socket) -> None:
         if self._control is None or self._process is None:
@@ -356,7 +366,8 @@ class Launcher:
 
 def _send(used: Supervisor, request: bytes, streams: Sequence[int]) -> None:
     """Have a supervisor start a program. Raises OSError if it was killed."""
-    os.kill(used.pid, signal.SIGCONT)  # an agent may have stopped it
+    if used.pid:
+        os.kill(used.pid, signal.SIGCONT)  # an agent may have stopped it
     message = supervisor.LENGTH.pack(len(request)) + request
     sent = socket.send_fds(used.channel, [message], streams)
     if sent < len(message):  # the buffer is full until the supervisor reads
@@ -392,8 +403,10 @@ class ProcessGroup(ProcessTree):
             env=dict(launch.environment),
             start_new_session=True,
         )
-        self.pid = self._process.pid
         self._waiting: asyncio.Future[Exit] | None = None
+
+    async def root(self) -> int:
+        return self._process.pid
 
     def wait(self, workers: Workers) -> asyncio.Future[Exit]:
         if self._waiting is None:
@@ -401,14 +414,14 @@ class ProcessGroup(ProcessTree):
         return asyncio.shield(self._waiting)
 
     async def _wait(self, workers: Workers) -> Exit:
-        _, status, usage = await workers.in_thread(os.wait4, self.pid, 0)
+        _, status, usage = await workers.in_thread(os.wait4, self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)  # nobody must wait for it again
         self.kill()  # the rest of its group
         await workers.in_thread(orphans.reap, [self._mark], TRIAL)
         return Exit(self._process.returncode, usage.ru_utime + usage.ru_stime)
 
     def kill(self) -> None:
-        _kill_group(self.pid)
+        _kill_group(self._process.pid)
 
     def close(self) -> None:
         if self._process.returncode is None:
