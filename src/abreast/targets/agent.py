@@ -187,7 +187,7 @@ class Agent(ABC):
             workers.clock("ready", 0.0 if start.running is None else time.monotonic() - start.running.started_at)
             read = await self._finished(start, workers)
             workers.clock("over")  # it is paid: what follows may take the time it takes
-            answer: Answer = await workers.in_turn(self._read_all, one, read)
+            answer: Answer = await self._in_thread(workers, self._read_all, one, read)
             if self.checks:
                 workers.clock("checking")
                 answer = await self._checked(one, answer, workers)
@@ -209,12 +209,17 @@ class Agent(ABC):
 
     async def _started(self, trial: Trial, request: Request, workers: Workers) -> _Start:
         """Make the folders of an attempt and start its program. If it is cancelled meanwhile, nothing stays."""
-        starting = asyncio.ensure_future(workers.in_turn(self._start, trial, request))
+        starting = asyncio.ensure_future(self._in_thread(workers, self._start, trial, request))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
             self._clean_later(self._abandon(starting, workers))
             raise
+
+    def _in_thread(self, workers: Workers, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+        """Call a function that looks after the folders of an attempt. That is short unless there are files to copy."""
+        call = workers.in_turn if self._workspaces.are_empty else workers.in_thread
+        return call(function, *arguments)
 
     def _start(self, trial: Trial, request: Request) -> _Start:
         process_tree.containment()  # starts the launcher, which is no part of a trial's time

@@ -249,6 +249,11 @@ class Workspaces:
         return key, lambda to: repository.check_out(commit, to, without, state)
 
     @property
+    def are_empty(self) -> bool:
+        """Whether trials begin with an empty folder."""
+        return self._setting.copy is None and self._repository is None
+
+    @property
     def has_commits(self) -> bool:
         """Whether trials begin with a commit of a repository."""
         return self._repository is not None
