@@ -1,11 +1,15 @@
 """Programs as trials: what each costs beyond its process, and whether those that wait all run at the same time.
 
 Folders of trials are in memory if there is a file system there: the work is measured, and not a disk that others use.
+CPU time is that of the driver, its supervisors and the programs. It is measured in two ways: of a whole run, in which a
+trial also bears its share of the plan, of the analysis and of starting the supervisors; and from a short run to a long
+one, which leaves only what each further trial takes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import resource
 import subprocess
@@ -15,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import measure
+from benchmarks.tracker import PEERS
 from benchmarks.workspaces import _in_memory, git
 
 TRIALS, AT_ONCE, SECONDS = 320, 32, 0.2
+FEW, MANY = 80, 640
 COMMAND = ["sh", "-c", f"sleep {SECONDS}; echo yes"]
 FILES = 1_000
 WAITING, REQUESTED, WAIT_S = 32, 8, 4.0
@@ -46,10 +52,10 @@ async def _start_all(trials: int) -> None:
     await asyncio.gather(*(start() for _ in range(trials)))
 
 
-def bare() -> dict[str, Any]:
+def bare(trials: int) -> dict[str, Any]:
     """The same processes by asyncio alone."""
     cpu_s, begin = _cpu_s(), time.perf_counter()
-    asyncio.run(_start_all(TRIALS))
+    asyncio.run(_start_all(trials))
     return {"seconds": time.perf_counter() - begin, "cpu_s": _cpu_s() - cpu_s}
 
 
@@ -71,15 +77,15 @@ def _run(path: Path, trials: int, command: list[str], parallel: int, workspace: 
     return rows
 
 
-def short(files: int) -> dict[str, Any]:
-    """Short programs, in an empty workspace or in a checkout of so many files."""
+def short(trials: int, files: int) -> dict[str, Any]:
+    """Short programs, in an empty workspace or in a checkout of some files."""
     with measure.folder() as path:
         if place := _in_memory():
             os.environ["ABREAST_WORKSPACES"] = f"{place}/abreast-bench-{os.getpid()}"
         workspace = _repository(path / "source", files) if files else None
         _run(path, 4, COMMAND, 4, workspace)  # what is imported when first needed
         cpu_s = _cpu_s()
-        rows = _run(path, TRIALS, COMMAND, AT_ONCE, workspace)
+        rows = _run(path, trials, COMMAND, AT_ONCE, workspace)
         cpu_s = _cpu_s() - cpu_s
     seconds = max(row["finished_at"] for row in rows) - min(row["started_at"] for row in rows)
     return {"seconds": seconds, "cpu_s": cpu_s}
@@ -98,13 +104,13 @@ def _repository(path: Path, files: int) -> dict[str, str]:
 
 def cheap() -> bool:
     """Efficiency and CPU time, against asyncio alone in the same minute."""
-    alone = measure.apart("processes", "bare").extra
-    empty = measure.apart("processes", "short", 0).extra
-    checkout = measure.apart("processes", "short", FILES).extra
-    ideal = TRIALS * SECONDS / AT_ONCE
-    share, other = ideal / empty["seconds"], ideal / alone["seconds"]
-    beyond = 1000 * (empty["cpu_s"] - alone["cpu_s"]) / TRIALS
-    with_files = 1000 * (checkout["cpu_s"] - alone["cpu_s"]) / TRIALS
+    alone = {trials: measure.apart("processes", "bare", trials).extra for trials in (FEW, TRIALS, MANY)}
+    empty = {trials: measure.apart("processes", "short", trials, 0).extra for trials in (FEW, TRIALS, MANY)}
+    checkout = measure.apart("processes", "short", TRIALS, FILES).extra
+    share, other = _share(empty[TRIALS]), _share(alone[TRIALS])
+    further = _ms_per_further_trial(empty) - _ms_per_further_trial(alone)
+    beyond = 1000 * (empty[TRIALS]["cpu_s"] - alone[TRIALS]["cpu_s"]) / TRIALS
+    with_files = 1000 * (checkout["cpu_s"] - alone[TRIALS]["cpu_s"]) / TRIALS
     title = f"{TRIALS} programs of {SECONDS} s, {AT_ONCE} in flight"
     figure = f"{share:.0%} of the ideal; asyncio alone {other:.0%}"
     reached = [
@@ -119,8 +125,39 @@ def cheap() -> bool:
             with_files <= 25,
             value=with_files,
         ),
+        measure.line(
+            f"CPU of each further one, from {FEW} to {MANY}", f"{further:.1f} ms", "≤ 3 ms", further <= 3, value=further
+        ),
     ]
     return all(reached)
+
+
+def _share(measured: dict[str, Any]) -> float:
+    """The ideal time of the short programs as a share of the measured one."""
+    return TRIALS * SECONDS / AT_ONCE / float(measured["seconds"])
+
+
+def _ms_per_further_trial(measured: dict[int, dict[str, Any]]) -> float:
+    return 1000 * float(measured[MANY]["cpu_s"] - measured[FEW]["cpu_s"]) / (MANY - FEW)
+
+
+def compare_with_inspect() -> bool:
+    """The same programs as samples of Inspect, with its defaults: a solver that starts them by asyncio."""
+    if not any(PEERS.glob("lib/python*/site-packages/inspect_ai")):
+        print("skip  Inspect is not installed in .venv/peers: make bench installs it")
+        return True
+    script = measure.ROOT / "benchmarks" / "inspect_programs.py"
+    words = [PEERS / "bin" / "python", "-P", script, str(TRIALS), str(AT_ONCE), *COMMAND]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    theirs = json.loads(done.stdout.splitlines()[-1])
+    ours = measure.apart("processes", "short", TRIALS, 0).extra
+    figures = [
+        f"{_share(run):.0%} of the ideal, {1000 * run['cpu_s'] / TRIALS:.0f} ms of CPU" for run in (ours, theirs)
+    ]
+    is_faster = ours["seconds"] <= theirs["seconds"]
+    return measure.line(
+        "the same programs with Inspect", f"{figures[1]}; ours {figures[0]}", "ours is faster", is_faster
+    )
 
 
 def waiting() -> dict[str, Any]:
@@ -146,5 +183,5 @@ def all_that_wait_run() -> bool:
     return measure.line(title, figure, "≥ 7", mean >= 7, value=mean, more_is_better=True)
 
 
-ALL = (cheap, all_that_wait_run)
+ALL = (cheap, compare_with_inspect, all_that_wait_run)
 QUICK = (cheap,)

@@ -127,11 +127,11 @@ class LocalEngine:
         except TrialError as error:
             return Outcome("error", _checked_remains(error.answer, self._answer_size), classify(error))
 
-    def _clock(self, moment: Moment) -> None:
-        """What it takes to start a process, to prepare a folder or to clean up is no time of the trial."""
+    def _clock(self, moment: Moment, ago: float) -> None:
+        """Leave out of a trial's time what it takes to start a worker, to prepare a folder or to clean up."""
         task = asyncio.current_task()
         flight = None if task is None else self._begun.get(task)
-        now = self._loop.time()
+        now = self._loop.time() - ago
         if flight is not None and flight.ending is not None and moment == "over":
             flight.deadline = now + STARTUP_S  # it has ended as it was told, and keeps what is left
         if flight is None or flight.ending is not None:

@@ -26,6 +26,7 @@ from abreast.targets.base import Moment
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+STALL_S = 0.02  # without the end of a call, before others help a shared thread
 Task = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
@@ -48,26 +49,27 @@ class Threads:
             if self._idle > 0:
                 self._idle -= 1
             else:
-                self._count += 1
-                threading.Thread(target=self._serve, name=f"abreast-{self._count}", daemon=True).start()
+                self._add_thread(self._serve)
         self._work.put((future, function, arguments))
         return future
 
+    def _add_thread(self, serve: Callable[[], None]) -> None:
+        self._count += 1
+        threading.Thread(target=serve, name=f"abreast-{self._count}", daemon=True).start()
+
     def _serve(self) -> None:
-        while True:
-            task = self._work.get()
-            if task is None:
-                return
-            future, function, arguments = task
-            if future.cancelled():
-                self._hand_back(future, None, None)
-                continue
+        while (task := self._work.get()) is not None:
+            self._run(*task)
+            del task
+
+    def _run(self, future: asyncio.Future[Any], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        result, error = None, None
+        if not future.cancelled():
             try:
-                result, error = function(*arguments), None
+                result = function(*arguments)
             except BaseException as caught:  # noqa: BLE001 - user code; SystemExit too must not end a worker
-                result, error = None, caught
-            self._hand_back(future, result, error)
-            del task, future, result, error
+                error = caught
+        self._hand_back(future, result, error)
 
     def _hand_back(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
         with self._lock:
@@ -99,6 +101,57 @@ class Threads:
             self._closed = True
             for _ in range(self._count):
                 self._work.put(None)
+
+
+class SharedThread(Threads):
+    """One thread for many short calls. Others help out only while no call ends, because one takes long.
+
+    Threads that make system calls at the same time hand the interpreter to one another at each of them, which can take
+    longer than the calls.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._ended = 0  # calls
+        self._watch: asyncio.TimerHandle | None = None
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
+        future = self._loop.create_future()
+        self._work.put((future, function, arguments))
+        if not self._count:
+            self._add_thread(self._serve)
+        if self._watch is None:
+            self._watch = self._loop.call_later(STALL_S, self._look, self._ended, 1)
+        return future
+
+    def _look(self, ended: int, helpers: int) -> None:
+        """Add helpers if no call has ended since the last look, each time twice as many."""
+        self._watch = None
+        waiting = self._work.qsize()
+        if not waiting:
+            return
+        if self._ended > ended:
+            helpers = 1
+        else:
+            for _ in range(min(helpers, waiting)):
+                self._add_thread(self._help)
+            helpers *= 2
+        self._watch = self._loop.call_later(STALL_S, self._look, self._ended, helpers)
+
+    def _help(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while (task := self._work.get_nowait()) is not None:
+                self._run(*task)
+                del task
+
+    def _run(self, future: asyncio.Future[Any], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        super()._run(future, function, arguments)
+        self._ended += 1
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        super().close()
 
 
 class Process:
@@ -167,24 +220,28 @@ class Workers:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        clock: Callable[[Moment], None],
+        clock: Callable[[Moment, float], None],
         more_time: Callable[[], Callable[[float], None]],
     ) -> None:
         """`clock` and `more_time` are called in the task of the trial they are about."""
         self._threads = Threads(loop)
+        self._shared_thread = SharedThread(loop)
         self._clock = clock
         self._more_time = more_time
         self._free: list[Process] = []
         self._all: set[Process] = set()
 
-    def clock(self, moment: Moment) -> None:
-        self._clock(moment)
+    def clock(self, moment: Moment, ago: float = 0.0) -> None:
+        self._clock(moment, ago)
 
     def more_time(self) -> Callable[[float], None]:
         return self._more_time()
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
         return self._threads.call(function, *arguments)
+
+    def in_turn(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+        return self._shared_thread.call(function, *arguments)
 
     async def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Any:
         call = pickle.dumps((function, arguments))
@@ -196,12 +253,12 @@ class Workers:
 
     async def _start(self, function: Callable[..., Any] | str) -> None:
         """One more process, which has imported what the function needs."""
-        self._clock("preparing")
+        self.clock("preparing")
         worker: Process = await self._threads.call(Process)
         self._all.add(worker)
         with contextlib.suppress(Classified):  # the call itself will say the same
             await self._call(worker, pickle.dumps((id, (function,))))
-        self._clock("ready")
+        self.clock("ready")
 
     async def _call(self, worker: Process, call: bytes) -> Any:
         try:
@@ -221,6 +278,7 @@ class Workers:
 
     def close(self) -> None:
         self._threads.close()
+        self._shared_thread.close()
         for worker in self._all:
             worker.kill()
         self._all.clear()

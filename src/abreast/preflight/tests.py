@@ -95,7 +95,7 @@ async def _all_tried(target: Agent, trials: list[Trial]) -> dict[str, dict[str, 
 class Threads:
     """Where blocking code runs outside of a run."""
 
-    def clock(self, moment: Moment) -> None:
+    def clock(self, moment: Moment, ago: float = 0.0) -> None:
         """Nobody measures this."""
 
     def more_time(self) -> Callable[[float], None]:
@@ -103,6 +103,8 @@ class Threads:
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
         return asyncio.to_thread(function, *arguments)
+
+    in_turn = in_thread
 
     def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]:
         raise NotImplementedError("no check needs one")

@@ -17,6 +17,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from abreast.store.lease import this_place
@@ -167,7 +168,12 @@ def _default_root() -> Path:
 def root() -> Path:
     """The folder of all workspaces and temporary folders of this user; it may not exist yet."""
     chosen = os.environ.get(ROOT_VARIABLE)
-    return Path(chosen).absolute() if chosen else _default_root()
+    if not chosen:
+        return _default_root()
+    return _path(chosen) if chosen.startswith(os.sep) else Path(chosen).absolute()
+
+
+_path = cache(Path)
 
 
 def driver_folder() -> Path:

@@ -7,14 +7,17 @@ and what it used and paid until then is kept.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import glob
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,15 +43,15 @@ VERSION_S = 30.0  # for a program to say its version
 NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID")
 
 
+GiveTime = Callable[[float], None]
+"""Gives a trial back the seconds that its program waited for a provider."""
+
+
 class Remains(NamedTuple):
     """What is known of an attempt that was cut off."""
 
     answer: Answer
     unanswered: TrialError | None = None  # the request that the program was repeating meanwhile
-
-
-ReadAnswer = Callable[[], Answer]
-"""Reads what a program said when it has ended; called in a thread. Raises a `TrialError` if that is no answer."""
 
 
 class _FailedAnswer(Exception):
@@ -69,6 +72,25 @@ class Attempt:
         self.carried = carried  # what it begins with, where trials go on with what others left
         self.mark = process.new_mark()
         self.renames: tuple[tuple[str, str], ...] = ()  # old and new names, known when its change was measured
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The program of an attempt and how its output is read."""
+
+    program: process.Program
+    read: Callable[[process.Ended], Answer]  # called in a thread; raises a `TrialError` if there is no answer
+    heard: process.Heard | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """An attempt with its folders made, and its running program or the error that kept it from starting."""
+
+    attempt: Attempt
+    invocation: Invocation | None = None
+    running: process.Running | None = None
+    error: Exception | None = None
 
 
 class Agent(ABC):
@@ -119,8 +141,12 @@ class Agent(ABC):
         """The family's own parameters."""
 
     @abstractmethod
-    async def _work(self, attempt: Attempt, workers: Workers) -> ReadAnswer:
-        """Run the program. Raises a `TrialError`, with what was used until then."""
+    def _invoke(self, attempt: Attempt, give_time: GiveTime) -> Invocation:
+        """The program of an attempt, whose folders exist. Called in a thread; may raise a `TrialError`."""
+
+    def _start_error(self, error: OSError, program: str) -> Exception:
+        """Explain why a program could not be started."""
+        return error
 
     def _needs(self) -> Needs:
         """What its program needs to see in a sandbox."""
@@ -175,13 +201,14 @@ class Agent(ABC):
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         workers.clock("preparing")
-        one = await self._begun(trial, request, workers)
+        start = await self._started(trial, request, workers)
+        one = start.attempt
         failed = True
         try:
-            workers.clock("ready")
-            read = await self._work(one, workers)
+            workers.clock("ready", 0.0 if start.running is None else time.monotonic() - start.running.started_at)
+            read = await self._finished(start, workers)
             workers.clock("over")  # it is paid: what follows may take the time it takes
-            answer: Answer = await workers.in_thread(self._read_all, one, read)
+            answer: Answer = await self._in_thread(workers, self._read_all, one, read)
             if self.checks:
                 workers.clock("checking")
                 answer = await self._checked(one, answer, workers)
@@ -200,42 +227,93 @@ class Agent(ABC):
         finally:
             self._give_back(one, failed, workers)
 
+    async def _started(self, trial: Trial, request: Request, workers: Workers) -> _Start:
+        """Make the folders of an attempt and start its program. If it is cancelled meanwhile, nothing stays."""
+        starting = asyncio.ensure_future(self._in_thread(workers, self._start, trial, request, workers.more_time()))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            self._clean_later(self._abandon(starting, workers))
+            raise
+
+    def _in_thread(self, workers: Workers, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+        """Call a function that looks after the folders of an attempt. That is short unless there are files to copy."""
+        call = workers.in_turn if self._workspaces.are_empty else workers.in_thread
+        return call(function, *arguments)
+
+    def _start(self, trial: Trial, request: Request, give_time: GiveTime) -> _Start:
+        process_tree.containment()  # starts the launcher, which is no part of a trial's time
+        if self.changes_files and self.sandbox is None:
+            self._outside.begin()
+        carried = self._carried(trial)
+        workspace = self._workspaces.make(trial.case, request.input, None if carried is None else carried.state)
+        attempt = Attempt(trial, request, workspace, self._scratch.take(), carried)
+        invocation = None
+        try:
+            invocation = self._invoke(attempt, give_time)
+            program = self._in_sandbox(invocation.program, attempt)
+            running = process.start(program, attempt.scratch, attempt.mark, is_piped=invocation.heard is not None)
+            return _Start(attempt, invocation, running)
+        except Exception as error:  # noqa: BLE001 - is raised once the folders are known to the caller
+            return _Start(attempt, invocation, error=error)
+
+    async def _finished(self, start: _Start, workers: Workers) -> Callable[[], Answer]:
+        """Wait for the end of the program; return what reads its answer."""
+        try:
+            if start.error is not None:
+                raise start.error
+            assert start.running is not None
+            assert start.invocation is not None
+            ended = await process.finish(start.running, workers, start.invocation.heard)
+        except OSError as error:
+            if start.invocation is None:
+                raise
+            raise self._start_error(error, start.invocation.program.argv[0]) from error
+        if self.sandbox is not None:
+            ended = replace(ended, code=exit_code(ended.code))
+        return partial(start.invocation.read, ended)
+
+    async def _abandon(self, starting: asyncio.Future[_Start], workers: Workers) -> None:
+        """End a program that nobody waits for once it has started, and remove its folders."""
+        try:
+            start = await starting
+        except Exception:  # noqa: BLE001 - nothing was made
+            return
+        if start.running is not None:
+            start.running.tree.kill()
+            with contextlib.suppress(OSError, TrialError):
+                await process.finish(start.running, workers)
+        await workers.in_thread(self._clean, start.attempt)
+
+    def _clean_later(self, cleaning: Awaitable[None]) -> None:
+        """Clean up while other trials run; only the end of the run waits for that."""
+        task = asyncio.ensure_future(cleaning)
+        self._cleaning.add(task)
+        task.add_done_callback(self._cleaning.discard)
+
     def _give_back(self, attempt: Attempt, failed: bool, workers: Workers) -> None:
-        """Have the folders of an attempt removed, or kept for others; only the end of the run waits for that."""
+        """Have the folders of an attempt removed, or kept for another one."""
         reuse = not failed and process_tree.containment() == "subreaper"
         if reuse and attempt.workspace.is_unchanged:
             self._clean(attempt, failed, reuse)  # nothing to do but to note it
             return
         if reuse:
             attempt.workspace.expect_reuse()
-        cleaning = asyncio.ensure_future(workers.in_thread(self._clean, attempt, failed, reuse))
-        self._cleaning.add(cleaning)
-        cleaning.add_done_callback(self._cleaning.discard)
+        self._clean_later(workers.in_thread(self._clean, attempt, failed, reuse))
 
-    def _read_all(self, attempt: Attempt, read: ReadAnswer) -> Answer:
-        """What the program said and what it changed. Raises `_FailedAnswer` where that is no answer."""
+    def _read_all(self, attempt: Attempt, read: Callable[[], Answer]) -> Answer:
+        """Read the answer and what changed in the workspace. Raises `_FailedAnswer`."""
         try:
             return self._with_change(attempt, read())
         except TrialError as error:
             error.answer = self._with_change(attempt, error.answer or self._remains(attempt).answer)
             raise _FailedAnswer(error) from error
 
-    async def _run(
-        self,
-        attempt: Attempt,
-        prepare: Callable[[], process.Program],
-        workers: Workers,
-        heard: process.Heard | None = None,
-    ) -> process.Ended:
-        """Run the program of an attempt, in its sandbox if it has one. `prepare` is called in a thread."""
-        workspace, scratch = attempt.workspace.path, attempt.scratch
-
-        def in_sandbox() -> process.Program:
-            program = prepare()
-            return replace(program, argv=self._wrap(program.argv, workspace, scratch, program.environment))
-
-        ended = await process.run(in_sandbox, scratch, attempt.mark, workers, heard)
-        return ended if self.sandbox is None else replace(ended, code=exit_code(ended.code))
+    def _in_sandbox(self, program: process.Program, attempt: Attempt) -> process.Program:
+        if self.sandbox is None:
+            return program
+        argv = self._wrap(program.argv, attempt.workspace.path, attempt.scratch, program.environment)
+        return replace(program, argv=argv)
 
     def _wrap(self, argv: Sequence[str], workspace: Path, scratch: Path, around: Mapping[str, str]) -> list[str]:
         if self.sandbox is None:
@@ -292,25 +370,6 @@ class Agent(ABC):
             sandbox="" if self.sandbox is None else repr(self.sandbox),
         )
 
-    async def _begun(self, trial: Trial, request: Request, workers: Workers) -> Attempt:
-        """A folder for it to work in. If it is cancelled meanwhile, the folder goes as soon as it is there."""
-        making = asyncio.ensure_future(workers.in_thread(self._make, trial, request))
-        try:
-            made: Attempt = await asyncio.shield(making)
-        except asyncio.CancelledError:
-            making.add_done_callback(self._unmake)
-            self._cleaning.add(making)
-            raise
-        return made
-
-    def _make(self, trial: Trial, request: Request) -> Attempt:
-        process_tree.containment()  # starts the launcher, which is no part of a trial's time
-        if self.changes_files and self.sandbox is None:
-            self._outside.begin()
-        carried = self._carried(trial)
-        workspace = self._workspaces.make(trial.case, request.input, None if carried is None else carried.state)
-        return Attempt(trial, request, workspace, self._scratch.take(), carried)
-
     def _carried(self, trial: Trial) -> Carried | None:
         """What it begins with; who executes the run knows what the trial before left."""
         if not self._workspaces.carries:
@@ -321,11 +380,6 @@ class Agent(ABC):
             raise NotCarried("what the trial before left is known only in a run")
         found: Carried = self._shared["carrying"](trial)
         return found
-
-    def _unmake(self, making: asyncio.Future[Attempt]) -> None:
-        self._cleaning.discard(making)
-        if not making.cancelled() and making.exception() is None:
-            self._clean(making.result())
 
     async def close(self) -> None:
         await self.checks.close(CLEANING_S)

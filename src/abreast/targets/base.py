@@ -52,14 +52,18 @@ Moment = Literal["preparing", "ready", "over", "checking"]
 class Workers(Protocol):
     """Where blocking code runs: handed to targets by the engine, so that no target owns a thread."""
 
-    def clock(self, moment: Moment) -> None:
-        """What a trial takes is what lies between `ready` and `over`; without a word, all of it. `checking` comes after
-        that, and ends by itself."""
+    def clock(self, moment: Moment, ago: float = 0.0) -> None:
+        """Note a moment of the trial, which may be some seconds `ago`. The trial lasts from `ready` to `over`; without
+        them, as long as `answer` takes. `checking` comes after that, and ends by itself."""
 
     def more_time(self) -> Callable[[float], None]:
         """Return a function that moves this trial's deadline by some seconds. To be called in the trial's task."""
 
     def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
+
+    def in_turn(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+        """Run a call that is usually short, such as a few file operations, in a thread that all such calls share."""
+        ...
 
     def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]: ...
 

@@ -15,8 +15,8 @@ from abreast.errors import BadInput
 from abreast.model import Answer, CostBasis
 from abreast.settings import Settings, is_count, is_flag, is_text, is_texts
 from abreast.targets import mcp, process
-from abreast.targets.agent import Agent, Attempt, ReadAnswer, Remains, program, public, version_of
-from abreast.targets.base import Problem, Workers
+from abreast.targets.agent import Agent, Attempt, GiveTime, Invocation, Remains, program, public, version_of
+from abreast.targets.base import Problem
 from abreast.targets.claude_stream import LOGIN, Stream
 from abreast.targets.contents import named_file
 from abreast.targets.http import is_fake
@@ -134,33 +134,27 @@ class ClaudeCode(Agent):
     def _credentials(self) -> Path:
         return Path(self.environment().get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / CREDENTIALS
 
-    async def _work(self, attempt: Attempt, workers: Workers) -> ReadAnswer:
+    def _invoke(self, attempt: Attempt, give_time: GiveTime) -> Invocation:
         if self._file is None:
             raise errors.Rejected(f"claude-code: the program {self._command} is not found", fix=INSTALL)
         stream, servers = Stream(), tuple(server.name for server in self.mcp_servers)
-
-        give_time = workers.more_time()
 
         def heard(line: bytes) -> bool:
             give_time(stream.hear(line))
             return bool(servers and (stream.failed_servers() or stream.missing_servers(servers)))
 
-        file, prompt = self._file, attempt.request.prompt.encode("utf-8", "replace")
+        def read(ended: process.Ended) -> Answer:
+            answer = self._answer(stream, attempt, ended)
+            trouble = self._trouble(stream, ended, servers)
+            if trouble is not None:
+                trouble.answer = answer
+                raise trouble
+            return answer
 
-        def prepare() -> process.Program:
-            arguments, environment = self._prepared(attempt)
-            return process.Program([file, *arguments], attempt.workspace.path, environment, prompt)
-
-        ended = await self._run(attempt, prepare, workers, heard)
-        return lambda: self._read_answer(stream, attempt, ended, servers)
-
-    def _read_answer(self, stream: Stream, attempt: Attempt, ended: process.Ended, servers: tuple[str, ...]) -> Answer:
-        answer = self._answer(stream, attempt, ended)
-        trouble = self._trouble(stream, ended, servers)
-        if trouble is not None:
-            trouble.answer = answer
-            raise trouble
-        return answer
+        arguments, environment = self._prepared(attempt)
+        prompt = attempt.request.prompt.encode("utf-8", "replace")
+        program = process.Program([self._file, *arguments], attempt.workspace.path, environment, prompt)
+        return Invocation(program, read, heard)
 
     def _needs(self) -> Needs:
         """The CLI, its login, and what the command lines of its MCP servers name."""

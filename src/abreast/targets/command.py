@@ -11,6 +11,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from abreast.model import Answer, Blame, CostBasis, Usage
 from abreast.settings import Settings, is_flag, is_text, is_texts
 from abreast.sizes import ANSWER_SIZE
 from abreast.targets import process
-from abreast.targets.agent import Agent, Attempt, ReadAnswer, Remains, version_of
-from abreast.targets.base import Problem, Workers
+from abreast.targets.agent import Agent, Attempt, GiveTime, Invocation, Remains, version_of
+from abreast.targets.base import Problem
 from abreast.targets.claude_code import KEYS
 from abreast.targets.contents import content_digest, named_file
 from abreast.targets.http import is_fake
@@ -210,26 +211,15 @@ class Command(Agent):
 
     # -- one attempt -----------------------------------------------------------------------------------------------
 
-    async def _work(self, attempt: Attempt, workers: Workers) -> ReadAnswer:
-        kills: int | None = None
-        program: process.Program | None = None
+    def _invoke(self, attempt: Attempt, give_time: GiveTime) -> Invocation:
+        read = partial(self._read_answer, attempt, _recent_memory_kills())
+        return Invocation(self._program(attempt), read, self._heard(give_time))
 
-        def prepare() -> process.Program:
-            nonlocal kills, program
-            kills, program = _recent_memory_kills(), self._program(attempt)
-            return program
-
-        try:
-            ended = await self._run(attempt, prepare, workers, self._heard(workers))
-        except OSError as error:
-            raise error if program is None else self._not_started(error, program.argv[0]) from error
-        return lambda: self._read_answer(attempt, ended, kills)
-
-    def _heard(self, workers: Workers) -> process.Heard | None:
+    def _heard(self, give_time: GiveTime) -> process.Heard | None:
         """Give a trial back the time that its program waited for retries, if the program reports that."""
         if self._preset is None or self._preset.retry_waits is None:
             return None
-        give_time, waited = workers.more_time(), self._preset.retry_waits()
+        waited = self._preset.retry_waits()
 
         def heard(line: bytes) -> bool:
             give_time(waited(line))
@@ -237,7 +227,7 @@ class Command(Agent):
 
         return heard
 
-    def _read_answer(self, attempt: Attempt, ended: process.Ended, kills: int | None) -> Answer:
+    def _read_answer(self, attempt: Attempt, kills: int | None, ended: process.Ended) -> Answer:
         said = self._read(ended.out, ended.err)
         answer, problem = self._answer(said, attempt, ended), self._trouble(said, ended, kills)
         if problem is not None:
@@ -291,8 +281,7 @@ class Command(Agent):
     def _filled(word: str, values: Mapping[str, str]) -> str:
         return _BRACE.sub(lambda brace: values.get(brace[1], "") if brace[1] is not None else brace[0][0], word)
 
-    def _not_started(self, error: OSError, program: str) -> TrialError | OSError:
-        """Why the program could not even be started."""
+    def _start_error(self, error: OSError, program: str) -> Exception:
         if error.errno == errno.E2BIG:
             return errors.Rejected("the prompt is too long for the arguments of a program", fix=_WITHOUT_ARGUMENT)
         if error.errno == errno.ENOEXEC:

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from abreast.redaction import redact_log
+from abreast.targets import process_tree
 from abreast.targets.base import Workers
-from abreast.targets.process_tree import TRIAL, Launch, ProcessTree, start
+from abreast.targets.process_tree import TRIAL, Launch, ProcessTree
 from abreast.targets.process_usage import SAMPLER
 
 CHUNK = 65_536
@@ -77,38 +78,67 @@ def new_mark() -> str:
     return secrets.token_hex(8)
 
 
-async def run(
-    prepare: Callable[[], Program], folder: Path, mark: str, workers: Workers, heard: Heard | None = None
-) -> Ended:
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A program that has been started. Its output goes to files in `folder`, or to the `pipe`."""
+
+    tree: ProcessTree
+    folder: Path
+    started_at: float  # by time.monotonic()
+    pipe: IO[bytes] | None = None
+
+    def close(self) -> None:
+        """Release what belongs to it. A program that still runs is killed."""
+        self.tree.close()
+        if self.pipe is not None:
+            self.pipe.close()
+
+
+async def run(prepare: Callable[[], Program], folder: Path, mark: str, workers: Workers) -> Ended:
     """Run the program that `prepare` returns to its end. `prepare` is called in a thread. The output goes to files in
     `folder`, which is not where the program works. Cancelled, it leaves nothing."""
-    begin = time.monotonic()
-    starting = asyncio.ensure_future(workers.in_thread(_start, prepare, folder, mark, heard is not None))
+    starting = asyncio.ensure_future(workers.in_thread(lambda: start(prepare(), folder, mark)))
     try:
-        tree, pipe = await asyncio.shield(starting)
+        running = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        starting.add_done_callback(_end_what_started)
+        starting.add_done_callback(_close_started)
         raise
-    usage = SAMPLER.watch(tree.pid)
-    ending = asyncio.ensure_future(tree.wait(workers))
-    listening = None if heard is None else _Listening(pipe, folder / "stdout", heard, ending)
+    return await finish(running, workers)
+
+
+def _close_started(starting: asyncio.Future[Running]) -> None:
+    """Kill a program whose task was cancelled while it started."""
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().close()
+
+
+async def finish(running: Running, workers: Workers, heard: Heard | None = None) -> Ended:
+    """Wait for the end of a program. With `heard` its output must be piped. Cancelled, it leaves nothing."""
+    tree, folder = running.tree, running.folder
+    ending = tree.wait(workers)
+    usage = listening = None
     was_stopped = False
     try:
-        if listening is not None and await listening.until_it_ends():
-            was_stopped = True
-            tree.kill()
-        code, cpu_s, largest = await asyncio.shield(ending)
+        usage = SAMPLER.watch(await tree.root(), tree.is_supervised)
+        if heard is not None and running.pipe is not None:
+            listening = _Listening(running.pipe, folder / "stdout", heard, ending)
+            if await listening.until_it_ends():
+                was_stopped = True
+                tree.kill()
+        code, cpu_s, largest = await ending
     except asyncio.CancelledError:
         tree.kill()
-        await asyncio.shield(ending)
+        await asyncio.shield(tree.wait(workers))
         raise
     finally:
-        SAMPLER.forget(usage)
+        if usage is not None:
+            SAMPLER.forget(usage)
         if listening is not None:
             await listening.close()
-        tree.close()
+        running.close()
+    seconds = time.monotonic() - running.started_at
     peak = max(usage.peak_memory or 0, largest) or None
-    return Ended(code, folder / "stdout", folder / "stderr", time.monotonic() - begin, cpu_s, peak, was_stopped)
+    return Ended(code, folder / "stdout", folder / "stderr", seconds, cpu_s, peak, was_stopped)
 
 
 def printed(path: Path) -> IO[bytes]:
@@ -137,17 +167,20 @@ def _read_ends(path: Path, head: int, end: int) -> tuple[str, str, int]:
     try:
         if size <= head + end:
             head, end = 0, size
-        parts = os.pread(descriptor, head, 0), os.pread(descriptor, end, size - end)
+        first = os.pread(descriptor, head, 0) if head else b""
+        last = os.pread(descriptor, end, size - end) if end else b""
     except OSError:
         return "", "", 0
     finally:
         os.close(descriptor)
-    return parts[0].decode("utf-8", "replace"), parts[1].decode("utf-8", "replace"), size
+    return first.decode("utf-8", "replace"), last.decode("utf-8", "replace"), size
 
 
 def tail(path: Path, most: int = 4_000) -> str:
     """The end of a file as text, from a whole line on."""
     _, end, size = _read_ends(path, 0, most)
+    if not end:
+        return ""
     text = redact_log(end)  # it may begin inside a secret
     return (text.partition("\n")[2] or text if size > most else text).strip()
 
@@ -160,34 +193,41 @@ def content(path: Path, most: int = RAW_SIZE) -> str:
     return f"{redact_log(head)}\n… {size - most:,} bytes left out …\n{redact_log(end)}"
 
 
-def _start(
-    prepare: Callable[[], Program], folder: Path, mark: str, piped: bool
-) -> tuple[ProcessTree, IO[bytes] | None]:
-    """Start a program. If its output is `piped`, return the end of the pipe to read from; else it goes to a file."""
-    program = prepare()
+def start(program: Program, folder: Path, mark: str, is_piped: bool = False) -> Running:
+    """Start a program. May block for a moment. Its output goes to files in `folder`; if it `is_piped`, what it prints
+    on standard output goes to a pipe instead."""
     # Some programs believe PWD more than the system.
     environment = {**program.environment, "PWD": str(program.cwd), TRIAL: mark}
-    with contextlib.ExitStack() as opened:
+    place = str(folder)
+    opened: list[int] = []
+    pipe = None
+    try:
+        opened.append(_open(_input(folder, program.stdin), os.O_RDONLY))
+        if is_piped:
+            reader, writer = os.pipe()
+            opened.append(writer)
+            pipe = os.fdopen(reader, "rb")
+        else:
+            opened.append(_open(f"{place}/stdout", _WRITTEN))
+        opened.append(_open(f"{place}/stderr", _WRITTEN))
+        stdin, stdout, stderr = opened
+        launch = Launch(program.argv, program.cwd, environment, (stdin, stdout, stderr))
+        started_at = time.monotonic()
+        return Running(process_tree.start(launch), folder, started_at, pipe)
+    except BaseException:
+        if pipe is not None:
+            pipe.close()
+        raise
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
 
-        def open_file(path: str | Path, flags: int) -> int:
-            descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-            opened.callback(os.close, descriptor)
-            return descriptor
 
-        written = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        stdin = open_file(_input(folder, program.stdin), os.O_RDONLY)
-        stderr = open_file(f"{folder}/stderr", written)
-        if not piped:
-            stdout = open_file(f"{folder}/stdout", written)
-            return start(Launch(program.argv, program.cwd, environment, (stdin, stdout, stderr))), None
-        reader, writer = os.pipe()
-        opened.callback(os.close, writer)
-        try:
-            tree = start(Launch(program.argv, program.cwd, environment, (stdin, writer, stderr)))
-        except BaseException:
-            os.close(reader)
-            raise
-        return tree, os.fdopen(reader, "rb")
+_WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+
+
+def _open(path: str | Path, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
 
 
 def _input(folder: Path, content: bytes | Path) -> str | Path:
@@ -198,15 +238,6 @@ def _input(folder: Path, content: bytes | Path) -> str | Path:
     path = folder / "stdin"
     path.write_bytes(content)
     return path
-
-
-def _end_what_started(starting: asyncio.Future[tuple[ProcessTree, IO[bytes] | None]]) -> None:
-    """It was cancelled while it started."""
-    if not starting.cancelled() and starting.exception() is None:
-        tree, pipe = starting.result()
-        tree.close()
-        if pipe is not None:
-            pipe.close()
 
 
 class _Listening:

@@ -34,6 +34,7 @@ class ProgramUsage:
     """What a program and everything it started have used."""
 
     pid: int
+    is_supervised: bool = False  # then `pid` is the supervisor's, and the program is all below it
     peak_memory: int | None = None  # bytes; None before the first sample
 
 
@@ -65,9 +66,10 @@ class ProcessSampler:
         self._cpu_s: dict[int, float] = {}  # by program, at the last sample
         self._sampled_at = 0.0
 
-    def watch(self, pid: int) -> ProgramUsage:
-        """Keep a record of a program until `forget`. The samples fill it."""
-        usage = self._watched[pid] = ProgramUsage(pid)
+    def watch(self, pid: int, is_supervised: bool = False) -> ProgramUsage:
+        """Keep a record of a program until `forget`. The samples fill it. `pid` is the program's or, if it is
+        supervised, that of its supervisor."""
+        usage = self._watched[pid] = ProgramUsage(pid, is_supervised)
         return usage
 
     def forget(self, usage: ProgramUsage) -> None:
@@ -99,6 +101,7 @@ def _look(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _Program], tuple[
     A program is one that is watched, or else a child of this process that has none of those below it.
     """
     own = os.getpid()
+    supervisors = {pid for pid, usage in watched.items() if usage.is_supervised}
     programs: dict[int, _Program] = {}
     containers: set[int] = set()
     program_of: dict[int, int] = {}
@@ -110,9 +113,10 @@ def _look(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _Program], tuple[
             containers.add(above)
         program_of[process.pid] = pid
         program = programs.setdefault(pid, _Program())
-        program.states.add(process.state)
         program.cpu_s += process.cpu_s
-        program.peak += _peak(process) if pid in watched else 0
+        if process.pid not in supervisors:
+            program.states.add(process.state)
+            program.peak += _peak(process) if pid in watched else 0
         memory += process.memory
         cpu_s += process.cpu_s
     return {pid: program for pid, program in programs.items() if pid not in containers}, (memory, cpu_s)

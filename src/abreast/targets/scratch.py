@@ -15,7 +15,6 @@ from abreast.targets.workspace.removal import remove_tree
 
 TEMPORARY = "tmp"
 PROMPT = "prompt.txt"
-OUTPUT = ("stdout", "stderr")
 
 
 class ScratchFolders:
@@ -54,12 +53,15 @@ class ScratchFolders:
 
 
 def write_prompt(folder: Path, prompt: bytes) -> Path:
-    """Write the prompt of a trial into its scratch folder, over that of an earlier one if there is one."""
+    """Write the prompt of a trial into its scratch folder."""
     path = folder / PROMPT
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(prompt)
-        file.truncate()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        written = os.write(descriptor, prompt)
+        while written < len(prompt):
+            written += os.write(descriptor, memoryview(prompt)[written:])
+    finally:
+        os.close(descriptor)
     return path
 
 
@@ -69,32 +71,26 @@ def _remove(folder: Path) -> None:
 
 
 def _empty(folder: Path) -> bool:
-    """Remove everything but the empty folder `tmp`, the prompt and empty files of our own. False if that fails.
+    """Remove everything but the empty folder `tmp`. False if that fails.
 
-    Files with output are not made empty instead: Linux writes what comes next to the disk at once, and waits for it.
+    Files are not made empty instead: Linux writes what comes next to the disk at once, and waits for it.
     """
-    has_temporary = False
     try:
-        with os.scandir(folder) as entries:
-            listed = list(entries)
-        for entry in listed:
-            found = entry.stat(follow_symlinks=False)
-            if entry.name == TEMPORARY and found.st_mode == stat.S_IFDIR | 0o700:
-                has_temporary = True
-                with os.scandir(entry.path) as leftovers:
-                    if not all(remove_tree(Path(leftover.path)) for leftover in leftovers):
-                        return False
-            elif stat.S_ISDIR(found.st_mode):
-                if not remove_tree(Path(entry.path)):
-                    return False
-            elif not _is_reusable(entry.name, found):
-                os.unlink(entry.path)  # noqa: PTH108 - at every trial
+        names = os.listdir(folder)  # noqa: PTH208 - at every trial
+        if TEMPORARY not in names:
+            return False
+        temporary = f"{folder}/{TEMPORARY}"
+        if os.lstat(temporary).st_mode != stat.S_IFDIR | 0o700:
+            return False
+        leftovers = [f"{temporary}/{name}" for name in os.listdir(temporary)]  # noqa: PTH208
     except OSError:
         return False
-    return has_temporary
+    return all(map(_delete, [f"{folder}/{name}" for name in names if name != TEMPORARY] + leftovers))
 
 
-def _is_reusable(name: str, found: os.stat_result) -> bool:
-    """Whether the next trial can write to this file. An agent may have put a link in its place, or made one to it."""
-    is_ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid == os.getuid()
-    return is_ours and (name == PROMPT or (name in OUTPUT and not found.st_size))
+def _delete(path: str) -> bool:
+    try:
+        os.unlink(path)  # noqa: PTH108 - at every trial
+    except OSError:  # a folder
+        return remove_tree(Path(path))
+    return True

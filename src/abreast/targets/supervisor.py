@@ -26,10 +26,12 @@ import time
 from collections.abc import Set
 
 READY = b"r"
-FORK, CONTINUE = b"f", b"c"  # ask a launcher to fork a supervisor, to continue those that were stopped
-LENGTH = struct.Struct("=Q")  # of the request that follows
-STARTED = struct.Struct("=iii")  # ids of the supervisor and of the program, and errno if there is none
-ENDED = struct.Struct("=idQ")  # exit code (negative: the signal), seconds of CPU, bytes of the largest process
+FORK = b"f"  # asks a launcher to fork a supervisor
+HELLO = struct.Struct("=i")  # process id of a new supervisor
+LENGTH = struct.Struct("=Q")  # bytes of the request that follows
+ENDED = struct.Struct("=iidQ")  # errno of a failed start, exit code (negative: signal), CPU seconds, largest process
+
+_CHUNK = 65_536  # bytes read at once; most requests are smaller
 
 _PATIENCE_S = 1.0  # for processes that cannot be killed: those of other users, those that wait for a broken disk
 _PAUSE_S = 0.0005  # between two rounds of killing
@@ -129,10 +131,6 @@ def launch(control: socket.socket, driver: int) -> None:
             continue
         if not message:
             break
-        if message == CONTINUE:
-            for pid in supervisors:
-                os.kill(pid, signal.SIGCONT)
-            continue
         pid = os.fork()
         if not pid:
             control.close()
@@ -153,27 +151,26 @@ def supervise(channel: socket.socket) -> None:
     os.setpgid(0, 0)
     children = Children()
     with contextlib.suppress(OSError):  # the driver is dead
+        channel.sendall(HELLO.pack(os.getpid()))
         while not children.collect() and _serve(channel, children):
             pass
 
 
 def _serve(channel: socket.socket, children: Children) -> bool:
-    """Run the program that a request names; report how it ended once nothing is left of it. False at the end."""
-    header, streams, _, _ = socket.recv_fds(channel, LENGTH.size, 3, socket.MSG_WAITALL)
-    if len(header) < LENGTH.size:
+    """Run the program of the next request; report how it ended once nothing is left of it. False at the end."""
+    request, streams = _receive(channel)
+    if not request:
         return False
-    argv, cwd, environment = _decode(_read(channel, *LENGTH.unpack(header)))
     try:
-        pid = _spawn(argv, cwd, environment, streams)
+        pid = _spawn(*_decode(request), streams)
     except OSError as error:
-        channel.sendall(STARTED.pack(os.getpid(), 0, error.errno or errno.EIO))
+        channel.sendall(ENDED.pack(error.errno or errno.EIO, 0, 0.0, 0))
         return True
     finally:
         for stream in streams:
             os.close(stream)
     is_left = True
     try:
-        channel.sendall(STARTED.pack(os.getpid(), pid, 0))
         while (is_left := children.collect()) and pid not in children.codes and not _is_closed(channel):
             children.wait(channel)
     finally:
@@ -183,10 +180,24 @@ def _serve(channel: socket.socket, children: Children) -> bool:
     # A process starts as a copy of this one: the kernel counts our memory as its own.
     floor = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     largest = children.largest if children.largest > floor else 0
-    channel.sendall(ENDED.pack(code, children.cpu_s, largest))
+    channel.sendall(ENDED.pack(0, code, children.cpu_s, largest))
     children.codes.clear()
     children.cpu_s, children.largest = 0.0, 0
     return True
+
+
+def _receive(channel: socket.socket) -> tuple[bytes, list[int]]:
+    """Read a request and the descriptors that come with it. Nothing if the channel was closed."""
+    content, streams, _, _ = socket.recv_fds(channel, _CHUNK, 3, socket.MSG_CMSG_CLOEXEC)
+    if len(content) < LENGTH.size:
+        return b"", streams
+    size = LENGTH.size + LENGTH.unpack_from(content)[0]
+    parts = [content]
+    while (size := size - len(parts[-1])) > 0:
+        if not (chunk := channel.recv(min(size, 16 * _CHUNK))):
+            return b"", streams
+        parts.append(chunk)
+    return b"".join(parts)[LENGTH.size :], streams
 
 
 def _decode(request: bytes) -> tuple[list[bytes], bytes, dict[bytes, bytes]]:
@@ -199,8 +210,6 @@ def _decode(request: bytes) -> tuple[list[bytes], bytes, dict[bytes, bytes]]:
 
 def _spawn(argv: list[bytes], cwd: bytes, environment: dict[bytes, bytes], streams: list[int]) -> int:
     """Start a program in a session of its own; its process id. Several times as fast as `subprocess.Popen`."""
-    for stream in streams:
-        os.set_inheritable(stream, False)
     os.chdir(cwd)
     try:
         return os.posix_spawn(
@@ -224,13 +233,6 @@ def _find(program: bytes, environment: dict[bytes, bytes]) -> bytes:
         if os.access(file, os.X_OK) and os.path.isfile(file):  # noqa: PTH113
             return file
     raise FileNotFoundError(errno.ENOENT, "no such program")
-
-
-def _read(channel: socket.socket, size: int) -> bytes:
-    content = bytearray()
-    while len(content) < size and (chunk := channel.recv(size - len(content))):
-        content += chunk
-    return bytes(content)
 
 
 def _is_closed(channel: socket.socket) -> bool:

@@ -38,6 +38,11 @@ class Template:
         self.restoring = 0  # trials whose copy is about to become a spare
         self.used = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether trials begin with an empty folder."""
+        return self._fill is None
+
     def _prepared(self) -> Path:
         """Needs the lock."""
         if self._folder is None:

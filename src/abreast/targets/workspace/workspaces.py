@@ -246,8 +246,7 @@ class Workspaces:
             if template.environment is not None:
                 template.environment.place(work)
                 time.sleep(TICK_S)  # what the trial changes is dated after it
-            os.utime(work)  # by the clock of the file system it is now: what changes later was changed by the trial
-            return Workspace(work, template, work.lstat().st_ctime_ns, since)
+            return Workspace(work, template, 0 if template.is_empty else _touch(work), since)
         except BaseException:
             TEMPLATES.give_back(template, folder)
             raise
@@ -320,6 +319,11 @@ class Workspaces:
         if repository is not None:
             return None if repository.is_remote else Path(repository.address)
         return self._setting.copy
+
+    @property
+    def are_empty(self) -> bool:
+        """Whether trials begin with an empty folder."""
+        return self._setting.copy is None and self._repository is None
 
     @property
     def has_commits(self) -> bool:
@@ -412,6 +416,12 @@ class Workspace:
                 return
             self._removed = True
         TEMPLATES.give_back(self._template, self.path.parent)
+
+
+def _touch(folder: Path) -> int:
+    """The time now, by the clock of the file system: what changes later was changed by the trial."""
+    os.utime(folder)
+    return folder.lstat().st_ctime_ns
 
 
 @contextlib.contextmanager

@@ -1,0 +1,62 @@
+"""Threads for what blocks: a result comes back whatever the others do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from abreast.execute.workers import Workers
+
+
+def with_workers(use: Callable[[Workers], Coroutine[Any, Any, Any]]) -> Any:
+    async def main() -> Any:
+        workers = Workers(asyncio.get_running_loop(), lambda moment, ago: None)
+        try:
+            return await use(workers)
+        finally:
+            workers.close()
+
+    return asyncio.run(main())
+
+
+def test_every_short_call_is_made_once_and_gets_its_own_result() -> None:
+    made: list[int] = []
+
+    def square(number: int) -> int:
+        made.append(number)
+        return number * number
+
+    async def use(workers: Workers) -> list[int]:
+        return await asyncio.gather(*(workers.in_turn(square, number) for number in range(200)))
+
+    assert with_workers(use) == [number * number for number in range(200)]
+    assert sorted(made) == list(range(200))
+
+
+def test_a_call_that_blocks_does_not_hold_up_those_behind_it() -> None:
+    """Each call but the last waits for the next one, so all of them have to run at the same time."""
+    events = [threading.Event() for _ in range(20)]
+
+    def wait_for_next(number: int) -> int:
+        events[number].set()
+        if number + 1 < len(events):
+            events[number + 1].wait()
+        return number
+
+    async def use(workers: Workers) -> list[int]:
+        return await asyncio.gather(*(workers.in_turn(wait_for_next, number) for number in range(len(events))))
+
+    assert with_workers(use) == list(range(20))
+
+
+def test_an_error_of_a_short_call_is_raised_where_it_is_awaited_and_the_next_call_is_made() -> None:
+    async def use(workers: Workers) -> int:
+        with pytest.raises(ValueError, match="invalid literal"):
+            await workers.in_turn(int, "no number")
+        return int(await workers.in_turn(int, "7"))
+
+    assert with_workers(use) == 7
