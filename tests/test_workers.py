@@ -14,7 +14,7 @@ from abreast.execute.workers import Workers
 
 def with_workers(use: Callable[[Workers], Coroutine[Any, Any, Any]]) -> Any:
     async def main() -> Any:
-        workers = Workers(asyncio.get_running_loop(), lambda moment, ago: None)
+        workers = Workers(asyncio.get_running_loop(), lambda moment, ago: None, lambda: lambda seconds: None)
         try:
             return await use(workers)
         finally:
