@@ -186,8 +186,8 @@ def bases_of(language: str, node: Node) -> list[Node]:
         written = [node.child_by_field_name("trait")] if node.type == "impl_item" else []
     elif language == "python":
         listed = node.child_by_field_name("superclasses") if node.type == "class_definition" else None
-        written = [each for each in (listed.named_children if listed is not None else ()) if each.type not in _NO_BASE]
-        written = [each.child_by_field_name("value") if each.type == "subscript" else each for each in written]
+        items = [each for each in (listed.named_children if listed is not None else ()) if each.type not in _NO_BASE]
+        written = [each.child_by_field_name("value") if each.type == "subscript" else each for each in items]
     else:
         clauses = [inner for child in node.named_children if child.type in _HERITAGE for inner in _clauses(child)]
         written = [each for clause in clauses for each in clause.named_children if each.type != "type_arguments"]

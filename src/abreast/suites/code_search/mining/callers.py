@@ -173,14 +173,19 @@ def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool
     """
     name, kind = re.escape(qualifier.encode()), rb"(?:[\w$]+(?:\.|::))*" + re.escape(container.encode()) + rb"(?![\w$])"
     if not re.fullmatch(r"[\w$]+", qualifier):
-        return re.search(kind + rb"(?:<[^<>\n]*>)?(?:\([^()\n]*\)|\{[^{}\n]*\})\)?\s*[?!]?\.\s*\Z", source[:at][-300:]) is not None
+        return (
+            re.search(kind + rb"(?:<[^<>\n]*>)?(?:\([^()\n]*\)|\{[^{}\n]*\})\)?\s*[?!]?\.\s*\Z", source[:at][-300:])
+            is not None
+        )
     if qualifier == container:
         return True
     made = rb"(?<![\w$.])" + name + rb"(?:\s*:?=\s*|\s*:\s*|[ \t]+)(?:await\s+|new\s+|mut\s+|[&*\"'])*"
     of_class = re.findall(made + kind, source) + re.findall(
         rb"(?<![\w$.])" + kind + rb"(?:<[^\n]*?>)?[ \t]+" + name + rb"\s*[=;,):]", source
     )
-    assigned = re.findall(rb"(?<![\w$.])" + name + rb"(?:\s*:\s*[\w$.]+)?\s*:?=(?![=>])\s*(?:await\s+|new\s+|[&*])*([^\n]*)", source)
+    assigned = re.findall(
+        rb"(?<![\w$.])" + name + rb"(?:\s*:\s*[\w$.]+)?\s*:?=(?![=>])\s*(?:await\s+|new\s+|[&*])*([^\n]*)", source
+    )
     return bool(of_class) and all(re.match(kind, value) for value in assigned)
 
 
@@ -244,7 +249,10 @@ def _proposal(
     file: File,
     calls: Calls,
 ) -> Proposal:
-    truth = Truth({path: sorted(lines) for path, lines in calls.lines.items()}, sorted({caller.qualified for _, caller in calls.callers}))
+    truth = Truth(
+        {path: sorted(lines) for path, lines in calls.lines.items()},
+        sorted({caller.qualified for _, caller in calls.callers}),
+    )
     what = f"the {definition.kind} `{definition.name}`"
     evidence = [Evidence(file.path, definition.line, places.repository.line(file.path, definition.line))]
     evidence += [

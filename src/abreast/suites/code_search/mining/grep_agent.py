@@ -17,7 +17,7 @@ FILES_OF_COMMIT = 3  # files it names if all it has are the words of a commit me
 
 _NAMED = re.compile(r"`([^`\s]+)`")
 _QUOTED = re.compile(r'"([^"]+)"')
-_ASKS_DEFINITION = re.compile(r"\b(?:defined|override|is set|gets? its value|declares)\b")
+_ASKS_DEFINITION = re.compile(r"\b(?:defined|override|set\?|get its value|declares)")
 _DEFINES = re.compile(
     r"^\s*(?:[\w@(){}!\"\[\]]+\s+)*?(?:def|class|func|fn|function|interface|trait|struct|enum|type|const|let|var)\b\s*\*?\s*"
     r"(?:\([^)]*\)\s*)?(?P<name>\w+)"
@@ -26,8 +26,46 @@ _METHOD = re.compile(r"^\s*(?:[\w<>\[\],.]+\s+)*(?P<name>\w+)\s*(?:<[^(]*>)?\([^
 _STATEMENT = {"if", "for", "while", "switch", "catch", "return", "match", "with", "else"}
 _IMPORTS = re.compile(r"^\s*(?:import|from|use|pub use|export \*|export \{|#include|//|#|\*)")
 _STOP_WORDS = frozenset(
-    "about added adding after also allow before being change changed does fixed from have into make made more only over "
-    "remove removed should some support than that their them then this update updated using when where which with".split()
+    [
+        "about",
+        "added",
+        "adding",
+        "after",
+        "also",
+        "allow",
+        "before",
+        "being",
+        "change",
+        "changed",
+        "does",
+        "fixed",
+        "from",
+        "have",
+        "into",
+        "make",
+        "made",
+        "more",
+        "only",
+        "over",
+        "remove",
+        "removed",
+        "should",
+        "some",
+        "support",
+        "than",
+        "that",
+        "their",
+        "them",
+        "then",
+        "this",
+        "update",
+        "updated",
+        "using",
+        "when",
+        "where",
+        "which",
+        "with",
+    ]
 )
 
 Hit = tuple[str, int, str]
@@ -111,7 +149,9 @@ def _files_with_words(repository: Repository, message: str) -> list[str]:
 
 
 def _defines(text: str, name: str) -> bool:
-    return _defined_name(text) == name or re.match(rf"\W*(?:[\w.]+\s+)?{re.escape(name)}\W*\s*[:=](?!=)", text) is not None
+    return (
+        _defined_name(text) == name or re.match(rf"\W*(?:[\w.]+\s+)?{re.escape(name)}\W*\s*[:=](?!=)", text) is not None
+    )
 
 
 def _defined_name(text: str) -> str | None:

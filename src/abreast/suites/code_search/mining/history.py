@@ -43,7 +43,7 @@ def proposals(repository: Repository, random: Random) -> Iterator[Proposal]:
     there = {file.path for file in repository.files if file.asked}
     for commit in commits:
         files = sorted(path for path, lines in commit.changed.items() if lines and path in there)
-        is_moderate = FEWEST_FILES <= len(files) and len(commit.changed) <= MOST_FILES
+        is_moderate = len(files) >= FEWEST_FILES and len(commit.changed) <= MOST_FILES
         has_source = any(repository.file(path).kind == "source" for path in files)
         is_whole = 2 * len(files) > len(commit.changed)
         if is_moderate and is_whole and has_source and subjects.count(commit.subject) == 1 and _is_telling(commit):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import batched
 
 from abreast.languages import Definition
 from abreast.suites.code_search.mining.callers import Calls, calls_of
@@ -36,10 +35,10 @@ def impact(places: Places, order: Sequence[Function]) -> Iterator[Proposal]:
                 function,
                 sorted(direct.callers | indirect, key=_place),
                 kind="impact",
-                question="Which functions and methods can a change of {what} affect: those that call it, and those that "
-                "call one of these? Give the name of each of them and its file. Tests count too.",
+                question="Which functions and methods can a change of {what} affect: those that call it, and those "
+                "that call one of these? Give the name of each of them and its file. Tests count too.",
                 description="Find the functions that a change of {what} affects.",
-                why=f"{len(direct.callers)} direct callers, and their callers; every occurrence of their names is explained",
+                why=f"{len(direct.callers)} direct callers, and theirs; every occurrence of these names is explained",
             )
 
 
@@ -56,8 +55,8 @@ def tests(places: Places, order: Sequence[Function]) -> Iterator[Proposal]:
                 question="Which tests call {what}, directly or through one other function? Give the name of each test "
                 "function and its file.",
                 description="Find the tests that call {what}.",
-                why=f"{len(covering & direct.callers)} tests call it directly, {len(covering - direct.callers)} through "
-                "one other function",
+                why=f"{len(covering & direct.callers)} tests call it directly, {len(covering - direct.callers)} "
+                "through one other function",
             )
 
 
@@ -77,7 +76,8 @@ def is_test(repository: Repository, file: File, definition: Definition) -> bool:
 
 def _with_callers(places: Places, order: Sequence[Function]) -> Iterator[tuple[Function, Calls, set[Function]]]:
     """Functions whose callers are known, with those and with the callers of those."""
-    for batch in batched(order, FUNCTIONS_AT_ONCE):
+    for start in range(0, len(order), FUNCTIONS_AT_ONCE):
+        batch = order[start : start + FUNCTIONS_AT_ONCE]
         known = [(function, calls) for function in batch if (calls := calls_of(places, *function)) and calls.callers]
         places.load(caller.name for _, calls in known for _, caller in calls.callers)
         for function, calls in known:
