@@ -19,7 +19,6 @@ from abreast.scorers import build
 from abreast.scorers.retrieval.truth import flaw_of
 from abreast.suites.code_search import finding, mining
 from abreast.suites.code_search.mining import casefile, judging, proposing
-from abreast.suites.code_search.mining.proposal import Truth, difficulty
 from conftest import ABREAST, Done, Folder
 
 FILES = {
@@ -169,7 +168,7 @@ def repo(folder: Folder) -> Path:
 
 
 def test_every_truth_is_what_git_grep_finds_and_nothing_it_finds_is_left_over(repo: Path) -> None:
-    found = mining.propose(repo, limit=60)
+    found = mining.propose(repo, limit=60, kinds=["definitions", "callers", "configuration"])
     assert len(found) > 20
     for one in found:
         name = re.search(r"`([^`]+)`", one.case["prompt"])
@@ -243,7 +242,7 @@ def test_a_case_is_read_by_the_suite_and_its_question_does_not_name_the_answer(r
     assert len({case.id for case in read}) == len(read)
     assert all(flaw_of(case.expected) is None for case in read)
     for one in found:
-        assert set(one.case) == {"id", "category", "description", "prompt", "difficulty", "ground_truth"}
+        assert set(one.case) == {"id", "category", "description", "prompt", "difficulty", "ground_truth", "tags"}
         assert one.case["category"] in ("search", "navigate", "understand")
         assert one.case["difficulty"] in ("easy", "medium", "hard")
         assert one.case["description"].count(".") == 1 + one.case["description"].count("`example.com")
@@ -380,39 +379,37 @@ def test_comments_texts_and_imports_do_not_make_a_call_unclear(folder: Folder, t
         (
             "a.py",
             "class Page:\n    def fetch_rows(self):\n        pass\n",
-            "def load(page{}):\n    return page.fetch_rows()\n",
+            "def load(page: {}):\n    return page.fetch_rows()\n",
         ),
         (
             "a.go",
             "package a\n\nfunc (p *Page) FetchRows() int { return 1 }\n",
-            "package a\n\nfunc load(page Any{}) int {{ return page.FetchRows() }}\n",
+            "package a\n\nfunc load(page *{}) int {{ return page.FetchRows() }}\n",
         ),
         (
             "a.java",
             "class Page {\n    int fetchRows() { return 1; }\n}\n",
-            "class Other {{\n    int load(Any{} page) {{ return page.fetchRows(); }}\n}}\n",
+            "class Other {{\n    int load({} page) {{ return page.fetchRows(); }}\n}}\n",
         ),
         (
             "a.ts",
             "export class Page {\n  fetchRows() { return 1; }\n}\n",
-            "export function load(page: Any{}) {{ return page.fetchRows(); }}\n",
+            "export function load(page: {}) {{ return page.fetchRows(); }}\n",
         ),
         (
             "a.rs",
             "impl Page {\n    fn fetch_rows(&self) {}\n}\n",
-            "fn load(page: Any{}) {{ page.fetch_rows(); }}\n",
+            "fn load(page: &{}) {{ page.fetch_rows(); }}\n",
         ),
     ],
 )
 def test_a_method_of_an_object_that_may_be_of_a_library_is_not_asked_about(
     folder: Folder, name: str, home: str, call: str
 ) -> None:
-    """A file that never speaks of the class may well mean another one."""
+    """An object is of the class only if the file declares it so."""
     other = f"b{Path(name).suffix}"
-    assert "callers-page-fetch-rows" not in ids(written(folder, {name: home, other: call.format("")}))
-    assert "callers-page-fetch-rows" in ids(
-        written(folder, {other: call.format(" /* Page */") if name != "a.py" else call.format(": Page")})
-    )
+    assert "callers-page-fetch-rows" not in ids(written(folder, {name: home, other: call.format("Other")}))
+    assert "callers-page-fetch-rows" in ids(written(folder, {other: call.format("Page")}))
 
 
 def test_a_method_that_objects_of_libraries_have_too_is_not_asked_about(folder: Folder) -> None:
@@ -573,13 +570,6 @@ def test_more_files_are_read_until_there_are_enough_cases(folder: Folder, monkey
 def test_ids_that_would_be_the_same_get_a_number(folder: Folder) -> None:
     repo = written(folder, {"a.py": "def parse_line():\n    pass\n", "b.py": "def parseLine():\n    pass\n"})
     assert ids(repo) == {"def-parse-line", "def-parse-line-2"}
-
-
-def test_difficulty_follows_the_rule_that_is_documented() -> None:
-    one = Truth({"a.py": [1]})
-    many = Truth({"a.py": [1, 2, 3], "b.py": [1, 2]})
-    assert [difficulty(one, 1, 1), difficulty(one, 6, 1), difficulty(one, 6, 11)] == ["easy", "medium", "medium"]
-    assert difficulty(many, 2, 1) == "hard"
 
 
 # -- the command -----------------------------------------------------------------------------------------------------

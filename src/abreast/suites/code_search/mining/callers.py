@@ -45,6 +45,7 @@ _FROM = {
     "java": re.compile(rb"[\s\S]*\bimport[ \t]+([^;]*)"),
 }
 _FROM_BEHIND = re.compile(rb"[^;'\"]*\b(?:from|require\(|import\()\s*['\"]([^'\"\n]*)")
+_TYPE_PARAMETER = re.compile(r"[A-Z]\.")  # `impl<T> Trait for T`: a name for many types
 _SAME_OBJECT = ("self", "this", "cls", "Self")
 _OF_THIS_CODE = {"crate", "self", "super"}
 _MODULE_FILES = ("__init__", "mod", "lib", "index", "main")
@@ -142,7 +143,8 @@ def _caller(outline: Outline, call: Reference) -> Definition | None:
         if one.kind in ("function", "method") and one.line <= call.line <= one.end_line
     ]
     named = [one for one in outline.definitions if one.qualified == call.inside]
-    return named[0] if len(named) == 1 and around == named else None
+    is_named = len(named) == 1 and around == named and not _TYPE_PARAMETER.match(named[0].qualified)
+    return named[0] if is_named else None
 
 
 # -- whether a call means this function ------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from typing import Any
 
 from abreast.plan import git
@@ -18,55 +17,28 @@ FILES_OF_COMMIT = 3  # files it names if all it has are the words of a commit me
 _NAMED = re.compile(r"`([^`\s]+)`")
 _QUOTED = re.compile(r'"([^"]+)"')
 _ASKS_DEFINITION = re.compile(r"\b(?:defined|override|set\?|get its value|declares)")
+_WORDS = r"^\s*(?:(?:[\w@{}!\"]+|pub\([^)]*\))\s+)*?"
 _DEFINES = re.compile(
-    r"^\s*(?:[\w@(){}!\"\[\]]+\s+)*?(?:def|class|func|fn|function|interface|trait|struct|enum|type|const|let|var)\b\s*\*?\s*"
+    _WORDS + r"(?:def|class|func|fn|function|interface|trait|struct|enum|type|const|let|var)\b\s*\*?\s*"
     r"(?:\([^)]*\)\s*)?(?P<name>\w+)"
 )
-_METHOD = re.compile(r"^\s*(?:[\w<>\[\],.]+\s+)*(?P<name>\w+)\s*(?:<[^(]*>)?\([^;]*\{\s*$")
-_STATEMENT = {"if", "for", "while", "switch", "catch", "return", "match", "with", "else"}
-_IMPORTS = re.compile(r"^\s*(?:import|from|use|pub use|export \*|export \{|#include|//|#|\*)")
-_STOP_WORDS = frozenset(
-    [
-        "about",
-        "added",
-        "adding",
-        "after",
-        "also",
-        "allow",
-        "before",
-        "being",
-        "change",
-        "changed",
-        "does",
-        "fixed",
-        "from",
-        "have",
-        "into",
-        "make",
-        "made",
-        "more",
-        "only",
-        "over",
-        "remove",
-        "removed",
-        "should",
-        "some",
-        "support",
-        "than",
-        "that",
-        "their",
-        "them",
-        "then",
-        "this",
-        "update",
-        "updated",
-        "using",
-        "when",
-        "where",
-        "which",
-        "with",
-    ]
+_SCOPES = (  # what an agent takes for the function or class around a line
+    re.compile(
+        _WORDS + r"(?:def|class|func|fn|function|interface|trait|struct|enum)\b\s*\*?\s*(?:\([^)]*\)\s*)?(?P<name>\w+)"
+    ),
+    re.compile(r"^\s*impl\b(?:<[^>]*>)?\s+(?:[^{]*\sfor\s+)?(?P<name>\w+)"),
+    re.compile(r"^\s*(?:export\s+)?(?:const|let|var)\s+(?P<name>\w+)[^=]*=\s*(?:async\s*)?(?:function\b|\(|\w+\s*=>)"),
+    re.compile(
+        r"^\s*(?!(?:if|for|while|switch|catch|return|match|with|else|\}|let|const|var)\b)"
+        r"(?:[\w<>\[\],.]+\s+)*(?P<name>\w+)\s*(?:<[^(]*>)?\([^;=]*\{\s*$"
+    ),
 )
+_IMPORTS = re.compile(r"^\s*(?:import|from|use|pub use|export \*|export \{|#include|//|#|\*)")
+_STOP_WORDS = {
+    *("about", "added", "adding", "after", "also", "allow", "before", "being", "change", "changed", "does", "fixed"),
+    *("from", "have", "into", "make", "made", "more", "only", "over", "remove", "removed", "should", "some", "support"),
+    *("than", "that", "their", "them", "then", "this", "update", "using", "when", "where", "which", "with"),
+}
 
 Hit = tuple[str, int, str]
 
@@ -86,7 +58,7 @@ def answer(repository: Repository, question: str) -> dict[str, Any]:
 
     The last name in backticks is searched for as a word. If the question asks for a definition, the lines that look
     like one are the answer; else all other lines but imports and comments, with the nearest definition above each. If
-    it asks for tests, only files with `test` in their path count. A question that quotes a commit message is answered
+    it asks for tests, only files and functions with `test` in their name count. A question that quotes a commit message is answered
     with the files that have most of its rare words.
     """
     if quoted := _QUOTED.search(question):
@@ -101,8 +73,8 @@ def answer(repository: Repository, question: str) -> dict[str, Any]:
         hits = defining or hits
     else:
         hits = [hit for hit in hits if hit not in defining and not _IMPORTS.match(hit[2])]
-    if re.search(r"\btests?\b", question):
-        hits = [hit for hit in hits if "test" in hit[0].lower()]
+    if question.startswith("Which tests"):
+        hits = [hit for hit in hits if "test" in f"{hit[0]} {_around(repository, hit, None)}".lower()]
     return _as_answer(repository, question, hits, names[-1] if is_definition else None)
 
 
@@ -139,32 +111,30 @@ def _run(repository: Repository, *options: str) -> str:
 
 def _files_with_words(repository: Repository, message: str) -> list[str]:
     words = {word.lower() for word in re.findall(r"\w{4,}", message)} - _STOP_WORDS
-    weights: Counter[str] = Counter()
+    weights: dict[str, float] = {}
     for word in sorted(words):
         paths = [path for path in _run(repository, "-l", "-i", "-w", "-e", word).split("\0") if path]
         for path in paths:
-            weights[path] += 1 / len(paths)  # type: ignore[assignment]
+            weights[path] = weights.get(path, 0.0) + 1 / len(paths)
     ranked = sorted(weights, key=lambda path: (-weights[path], path))
     return ranked[:FILES_OF_COMMIT]
 
 
 def _defines(text: str, name: str) -> bool:
-    return (
-        _defined_name(text) == name or re.match(rf"\W*(?:[\w.]+\s+)?{re.escape(name)}\W*\s*[:=](?!=)", text) is not None
-    )
+    found = _DEFINES.match(text)
+    names = [found["name"] if found else None, _scope(text)]
+    return name in names or re.match(rf"\W*(?:[\w.]+\s+)?{re.escape(name)}['\"]?\s*[:=](?!=)", text) is not None
 
 
-def _defined_name(text: str) -> str | None:
-    if found := _DEFINES.match(text):
-        return found["name"]
-    found = _METHOD.match(text)
-    return found["name"] if found and found["name"] not in _STATEMENT else None
+def _scope(text: str) -> str | None:
+    """Return the name of the function or class whose definition begins on a line."""
+    return next((found["name"] for pattern in _SCOPES if (found := pattern.match(text))), None)
 
 
 def _around(repository: Repository, hit: Hit, name: str | None) -> str | None:
     """Return the nearest definition above a line that is indented less; before a name that is given, if it is."""
     path, number, text = hit
-    own = _defined_name(text)
+    own = _scope(text)
     if own and name is None:
         return own
     lines = repository.text(path).split("\n")
@@ -172,7 +142,7 @@ def _around(repository: Repository, hit: Hit, name: str | None) -> str | None:
     for line in reversed(lines[: number - 1]):
         if line.strip() and _indent(line) < indent:
             indent = _indent(line)
-            if defined := _defined_name(line):
+            if defined := _scope(line):
                 return f"{defined}.{name}" if name else defined
     return name
 

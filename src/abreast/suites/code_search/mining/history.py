@@ -82,8 +82,8 @@ def _proposal(repository: Repository, commit: Commit, files: list[str]) -> Propo
         "id": slug("history", " ".join(commit.subject.split()[:6])),
         "category": "understand",
         "description": "Find the files that one commit changed.",
-        "prompt": f'The message of a commit was: "{commit.subject}". Which files of this repository did that commit change?'
-        " Give their paths.",
+        "prompt": f'The message of a commit was: "{commit.subject}". Which files of this repository did '
+        "it change? Give their paths.",
         "ground_truth": Truth(files=files).written(),
     }
     why = f"commit {commit.id[:10]} changed {len(commit.changed)} files, of which {len(files)} are asked for"
