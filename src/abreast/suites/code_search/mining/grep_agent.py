@@ -49,8 +49,8 @@ def difficulty(score: float) -> str:
 
 
 def measure(repository: Repository, case: dict[str, Any]) -> float:
-    """Return the F1 of the agent's answer to a case."""
-    return f1(case["prompt"], case["ground_truth"], json.dumps(answer(repository, case["prompt"])))
+    """Return the F1 of the agent's answer to a case, to two digits."""
+    return round(f1(case["prompt"], case["ground_truth"], json.dumps(answer(repository, case["prompt"]))), 2)
 
 
 def answer(repository: Repository, question: str) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def answer(repository: Repository, question: str) -> dict[str, Any]:
 
     The last name in backticks is searched for as a word. If the question asks for a definition, the lines that look
     like one are the answer; else all other lines but imports and comments, with the nearest definition above each. If
-    it asks for tests, only files and functions with `test` in their name count. A question that quotes a commit message is answered
-    with the files that have most of its rare words.
+    it asks for tests, only files and functions with `test` in their name count. A question that quotes a commit message
+    is answered with the files that have most of its rare words.
     """
     if quoted := _QUOTED.search(question):
         return {"files": _files_with_words(repository, quoted[1])}
