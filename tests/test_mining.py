@@ -18,7 +18,8 @@ from abreast.model import Answer, Case
 from abreast.scorers import build
 from abreast.scorers.retrieval.truth import flaw_of
 from abreast.suites.code_search import finding, mining
-from abreast.suites.code_search.mining import casefile, judging, proposing
+from abreast.suites.code_search.mining import casefile, grep_agent, judging, proposing
+from abreast.suites.code_search.mining.repository import Repository
 from conftest import ABREAST, Done, Folder
 
 FILES = {
@@ -361,7 +362,8 @@ def test_classes_derived_directly_or_not_are_asked_for_with_their_overrides(fold
         (
             "a.ts",
             "export interface PriceFeed {\n  readPrice(): number;\n}\nexport class LiveFeed implements PriceFeed {\n"
-            "  readPrice() { return 1; }\n}\nexport class SlowFeed extends LiveFeed {\n  readPrice() { return 2; }\n}\n",
+            "  readPrice() { return 1; }\n}\nexport class SlowFeed extends LiveFeed {\n"
+            "  readPrice() { return 2; }\n}\n",
             ["LiveFeed", "SlowFeed"],
         ),
         (
@@ -372,8 +374,8 @@ def test_classes_derived_directly_or_not_are_asked_for_with_their_overrides(fold
         ),
         (
             "a.rs",
-            "pub trait PriceFeed { fn read_price(&self); }\npub struct LiveFeed;\npub struct SlowFeed;\nimpl PriceFeed for "
-            "LiveFeed { fn read_price(&self) {} }\nimpl PriceFeed for SlowFeed { fn read_price(&self) {} }\n",
+            "pub trait PriceFeed { fn read_price(&self); }\npub struct LiveFeed;\npub struct SlowFeed;\n"
+            "impl PriceFeed for LiveFeed { fn read_price(&self) {} }\nimpl PriceFeed for SlowFeed { fn read_price(&self) {} }\n",
             ["LiveFeed", "SlowFeed"],
         ),
     ],
@@ -466,20 +468,23 @@ def test_nothing_is_asked_if_the_callers_of_a_caller_are_not_certain(folder: Fol
         (
             {
                 "a.go": "package a\n\nfunc countWords(s string) int { return len(s) }\n",
-                "a_test.go": 'package a\n\nfunc TestCount(t *T) {\n\tcountWords("a")\n}\n\nfunc helper() {\n\tcountWords("b")\n}\n',
+                "a_test.go": 'package a\n\nfunc TestCount(t *T) {\n\tcountWords("a")\n}\n\n'
+                'func helper() {\n\tcountWords("b")\n}\n',
             },
             "TestCount",
         ),
         (
             {
                 "A.java": "class Counter {\n    static int countWords(int s) { return s; }\n}\n",
-                "ATest.java": "class CounterTest {\n    @Test\n    void counts() {\n        Counter.countWords(1);\n    }\n}\n",
+                "ATest.java": "class CounterTest {\n    @Test\n    void counts() {\n"
+                "        Counter.countWords(1);\n    }\n}\n",
             },
             "CounterTest.counts",
         ),
         (
             {
-                "a.rs": "fn count_words(n: usize) -> usize { n }\n\n#[test]\nfn counts_all() {\n    count_words(1);\n}\n\n"
+                "a.rs": "fn count_words(n: usize) -> usize { n }\n\n#[test]\nfn counts_all() {\n"
+                "    count_words(1);\n}\n\n"
                 "fn other_user() {\n    count_words(2);\n}\n"
             },
             "counts_all",
@@ -534,7 +539,8 @@ def test_a_name_behind_reexports_is_asked_for_where_it_is_defined(folder: Folder
             "pack/deep/__init__.py": "from .inner import Ledger\n",
             "pack/deep/inner.py": "class Ledger:\n    pass\n",
             "other/ledger.py": "class Ledger:\n    pass\n",
-            "web/index.ts": "export {default as makeClient} from './create.js';\nexport {Timer as Clock} from './timer';\n",
+            "web/index.ts": "export {default as makeClient} from './create.js';\n"
+            "export {Timer as Clock} from './timer';\n",
             "web/create.ts": "const buildIt = () => 1;\nexport default buildIt;\n",
             "web/timer.ts": "export class Timer {}\n",
         },
@@ -565,11 +571,13 @@ def test_difficulty_is_what_a_grep_agent_scores(folder: Folder) -> None:
 
 
 def test_at_least_half_of_the_cases_of_a_repository_of_200_files_are_not_easy(folder: Folder) -> None:
-    layer = (
-        "def {0}_read(text):\n    return text\n\n\ndef {0}_check(text):\n    return {0}_read(text)\n\n\n"
-        "def {0}_store(text):\n    return {0}_check(text)\n\n\ndef {0}_apply(text):\n    return {0}_store(text)\n"
+    core = "def {0}_read(text):\n    return text\n\n\ndef {0}_check(text):\n    return {0}_read(text)\n"
+    api = (
+        "from core.module{1} import {0}_check\n\n\ndef {0}_store(text):\n    return {0}_check(text)\n\n\n"
+        "def {0}_apply(text):\n    return {0}_check(text)\n"
     )
-    files = {f"app/part{number % 9}/module{number}.py": layer.format(f"unit{number}") for number in range(190)}
+    files = {f"core/module{number}.py": core.format(f"unit{number}") for number in range(95)}
+    files |= {f"api/service{number}.py": api.format(f"unit{number}", number) for number in range(95)}
     settings = {f"deploy/s{number}.yaml": f"setting_number_{number}: 3\n" for number in range(10)}
     found = mining.propose(written(folder, {**files, **settings}), limit=40)
     assert len(found) == 40
