@@ -370,13 +370,15 @@ def test_classes_derived_directly_or_not_are_asked_for_with_their_overrides(fold
         (
             "A.java",
             "interface PriceFeed { int readPrice(); }\nclass LiveFeed implements PriceFeed {\n"
-            "    public int readPrice() { return 1; }\n}\nclass SlowFeed extends LiveFeed {\n    public int readPrice() { return 2; }\n}\n",
+            "    public int readPrice() { return 1; }\n}\n"
+            "class SlowFeed extends LiveFeed {\n    public int readPrice() { return 2; }\n}\n",
             ["LiveFeed", "SlowFeed"],
         ),
         (
             "a.rs",
             "pub trait PriceFeed { fn read_price(&self); }\npub struct LiveFeed;\npub struct SlowFeed;\n"
-            "impl PriceFeed for LiveFeed { fn read_price(&self) {} }\nimpl PriceFeed for SlowFeed { fn read_price(&self) {} }\n",
+            "impl PriceFeed for LiveFeed { fn read_price(&self) {} }\n"
+            "impl PriceFeed for SlowFeed { fn read_price(&self) {} }\n",
             ["LiveFeed", "SlowFeed"],
         ),
     ],

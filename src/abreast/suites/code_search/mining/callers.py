@@ -6,12 +6,11 @@ import builtins
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from abreast.languages import Definition, Outline, Reference
 from abreast.languages.defining import HOLDERS
-from abreast.suites.code_search.mining.definitions import Places
+from abreast.suites.code_search.mining.definitions import Calls, Places
 from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug, words_of
 from abreast.suites.code_search.mining.repository import File
 
@@ -51,14 +50,6 @@ _OF_THIS_CODE = {"crate", "self", "super"}
 _MODULE_FILES = ("__init__", "mod", "lib", "index", "main")
 
 
-@dataclass(slots=True)
-class Calls:
-    """The calls of one function: their lines by file, and the functions around them."""
-
-    lines: dict[str, set[int]] = field(default_factory=dict)
-    callers: set[tuple[File, Definition]] = field(default_factory=set)
-
-
 def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Iterator[Proposal]:
     """A case for each function whose every occurrence is accounted for, in this order."""
     for file, definition in order:
@@ -72,6 +63,12 @@ def calls_of(places: Places, file: File, definition: Definition) -> Calls | None
     string, or that may mean something else."""
     if definition.kind not in ("function", "method") or places.only(definition.name) != (file, definition):
         return None
+    if definition.name not in places.calls:
+        places.calls[definition.name] = _find_calls(places, file, definition)
+    return places.calls[definition.name]
+
+
+def _find_calls(places: Places, file: File, definition: Definition) -> Calls | None:
     if definition.kind == "method" and (len(words_of(definition.name)) < 2 or definition.name in _OF_LIBRARIES):
         return None
     if _is_default_export(places, file, definition):

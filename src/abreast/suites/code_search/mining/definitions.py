@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from abreast.languages import Definition
 from abreast.suites.code_search.mining import textual
@@ -20,12 +21,21 @@ _PLAIN = {
 _TESTS = re.compile(r"test|Test|bench|Bench|example|Example|mock|Mock|fake|Fake|dummy|Dummy|__")
 
 
+@dataclass(slots=True)
+class Calls:
+    """The calls of one function: their lines by file, and the functions around them."""
+
+    lines: dict[str, set[int]] = field(default_factory=dict)
+    callers: set[tuple[File, Definition]] = field(default_factory=set)
+
+
 class Places:
     """Where names are defined, by the syntax trees and by the text, each over all files that hold the name."""
 
     def __init__(self, repository: Repository, names: Iterable[str]) -> None:
         self.repository = repository
         self.holding = repository.holding(names)
+        self.calls: dict[str, Calls | None] = {}  # of functions that are defined once, as far as they were looked up
         self._once: dict[str, tuple[File, Definition] | None] = {}
 
     def load(self, names: Iterable[str]) -> None:

@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"\s*\(?#\d+\)?\s*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class ChangedFiles:
     """A commit with the lines that it changed in each file, white space aside."""
 
     id: str
@@ -50,7 +50,7 @@ def proposals(repository: Repository, random: Random) -> Iterator[Proposal]:
             yield _proposal(repository, commit, files)
 
 
-def _commits(repository: Repository) -> Iterator[Commit]:
+def _commits(repository: Repository) -> Iterator[ChangedFiles]:
     output = git.ask(
         repository.root,
         *("log", "--no-merges", f"-n{MOST_COMMITS}", "--numstat", "-w", "--no-renames", "--relative", "-z"),
@@ -63,10 +63,10 @@ def _commits(repository: Repository) -> Iterator[Commit]:
             added, removed, path = (*row.strip("\n").split("\t", 2), "", "")[:3]
             if path:
                 changed[path] = sum(int(count) for count in (added, removed) if count.isdigit())
-        yield Commit(commit, _NUMBER.sub("", subject).strip(), changed)
+        yield ChangedFiles(commit, _NUMBER.sub("", subject).strip(), changed)
 
 
-def _is_telling(commit: Commit) -> bool:
+def _is_telling(commit: ChangedFiles) -> bool:
     subject = commit.subject
     return (
         len(subject.split()) >= FEWEST_WORDS
@@ -77,7 +77,7 @@ def _is_telling(commit: Commit) -> bool:
     )
 
 
-def _proposal(repository: Repository, commit: Commit, files: list[str]) -> Proposal:
+def _proposal(repository: Repository, commit: ChangedFiles, files: list[str]) -> Proposal:
     case = {
         "id": slug("history", " ".join(commit.subject.split()[:6])),
         "category": "understand",
