@@ -123,7 +123,9 @@ def _files_with_words(repository: Repository, message: str) -> list[str]:
 def _defines(text: str, name: str) -> bool:
     found = _DEFINES.match(text)
     names = [found["name"] if found else None, _scope(text)]
-    return name in names or re.match(rf"\W*(?:[\w.]+\s+)?{re.escape(name)}['\"]?\s*[:=](?!=)", text) is not None
+    return (
+        name in names or re.match(rf"\W*(?:[\w.]+\s+)?{re.escape(name)}['\"]?(?:\s*[:=](?!=)|\s+v\d)", text) is not None
+    )
 
 
 def _scope(text: str) -> str | None:
