@@ -68,10 +68,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _nothing(args: argparse.Namespace) -> str:
     narrowed = " of these kinds and languages" if args.kind or args.language else ""
-    return (
-        f"nothing to propose{narrowed}: no name that is defined once, called in few places or set in one file, and not "
-        "known or rejected already"
-    )
+    return f"nothing to propose{narrowed}: no question with a certain answer that is not known or rejected already"
 
 
 def _warn_of_changes(repo: Path, found: list[Proposal]) -> None:
@@ -115,7 +112,8 @@ def _ask(found: list[Proposal], output: Path) -> int:
 
 def _show(one: Proposal, position: str) -> None:
     truth = one.case["ground_truth"]
-    head = f"{position}  {one.id}  ({one.case['category']}, {one.case['difficulty']})"
+    measured = f"{one.case['difficulty']}: git grep scores {one.case['tags']['grep_f1']}"
+    head = f"{position}  {one.id}  ({one.case['category']}, {measured})"
     lines = [head, f"  question  {one.case['prompt']}", f"  files     {', '.join(truth['files'])}"]
     lines += [f"  symbols   {', '.join(truth['symbols'])}"] if truth.get("symbols") else []
     lines += [f"  because   {one.why}", *(f"    {evidence}" for evidence in one.evidence)]

@@ -87,6 +87,11 @@ NAMES = ("identifier", "identifier_pattern")
 """How the types of nodes end that are names."""
 
 _NAME_AT = {"generic_type": 0, "non_null_expression": 0, "scoped_type_identifier": -1}  # which child has the name
+_HERITAGE = {
+    *("class_heritage", "extends_clause", "implements_clause", "extends_type_clause"),
+    *("superclass", "super_interfaces", "extends_interfaces"),
+}
+_NO_BASE = ("keyword_argument", "comment", "dictionary_splat", "list_splat")
 _FUNCTIONS = ("arrow_function", "function_expression", "generator_function")
 _UPPER = re.compile(rb"_*[A-Z][A-Z0-9_]*\Z")
 _DEEPEST_NAME = 20  # steps from a type such as `&mut a::Store<T>` to its name
@@ -173,6 +178,26 @@ def holder_of(language: str, node: Node) -> Node | None:
         given = receiver.named_children[0] if receiver is not None and receiver.named_children else None
         return _bare_name(given.child_by_field_name("type") if given is not None else None)
     return None
+
+
+def bases_of(language: str, node: Node) -> list[Node]:
+    """The names of the classes, interfaces or traits that a class, an interface or an `impl` extends or implements."""
+    if language == "rust":
+        written = [node.child_by_field_name("trait")] if node.type == "impl_item" else []
+    elif language == "python":
+        listed = node.child_by_field_name("superclasses") if node.type == "class_definition" else None
+        items = [each for each in (listed.named_children if listed is not None else ()) if each.type not in _NO_BASE]
+        written = [each.child_by_field_name("value") if each.type == "subscript" else each for each in items]
+    else:
+        clauses = [inner for child in node.named_children if child.type in _HERITAGE for inner in _clauses(child)]
+        written = [each for clause in clauses for each in clause.named_children if each.type != "type_arguments"]
+    return [name for name in map(_last_name, written) if name is not None]
+
+
+def _clauses(node: Node) -> list[Node]:
+    """The lists of types in what follows the name of a class."""
+    inner = [child for child in node.named_children if child.type in _HERITAGE or child.type == "type_list"]
+    return inner or [node]
 
 
 def called_by(language: str, node: Node) -> Node | None:

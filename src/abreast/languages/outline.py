@@ -48,6 +48,17 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Base:
+    """A class, interface or trait that a definition extends or implements. `derived` is the qualified name of that
+    definition, `line` the one of its name or of its `impl`; `at` is where the name of the base begins, in bytes."""
+
+    name: str
+    derived: str
+    line: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outline:
     """What a file defines and refers to, in the order of the file. `broken` says that the parse had errors; `quoted`
     are the comments and strings, from byte to byte."""
@@ -57,6 +68,7 @@ class Outline:
     references: tuple[Reference, ...]
     broken: bool
     quoted: tuple[tuple[int, int], ...] = ()
+    bases: tuple[Base, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,7 @@ def outline(path: str | PurePath, source: bytes) -> Outline | None:
         tuple(reading.references),
         tree.root_node.has_error,
         tuple(reading.quoted),
+        tuple(reading.bases),
     )
 
 
@@ -115,6 +128,7 @@ class _Reading:
         self.definitions: list[Definition] = []
         self.references: list[Reference] = []
         self.quoted: list[tuple[int, int]] = []
+        self.bases: list[Base] = []
         self._language = language
         self._source = source
         self._nodes = defining.NODES[language]
@@ -148,6 +162,7 @@ class _Reading:
         if found is None:
             if holder is not None:  # an impl
                 self._scopes.append(_Scope(node.end_byte, self._text(holder), holds=True, is_definition=False))
+                self._derive(node, self._text(holder), node.start_point[0] + 1)
             return
         kind, names = found
         container = self._text(holder) if holder is not None else self._container()
@@ -159,8 +174,14 @@ class _Reading:
                 self._named.add(name.start_byte)
                 definition = Definition(text, kind, line, end, container, name.start_byte)
                 self.definitions.append(definition)
+                if kind in defining.HOLDERS:
+                    self._derive(node, definition.qualified, line)
                 if kind != "constant":
                     self._scopes.append(_Scope(node.end_byte, definition.qualified, kind in defining.HOLDERS))
+
+    def _derive(self, node: Node, derived: str, line: int) -> None:
+        for name in defining.bases_of(self._language, node):
+            self.bases.append(Base(self._text(name), derived, line, name.start_byte))
 
     def _refer(self, node: Node, start: int) -> None:
         text = self._text(node)

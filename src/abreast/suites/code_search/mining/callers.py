@@ -5,13 +5,13 @@ from __future__ import annotations
 import builtins
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from abreast.languages import Definition, Outline, Reference
-from abreast.suites.code_search.mining.definitions import Places
-from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, difficulty, slug, words_of
+from abreast.languages.defining import HOLDERS
+from abreast.suites.code_search.mining.definitions import Calls, Places
+from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug, words_of
 from abreast.suites.code_search.mining.repository import File
 
 MOST_CALLS = 8
@@ -44,46 +44,43 @@ _FROM = {
     "java": re.compile(rb"[\s\S]*\bimport[ \t]+([^;]*)"),
 }
 _FROM_BEHIND = re.compile(rb"[^;'\"]*\b(?:from|require\(|import\()\s*['\"]([^'\"\n]*)")
+_TYPE_PARAMETER = re.compile(r"[A-Z]\.")  # `impl<T> Trait for T`: a name for many types
+_SAME_OBJECT = ("self", "this", "cls", "Self")
 _OF_THIS_CODE = {"crate", "self", "super"}
 _MODULE_FILES = ("__init__", "mod", "lib", "index", "main")
 
 
-@dataclass(slots=True)
-class _Calls:
-    """What was found of the calls of one function."""
-
-    lines: dict[str, set[int]] = field(default_factory=dict)
-    callers: set[str] = field(default_factory=set)
-
-
-def proposals(
-    places: Places,
-    order: Sequence[tuple[File, Definition]],
-    namesakes: Callable[[str], int],
-) -> Iterator[Proposal]:
+def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Iterator[Proposal]:
     """A case for each function whose every occurrence is accounted for, in this order."""
     for file, definition in order:
-        if definition.kind not in ("function", "method") or places.only(definition.name) != (file, definition):
-            continue
-        calls = _calls(places, file, definition)
+        calls = calls_of(places, file, definition)
         if calls is not None and 1 <= sum(map(len, calls.lines.values())) <= MOST_CALLS:
-            yield _proposal(places, definition, file, calls, namesakes)
+            yield _proposal(places, definition, file, calls)
 
 
-def _calls(places: Places, file: File, definition: Definition) -> _Calls | None:
-    """All calls; None if an occurrence of the name is no call, import, comment or plain string, or may mean another."""
+def calls_of(places: Places, file: File, definition: Definition) -> Calls | None:
+    """All calls; None if the name has another definition, or an occurrence that is no call, import, comment or plain
+    string, or that may mean something else."""
+    if definition.kind not in ("function", "method") or places.only(definition.name) != (file, definition):
+        return None
+    if definition.name not in places.calls:
+        places.calls[definition.name] = _find_calls(places, file, definition)
+    return places.calls[definition.name]
+
+
+def _find_calls(places: Places, file: File, definition: Definition) -> Calls | None:
     if definition.kind == "method" and (len(words_of(definition.name)) < 2 or definition.name in _OF_LIBRARIES):
         return None
     if _is_default_export(places, file, definition):
         return None
-    found = _Calls()
+    calls = Calls()
     for path in places.holding[definition.name]:
         other = places.repository.file(path)
         if other.kind == "other" or not path.isprintable():  # not read here, or not to be written in a case
             return None
-        if other.kind == "source" and not _add_calls(found, places, other, file, definition):
+        if other.kind == "source" and not _add_calls(calls, places, other, file, definition):
             return None
-    return found
+    return calls
 
 
 def _is_default_export(places: Places, file: File, definition: Definition) -> bool:
@@ -92,7 +89,7 @@ def _is_default_export(places: Places, file: File, definition: Definition) -> bo
     return file.language == "typescript" and re.search(pattern, places.repository.read(file.path)) is not None
 
 
-def _add_calls(found: _Calls, places: Places, here: File, home: File, definition: Definition) -> bool:
+def _add_calls(calls: Calls, places: Places, here: File, home: File, definition: Definition) -> bool:
     """Add what one file has; False if it cannot all be explained."""
     source, outline = places.repository.read(here.path), places.repository.outline(here.path)
     if outline is None or outline.broken:
@@ -117,8 +114,8 @@ def _add_calls(found: _Calls, places: Places, here: File, home: File, definition
             caller = _caller(outline, reference)
             if caller is None or (here == home and caller == definition):
                 return False
-            found.callers.add(caller.qualified)
-            found.lines.setdefault(here.path, set()).add(reference.line)
+            calls.callers.add((here, caller))
+            calls.lines.setdefault(here.path, set()).add(reference.line)
     return True
 
 
@@ -143,7 +140,8 @@ def _caller(outline: Outline, call: Reference) -> Definition | None:
         if one.kind in ("function", "method") and one.line <= call.line <= one.end_line
     ]
     named = [one for one in outline.definitions if one.qualified == call.inside]
-    return named[0] if len(named) == 1 and around == named else None
+    is_named = len(named) == 1 and around == named and not _TYPE_PARAMETER.match(named[0].qualified)
+    return named[0] if is_named else None
 
 
 # -- whether a call means this function ------------------------------------------------------------------------------
@@ -156,38 +154,61 @@ def _means(definition: Definition, home: File, here: File, source: bytes, at: in
     if here.language != home.language:
         return False
     if mark is None:
-        return _is_in_reach(definition, home, here, source, outline)
+        return is_in_reach(definition, home, here, source, outline)
     qualifier = (owner or b"").rstrip(b"?!").decode("utf-8", "replace")
     if definition.kind == "function":
-        return qualifier in _modules(home) and _is_module(qualifier, mark, here, source, outline)
+        return qualifier in modules_of(home) and _is_module(qualifier, mark, (here, home), source, outline)
     container = (definition.container or "").rpartition(".")[2]
     if mark == b"::":
         return qualifier in ("Self", container)
-    return here == home or _has_word(source, container)
+    if here == home and qualifier in _SAME_OBJECT:
+        return True
+    return bool(container) and _is_instance(qualifier, container, source, at)
 
 
-def _has_word(source: bytes, word: str) -> bool:
-    """Whether a file speaks of a class: where it does not, an object may be of any other one."""
-    return bool(word) and re.search(rb"(?<!\w)" + re.escape(word.encode()) + rb"(?!\w)", source) is not None
+def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool:
+    """Whether an object before a dot is evidently of a class: made on the spot (`Store().get`), or a name that the file
+    declares or assigns with that class and no other (`store = Store(`, `store: Store`, `Store store`, `store *Store`).
+    """
+    name, kind = re.escape(qualifier.encode()), rb"(?:[\w$]+(?:\.|::))*" + re.escape(container.encode()) + rb"(?![\w$])"
+    if not re.fullmatch(r"[\w$]+", qualifier):
+        return (
+            re.search(kind + rb"(?:<[^<>\n]*>)?(?:\([^()\n]*\)|\{[^{}\n]*\})\)?\s*[?!]?\.\s*\Z", source[:at][-300:])
+            is not None
+        )
+    if qualifier == container:
+        return True
+    made = rb"(?<![\w$.])" + name + rb"(?:\s*:?=\s*|\s*:\s*|[ \t]+)(?:await\s+|new\s+|mut\s+|[&*\"'])*"
+    of_class = re.findall(made + kind, source) + re.findall(
+        rb"(?<![\w$.])" + kind + rb"(?:<[^\n]*?>)?[ \t]+" + name + rb"\s*[=;,):]", source
+    )
+    assigned = re.findall(
+        rb"(?<![\w$.])" + name + rb"(?:\s*:\s*[\w$.]+)?\s*:?=(?![=>])\s*(?:await\s+|new\s+|[&*])*([^\n]*)", source
+    )
+    return bool(of_class) and all(re.match(kind, value) for value in assigned)
 
 
-def _is_module(name: str, mark: bytes, here: File, source: bytes, outline: Outline) -> bool:
-    """Whether a name before a dot is a module, not an object that is called alike."""
+def _is_module(name: str, mark: bytes, files: tuple[File, File], source: bytes, outline: Outline) -> bool:
+    """Whether a name before a dot is a module, not an object of the same name. `files` are that of the call and that of
+    the definition."""
+    here, home = files
     if here.language == "rust":
         return mark == b"::"
     if here.language == "go":
         return re.search(rb"\"(?:[^\"\n]*/)?" + re.escape(name.encode()) + rb"\"", source) is not None
-    return any(one.kind == "import" and one.name == name for one in outline.references)
+    imports = [one for one in outline.references if one.kind == "import" and one.name == name]
+    origins = [_origin(here, source, one.at, one.at + len(name.encode())) for one in imports]
+    return any(not origin or _is_ours(origin, home) for origin in origins)
 
 
-def _is_in_reach(definition: Definition, home: File, here: File, source: bytes, outline: Outline) -> bool:
+def is_in_reach(definition: Definition, home: File, here: File, source: bytes, outline: Outline) -> bool:
     """Whether a bare name is this function: of the same file, imported, or in Go of the same folder."""
     imported = any(one.kind == "import" and one.name == definition.name for one in outline.references)
     if definition.kind == "method":
         return here.language == "java" and (here == home or imported)
     if here == home or imported:
         return True
-    if here.language == "go":
+    if here.language == "go" or (here.language == "java" and definition.kind in HOLDERS):
         return here.folder == home.folder
     stars = _STAR.finditer(source) if here.language in ("python", "rust") else ()
     return any(_is_ours(star[1] or star[2], home) for star in stars)
@@ -212,7 +233,7 @@ def _is_ours(origin: bytes, home: File) -> bool:
     )
 
 
-def _modules(home: File) -> set[str]:
+def modules_of(home: File) -> set[str]:
     """What a module is called before a dot."""
     pure = PurePosixPath(home.path)
     found = {pure.stem} if home.language != "go" else {pure.parent.name}
@@ -225,10 +246,12 @@ def _proposal(
     places: Places,
     definition: Definition,
     file: File,
-    calls: _Calls,
-    namesakes: Callable[[str], int],
+    calls: Calls,
 ) -> Proposal:
-    truth = Truth({path: sorted(lines) for path, lines in calls.lines.items()}, sorted(calls.callers))
+    truth = Truth(
+        {path: sorted(lines) for path, lines in calls.lines.items()},
+        sorted({caller.qualified for _, caller in calls.callers}),
+    )
     what = f"the {definition.kind} `{definition.name}`"
     evidence = [Evidence(file.path, definition.line, places.repository.line(file.path, definition.line))]
     evidence += [
@@ -243,7 +266,6 @@ def _proposal(
             "description": f"Find the functions that call {what}.",
             "prompt": f"Which functions and methods call {what}? Give the name of each of them, its file, "
             "and the lines of the calls.",
-            "difficulty": difficulty(truth, len(places.holding[definition.name]), namesakes(definition.name)),
             "ground_truth": truth.written(),
         },
         "callers",

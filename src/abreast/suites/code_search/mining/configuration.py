@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, difficulty, slug, words_of
+from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug, words_of
 from abreast.suites.code_search.mining.repository import File, Repository
 
 LONGEST_LINE = 120  # characters of a line that an answer shall quote
@@ -98,12 +98,11 @@ def proposals(
     repository: Repository,
     order: Sequence[Entry],
     holding: dict[str, list[str]],
-    namesakes: Callable[[str], int],
 ) -> Iterator[Proposal]:
     """A case for each key that stands on one line of one configuration file, in this order."""
     for entry in order:
         if _is_only_place(repository, entry, holding.get(entry.key, [])) and _is_read_so(repository, entry):
-            yield _proposal(repository, entry, holding, namesakes)
+            yield _proposal(repository, entry)
 
 
 def _is_only_place(repository: Repository, entry: Entry, paths: list[str]) -> bool:
@@ -196,9 +195,7 @@ def quotation(entry: Entry) -> str:
     return _COMMENT.sub("", entry.text).rstrip(",")
 
 
-def _proposal(
-    repository: Repository, entry: Entry, holding: dict[str, list[str]], namesakes: Callable[[str], int]
-) -> Proposal:
+def _proposal(repository: Repository, entry: Entry) -> Proposal:
     path = entry.file.path
     truth = Truth({path: [entry.line]}, content=[quotation(entry)])
     return Proposal(
@@ -207,7 +204,6 @@ def _proposal(
             "category": "search",
             "description": f"Find the file with the {entry.what} `{entry.key}`.",
             "prompt": f"{_ASKED[entry.what].format(key=entry.key)} {_WITH_QUOTATION}",
-            "difficulty": difficulty(truth, len(holding[entry.key]), namesakes(entry.key)),
             "ground_truth": truth.written(),
         },
         "configuration",

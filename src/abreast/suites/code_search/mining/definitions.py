@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from abreast.languages import Definition
 from abreast.suites.code_search.mining import textual
-from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, difficulty, slug, words_of
+from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug, words_of
 from abreast.suites.code_search.mining.repository import File, Repository
 
 MOST_FILES = 40  # that hold a name; a name in more is too common to be checked
@@ -20,13 +21,28 @@ _PLAIN = {
 _TESTS = re.compile(r"test|Test|bench|Bench|example|Example|mock|Mock|fake|Fake|dummy|Dummy|__")
 
 
+@dataclass(slots=True)
+class Calls:
+    """The calls of one function: their lines by file, and the functions around them."""
+
+    lines: dict[str, set[int]] = field(default_factory=dict)
+    callers: set[tuple[File, Definition]] = field(default_factory=set)
+
+
 class Places:
     """Where names are defined, by the syntax trees and by the text, each over all files that hold the name."""
 
-    def __init__(self, repository: Repository, holding: dict[str, list[str]]) -> None:
+    def __init__(self, repository: Repository, names: Iterable[str]) -> None:
         self.repository = repository
-        self.holding = holding
+        self.holding = repository.holding(names)
+        self.calls: dict[str, Calls | None] = {}  # of functions that are defined once, as far as they were looked up
         self._once: dict[str, tuple[File, Definition] | None] = {}
+
+    def load(self, names: Iterable[str]) -> None:
+        """Look up the files that hold more names, in one pass over all files."""
+        missing = set(names) - self.holding.keys()
+        if missing:
+            self.holding.update(self.repository.holding(missing))
 
     def only(self, name: str) -> tuple[File, Definition] | None:
         """The one place that defines a name; None if there are others, or if the two ways do not agree."""
@@ -83,18 +99,14 @@ def candidates(repository: Repository, files: Sequence[File]) -> list[tuple[File
     return found
 
 
-def proposals(
-    places: Places,
-    order: Sequence[tuple[File, Definition]],
-    namesakes: Callable[[str], int],
-) -> Iterator[Proposal]:
+def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Iterator[Proposal]:
     """A case for each name that is defined once, in this order."""
     for file, definition in order:
         if places.only(definition.name) == (file, definition):
-            yield _proposal(places, file, definition, namesakes)
+            yield _proposal(places, file, definition)
 
 
-def _proposal(places: Places, file: File, definition: Definition, namesakes: Callable[[str], int]) -> Proposal:
+def _proposal(places: Places, file: File, definition: Definition) -> Proposal:
     truth = Truth({file.path: [definition.line]}, [definition.qualified])
     mentions = len(places.holding[definition.name])
     what = f"the {definition.kind} `{definition.name}`"
@@ -104,7 +116,6 @@ def _proposal(places: Places, file: File, definition: Definition, namesakes: Cal
             "category": "search",
             "description": f"Find where {what} is defined.",
             "prompt": f"Where is {what} defined? Give the file, the name and the line of the definition.",
-            "difficulty": difficulty(truth, mentions, namesakes(definition.name)),
             "ground_truth": truth.written(),
         },
         "definitions",

@@ -1,4 +1,4 @@
-"""Whether who scores the answers takes the right one for right."""
+"""Check that the scorer accepts the ground truth as an answer, and score other answers."""
 
 from __future__ import annotations
 
@@ -23,21 +23,28 @@ def is_understood(proposal: Proposal) -> bool:
 
 def as_prose(truth: dict[str, Any]) -> str:
     """A truth as a model writes that has forgotten the JSON."""
-    told = [f"- `{path}:{line}`" for path, lines in truth["lines"].items() for line in lines]
-    told += [f"- `{name}`" for name in truth.get("symbols", ())]
-    told += [f"The line is:\n```\n{text}\n```" for text in truth.get("content", ())]
-    return "\n".join(["I have found it.", *told])
+    lines = truth.get("lines", {})
+    items = [f"- `{path}:{line}`" for path, numbers in lines.items() for line in numbers]
+    items += [f"- `{path}`" for path in truth["files"] if path not in lines]
+    items += [f"- `{name}`" for name in truth.get("symbols", ())]
+    items += [f"The line is:\n```\n{text}\n```" for text in truth.get("content", ())]
+    return "\n".join(["I have found it.", *items])
 
 
 def _with_plain_paths(truth: dict[str, Any]) -> dict[str, Any]:
     plain = {path: f"folder/file{number}.py" for number, path in enumerate(truth["files"])}
-    lines = {plain[path]: lines for path, lines in truth["lines"].items()}
-    return {**truth, "files": list(plain.values()), "lines": lines}
+    lines = {plain[path]: lines for path, lines in truth.get("lines", {}).items()}
+    return {**truth, "files": list(plain.values()), **({"lines": lines} if lines else {})}
 
 
 def _is_right(proposal: Proposal, truth: dict[str, Any], answer: str) -> bool:
-    case = Case(proposal.id, proposal.case["prompt"], expected=truth)
-    return all(score.value == 1.0 for score in _scorer().score(case, Answer(answer)))
+    return f1(proposal.case["prompt"], truth, answer) == 1.0
+
+
+def f1(question: str, truth: dict[str, Any], answer: str) -> float:
+    """Return the F1 that the scorer `retrieval` gives an answer."""
+    score, *_ = _scorer().score(Case("case", question, expected=truth), Answer(answer))
+    return score.value or 0.0
 
 
 @cache

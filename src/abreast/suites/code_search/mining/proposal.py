@@ -1,4 +1,4 @@
-"""A proposed case, what speaks for it, and how hard it is."""
+"""A proposed case, and the lines of code that support it."""
 
 from __future__ import annotations
 
@@ -48,20 +48,23 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What a right answer names, from which both the ground truth and the difficulty come."""
+    """What a right answer names. The files are those with `lines`, and `files`."""
 
-    lines: dict[str, list[int]]
+    lines: dict[str, list[int]] = field(default_factory=dict)
     symbols: list[str] = field(default_factory=list)
     content: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
 
     def written(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"files": sorted(self.lines)}
+        """Return the ground truth as a case file has it."""
+        truth: dict[str, Any] = {"files": sorted({*self.lines, *self.files})}
         if self.symbols:
-            found["symbols"] = self.symbols
-        found["lines"] = {path: self.lines[path] for path in sorted(self.lines)}
+            truth["symbols"] = self.symbols
+        if self.lines:
+            truth["lines"] = {path: self.lines[path] for path in sorted(self.lines)}
         if self.content:
-            found["content"] = self.content
-        return found
+            truth["content"] = self.content
+        return truth
 
 
 def words_of(name: str) -> list[str]:
@@ -80,13 +83,3 @@ def slug(prefix: str, name: str) -> str:
     'def-store-open-file'
     """
     return "-".join([prefix, *(word for word in words_of(name) if word.isascii())]).removesuffix("-") or prefix
-
-
-def difficulty(truth: Truth, mentions: int, namesakes: int) -> str:
-    """A point each for more than one place, more than four, more than one file, more than five files that mention the
-    name (a search finds all of them), and more than ten files whose path has its longest word (a guess finds all of
-    them). No point is easy, one or two are medium, more are hard.
-    """
-    places = sum(map(len, truth.lines.values()))
-    points = sum([places > 1, places > 4, len(truth.lines) > 1, mentions > 5, namesakes > 10])
-    return "easy" if points == 0 else "medium" if points <= 2 else "hard"

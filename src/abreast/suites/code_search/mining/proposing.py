@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import TypeVar
 
 from abreast.errors import BadInput
 from abreast.languages import LANGUAGES, Definition
-from abreast.suites.code_search.mining import callers, configuration, definitions
+from abreast.suites.code_search.mining import (
+    callers,
+    configuration,
+    definitions,
+    grep_agent,
+    history,
+    impact,
+    implementations,
+    reexports,
+)
 from abreast.suites.code_search.mining.judging import is_understood
-from abreast.suites.code_search.mining.proposal import Known, Proposal, words_of
+from abreast.suites.code_search.mining.proposal import Known, Proposal
 from abreast.suites.code_search.mining.repository import File, Repository
 
-KINDS = ("definitions", "callers", "configuration")
+KINDS = (*("impact", "implementations", "tests", "history", "reexports", "callers", "definitions", "configuration"),)
+ROUNDS = 3  # after which easy cases will do
 LIMIT = 20
 FILES_A_CASE = 4  # source files that are read for each case that is wanted, before more are
 
@@ -42,46 +51,73 @@ def propose(
         raise BadInput(
             f"{repo}: there is no file to ask about", "name a repository with files that git tracks: git add"
         )
-    taken = _Taken(known or Known())
-    for found in _rounds(repository, limit, Random(seed), kinds, languages):
-        taken.add_from(found, limit)
-        if len(taken.proposals) >= limit:
+    taken = _Taken(repository, known or Known(), limit)
+    for number, streams in enumerate(_rounds(repository, limit, Random(seed), kinds, languages), 1):
+        taken.add_from(streams)
+        if taken.is_full or (taken.could_be_full and number >= ROUNDS):
             break
-    return taken.proposals
+    return taken.finish()
 
 
 class _Taken:
-    """What is proposed so far, with ids of its own."""
+    """The proposals chosen so far, with unique ids. Easy ones beyond a half of the limit, and questions about
+    configuration beyond a tenth, are put off until nothing else is left."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, repository: Repository, known: Known, limit: int) -> None:
         self.proposals: list[Proposal] = []
+        self._put_off: list[Proposal] = []
+        self._repository = repository
         self._known = known
+        self._limit = limit
         self._ids: set[str] = set()
         self._prompts = set(known.prompts)
 
-    def add_from(self, streams: list[Iterator[Proposal]], limit: int) -> None:
-        """One of each kind in turn, until there are enough or no more."""
-        while streams and len(self.proposals) < limit:
-            stream = streams.pop(0)
-            for proposal in stream:
-                if self._add(proposal):
-                    streams.append(stream)
-                    break
+    @property
+    def is_full(self) -> bool:
+        return len(self.proposals) >= self._limit
 
-    def _add(self, proposal: Proposal) -> bool:
-        prompt = proposal.case["prompt"]
-        if proposal.id in self._known.ids or prompt in self._prompts:
-            return False
-        if _reveals(proposal) or not is_understood(proposal):
-            return False
+    @property
+    def could_be_full(self) -> bool:
+        return len(self.proposals) + len(self._put_off) >= self._limit
+
+    def add_from(self, streams: list[Iterator[Proposal]]) -> None:
+        """Take one of each kind in turn, until there are enough or no more."""
+        while streams and not self.is_full:
+            stream = streams.pop(0)
+            proposal = next((one for one in stream if self._is_new(one)), None)
+            if proposal is None:
+                continue
+            self._add(proposal)
+            if len(self._put_off) < self._limit or proposal is not self._put_off[-1]:
+                streams.append(stream)
+
+    def finish(self) -> list[Proposal]:
+        """Fill up with what was put off."""
+        missing = self._limit - len(self.proposals)
+        return self.proposals + self._put_off[:missing]
+
+    def _is_new(self, proposal: Proposal) -> bool:
+        is_known = proposal.id in self._known.ids or proposal.case["prompt"] in self._prompts
+        return not is_known and not _reveals(proposal) and is_understood(proposal)
+
+    def _add(self, proposal: Proposal) -> None:
         base, number = proposal.id, 2
         while proposal.id in self._ids or proposal.id in self._known.ids:
             proposal.case["id"] = f"{base}-{number}"
             number += 1
         self._ids.add(proposal.id)
-        self._prompts.add(prompt)
-        self.proposals.append(proposal)
-        return True
+        self._prompts.add(proposal.case["prompt"])
+        score = grep_agent.measure(self._repository, proposal.case)
+        proposal.case["difficulty"] = grep_agent.difficulty(score)
+        proposal.case["tags"] = {"kind": proposal.kind, "grep_f1": f"{score:.2f}"}
+        (self._put_off if self._is_put_off(proposal) else self.proposals).append(proposal)
+
+    def _is_put_off(self, proposal: Proposal) -> bool:
+        easy = sum(one.case["difficulty"] == "easy" for one in self.proposals)
+        settings = sum(one.kind == "configuration" for one in self.proposals)
+        return (proposal.case["difficulty"] == "easy" and easy >= self._limit // 2) or (
+            proposal.kind == "configuration" and settings >= max(1, self._limit // 10)
+        )
 
 
 def _reveals(proposal: Proposal) -> bool:
@@ -98,14 +134,14 @@ def _rounds(
     sources = [file for file in repository.files if file.kind == "source" and file.language in wanted]
     order = spread(sources, random, lambda file: str(file.language), lambda file: file.folder)
     settings = [file for file in repository.files if file.kind == "config" and repository.may_be_asked_about(file)]
-    if "configuration" not in kinds or languages:
-        settings = []
+    once = [] if languages else [kind for kind in ("history", "configuration") if kind in kinds]
     size, start = limit * FILES_A_CASE, 0
-    while start < len(order) or settings:
+    while start < len(order) or once:
         batch = [file for file in order[start : start + size] if repository.may_be_asked_about(file)]
-        if batch or settings:
-            yield _streams(repository, batch, settings, random, kinds)
-        settings = []
+        if batch or once:
+            chosen = [kind for kind in kinds if kind in once or kind not in ("history", "configuration")]
+            yield _streams(repository, batch, settings, random, chosen)
+        once = []
         start, size = start + size, size * 2
 
 
@@ -113,21 +149,27 @@ def _streams(
     repository: Repository, sources: list[File], settings: list[File], random: Random, kinds: Sequence[str]
 ) -> list[Iterator[Proposal]]:
     """A stream for each kind that is wanted."""
-    names = definitions.candidates(repository, sources) if set(kinds) & {"definitions", "callers"} else []
-    entries = configuration.candidates(repository, settings)
-    holding = repository.holding({one.name for _, one in names} | {entry.key for entry in entries})
-    places, namesakes = definitions.Places(repository, holding), _namesakes(repository)
-    streams = {
-        "definitions": definitions.proposals(places, _in_turn(names, random), namesakes),
-        "callers": callers.proposals(places, _in_turn(names, random), namesakes),
-        "configuration": configuration.proposals(
-            repository,
-            spread(entries, random, lambda entry: entry.language, lambda entry: entry.file.path),
-            holding,
-            namesakes,
-        ),
-    }
+    names = definitions.candidates(repository, sources) if set(kinds) & set(_ABOUT_NAMES) else []
+    entries = configuration.candidates(repository, settings) if "configuration" in kinds else []
+    places = definitions.Places(repository, {one.name for _, one in names} | {entry.key for entry in entries})
+    streams = {kind: about(places, _in_turn(names, random)) for kind, about in _ABOUT_NAMES.items() if kind in kinds}
+    streams["history"] = history.proposals(repository, random)
+    streams["reexports"] = reexports.proposals(repository, sources, random)
+    streams["configuration"] = configuration.proposals(
+        repository,
+        spread(entries, random, lambda entry: entry.language, lambda entry: entry.file.path),
+        places.holding,
+    )
     return [streams[kind] for kind in KINDS if kind in kinds]
+
+
+_ABOUT_NAMES = {
+    "impact": impact.impact,
+    "implementations": implementations.proposals,
+    "tests": impact.tests,
+    "callers": callers.proposals,
+    "definitions": definitions.proposals,
+}
 
 
 def _in_turn(names: list[tuple[File, Definition]], random: Random) -> list[tuple[File, Definition]]:
@@ -138,18 +180,6 @@ def _in_turn(names: list[tuple[File, Definition]], random: Random) -> list[tuple
         lambda item: item[1].kind,
     )
     return spread(names, random, *keys)
-
-
-def _namesakes(repository: Repository) -> Callable[[str], int]:
-    """How many files have the longest word of a name in their path."""
-    paths = [file.path.lower() for file in repository.files]
-
-    @lru_cache(1_000)
-    def count(name: str) -> int:
-        longest = max(words_of(name), key=len, default=name.lower())
-        return sum(longest in path for path in paths)
-
-    return count
 
 
 def spread(items: Sequence[Item], random: Random, *keys: Callable[[Item], Hashable]) -> list[Item]:

@@ -70,11 +70,16 @@ class Repository:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        sizes = dict(_paths(root))
+        tracked = _tracked(root)
+        self.is_tracked = tracked is not None
+        sizes = dict(_sizes(root, _walked(root) if tracked is None else tracked))
         self.files = [_file(path) for path in sorted(sizes) if sizes[path] <= MOST_BYTES]
         self._large = [path for path in sorted(sizes) if sizes[path] > MOST_BYTES and _file(path).kind != "prose"]
         self._outline = lru_cache(OUTLINES)(self._read_outline)
         self._by_path = {file.path: file for file in self.files}
+
+    def has(self, path: str) -> bool:
+        return path in self._by_path
 
     def file(self, path: str) -> File:
         return self._by_path[path]
@@ -160,14 +165,18 @@ def _has_long_lines(content: bytes) -> bool:
 # -- which files there are -------------------------------------------------------------------------------------------
 
 
-def _paths(root: Path) -> Iterator[tuple[str, int]]:
-    """Regular files inside of the folder, and their sizes; what a link leads to is never among them."""
-    told = git.ask(root, "ls-files", "-z")
-    tracked = dict.fromkeys(filter(None, (told or "").split("\0")))
-    is_tracked = bool(tracked) or (told is not None and (root / ".git").exists())
+def _tracked(root: Path) -> list[str] | None:
+    """The files that git tracks; None if this is no repository, or a folder of one in which nothing is tracked."""
+    output = git.ask(root, "ls-files", "-z")
+    paths = list(dict.fromkeys(filter(None, (output or "").split("\0"))))
+    return paths if paths or (output is not None and (root / ".git").exists()) else None
+
+
+def _sizes(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Those of the files that are regular and inside of the folder, with their sizes: links are not followed."""
     inside: dict[str, bool] = {}
     real = os.path.realpath(root)
-    for path in tracked if is_tracked else _walked(root):
+    for path in paths:
         folder = os.path.dirname(path)  # noqa: PTH120 - of a hundred thousand
         if folder not in inside:
             inside[folder] = os.path.realpath(root / folder) == os.path.normpath(os.path.join(real, folder))  # noqa: PTH118

@@ -28,10 +28,15 @@ def definition_lines(name: str, file: File, text: str) -> set[int]:
     """The lines, from 1, on which a name seems to be defined. Better one too many than one too few."""
     if file.kind in ("config", "data"):
         return set()
-    starts = [match.start("name") for pattern in _patterns(name, _manner(file)) for match in pattern.finditer(text)]
+    patterns = _patterns(name, _manner(file))
+    lines = {
+        number
+        for number, line in enumerate(text.split("\n"), 1)
+        if name in line and any(pattern.search(line) for pattern in patterns)
+    }
     if file.language in ("typescript", "java") or file.kind == "other":
-        starts += _with_body(name, text)
-    return {text.count("\n", 0, start) + 1 for start in starts}
+        lines |= {text.count("\n", 0, start) + 1 for start in _with_body(name, text)}
+    return lines
 
 
 def _manner(file: File) -> str:

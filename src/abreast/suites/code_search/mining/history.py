@@ -1,0 +1,91 @@
+"""Commits of moderate size, and the question which files belong to such a change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from abreast.plan import git
+from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug
+from abreast.suites.code_search.mining.repository import Repository
+
+MOST_COMMITS = 500  # that are read, the latest first
+FEWEST_FILES, MOST_FILES = 2, 8  # of a commit that is asked about
+FEWEST_WORDS = 4  # of its subject
+LONGEST_SUBJECT = 100  # characters
+
+_NO_QUESTION = re.compile(
+    r"\b(?:merges?|bump(?:s|ed)?|releases?|version|v?\d+\.\d+(?:\.\d+)?|revert|format(?:ting|ted)?|reformat|lint(?:er|ing)?|"
+    r"style|typos?|whitespace|prettier|black|ruff|rustfmt|gofmt|clippy|xo|isort|pre-commit|changelog|readme|docs?|"
+    r"documentation|dependenc(?:y|ies)|deps|upgrade|update|chore|ci|workflows?|actions?|copyright|license|cleanup|"
+    r"clean up|tweaks?|meta)\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\s*\(?#\d+\)?\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """A commit with the lines that it changed in each file, white space aside."""
+
+    id: str
+    subject: str
+    changed: dict[str, int]
+
+
+def proposals(repository: Repository, random: Random) -> Iterator[Proposal]:
+    """Propose a case for each commit whose subject says something and most of whose files are still there."""
+    commits = list(_commits(repository))
+    random.shuffle(commits)
+    subjects = [commit.subject for commit in commits]
+    there = {file.path for file in repository.files if file.asked}
+    for commit in commits:
+        files = sorted(path for path, lines in commit.changed.items() if lines and path in there)
+        is_moderate = len(files) >= FEWEST_FILES and len(commit.changed) <= MOST_FILES
+        has_source = any(repository.file(path).kind == "source" for path in files)
+        is_whole = 2 * len(files) > len(commit.changed)
+        if is_moderate and is_whole and has_source and subjects.count(commit.subject) == 1 and _is_telling(commit):
+            yield _proposal(repository, commit, files)
+
+
+def _commits(repository: Repository) -> Iterator[ChangedFiles]:
+    output = git.ask(
+        repository.root,
+        *("log", "--no-merges", f"-n{MOST_COMMITS}", "--numstat", "-w", "--no-renames", "--relative", "-z"),
+        *("--format=%x01%H%x02%s%x02", "--", "."),
+    )
+    for entry in (output or "").split("\x01")[1:]:
+        commit, subject, rest = (*entry.split("\x02", 2), "", "")[:3]
+        changed = {}
+        for row in rest.split("\0"):
+            added, removed, path = (*row.strip("\n").split("\t", 2), "", "")[:3]
+            if path:
+                changed[path] = sum(int(count) for count in (added, removed) if count.isdigit())
+        yield ChangedFiles(commit, _NUMBER.sub("", subject).strip(), changed)
+
+
+def _is_telling(commit: ChangedFiles) -> bool:
+    subject = commit.subject
+    return (
+        len(subject.split()) >= FEWEST_WORDS
+        and len(subject) <= LONGEST_SUBJECT
+        and subject.isprintable()
+        and '"' not in subject
+        and not _NO_QUESTION.search(subject)
+    )
+
+
+def _proposal(repository: Repository, commit: ChangedFiles, files: list[str]) -> Proposal:
+    case = {
+        "id": slug("history", " ".join(commit.subject.split()[:6])),
+        "category": "understand",
+        "description": "Find the files that one commit changed.",
+        "prompt": f'The message of a commit was: "{commit.subject}". Which files of this repository did '
+        "it change? Give their paths.",
+        "ground_truth": Truth(files=files).written(),
+    }
+    why = f"commit {commit.id[:10]} changed {len(commit.changed)} files, of which {len(files)} are asked for"
+    evidence = tuple(Evidence(path, 1, repository.line(path, 1)) for path in files)
+    return Proposal(case, "history", None, why, evidence)

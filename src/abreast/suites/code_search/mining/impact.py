@@ -1,0 +1,125 @@
+"""What a change of a function affects, and which tests run it: its callers, and theirs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from abreast.languages import Definition
+from abreast.suites.code_search.mining.callers import calls_of
+from abreast.suites.code_search.mining.definitions import Calls, Places
+from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug
+from abreast.suites.code_search.mining.repository import File, Repository
+
+MOST_FUNCTIONS = 20  # in an answer
+FUNCTIONS_AT_ONCE = 100  # whose callers are looked up in one pass over all files
+
+Function = tuple[File, Definition]
+
+_TEST_NAME = {"python": re.compile(r"test"), "go": re.compile(r"Test(?![a-z])")}
+_TEST_FILE = {"python": re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$"), "go": re.compile(r"_test\.go$")}
+_TEST_MARK = {
+    "java": re.compile(r"@(?:Test|ParameterizedTest)\b"),
+    "rust": re.compile(r"#\[(?:\w+::)?test\b"),
+}
+_LINES_ABOVE = 3  # in which an annotation stands
+_IMPLICITLY_CALLED = re.compile(r"__\w+__$|constructor$|init$|main$|fmt$|drop$")
+
+
+def impact(places: Places, order: Sequence[Function]) -> Iterator[Proposal]:
+    """Propose a case for each function whose callers and their callers are all known."""
+    for function, direct, indirect in _with_callers(places, order):
+        if indirect - direct.callers and 2 <= len(direct.callers | indirect) <= MOST_FUNCTIONS:
+            yield _proposal(
+                places,
+                function,
+                sorted(direct.callers | indirect, key=_place),
+                kind="impact",
+                question="Which functions and methods can a change of {what} affect: those that call it, and those "
+                "that call one of these? Give the name of each of them and its file. Tests count too.",
+                description="Find the functions that a change of {what} affects.",
+                why=f"{len(direct.callers)} direct callers, and theirs; every occurrence of these names is explained",
+            )
+
+
+def tests(places: Places, order: Sequence[Function]) -> Iterator[Proposal]:
+    """Propose a case for each function that tests call, directly or through one other function."""
+    for function, direct, indirect in _with_callers(places, order):
+        covering = {each for each in direct.callers | indirect if is_test(places.repository, *each)}
+        if not is_test_file(function[0]) and 1 <= len(covering) <= MOST_FUNCTIONS:
+            yield _proposal(
+                places,
+                function,
+                sorted(covering, key=_place),
+                kind="tests",
+                question="Which tests call {what}, directly or through one other function? Give the name of each test "
+                "function and its file.",
+                description="Find the tests that call {what}.",
+                why=f"{len(covering & direct.callers)} tests call it directly, {len(covering - direct.callers)} "
+                "through one other function",
+            )
+
+
+def is_test_file(file: File) -> bool:
+    pattern = _TEST_FILE.get(file.language or "")
+    return pattern.search(file.path) is not None if pattern else "test" in file.path.lower()
+
+
+def is_test(repository: Repository, file: File, definition: Definition) -> bool:
+    """Whether a test runner runs a function; False for languages in which tests have no name."""
+    language = file.language or ""
+    if language in _TEST_NAME:
+        return is_test_file(file) and _TEST_NAME[language].match(definition.name) is not None
+    above = repository.text(file.path).split("\n")[max(0, definition.line - 1 - _LINES_ABOVE) : definition.line]
+    return language in _TEST_MARK and any(_TEST_MARK[language].search(line) for line in above)
+
+
+def _with_callers(places: Places, order: Sequence[Function]) -> Iterator[tuple[Function, Calls, set[Function]]]:
+    """Functions whose callers are known, with those and with the callers of those."""
+    for start in range(0, len(order), FUNCTIONS_AT_ONCE):
+        batch = order[start : start + FUNCTIONS_AT_ONCE]
+        known = [(function, calls) for function in batch if (calls := calls_of(places, *function)) and calls.callers]
+        places.load(caller.name for _, calls in known for _, caller in calls.callers)
+        for function, calls in known:
+            if len(calls.callers) <= MOST_FUNCTIONS:
+                indirect = _callers_of_all(places, calls.callers)
+                if indirect is not None and function not in indirect:
+                    yield function, calls, indirect
+
+
+def _callers_of_all(places: Places, functions: set[Function]) -> set[Function] | None:
+    """The callers of some functions; None if those of one are not known. Nothing calls a test."""
+    callers: set[Function] = set()
+    for file, definition in functions:
+        if is_test(places.repository, file, definition):
+            continue
+        calls = None if _IMPLICITLY_CALLED.match(definition.name) else calls_of(places, file, definition)
+        if calls is None:
+            return None
+        callers |= calls.callers
+    return callers
+
+
+def _place(function: Function) -> tuple[str, int]:
+    return function[0].path, function[1].line
+
+
+def _proposal(
+    places: Places, target: Function, answer: list[Function], *, kind: str, question: str, description: str, why: str
+) -> Proposal:
+    what = f"the {target[1].kind} `{target[1].name}`"
+    truth = Truth(
+        symbols=sorted({definition.qualified for _, definition in answer}), files=[file.path for file, _ in answer]
+    )
+    evidence = [
+        Evidence(file.path, definition.line, places.repository.line(file.path, definition.line))
+        for file, definition in [target, *answer]
+    ]
+    case = {
+        "id": slug(kind, target[1].qualified),
+        "category": "understand",
+        "description": description.format(what=what),
+        "prompt": question.format(what=what),
+        "ground_truth": truth.written(),
+    }
+    return Proposal(case, kind, target[0].language, why, tuple(evidence))

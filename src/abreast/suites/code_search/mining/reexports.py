@@ -1,0 +1,151 @@
+"""Names that a package hands on from another file, and the question where they are defined."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+
+from abreast.languages import Definition
+from abreast.suites.code_search.mining import textual
+from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug
+from abreast.suites.code_search.mining.repository import File, Repository
+
+DEEPEST = 5  # files between a name and its definition
+SHORTEST_NAME = 4  # characters
+
+_INDEX = re.compile(r"(?:^|/)(?:__init__\.py|index\.(?:ts|tsx|js|mjs|jsx))$")
+_EXPORTS = re.compile(r"^export\s+(?!type\b)\{([^}]*)\}\s*from\s*['\"](\.[^'\"\n]*)['\"]", re.MULTILINE)
+_EXPORT = re.compile(r"(?:type\s+)?(?P<old>\w+)(?:\s+as\s+(?P<new>\w+))?$")
+_DEFAULT = re.compile(
+    r"^export\s+default\s+(?:(?:async|abstract)\s+)*(?:(?:function|class)\s*\*?\s*)?(\w+)", re.MULTILINE
+)
+_SUFFIXES = (".ts", ".tsx", ".js", ".jsx", ".mjs")
+
+
+@dataclass(frozen=True, slots=True)
+class _Export:
+    """A name that a file takes from another one and hands on."""
+
+    name: str
+    origin: str  # the path of the file it is from
+    original: str  # what it is called there
+
+
+def proposals(repository: Repository, files: Sequence[File], random: Random) -> Iterator[Proposal]:
+    """Propose a case for each name of a package that is defined elsewhere: renamed and passed through files first."""
+    exports_of = lru_cache(1_000)(lambda path: _exports(repository, path))
+    found = []
+    for file in files:
+        if not _INDEX.search(file.path):
+            continue
+        for export in exports_of(file.path).values():
+            chain = _resolve(repository, exports_of, export)
+            if chain is not None and len(export.name) >= SHORTEST_NAME:
+                found.append((file, export.name, *chain))
+    random.shuffle(found)
+    found.sort(key=lambda item: (item[1] == item[3].name, -item[4]))
+    for file, name, home, definition, _ in found:
+        package = posixpath.basename(file.folder) if file.folder != "." else ""
+        if package and _is_confirmed(repository, home, definition):
+            yield _proposal(repository, file, name, (package, home, definition))
+
+
+def _exports(repository: Repository, path: str) -> dict[str, _Export]:
+    listed = _python_imports(repository, path) if path.endswith(".py") else _script_exports(repository, path)
+    exports: dict[str, _Export] = {}
+    for export in listed:
+        exports[export.name] = export
+    return exports
+
+
+def _python_imports(repository: Repository, path: str) -> Iterator[_Export]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(repository.read(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in tree.body:
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        folder = posixpath.dirname(path)
+        for _ in range(node.level - 1):
+            folder = posixpath.dirname(folder)
+        module = posixpath.join(folder, *(node.module or "").split("."))
+        origin = _first(repository, f"{module}.py", posixpath.join(module, "__init__.py"))
+        if origin is not None and origin != path:
+            yield from (_Export(each.asname or each.name, origin, each.name) for each in node.names)
+
+
+def _script_exports(repository: Repository, path: str) -> Iterator[_Export]:
+    for match in _EXPORTS.finditer(repository.text(path)):
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[2]))
+        stem = re.sub(r"\.[mc]?jsx?$", "", target)
+        endings = [f"{stem}{suffix}" for suffix in _SUFFIXES] + [f"{stem}/index{suffix}" for suffix in _SUFFIXES]
+        origin = _first(repository, target, *endings)
+        for item in match[1].split(",") if origin is not None else ():
+            if name := _EXPORT.match(item.strip()):
+                yield _Export(name["new"] or name["old"], str(origin), name["old"])
+
+
+def _first(repository: Repository, *paths: str) -> str | None:
+    return next((path for path in paths if repository.has(path)), None)
+
+
+def _resolve(
+    repository: Repository, exports_of: Callable[[str], dict[str, _Export]], export: _Export
+) -> tuple[File, Definition, int] | None:
+    """The definition that a name leads to, and through how many files; None if it is not certain."""
+    for depth in range(1, DEEPEST + 1):
+        file, outline = repository.file(export.origin), repository.outline(export.origin)
+        if outline is None or outline.broken or not repository.may_be_asked_about(file):
+            return None
+        original = export.original
+        if original == "default":
+            names = _DEFAULT.findall(repository.text(file.path))
+            original = names[0] if len(names) == 1 else ""
+        here = [each for each in outline.definitions if each.name == original]
+        if len(here) == 1 and here[0].container is None:
+            return file, here[0], depth
+        following = exports_of(export.origin).get(original)
+        if here or following is None:
+            return None
+        export = following
+    return None
+
+
+def _is_confirmed(repository: Repository, home: File, definition: Definition) -> bool:
+    """Whether the text of the file has this definition of the name and no other."""
+    return textual.definition_lines(definition.name, home, repository.text(home.path)) == {definition.line}
+
+
+def _proposal(repository: Repository, index: File, name: str, target: tuple[str, File, Definition]) -> Proposal:
+    package, home, definition = target
+    truth = Truth({home.path: [definition.line]}, [definition.qualified])
+    exported = next(
+        number
+        for number, line in enumerate(repository.text(index.path).split("\n"), 1)
+        if re.search(rf"\b{name}\b", line)
+    )
+    places = [(index.path, exported), (home.path, definition.line)]
+    case = {
+        "id": slug("reexport", f"{package}.{name}"),
+        "category": "navigate",
+        "description": f"Find where `{name}`, which `{package}` exports, is defined.",
+        "prompt": f"Code outside of the package in the folder `{package}` imports `{name}` from the package, which "
+        "only hands it on. Where is it defined? Give the file, the line and the name that it has there.",
+        "ground_truth": truth.written(),
+    }
+    return Proposal(
+        case,
+        "reexports",
+        home.language,
+        "the imports lead to the one definition of the name in that file",
+        tuple(Evidence(path, line, repository.line(path, line)) for path, line in places),
+    )
