@@ -36,7 +36,6 @@ class Config:
     start_timeout: float | None = None  # seconds a server may take to start
     commit: str | None = None
     workspace: Literal["git", "copy"] | None = None  # left out, git of a repository, copy of any other folder
-    quota: str | None = None
     mock: bool = False
     mock_latency: float = 0.0
     store: str | Path | None = None
@@ -57,7 +56,7 @@ def experiment(config: Config, base: Path | None = None) -> Experiment:
     )
     refuse_absent_files(files, config.categories, workspace)
     arms = arms_of(config.mcp, config.tools, config.search_tools == "both", base, config.start_timeout)
-    limits: dict[str, Any] = {"timeout": config.timeout, **({"quota": config.quota} if config.quota else {})}
+    limits: dict[str, Any] = {"timeout": config.timeout}
     return Experiment(
         name=NAME,
         description="does an MCP server help an agent to find code?",

@@ -75,7 +75,6 @@ class CodeSearch:
                 start_timeout=None if args.start_timeout is None else _seconds("--start-timeout", args.start_timeout),
                 commit=args.commit,
                 workspace=args.workspace,
-                quota=args.quota,
                 mock=args.mock,
             )
         )
