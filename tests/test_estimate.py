@@ -272,7 +272,7 @@ def test_a_price_and_what_is_expected_give_dollars_before_the_first_run(
     assert found["level"] == "pass"
     words = "$50.00 · 7 min, one at a time (from the size of the prompts, seconds and tokens out as the spec expects)"
     assert words in found["message"]
-    refused = folder.abreast("run", "spec.yaml")
+    refused = folder.abreast("run", "spec.yaml", "--force")  # without a connection to the provider
     assert refused.code == 4, refused.said
     assert "this will cost about $50.00 (200 trials)" in refused.err
     assert not (folder.path / "results.db").exists()

@@ -447,7 +447,9 @@ def test_endless_output_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_server_may_have_its_own_time_to_start(tmp_path: Path) -> None:
-    (hanging,) = declared({"slow": {"command": PYTHON["command"], "args": ["-c", "input()"], "start_timeout": 0.5}})
+    (hanging,) = declared(
+        {"slow": {"command": PYTHON["command"], "args": ["-c", "import time; time.sleep(60)"], "start_timeout": 0.5}}
+    )
     found = asyncio.run(look(hanging, tmp_path))
     assert "within 0.5 s" in found.problem
     assert "start_timeout" in found.fix

@@ -28,8 +28,8 @@ class ChangeSimilarity:
     >>> from abreast.scorers import build
     >>> diff = "--- a/x.txt\\n+++ b/x.txt\\n@@ -1,2 +1,2 @@\\n one\\n-two\\n+three\\n"
     >>> answer = Answer("", artifacts={"diff": diff.replace("three", "four")})
-    >>> [score.value for score in build("change_similarity").score(Case("c", "?", {"diff": diff}), answer)]
-    [0.5, 1.0]
+    >>> [round(score.value, 2) for score in build("change_similarity").score(Case("c", "?", {"diff": diff}), answer)]
+    [0.46, 1.0]
     """
 
     revision = 3
