@@ -100,7 +100,8 @@ def _marks(side: Side) -> Delta[str]:
 def _contents(side: Side) -> Delta[str]:
     """Names that appear or disappear, and whether something else is there now; an emptied file has no contents."""
     names = {mark: count for mark, count in _marks(side).items() if mark.startswith("name ")}
-    is_emptied = side.after is not None and not any(side.after.values())
+    is_shown = not any(entry.left_out is not None for entry in side.entries)
+    is_emptied = is_shown and side.after is not None and not any(side.after.values())
     is_changed = any(entry.new is not None for entry in side.entries) and not is_emptied
     return names | ({"contents": 1} if is_changed else {})
 

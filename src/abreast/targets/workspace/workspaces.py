@@ -246,7 +246,7 @@ class Workspaces:
             if template.environment is not None:
                 template.environment.place(work)
                 time.sleep(TICK_S)  # what the trial changes is dated after it
-            return Workspace(work, template, 0 if template.is_empty else _touch(work), since)
+            return Workspace(work, template, _touch(work), since)
         except BaseException:
             TEMPLATES.give_back(template, folder)
             raise
