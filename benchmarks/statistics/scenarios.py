@@ -270,7 +270,7 @@ def _these_cases() -> list[Scenario]:
             partial(draws.fixed, baseline=before, variant=after, repeats=repeats, graded=graded),
             (round(sum(after) / 3 - sum(before) / 3, 9),),
             rule,
-            experiments=400 if graded else 1000,
+            experiments=200 if graded else 300,
         )
         for repeats, graded in ((2, ""), (5, ""), (10, ""), (5, "equally"), (10, "less"))
         for name, (before, after) in FEW_CASES.items()
