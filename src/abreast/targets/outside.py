@@ -17,7 +17,7 @@ from pathlib import Path
 from abreast.store.beside import LEDGER
 from abreast.store.drivers import root
 
-LARGEST = 20_000  # files and folders of a place; a larger one is not looked at
+LARGEST = 2_000  # files and folders of a place; a larger one is not looked at
 LISTED = 20  # files of a trial that are named
 _SKIPPED_FOLDERS = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"))
 _STORE = re.compile(r".*\.(?:db|sqlite3?|journal|duckdb)(?:-wal|-shm|-journal|\.\w+)?")
