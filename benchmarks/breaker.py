@@ -135,7 +135,7 @@ def run_against(address: str, **settings: Any) -> Run:
     with measure.folder() as path:
         write_spec(path, address, **settings)
         begin = time.perf_counter()
-        return finish(path, command(path, "run", "spec.yaml"), begin)
+        return finish(path, command(path, "run", "spec.yaml", "--force"), begin)  # without it, check refuses to start
 
 
 def _stops(name: str, found: Run) -> bool:

@@ -21,6 +21,7 @@ from abreast.stats.values import ROUNDING
 
 ANSWERS = 3_000_000  # bytes of a page for what was asked and answered
 LINES = 1_300_000  # and for the list of cases
+ANSWERED = 500  # cases of a page that are shown with their answers
 LISTED = 20  # comparisons whose cases are listed
 TOGETHER = 3  # variants side by side where nothing is compared
 _LINE = 130  # bytes of a line of the list besides its words
@@ -105,8 +106,11 @@ def listings(analysis: Analysis, left: Left, links: Links, taken: int) -> list[L
         room = Room((ANSWERS - taken) // len(found))
         _fill(reader, listing.most, variants, LARGE, room, with_diff=True)
         _shorten(analysis.rows, listing, LINES // len(found))
-        for group in listing.groups:
-            _fill(reader, [entry for entry in group.entries if not entry.above], variants, SMALL, room)
+        cases, groups = ANSWERED // len(found), sorted(listing.groups, key=lambda group: group.count)
+        for number, group in enumerate(groups):  # small groups take what they need, large ones share the rest
+            entries = [entry for entry in group.entries if not entry.above][: cases // (len(groups) - number)]
+            _fill(reader, entries, variants, SMALL, room)
+            cases -= len(entries)
     return found
 
 
