@@ -42,6 +42,7 @@ def test_the_price_is_that_of_all_cases_also_where_large_groups_differ_from_smal
     assert rates["ratio"].is_enough
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("costs", "accuracies", "n"),
     [

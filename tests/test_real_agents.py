@@ -127,6 +127,7 @@ CHEAT = {"the test of add fails": "printf 'def test_add():\\n    pass\\n' > test
 """What an agent does that rewrites the test instead of the code."""
 
 
+@pytest.mark.heavy
 def test_pull_requests_of_all_styles_are_recreated_and_their_own_tests_say_how_well(
     folder: Folder, agents: None
 ) -> None:

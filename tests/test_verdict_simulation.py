@@ -55,7 +55,13 @@ EXPERIMENTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "experiments"), EXPERIMENTS.items())
+@pytest.mark.parametrize(
+    ("name", "experiments"),
+    [
+        pytest.param(name, experiments, marks=[pytest.mark.heavy] if number % 4 else [])
+        for number, (name, experiments) in enumerate(EXPERIMENTS.items())
+    ],
+)
 def test_at_most_one_verdict_in_twenty_is_wrong_and_nineteen_intervals_hold(name: str, experiments: int) -> None:
     """Both allowing for two standard errors; word, estimate, interval and scores agree in every experiment."""
     summary = simulate(BY_TITLE[name], experiments)
@@ -122,6 +128,7 @@ def complete_run(store: Path, number: int, scores: Scores, **settings: Any) -> d
     return report
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("draw", "settings"),
     [
