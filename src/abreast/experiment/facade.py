@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput, suggestion
 from abreast.experiment.judges import seat
-from abreast.experiment.options import Options, Result
+from abreast.experiment.options import Options
 from abreast.experiment.prepared import Prepared
+from abreast.experiment.result import Result
 from abreast.experiment.stored import reopened
 from abreast.plan.carrying import Carrying
 from abreast.plan.chains import chains_of

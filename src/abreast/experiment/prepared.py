@@ -19,7 +19,8 @@ from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
 from abreast.experiment.judges import calls_of
 from abreast.experiment.lock import Lock, default_file, find_lock
-from abreast.experiment.options import Options, Result
+from abreast.experiment.options import Options
+from abreast.experiment.result import Result
 from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan import git
 from abreast.plan.carrying import Carrying
