@@ -45,7 +45,7 @@ class Case:
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
             if not name.startswith("_"):
                 message += f"; {_instead(name, getattr(self, 'input', None))}"
-            raise AttributeError(message, name=name, obj=self)
+            raise AttributeError(message, name=name)
 
 
 def _instead(name: str, value: Any) -> str:

@@ -113,9 +113,11 @@ def choose(options: Options | None, overrides: RunOptions) -> Options:
 def with_options(method: Method) -> Method:
     """Show the options by name in `help()` and notebooks instead of `**overrides`."""
     signature = inspect.signature(method)
+    types = {name: getattr(kind, "__forward_arg__", kind) for name, kind in RunOptions.__annotations__.items()}
     own = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
     for item in fields(Options):
         default = item.default if item.default is not MISSING else {}
-        own.append(inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=item.type))
+        kind = inspect.Parameter.KEYWORD_ONLY
+        own.append(inspect.Parameter(item.name, kind, default=default, annotation=types[item.name]))
     method.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
     return method

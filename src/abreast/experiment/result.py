@@ -72,7 +72,7 @@ class VariantVerdict:
                 hint = f"; a verdict is not text, write str(verdict).{name}"
             else:
                 hint = did_you_mean(name, [item.name for item in fields(self)])
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -157,7 +157,7 @@ class Result:
         keys = list(map(place, columns["case_id"], columns["repeat"], columns["variant"]))
         order = sorted(range(len(frame)), key=keys.__getitem__)
         in_order: dict[str, Sequence[Any]] = {name: [column[at] for at in order] for name, column in columns.items()}
-        return data_frame(frame._replace(columns=in_order), library)
+        return data_frame(tables.Frame(frame.types, in_order), library)
 
     def log(self, values: Mapping[str, Any], variant: str | None = None, segment: str = "all") -> None:
         """A row of your own in `metrics`: of one variant, or of the run as a whole. It is kept with the run."""
@@ -174,7 +174,7 @@ class Result:
             instead = _INSTEAD.get(name.lower())
             known = [item for item in dir(type(self)) if not item.startswith("_")]
             hint = f"; write result.{instead}" if instead else did_you_mean(name, known)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name)
 
 
 _INSTEAD = {
