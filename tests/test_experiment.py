@@ -12,8 +12,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ import pytest
 
 from abreast import Case, Experiment, Options, Result
 from abreast.errors import BadInput
+from abreast.execute.job import Job
+from abreast.execute.listener import Listener
 from abreast.experiment.options import RunOptions
 
 CASES = [Case(f"c{number}", {"x": number}, expected=str(number)) for number in range(40)]
@@ -39,6 +42,11 @@ def right_from(case: Case, first: int = 0) -> str:
 
 async def slow(case: Case, delay: float = 0.02) -> str:
     await asyncio.sleep(delay)
+    return str(case.input["x"])
+
+
+def sleepy(case: Case, delay: float = 0.02) -> str:
+    time.sleep(delay)
     return str(case.input["x"])
 
 
@@ -160,30 +168,34 @@ def test_inside_a_running_loop_run_works_too() -> None:
     assert asyncio.run(main()).executed == 80
 
 
-def test_a_cancelled_run_keeps_what_is_finished_and_goes_on_later() -> None:
-    calls = 0
+class CancelAfter(Listener):
+    """Cancels a task as soon as this many trials are stored."""
 
-    async def target(case: Case, delay: float) -> str:
-        nonlocal calls
-        calls += 1
-        if calls == 20:
-            running.cancel()
-        return await slow(case, delay)
+    def __init__(self, trials: int) -> None:
+        self.trials = trials
+        self.task: asyncio.Task[Result] | None = None
 
+    def stored(self, jobs: Sequence[Job]) -> None:
+        self.trials -= len(jobs)
+        if self.trials <= 0 and self.task is not None:
+            self.task.cancel()
+
+
+@pytest.mark.parametrize("target", [slow, sleepy])
+def test_a_cancelled_run_keeps_what_is_finished_and_goes_on_later(target: Any) -> None:
     def some() -> Experiment:
         return experiment(target, {"a": {"delay": 0.01}, "b": {"delay": 0.02}})
 
     async def cancelled() -> None:
-        nonlocal running
-        running = asyncio.create_task(some().arun(parallel=2))
-        await running
+        listener = CancelAfter(20)
+        listener.task = asyncio.create_task(some().arun(parallel=2, listeners=[listener]))
+        await listener.task
 
-    running: asyncio.Task[Result]
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled())
     result = asyncio.run(some().arun(parallel=20))
     assert result.status == "complete"
-    assert 15 <= result.done_before < 20
+    assert 20 <= result.done_before < 30
     assert result.done_before + result.executed == 80
     assert {row["status"] for row in result.rows()} == {"ok"}
 

@@ -73,7 +73,7 @@ def run_in_thread(prepared: Prepared) -> Result:
 
 async def run_on_loop(prepared: Prepared) -> Result:
     """Execute on the running loop. If the caller is cancelled, cancel what is in flight and store what is finished
-    first; a second cancellation ends it at once."""
+    first, which takes seconds at most."""
     task = asyncio.ensure_future(prepared.execute(owns_loop=False))
     try:
         return await asyncio.shield(task)
@@ -82,16 +82,17 @@ async def run_on_loop(prepared: Prepared) -> Result:
             task.cancel()
         else:
             prepared.interrupt()
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([task])
-            raise
-        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+        await _end_of(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
             raise cancelled from error
         raise
+
+
+async def _end_of(task: asyncio.Future[Any]) -> None:
+    """Wait for the end of a task that cannot be left alone. Further cancellations of the caller change nothing."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
 
 
 async def in_thread(function: Callable[[], Value], abandon: Callable[[Value], object] | None = None) -> Value:
@@ -100,7 +101,7 @@ async def in_thread(function: Callable[[], Value], abandon: Callable[[Value], ob
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        await _end_of(task)
         if abandon is not None and task.exception() is None:
             abandon(task.result())
         raise
