@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from abreast.view.log import LOGGER, event_log, warn
+from abreast.view.log import LOGGER, event_log, log_findings, warn
 
 if TYPE_CHECKING:
     from abreast.experiment.prepared import Prepared
@@ -23,6 +23,7 @@ Value = TypeVar("Value")
 def observed(prepared: Prepared) -> Iterator[None]:
     """Log what happens, and show the progress if that is wanted."""
     options = prepared.options
+    log_findings(prepared.findings)
     listeners = [*options.listeners]
     if not options.progress or LOGGER.hasHandlers():  # without a handler Python would print what the display shows
         listeners.append(event_log())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from abreast.execute.listener import Listener
@@ -13,6 +14,7 @@ from abreast.view.progress import notice, trial_name
 if TYPE_CHECKING:
     from abreast.execute.job import Job
     from abreast.model import Failure, Outcome
+    from abreast.preflight.finding import Finding
 
 LOGGER = logging.getLogger("abreast")
 _LEVELS = {
@@ -58,6 +60,14 @@ class TrialLog(EventLog):
 def event_log() -> Listener:
     """The listener that fits the level of the logger."""
     return TrialLog() if LOGGER.isEnabledFor(logging.INFO) else EventLog()
+
+
+def log_findings(findings: Sequence[Finding]) -> None:
+    """Log what the check before a run warns of, as information: the run goes on."""
+    for finding in findings:
+        if finding.level == "warn":
+            fix = f": {finding.fix}" if finding.fix else ""
+            _log(logging.INFO, f"{finding.check}: {finding.message}{fix}")
 
 
 def warn(message: str) -> None:
