@@ -424,13 +424,13 @@ def gives_nothing(text: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("scorer", "returned"), [(gives_text, "'yes', which is not a number"), (gives_nothing, "None")]
+    ("scorer", "returned"), [(gives_text, "'yes', which is not a number"), (gives_nothing, "no score but None")]
 )
 def test_a_scorer_that_returns_no_score_is_explained_in_the_verdict(
     scorer: Any, returned: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     verdict = experiment(scorers=[scorer]).run().verdict
-    assert f"no answer could be scored: returned {returned}; a scorer returns True, False, a number" in str(verdict)
+    assert f"no answer could be scored: gave {returned}; a scorer returns True, False, a number" in str(verdict)
     assert "no answer could be scored" in caplog.text
 
 

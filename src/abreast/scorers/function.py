@@ -92,14 +92,14 @@ class Function:
 def read_mark(result: Any, scale: tuple[float, float] = (0, 1)) -> Mark:
     """The value if it is one, as a share of the range; never clamped, for a score of 7 hides a mistake."""
     if isinstance(result, Score):
-        value, why = read_mark(result.value, scale)
+        value, why = (None, "gave no score") if result.value is None else read_mark(result.value, scale)
         return value, "; ".join(part for part in (why if value is None else "", result.explanation) if part)
     if result is None:
-        return None, f"returned None; {_RETURNS}"
+        return None, f"gave no score but None; {_RETURNS}"
     item = getattr(result, "item", None)
     number: Any = item() if callable(item) else result  # a number of numpy
     if not isinstance(number, int | float | Fraction | Decimal):
-        return None, f"returned {short(result)}, which is not a number; {_RETURNS}"
+        return None, f"gave {short(result)}, which is not a number; {_RETURNS}"
     low, high = scale
     if isinstance(number, bool):
         return float(number), ""
