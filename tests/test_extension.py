@@ -363,7 +363,7 @@ def test_python_experiments_extend_too(tmp_path: Path) -> None:
         )
         result = experiment.run()
         names.append(result.run)
-    assert f"extends {names[0]} (60 cases)" in result.verdict
+    assert f"extends {names[0]} (60 cases)" in str(result.verdict)
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------

@@ -230,9 +230,9 @@ def test_a_plan_is_locked_from_python(tmp_path: Path) -> None:
             base=tmp_path,
         )
 
-    assert "kept to the locked plan" in experiment(0.1).run(lock=True).verdict
+    assert "kept to the locked plan" in str(experiment(0.1).run(lock=True).verdict)
     assert (tmp_path / "from-python.lock.json").exists()
-    assert "margin 0.2 instead of 0.1" in experiment(0.2).run().verdict
+    assert "margin 0.2 instead of 0.1" in str(experiment(0.2).run().verdict)
 
 
 def test_another_tolerance_of_the_primary_scorer_is_a_difference(locked: Folder) -> None:

@@ -324,7 +324,7 @@ def test_a_wrong_scorer_is_refused_before_anything_is_executed(
         ("(Score('other', 1.0),)", "score() gave no score for this column, but for other"),
         ("(Score('mine', float('nan')),)", "gave nan, which is not between 0 and 1"),
         ("(Score('mine', 7),)", "gave 7, which is not between 0 and 1"),
-        ("(Score('mine', 'high'),)", "which is no number"),
+        ("(Score('mine', 'high'),)", "which is not a number"),
         ("1 / 0", "crashed: ZeroDivisionError"),
         ("exit(4)", "crashed: SystemExit"),
     ],

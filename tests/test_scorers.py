@@ -744,13 +744,13 @@ def test_a_crash_of_a_function_is_told_and_spoils_nothing() -> None:
         (-0.1, None, "not between 0 and 1"),
         (math.nan, None, "not between 0 and 1"),
         pytest.param(10**5000, None, "not between 0 and 1", id="huge"),
-        ("1", None, "no number"),
+        ("1", None, "not a number"),
         (None, None, "no score"),
         (Score("other", 0.5, "so so"), 0.5, "so so"),
         (Score("other", 5, "so so"), None, "not between 0 and 1; so so"),
         ({"score": 0.5, "explanation": "half"}, 0.5, "half"),
         ({"a": 1, "b": 0}, None, "columns: [a, b]"),
-        ([1], None, "no number"),
+        ([1], None, "not a number"),
     ],
 )
 def test_a_function_may_return_what_is_clearly_a_score(result: Any, value: float | None, why: str) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from abreast.experiment.facade import Experiment
-    from abreast.experiment.options import Options, Result
+    from abreast.experiment.options import Options
+    from abreast.experiment.result import Result, VariantVerdict
     from abreast.model import Answer, Case, Request, Score, Trial, Usage, Variant
     from abreast.scorers.base import Scorer
     from abreast.spec.grid import grid
@@ -35,6 +36,7 @@ __all__ = [
     "Trial",
     "Usage",
     "Variant",
+    "VariantVerdict",
     "__version__",
     "check_data_committed",
     "grid",
@@ -52,7 +54,7 @@ _HOMES = {
     "Options": "experiment.options",
     "Reader": "tracker.reader",
     "Request": "model",
-    "Result": "experiment.options",
+    "Result": "experiment.result",
     "Score": "model",
     "Scorer": "scorers.base",
     "Target": "targets.base",
@@ -60,6 +62,7 @@ _HOMES = {
     "Trial": "model",
     "Usage": "model",
     "Variant": "model",
+    "VariantVerdict": "experiment.result",
     "check_data_committed": "tracker.validation",
     "grid": "spec.grid",
     "pre_experiment_validation": "tracker.validation",

@@ -41,6 +41,8 @@ class AbreastError(Exception):
         super().__init__(message)
         self.message = message
         self.fix = fix
+        if fix:
+            self.add_note(fix)  # a traceback shows it
 
 
 class BadInput(AbreastError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from abreast.text import storable
 
@@ -33,6 +33,28 @@ class Case:
     expected: Any = None
     tags: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
+
+    if not TYPE_CHECKING:  # frequent mistakes, each with what to write; for a type checker they stay errors
+
+        def __getitem__(self, key: Any) -> Any:
+            if isinstance(key, str) and key in self.__slots__:
+                raise TypeError(f"a Case has attributes: write case.{key}")
+            raise TypeError(f"a Case is not its input: write case.input[{key!r}]")
+
+        def __getattr__(self, name: str) -> Any:
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if not name.startswith("_"):
+                message += f"; {_instead(name, getattr(self, 'input', None))}"
+            raise AttributeError(message, name=name)
+
+
+def _instead(name: str, value: Any) -> str:
+    """What to write instead of `case.NAME`, which a case does not have."""
+    if isinstance(value, Mapping) and name in value:
+        return f"write case.input[{name!r}]"
+    if hasattr(value, name):
+        return f"write case.input.{name}"
+    return "the function is called with the whole case, whose fields are id, input, expected, tags and group"
 
 
 @dataclass(frozen=True, slots=True)

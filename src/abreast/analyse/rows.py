@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from abreast.errors import location
 from abreast.stats import Population, Weight, population_of
 from abreast.stats.population import ALL_CASES, THESE_CASES
 from abreast.stats.values import median
@@ -45,11 +46,24 @@ _KINDS = {
     "included": bool,
     **{f"{name}_tokens": float for name in TOKENS},
 }
+_WHY_UNSCORED = (
+    "SELECT s.explanation, MIN(c.id), COUNT(*) AS n FROM scores s JOIN trials t ON t.run_id = s.run_id "
+    "AND t.position = s.position JOIN cases c ON c.digest = t.case_digest "
+    "WHERE s.run_id = ? AND s.name = ? AND s.value IS NULL GROUP BY s.explanation ORDER BY n DESC, 1 LIMIT 1"
+)
 _SOURCES = {
     "block": "COALESCE(block, -1)",
     "reused": "reused_from IS NOT NULL",
     "included": "cost_basis IS 'included'",
 }
+
+
+class FirstError(NamedTuple):
+    """Why a trial failed; `where` are the calls in the user's own code that led there, if they are known."""
+
+    kind: str
+    message: str
+    where: str
 
 
 class CaseFacts(NamedTuple):
@@ -159,14 +173,19 @@ class Rows:
         groups = len(set(self.groups(np.array(list(self.cases))) or ())) if self.grouped else None
         return population_of(self.planned_cases, self.repeats, len(self.variants) - 1, groups)
 
-    def first_error(self, variant: int) -> tuple[str, str]:
-        """Kind and message of the first trial of this variant that failed."""
-        ((kind, message),) = self.store.rows(
-            "SELECT error_kind, error FROM trials WHERE run_id = ? AND variant = ? AND status = 'error' "
-            "ORDER BY position LIMIT 1",
+    def first_error(self, variant: int | None = None) -> FirstError:
+        """The error of the first trial that failed, of one variant or of the run."""
+        ((kind, message, detail),) = self.store.rows(
+            "SELECT error_kind, error, error_detail FROM trials WHERE run_id = ? AND status = 'error' "
+            "AND (variant = ?2 OR ?2 IS NULL) ORDER BY position LIMIT 1",
             (self.run_id, variant),
         )
-        return str(kind), " ".join(str(message).split())
+        return FirstError(str(kind), " ".join(str(message).split()), location(str(detail or "")))
+
+    def why_unscored(self) -> tuple[str, str] | None:
+        """The most frequent reason why answers have no primary score, and a case that has it."""
+        found = next(iter(self.store.each(_WHY_UNSCORED, (self.run_id, self.primary))), None)
+        return None if found is None else (" ".join((found[0] or "without a reason").split()), str(found[1]))
 
     def _scores(self) -> dict[str, Floats]:
         """A score for each trial by the name of the score, the primary one first."""

@@ -101,6 +101,17 @@ class Analysis:
         return bool(self.run["simulated"])
 
     @property
+    def is_without_answer(self) -> bool:
+        """Whether trials were made and none of them gave an answer."""
+        return bool(self.stored) and all(summary.ok == 0 for summary in self.variants)
+
+    @property
+    def is_without_score(self) -> bool:
+        """Whether there are answers and a scorer, and no answer could be scored."""
+        unscored = all(summary.unscored == summary.ok for summary in self.variants)
+        return self.score_name is not None and unscored and any(summary.ok for summary in self.variants)
+
+    @property
     def is_without_comparison(self) -> bool:
         """Whether there are variants to compare and none of them can be."""
         return bool(self.comparisons) and all(item.verdict.word == "no comparison" for item in self.comparisons)
@@ -213,7 +224,7 @@ def never_answered(rows: Rows, variant: int) -> str:
     failed = int((mine & rows.error).sum())
     if not failed or (mine & rows.ok).any():
         return ""
-    kind, message = rows.first_error(variant)
+    kind, message, _ = rows.first_error(variant)
     trials = int((mine & rows.present).sum())
     noun = "trial" if trials == 1 else "trials"
     return f"{rows.variants[variant]} failed in {failed:,} of {trials:,} {noun} ({kind}: {message})"

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
     from abreast.execute.listener import Listener
     from abreast.experiment.facade import Experiment
-    from abreast.experiment.options import Options, Result
+    from abreast.experiment.options import Options
     from abreast.experiment.prepared import Prepared
+    from abreast.experiment.result import Result
     from abreast.preflight.finding import Finding
     from abreast.targets import Target
 
@@ -289,17 +290,17 @@ def ending(result: Result, command: str) -> int:
         say(f"{'stopped' if left else 'incomplete'}: {result.analysis.run['reason']}")
         say(f"       {stored:,} of {result.planned:,} done and stored, {left:,} not run, nothing lost")
         if not left and (failed := [at for at, summary in enumerate(result.analysis.variants) if summary.errors]):
-            kind, message = result.analysis.rows.first_error(failed[0])
+            kind, message, _ = result.analysis.rows.first_error(failed[0])
             say(f"       first error: {kind}: {message[:LONGEST_ERROR]}")
             say(f"       see all: abreast logs {result.run} --errors{_where(result)}")
         for line in _ways_on(result, command):
             say(f"       {line}")
         return Incomplete.exit_code
     variants = result.analysis.variants
-    if result.planned and all(summary.ok == 0 for summary in variants):
+    if result.analysis.is_without_answer:
         say(f"error: no trial gave an answer. See why: abreast logs {result.run}{_where(result)}")
         return 1
-    if result.analysis.score_name is not None and all(summary.unscored == summary.ok for summary in variants):
+    if result.analysis.is_without_score:
         from abreast.cli import unscored
 
         for line in unscored.lines(result.analysis, _where(result)):

@@ -204,16 +204,31 @@ class Reports:
             self._engine.cancel()
 
 
-@contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
-    """Collect garbage less often. What a trial allocates lives until its row is safe: a collection before that searches
-    it for nothing, which takes 6 % of the CPU time of short trials."""
-    young, *older = gc.get_threshold()
-    gc.set_threshold(max(young, YOUNG_OBJECTS) if young else 0, *older)
-    try:
-        yield
-    finally:
-        gc.set_threshold(young, *older)
+class RareCollections:
+    """Collect garbage less often while runs are under way. What a trial allocates lives until its row is safe: a
+    collection before that searches it for nothing, which takes 6 % of the CPU time of short trials."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = 0  # several runs of one process need not end in the order in which they began
+        self._before = gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._running += 1
+            if self._running == 1:
+                self._before = gc.get_threshold()
+                young, *older = self._before
+                gc.set_threshold(max(young, YOUNG_OBJECTS) if young else 0, *older)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._running -= 1
+            if not self._running:
+                gc.set_threshold(*self._before)
+
+
+RARE_COLLECTIONS = RareCollections()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +247,7 @@ class Execution:
     goes_on_cold: bool = False  # although a warm-up failed
     grace_s: float = GRACE_S
     interruptible: Callable[[Callable[[], object]], None] | None = None  # is told how, where no signal arrives
+    owns_loop: bool = True  # and with it the signals; else it is a guest on a user's loop
     stop: Stop | None = None  # who looks at results on the way, and may say that they suffice
     panel: Panel | None = None  # who judges
 
@@ -275,7 +291,7 @@ class Execution:
             judging.writer = writer
             judging.begin(deciding if by_judge else None)
         error: StoreError | None = None
-        with rare_collections(), marked(), self._interruptible(scheduler, engine, reports.scoring), self._followed():
+        with RARE_COLLECTIONS, marked(), self._interruptible(scheduler, engine, reports.scoring), self._followed():
             self._end_in_time(scheduler)
             watching = [asyncio.create_task(limit.watch(scheduler.wake)) for limit in limits]
             watching.append(asyncio.create_task(_tick(listener)))
@@ -357,27 +373,29 @@ class Execution:
     @contextlib.contextmanager
     def _interruptible(self, scheduler: Scheduler, engine: LocalEngine, scoring: Scoring) -> Iterator[None]:
         """First Ctrl-C: start nothing more. Second, or after the grace period: cancel what is in flight. Third: end.
-        SIGTERM and SIGHUP count as Ctrl-C."""
+        SIGTERM and SIGHUP count as Ctrl-C. On a user's loop no signal does, and there is no grace period."""
         loop = asyncio.get_running_loop()
+        grace_s = self.grace_s if self.owns_loop else 0.0
         handlers = {number: signal.getsignal(number) for number in ending_signals()}
 
         def interrupted() -> None:
             detach_closed_terminal()
             if scheduler.stopped is None:
-                self.listener.event("interrupted", in_flight=scheduler.in_flight, grace_s=self.grace_s)
+                self.listener.event("interrupted", in_flight=scheduler.in_flight, grace_s=grace_s)
                 scheduler.stop(INTERRUPTED)
                 scoring.abandon(loop)
-                loop.call_later(self.grace_s, engine.cancel)
+                loop.call_later(grace_s, engine.cancel)
             else:
                 engine.cancel()
-                give_back()  # a target that will not be cancelled: what is stored is safe, and nobody has to wait
+                if self.owns_loop:
+                    give_back()  # a target that will not be cancelled: what is stored is safe, and nobody has to wait
 
         def give_back() -> None:
             for number, handler in handlers.items():
                 if loop.remove_signal_handler(number) and number != signal.SIGINT:
                     signal.signal(number, handler)
 
-        if threading.current_thread() is not threading.main_thread():
+        if not self.owns_loop or threading.current_thread() is not threading.main_thread():
             if self.interruptible is not None:
                 self.interruptible(partial(loop.call_soon_threadsafe, interrupted))
             yield

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import multiprocessing
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput, suggestion
 from abreast.experiment.judges import seat
-from abreast.experiment.options import Options, Result
+from abreast.experiment.launch import in_thread, observed, run_in_thread, run_on_loop, warn_if_useless
+from abreast.experiment.options import Options, RunOptions, choose, with_options
 from abreast.experiment.prepared import Prepared
+from abreast.experiment.result import Result
 from abreast.experiment.stored import reopened
 from abreast.plan.carrying import Carrying
 from abreast.plan.chains import chains_of
@@ -89,7 +90,7 @@ class Experiment:
             "variants": list(variants) if isinstance(variants, tuple) else variants,
             "target": target,
             "executor": executor,
-            "scorers": list(scorers),
+            "scorers": list(scorers) if isinstance(scorers, tuple) else scorers,
             "baseline": baseline,
             "repeats": repeats,
             "grid": {key: list(values) for key, values in grid.items()} if isinstance(grid, Mapping) else grid,
@@ -136,32 +137,52 @@ class Experiment:
         """The contenders, defaults filled in."""
         return self.spec.all_variants()
 
-    def check(self, **options: Any) -> list[Finding]:
+    @with_options
+    def check(self, **options: Unpack[RunOptions]) -> list[Finding]:
         """The checks that `run` makes first; nothing is executed and nothing is written."""
-        with closing(self.prepare(Options(**{"try_tests": 0, "online": False, **options}))) as prepared:
+        chosen = choose(Options(try_tests=0, online=False), options)
+        with closing(self.prepare(chosen)) as prepared:
             return prepared.findings
 
-    def run(self, options: Options | None = None, **overrides: Any) -> Result:
-        """Execute what is missing and analyse the whole. Inside a running event loop, in a thread of its own."""
-        if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker imports the script
-            raise BadInput(
-                "a worker process imported the script that starts the run",
-                'put the call of .run() under: if __name__ == "__main__":',
-            )
-        chosen = replace(options or Options(), **overrides) if overrides else options or Options()
-        with closing(self.prepare(chosen)) as prepared:
+    @with_options
+    def run(self, options: Options | None = None, **overrides: Unpack[RunOptions]) -> Result:
+        """Execute what is missing and analyse the whole. Inside a running event loop, in a thread of its own: the loop
+        stands still meanwhile, which `arun` avoids."""
+        _refuse_worker()
+        with closing(self.prepare(choose(options, overrides))) as prepared, observed(prepared):
             prepared.refuse_if_failed()
             try:
                 asyncio.get_running_loop()
             except RuntimeError:
                 result = asyncio.run(prepared.execute())
             else:
-                result = _in_thread(prepared)
-        if self.spec.output is not None:
-            result.write_files()
+                result = run_in_thread(prepared)
+        self._conclude(result)
         if result.stopped == "interrupted":  # what is done is stored; the script that called is interrupted too
             raise KeyboardInterrupt
         return result
+
+    @with_options
+    async def arun(self, options: Options | None = None, **overrides: Unpack[RunOptions]) -> Result:
+        """The same as `run` for users who own the loop: `await experiment.arun()`, also in a notebook.
+
+        Async targets run on the caller's loop, others in threads. If the awaiting task is cancelled, what is in flight
+        is cancelled, what is finished is stored, and the next `run` or `arun` goes on from there.
+        """
+        _refuse_worker()
+        chosen = choose(options, overrides)
+        prepared = await in_thread(lambda: self.prepare(chosen), abandon=Prepared.close)
+        with closing(prepared), observed(prepared):
+            prepared.refuse_if_failed()
+            result = await run_on_loop(prepared)
+        await in_thread(lambda: self._conclude(result))
+        return result
+
+    def _conclude(self, result: Result) -> None:
+        """Write the files of the suite, and warn if the run says nothing."""
+        if self.spec.output is not None:
+            result.write_files()
+        warn_if_useless(result)
 
     def report(self, run: str = "latest", format: str = "terminal", all_pairs: bool = False) -> str:
         """The report of a stored run as text: terminal, markdown, json, csv, junit or html."""
@@ -263,29 +284,12 @@ class Experiment:
         return self.base / DEFAULT_STORE if address is None else str(address)
 
 
-def _in_thread(prepared: Prepared) -> Result:
-    outcome: list[Any] = []
-
-    def work() -> None:
-        try:
-            outcome.append(asyncio.run(prepared.execute()))
-        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
-            outcome.append(error)
-        over.set()
-
-    over = threading.Event()  # an interrupted `join` would take the thread for ended
-    threading.Thread(target=work, name="abreast-run").start()
-    while not over.is_set():
-        try:
-            over.wait()
-        except KeyboardInterrupt:  # it ends as it does in a terminal: what is in flight may finish, or is cancelled
-            if prepared.interrupt is None:
-                raise
-            prepared.interrupt()
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    result: Result = outcome[0]
-    return result
+def _refuse_worker() -> None:
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker imports the script
+        raise BadInput(
+            "a worker process imported the script that starts the run",
+            'put the call of .run() under: if __name__ == "__main__":',
+        )
 
 
 def _refuse_early_stop(spec: Spec, chained: bool) -> None:

@@ -1,25 +1,21 @@
-"""What a run can be told, and what it comes to."""
+"""The options of a run."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-from abreast.errors import StoreError
+from abreast.errors import BadInput, did_you_mean
 from abreast.preflight.context import TRIED_CASES
-from abreast.store import Store, open_store
 from abreast.store.run_names import check_label
-from abreast.text import printable
 
 if TYPE_CHECKING:
-    from abreast.analyse.run import Analysis
-    from abreast.execute.deciding import Decision
-    from abreast.execute.flying import Flown
     from abreast.execute.listener import Listener
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +50,7 @@ class Options:
     try_tests: int = TRIED_CASES  # try the tests of this many cases before anything is paid for
     online: bool = True  # connect to the providers before anything is paid for
     resume: str | None = None
+    progress: bool = False  # show how far the run is: in a notebook below the cell, else on standard error
     listeners: tuple[Listener, ...] = ()
 
     def __post_init__(self) -> None:
@@ -61,71 +58,66 @@ class Options:
             check_label(self.label)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Result:
-    """What a run came to. Print `verdict`; the rest is for programs."""
+class RunOptions(TypedDict, total=False):
+    """The same as keyword arguments; what is left out has its default."""
 
-    run: str
-    store: Path
-    status: str
-    planned: int
-    executed: int
-    reused: int
-    done_before: int
-    stopped: str | None
-    fix: str
-    in_flight: Flown
-    analysis: Analysis
-    decision: Decision | None = None  # why it stopped early
-    saved: int = 0  # trials that were not needed
-
-    def __repr__(self) -> str:
-        return f"Result({self.run}, {self.status}: {'; '.join(self.verdict.splitlines())})"
-
-    @property
-    def verdict(self) -> str:
-        """The verdict in words, a line for each variant against the baseline."""
-        from abreast.report.sentence import verdict_lines
-
-        return "\n".join(verdict_lines(self.analysis))
-
-    def report(self, format: str = "terminal") -> str:
-        """The whole report as text: terminal, markdown, json, csv, junit or html."""
-        from abreast.report import formats
-
-        return formats.text(formats.Asked(self.analysis), format)
-
-    def write_files(self, output: str | Path | None = None, pictures: bool = True) -> list[Path]:
-        """Write the files of results that the suite of the run makes under the name `output` of the experiment: beside
-        the store, or into a folder. `run` does it at its end. What goes wrong is a warning."""
-        from abreast.report import results
-
-        written = results.write(self.analysis, output, pictures)
-        for told in written.warnings:
-            warnings.warn(printable(told), stacklevel=2)
-        return written.paths
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Every trial of this run, in plan order, with the columns of `predictions`."""
-        with open_store(self.store) as store:
-            return predictions(store, self.run)
-
-    def log(self, values: Mapping[str, Any], variant: str | None = None, segment: str = "all") -> None:
-        """A row of your own in `metrics`: of one variant, or of the run as a whole. It is kept with the run."""
-        with open_store(self.store) as store:
-            store.log_metrics(self.run, variant, segment, values)
-            with suppress(
-                StoreError
-            ):  # somebody has the DuckDB file open: the row is safe, and comes with the next look
-                store.materialise()
+    parallel: int | str | Mapping[str, int] | None
+    trial_parallelism: int | None
+    repeats: int | None
+    seed: int | None
+    store: str | Path | None
+    case: str | Sequence[str]
+    tag: Mapping[str, str]
+    variant: str | Sequence[str]
+    limit: int | None
+    debug: int | None
+    fresh: bool
+    retry_failed: bool
+    budget_usd: float | None
+    quota: str | None
+    free_cores: float | None
+    allow_failing: bool
+    on_quota: str
+    until_decided: bool | None
+    margin: float | None
+    min_cases: int | None
+    label: str | None
+    lock: bool | str | Path | None
+    strict: bool
+    force: bool
+    keep_workspaces: bool
+    try_tests: int
+    online: bool
+    resume: str | None
+    progress: bool
+    listeners: Sequence[Listener]
 
 
-def predictions(store: Store, run: str) -> list[dict[str, Any]]:
-    """The rows of a run in plan order."""
-    cases = "SELECT c.id, MIN(t.position) FROM trials t JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ?"
-    variants = "SELECT name, variant FROM variants WHERE run_id = ?"
-    run_id = store.run(run)["run_id"]
-    first, number = dict(store.each(f"{cases} GROUP BY c.id", (run_id,))), dict(store.rows(variants, (run_id,)))
-    found = store.dicts("SELECT * FROM predictions WHERE run = ?", (run,))
-    found.sort(key=lambda row: (first[row["case_id"]], row["repeat"], number[row["variant"]]))
-    return found
+def choose(options: Options | None, overrides: RunOptions) -> Options:
+    """The options with these overrides. One name stands for a list of it."""
+    known = [item.name for item in fields(Options)]
+    for name in overrides:
+        if name not in known:
+            hint = did_you_mean(name, known) or f" (known: {', '.join(known)})"
+            raise TypeError(f"no option {name!r} of a run{hint}")
+    changes: dict[str, Any] = dict(overrides)
+    for name in ("case", "variant", "listeners"):
+        if name in changes:
+            value = changes[name]
+            changes[name] = (value,) if isinstance(value, str) else tuple(value or ())
+    if "tag" in changes and not isinstance(changes["tag"], Mapping):
+        raise BadInput(f"tag: {changes['tag']!r} is not a mapping", 'write tag={"category": "easy"}')
+    return replace(options or Options(), **changes)
+
+
+def with_options(method: Method) -> Method:
+    """Show the options by name in `help()` and notebooks instead of `**overrides`."""
+    signature = inspect.signature(method)
+    types = {name: getattr(kind, "__forward_arg__", kind) for name, kind in RunOptions.__annotations__.items()}
+    own = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
+    for item in fields(Options):
+        default = item.default if item.default is not MISSING else {}
+        kind = inspect.Parameter.KEYWORD_ONLY
+        own.append(inspect.Parameter(item.name, kind, default=default, annotation=types[item.name]))
+    method.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    return method

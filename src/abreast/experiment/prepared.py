@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import shlex
@@ -19,7 +20,8 @@ from abreast.execute.scoring import unscored
 from abreast.execute.warmup import warmup_costs
 from abreast.experiment.judges import calls_of
 from abreast.experiment.lock import Lock, default_file, find_lock
-from abreast.experiment.options import Options, Result
+from abreast.experiment.options import Options
+from abreast.experiment.result import Result
 from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan import git
 from abreast.plan.carrying import Carrying
@@ -159,18 +161,19 @@ class Prepared:
         """It is stored with the run, and not asked again in the same state."""
         self.provenance["answers"][asked.matter] = {"state": asked.state, "answer": answer}
 
-    async def execute(self) -> Result:
-        """Take the lease, take over what can be reused, execute the rest, analyse."""
+    async def execute(self, owns_loop: bool = True) -> Result:
+        """Take the lease, take over what can be reused, execute the rest, analyse. On the loop of a user, signals are
+        left alone: cancel it by `interrupt`."""
         held = self._enter()
         try:
-            return await self._execute(held)
+            return await self._execute(held, owns_loop)
         finally:
             self.store.let_go(held)
 
     def _may_be_interrupted(self, how: Callable[[], object]) -> None:
         self.interrupt = how
 
-    async def _execute(self, held: Lease) -> Result:
+    async def _execute(self, held: Lease, owns_loop: bool) -> Result:
         self._carrying.begin(self.plan, self.store, held.run_id)
         listener = Listeners(self.options.listeners)
         listener.event("run_started", run=held.run, planned=len(self.plan), to_execute=self.plan.missing())
@@ -188,6 +191,7 @@ class Prepared:
                 self.options.on_quota != "stop",
                 self.options.force,
                 interruptible=self._may_be_interrupted,
+                owns_loop=owns_loop,
                 stop=self._stop(held.run_id),
                 panel=self.panel,
             ).run()
@@ -221,7 +225,7 @@ class Prepared:
             raise PreflightRefused(f"{ending.why}; {told}", f"{ending.fix}, then: abreast resume {held.run}")
         from abreast.analyse.run import analyse  # late: trials can start without it
 
-        analysis = analyse(self.store, held.run)
+        analysis = await asyncio.to_thread(analyse, self.store, held.run)  # the loop may be a user's
         listener.event("run_finished", run=held.run, status=status, reason=reason, executed=ending.executed)
         return Result(
             held.run,

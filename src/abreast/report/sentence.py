@@ -64,13 +64,20 @@ def verdict_lines(analysis: Analysis) -> list[str]:
         lines.extend(_single(analysis))
     lines += preface(analysis)
     for comparison in analysis.comparisons:
-        lines.append(sentence(comparison))
-        lines.extend(advice(comparison))
-        lines.extend(scores_behind(analysis, comparison))
+        lines += _verdict_of(analysis, comparison)
     lines += circumstances(analysis)
     if analysis.retried_failures:
         lines.append("failures of the variants were retried on request (--retry-failed): that flatters flaky ones")
     return lines
+
+
+def comparison_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
+    """The sentence on one variant and what stands behind it."""
+    return [*([SIMULATED] if analysis.simulated else ()), *_verdict_of(analysis, comparison)]
+
+
+def _verdict_of(analysis: Analysis, comparison: Comparison) -> list[str]:
+    return [sentence(comparison), *advice(comparison), *scores_behind(analysis, comparison)]
 
 
 def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
@@ -144,13 +151,29 @@ def _of_chains(analysis: Analysis) -> list[str]:
 def preface(analysis: Analysis) -> list[str]:
     """What comes before all verdicts: that nothing answered; `19 comparisons: 13 better, 6 inconclusive`."""
     lines, items = [], analysis.comparisons
-    if analysis.stored and all(summary.ok == 0 for summary in analysis.variants):
-        lines.append("no trial gave an answer")
+    if analysis.is_without_answer:
+        lines.append(_why_no_answer(analysis))
+    elif analysis.is_without_score and (found := analysis.rows.why_unscored()):
+        lines.append(f"no answer could be scored: {found[0]} (case {found[1]})")
     if len(items) >= MANY_COMPARISONS:
         words = Counter(item.verdict.word for item in items)
         counts = ", ".join(f"{count:,} {word}" for word, count in words.most_common())
         lines.append(f"{len(items):,} comparisons: {counts}")
     return lines
+
+
+def _why_no_answer(analysis: Analysis) -> str:
+    """`no trial gave an answer: 12 failed (12 crash); first error: crash: KeyError: 'x' (predict.py:4 in predict)`."""
+    line, kinds = "no trial gave an answer", Counter[str]()
+    for summary in analysis.variants:
+        for (kind, _), count in summary.errors.items():
+            kinds[kind] += count
+    if not kinds:
+        return line
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+    kind, message, where = analysis.rows.first_error()
+    reason = f"{line}: {kinds.total():,} failed ({counts}); first error: {kind}: {message}"
+    return f"{reason} ({where})" if where else reason
 
 
 def _single(analysis: Analysis) -> list[str]:

@@ -17,6 +17,7 @@ from abreast.model import Answer, Case, Score
 from abreast.scorers.base import Mark, Settings, is_column, short
 from abreast.settings import is_number
 
+_RETURNS = "a scorer returns True, False, a number, a Score, or a mapping of names to numbers"
 NAMES = ("case", "answer", "text", "expected", "input", "value")
 
 
@@ -40,6 +41,7 @@ class Function:
     def __init__(self, function: Callable[..., Any], settings: Settings) -> None:
         self._function = function
         self._takes = _parameters(function, settings.kind)
+        self.takes_expected = _requires(function, "expected")
         name = settings.name(_column_name(function))
         expects = "a list of different names in lowercase letters, digits and underscores"
         self._keys: list[str] = settings.take("columns", [], _is_columns, expects)
@@ -90,14 +92,14 @@ class Function:
 def read_mark(result: Any, scale: tuple[float, float] = (0, 1)) -> Mark:
     """The value if it is one, as a share of the range; never clamped, for a score of 7 hides a mistake."""
     if isinstance(result, Score):
-        value, why = read_mark(result.value, scale)
+        value, why = (None, "gave no score") if result.value is None else read_mark(result.value, scale)
         return value, "; ".join(part for part in (why if value is None else "", result.explanation) if part)
     if result is None:
-        return None, "gave no score"
+        return None, f"gave no score but None; {_RETURNS}"
     item = getattr(result, "item", None)
     number: Any = item() if callable(item) else result  # a number of numpy
     if not isinstance(number, int | float | Fraction | Decimal):
-        return None, f"gave {short(result)}, which is no number"
+        return None, f"gave {short(result)}, which is not a number; {_RETURNS}"
     low, high = scale
     if isinstance(number, bool):
         return float(number), ""
@@ -141,6 +143,15 @@ def _parameters(function: Callable[..., Any], kind: str) -> tuple[list[str], lis
             f"Name the parameters among {', '.join(NAMES)}, or take two: (case, answer).",
         ) from None
     return None
+
+
+def _requires(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function has a parameter of this name without a default."""
+    try:
+        parameter = inspect.signature(function).parameters.get(name)
+    except (TypeError, ValueError):  # some builtins do not say
+        return False
+    return parameter is not None and parameter.default is parameter.empty
 
 
 def _column_name(function: Callable[..., Any]) -> str:

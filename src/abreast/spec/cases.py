@@ -52,6 +52,7 @@ class CaseTable:
         self.groups: list[str | None] = []
         self.tag_keys: set[str] = set()
         self.without_expected: str | None = None  # the place of the first case that has none
+        self.has_expected = False  # at least one of them
         self.hash = ""
         self._text = bytearray()
         self._file: IO[bytes] | None = None
@@ -175,6 +176,7 @@ def _fill(table: CaseTable, cases: Any, base: Path, selection: Selection) -> Non
         places.add(case.id, place)
         if not selection.takes(case) or len(table) == selection.limit:
             continue
+        table.has_expected = table.has_expected or case.expected is not None
         if case.expected is None and table.without_expected is None:
             table.without_expected = str(place)
         try:

@@ -99,7 +99,10 @@ def _expand(text: str, base: Path, where: str) -> list[Path]:
             raise BadInput(f"{where}: {shown(text)} is a folder", f"write {folder}/*.jsonl")
         if not path.is_file():
             what = "not a file" if path.exists() else f"no such file{near_files(path)}"
-            raise BadInput(f"{where}: {shown_path(path)}: {what}")
+            fix = (
+                'text names a file; write a case as {"input": "2 + 2", "expected": "4"}' if where.endswith("]") else ""
+            )
+            raise BadInput(f"{where}: {shown_path(path)}: {what}", fix)
     except (OSError, ValueError, NotImplementedError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise BadInput(f"{where}: {shown(text)} is not a file name ({why})") from None

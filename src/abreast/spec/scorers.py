@@ -82,13 +82,19 @@ def checks_of(scorers: Sequence[Scorer]) -> list[Check]:
 
 
 def check_expected(cases: CaseTable, scorers: Sequence[Scorer]) -> None:
-    """Whether every case has what the scorers compare answers with. One may say of itself what it cannot read: by a
-    method `flaw(expected)`, which gives what is wrong and how to mend it, or None."""
+    """Whether every case has what the scorers compare answers with. A scorer may have a method `flaw(expected)`, which
+    returns what is wrong with it and how to fix it, or None; a function with the parameter `expected` `takes_expected`:
+    at least one case must have it."""
     for scorer in scorers:
         if cases.without_expected is not None and scorer.needs_expected:
             raise BadInput(
                 f'{cases.without_expected}: "expected" is missing; the scorer "{scorer.columns[0]}" needs it',
                 "add it, or use a scorer that does not",
+            )
+        if not cases.has_expected and getattr(scorer, "takes_expected", False):
+            raise BadInput(
+                f'no case has "expected", which the scorer "{scorer.columns[0]}" takes as a parameter',
+                "add it to the cases, or give the parameter a default: expected=None",
             )
         flaw = getattr(scorer, "flaw", None)
         if flaw is not None:

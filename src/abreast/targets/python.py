@@ -15,7 +15,7 @@ from typing import Any
 from abreast.code.digest import source_digest
 from abreast.code.reference import load_function
 from abreast.digest import compose, digest
-from abreast.errors import BadInput, Classified, Crashed, NoAnswer, TrialError, classify, suggestion
+from abreast.errors import BadInput, Classified, Crashed, NoAnswer, TrialError, classify, did_you_mean
 from abreast.model import Answer, Case, Executor, Request, Trial, Usage, has_fields
 from abreast.targets.base import Place, Sees, Workers
 from abreast.targets.request import Renderer, params_as_mapping
@@ -76,14 +76,21 @@ class PythonTarget:
             else:
                 signature.bind("case", **self._arguments)
         except TypeError as error:
-            known = list(signature.parameters)[1:]
-            unknown = [key for key in self._arguments if key not in known]
-            hint = suggestion(unknown[0], known) if unknown and known else ""
-            takes = f"{self.name}{signature}"
             raise BadInput(
-                f"{where}: {takes} cannot be called with these parameters: {error}{hint}",
-                "a target is called function(case, **params), or function(item, params) with a dataclass",
+                f"{where}: {self.name}{signature} cannot be called with these parameters: {error}",
+                self._fitting(signature),
             ) from error
+
+    def _fitting(self, signature: inspect.Signature) -> str:
+        """How the function must be written for its parameters."""
+        name = getattr(_innermost(self.function), "__name__", "function").replace("<lambda>", "function")
+        if self._typed:
+            return f"a function for a dataclass of parameters is written def {name}(item, params)"
+        own = list(signature.parameters)[1:]
+        unknown = [key for key in self._arguments if key not in own]
+        hint = did_you_mean(unknown[0], own) if unknown else ""
+        written = f"def {name}({', '.join(['case', *self._arguments])})"
+        return f"write {written}{hint}, or a dataclass of parameters for {name}(item, params)"
 
     def request(self, trial: Trial) -> Request:
         return self._renderer.request(trial)
@@ -94,7 +101,11 @@ class PythonTarget:
         except TrialError:
             raise
         except Exception as error:
-            raise Classified(classify(error, in_user_code=True)) from error
+            failure = classify(error, in_user_code=True)
+            if self._typed and isinstance(error, AttributeError) and error.name in Case.__slots__:
+                hint = "with a dataclass of parameters the function receives case.input itself, not the case"
+                failure = dataclasses.replace(failure, message=f"{failure.message}; {hint}")
+            raise Classified(failure) from error
 
     async def _call(self, case: Case, request: Request, workers: Workers) -> Any:
         if request.input is not case.input:

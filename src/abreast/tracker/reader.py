@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from abreast.errors import BadInput
 from abreast.store import open_store, tables
 from abreast.store.address import DEFAULT, named_store
 from abreast.store.cached import FILE, Cache, Hit
+from abreast.store.data_frame import data_frame
 from abreast.store.run_names import find_run, matching_runs
 from abreast.store.tables import ALL, Condition, Frame
 from abreast.store.tracked import plain_name
@@ -65,7 +64,7 @@ class Reader:
         A frame of pandas, or where only polars is installed (or `library="polars"`), of polars.
         """
         condition = ALL if track_id is None else self._of(track_id)
-        return _data_frame(self._read(condition, head, tail), library)
+        return data_frame(self._read(condition, head, tail), library)
 
     def head(self, n: int = 5) -> Any:
         """The first rows."""
@@ -93,7 +92,7 @@ class Reader:
             parts.append(f"{{{name}}} IN ({', '.join('?' * len(value))})" if several else f"{{{name}}} IS ?")
             given.extend(value if several else [value])
         asked = Condition(" AND ".join(parts) or "1", tuple(given), tuple(equal))
-        return _data_frame(self._read(asked))
+        return data_frame(self._read(asked))
 
     def count(self, track_id: str | None = None) -> int:
         """How many rows there are, of one tracker or of all."""
@@ -146,42 +145,3 @@ class Reader:
 
 def _told(hit: Hit) -> dict[str, Any]:
     return {"result": hit.result, "cache": hit.track_id, "row": hit.row_id}
-
-
-def _data_frame(frame: Frame, library: str | None = None) -> Any:
-    chosen = library or _installed()
-    if chosen == "polars":
-        import polars
-
-        return polars.DataFrame({key: list(column) for key, column in frame.columns.items()}, strict=False)
-    if chosen != "pandas":
-        raise BadInput(f"to_df: {chosen!r} is not a library for data frames", "write pandas or polars")
-    import pandas
-
-    return pandas.DataFrame({key: _series(pandas, frame.types[key], column) for key, column in frame.columns.items()})
-
-
-def _installed() -> str:
-    from importlib.util import find_spec
-
-    for name in ("pandas", "polars"):
-        if find_spec(name) is not None:
-            return name
-    raise BadInput("to_df needs pandas or polars", "pip install pandas")
-
-
-_NULLABLE = {"integer": "Int64", "boolean": "boolean"}
-
-
-def _series(pandas: Any, kind: str, column: Any) -> Any:
-    """Convert a column; integers and booleans keep their type even if some values are missing."""
-    import numpy
-
-    with suppress(ValueError, TypeError):  # foreign SQL stored text in a numeric column
-        if kind == "real" or (kind == "integer" and None not in column):
-            return numpy.array(column, dtype=float if kind == "real" else numpy.int64)
-        if kind in _NULLABLE and None in column:
-            return pandas.array(list(column), dtype=_NULLABLE[kind])
-    if kind == "json" or (kind != "real" and None in column):  # pandas would make a number of None
-        return pandas.Series(list(column), dtype=object)
-    return list(column)

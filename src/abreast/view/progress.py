@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from abreast.execute.job import Job
     from abreast.model import Failure, Outcome
     from abreast.view.live_progress import LiveProgress
+    from abreast.view.notebook_progress import NotebookProgress
 
 LONG_PAUSE_S = 10.0  # what is worth a line
 PLAIN_EVERY_S = 5.0
@@ -226,6 +227,8 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
     if not flying:
         return "stopping"
     what = "1 trial is in flight" if flying == 1 else f"{flying} trials are in flight"
+    if not detail["grace_s"]:
+        return f"stopping: {what} and will be cancelled"
     return f"stopping: {what}, waiting up to {detail['grace_s']:.0f} s (Ctrl-C again to cancel)"
 
 
@@ -245,14 +248,14 @@ class Verbose(Listener):
 
     def started(self, job: Job, in_flight: int) -> None:
         again = f" (attempt {job.attempt})" if job.attempt > 1 else ""
-        say(f"start  {_name(job)}{again}")
+        say(f"start  {trial_name(job)}{again}")
 
     def retried(self, job: Job, failure: Failure, delay: float) -> None:
-        say(f"retry  {_name(job)}: {failure.kind}, again in {delay:.1f} s")
+        say(f"retry  {trial_name(job)}: {failure.kind}, again in {delay:.1f} s")
 
     def finished(self, job: Job, outcome: Outcome) -> None:
         why = f": {outcome.failure.kind}: {' '.join(outcome.failure.message.split())}" if outcome.failure else ""
-        say(f"end    {_name(job)}: {outcome.status}{why} ({outcome.service_s:.2f} s)")
+        say(f"end    {trial_name(job)}: {outcome.status}{why} ({outcome.service_s:.2f} s)")
 
     def event(self, kind: str, **detail: Any) -> None:
         words = describe_change(kind, detail)
@@ -260,7 +263,8 @@ class Verbose(Listener):
         say(notice(kind, detail) or f"event  {kind}: {' '.join(words.split())}")
 
 
-def _name(job: Job) -> str:
+def trial_name(job: Job) -> str:
+    """`case-17 treatment repeat 2`."""
     repeat = f" repeat {job.trial.repeat}" if job.trial.repeat else ""
     return f"{job.trial.case.id} {job.trial.variant.name}{repeat}"
 
@@ -333,8 +337,12 @@ class EventFile(Listener):
         self._file.close()
 
 
-def progress(planned: int, done_before: int, targets: Sequence[str]) -> LiveProgress | PlainProgress:
-    """The display that fits where standard error goes."""
+def progress(planned: int, done_before: int, targets: Sequence[str]) -> LiveProgress | PlainProgress | NotebookProgress:
+    """The display for where this process runs: the cell of a notebook, a terminal, or plain lines on standard error."""
+    from abreast.view.notebook_progress import NotebookProgress, is_in_notebook
+
+    if is_in_notebook():
+        return NotebookProgress(planned, done_before, targets)
     if is_live_terminal():
         from abreast.view.live_progress import LiveProgress
 

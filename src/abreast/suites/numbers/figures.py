@@ -12,7 +12,7 @@ import numpy as np
 from abreast.analyse.rows import Bools, Floats, mean_of_known, median_of_known
 from abreast.analyse.run import Analysis
 from abreast.analyse.variants import mean_score
-from abreast.experiment.options import predictions
+from abreast.experiment.result import predictions
 from abreast.scorers.label import Label
 from abreast.stats import Interval, final_interval, paired_t
 from abreast.suites.numbers.perturb import PERTURBATIONS

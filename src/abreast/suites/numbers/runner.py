@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from abreast.errors import Incomplete
 from abreast.experiment.facade import Experiment
-from abreast.experiment.options import Result
+from abreast.experiment.result import Result
 from abreast.store.drivers import temporary_folder
 from abreast.suites.numbers import conditions
 from abreast.suites.numbers.config import MODELS, BackendType, BenchmarkConfig, experiment
