@@ -157,8 +157,8 @@ def find_avoided(start: Results, now: Results, restored: Collection[str], report
     """Tests of restored files that ran at the start and do not pass now. Where a command succeeds, they were switched
     off: by settings of the runner, by code that ends it, by a program that takes its place.
 
-    Tests with parameters are one test. Which file a test is in is not known of Go and Cargo: of the former all count but
-    subtests, of the latter those that are in no module, as tests in files of their own are.
+    Tests with parameters are one test. Which file a test is in is not known of Go and Cargo: of the former all count
+    but subtests, of the latter those that are in no module, as tests in files of their own are.
 
     >>> find_avoided({"tests.test_a::test_b[1]": "failed", "app::doctest": "passed"}, {}, ["tests/test_a.py"], "")
     ['tests.test_a::test_b']
