@@ -348,6 +348,10 @@ class Agent(ABC):
         """What the checks of a trial say before anybody works on it."""
         return await self.checks.without_agent(self._trialled(trial, self.request(trial), None, {}, workers))
 
+    async def knows_checks(self, trial: Trial, workers: Workers) -> bool:
+        """Whether what the checks of a trial say without an agent is kept already."""
+        return await self.checks.is_known(self._trialled(trial, self.request(trial), None, {}, workers))
+
     @property
     def has_setup(self) -> bool:
         """Whether there is a command that installs what trials need."""

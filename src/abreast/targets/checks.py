@@ -15,7 +15,7 @@ from abreast.model import TEST_FILES, Answer, Check
 from abreast.targets.base import Problem, Sees
 from abreast.targets.check_runs import CheckRun, Trialled, run_all
 from abreast.targets.contents import content_digest, named_file
-from abreast.targets.own_tests import NONE, Task, Untested, prepared, put_there, tests_of
+from abreast.targets.own_tests import NONE, Own, Task, Untested, prepared, put_there, tests_of
 from abreast.targets.protected_files import Protected, find_protected, restore
 from abreast.targets.reference_tests import (
     COUNTS,
@@ -126,6 +126,28 @@ class Checks:
         """What each says of what trials begin with and of what people did; nobody is paid to find that out."""
         return {check.name: (await self._begun(check, trial))[1].facts for check in self._checks}
 
+    async def is_known(self, trial: Trialled) -> bool:
+        """Whether all that `without_agent` finds out is kept already."""
+        for check in self._checks:
+            own = tests_of(trial.case) if check.own else NONE
+            if own.commit is None:
+                return False
+            try:
+                key = await trial.workers.in_thread(self._key_of, check, own, trial)
+            except (Untested, NoWorkspace):
+                return False
+            if await trial.workers.in_thread(load, key) is None:
+                return False
+        return True
+
+    def _key_of(self, check: Check, own: Own, trial: Trialled) -> str:
+        task = self._prepared(check, own, trial)
+        assert own.commit is not None
+        return self._key(task, trial, trial.workspaces.beginning(trial.case, trial.value, trial.state), own.commit)
+
+    def _prepared(self, check: Check, own: Own, trial: Trialled) -> Task:
+        return prepared(check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH"))
+
     async def _outcome(
         self, check: Check, workspace: Workspace, trial: Trialled
     ) -> tuple[Told, str, Sequence[str] | None]:
@@ -180,9 +202,7 @@ class Checks:
         """What is to be run, if there is something, and what is known of it without an agent."""
         own = tests_of(trial.case) if check.own else NONE
         try:
-            task = await trial.workers.in_thread(
-                *(prepared, check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH"))
-            )
+            task = await trial.workers.in_thread(self._prepared, check, own, trial)
             lists_tests = False
             if not own.tests:
                 protected = await trial.workers.in_thread(self._find_protected, task, trial)
@@ -204,7 +224,8 @@ class Checks:
         known: Reference | None = await trial.workers.in_thread(load, key)
         if known is None:
             known = await find_reference(task, trial, commit)
-            if known.facts.get("human") == "passed" and not says_nothing(known.facts):  # others may be fixed meanwhile
+            speaks = known.facts.get("human") == "passed" and not says_nothing(known.facts)
+            if speaks or known.facts.get("before") == "passed":  # others may be fixed meanwhile
                 await trial.workers.in_thread(save, key, known)
         return known
 
