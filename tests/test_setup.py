@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -88,6 +89,18 @@ def test_pull_requests_without_telling_tests_are_passed_over_and_counted(shop: F
     ), "the selection has tried them"
     few = shop.abreast("check", "coding-agents", *words("--pull-requests", "2"), "--no-with-tests")
     assert "pr-2 and pr-3" in few.err
+
+
+def test_pull_requests_without_tests_do_not_end_the_search(shop: Folder) -> None:
+    git = ["git", "-C", str(shop.path / "shop"), "-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    for number in range(4, 16):
+        shop.write("shop/README", f"A shop with {number} departments.\n")
+        subprocess.run([*git, "commit", "-qam", f"Describe department {number} for people (#{number})"], check=True)
+    done = shop.abreast("check", "coding-agents", *words("--setup", f"{sys.executable} {{folder}}/setup.py"))
+    assert done.code == 0, done.said
+    assert "examined 15 pull requests: 1 of 1 wanted" in done.err
+    none = shop.abreast("check", "coding-agents", *words("--check", "false {tests}"))
+    assert "examined 15 pull requests (the history has no more): 0 of 1 wanted" in none.err
 
 
 def test_a_setup_that_fails_is_refused_before_anybody_is_paid(shop: Folder) -> None:
