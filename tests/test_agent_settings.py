@@ -264,6 +264,13 @@ def test_limits_of_the_file_and_flags_of_the_run_hold_as_in_any_spec(prompts: Fo
     assert "limits.quota must be" in prompts.abreast("run", "settings.json", "--quota", "soon").err
 
 
+def test_the_simulator_needs_neither_agents_nor_prompts(folder: Folder) -> None:
+    done = folder.abreast("run", "coding-agents", "--mock")
+    assert done.code == 0, done.said
+    assert "SIMULATED" in done.out
+    assert "12 cases × 2 variants" in done.err
+
+
 @pytest.mark.parametrize("words", [["--mock"], ["--mock", "--check", "false", "--judge", "claude-x", "--tests", "a"]])
 def test_the_simulator_stands_in_for_agents_that_are_not_there(
     prompts: Folder, words: list[str], monkeypatch: pytest.MonkeyPatch

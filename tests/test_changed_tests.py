@@ -172,6 +172,48 @@ def test_what_pytest_reads_is_restored(
     assert outcomes(folder) == {"cheat": (0, changed), "both": (1, changed)}, what
 
 
+QUIET = (
+    "def pytest_collection_modifyitems(items): items.clear()\\n"
+    "def pytest_sessionfinish(session): session.exitstatus = 0"
+)
+
+
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        "printf 'import os\\nos._exit(0)\\n' > app.py",
+        "echo > pytest.py",
+        "printf 'import os\\nos._exit(0)\\n' > test_a.py",
+        f"mkdir a; printf '{QUIET}\\n' > a/conftest.py",
+        f"mkdir a-1.dist-info; printf '{QUIET}\\n' > quiet.py; echo 'Name: a' > a-1.dist-info/METADATA; "
+        "printf '[pytest11]\\na = quiet\\n' > a-1.dist-info/entry_points.txt",
+        "printf 'import pytest\\ndef add(a, b): pytest.skip()\\n' > app.py",
+    ],
+    ids=["code that ends the runner", "a module in its place", "a test that ends it", "a hook", "a plugin", "skipped"],
+)
+@pytest.mark.parametrize(
+    "tests", [{}, {"tests": ["tests/**"]}, {"fails_before": True}], ids=["rule", "named", "before"]
+)
+def test_a_check_that_succeeds_without_the_tests_of_the_start_is_not_passed(
+    folder: Folder, cheat: str, tests: dict[str, Any]
+) -> None:
+    start = {"app.py": ADD, "tests/test_app.py": TEST, "tests/test_more.py": "import app\n" + TEST}
+    run(folder, start, {"cheat": cheat, "honest": RIGHT}, {"command": PYTEST, **tests})
+    assert outcomes(folder) == {"cheat": (0, []), "honest": (1, [])}
+    told = folder.abreast("show", "latest", "one").out
+    assert "tests of the start that did not run: tests.test_app::test_add and 1 more" in told
+
+
+def test_tests_whose_module_could_not_be_imported_must_run_in_the_end(folder: Folder) -> None:
+    start = {"test_app.py": TEST, "test_new.py": "import new\n\ndef test_new():\n    assert new.one == 1\n"}
+    agents = {
+        "both": f"{RIGHT}; echo one = 1 > new.py",
+        "half": f"{RIGHT}; printf 'import pytest\\npytest.skip(allow_module_level=True)' > new.py",
+    }
+    run(folder, start, agents, {"command": PYTEST, "fails_before": True})
+    assert outcomes(folder) == {"both": (1, []), "half": (0, [])}
+
+
 def test_tests_that_an_agent_adds_are_kept_and_no_change_of_tests(folder: Folder) -> None:
     more = "mkdir -p tests/new; echo 'def test_more(more): pass' > tests/new/test_more.py"
     own = "printf 'import pytest\\n@pytest.fixture\\ndef more(): return 1\\n' > tests/new/conftest.py"
@@ -218,6 +260,30 @@ MAKEFILE = "OUT = app\n\nall:\n\ttrue\n\ntest:\n\tpython3 probe.py\n"
             ["Makefile"],
         ),
         (
+            "variables of the rule, and of make itself",
+            "make test",
+            {"Makefile": "RUN = $(WITH) probe.py\nWITH = python3\nCC = cc\n\ntest:\n\t$(RUN)\n", "probe.py": CHECKS},
+            "sed -i 's/^WITH = python3/WITH = true/' Makefile; echo 'SHELL = /bin/true' >> Makefile",
+            ["Makefile"],
+        ),
+        (
+            "a makefile that hides another",
+            "make test",
+            {"Makefile": MAKEFILE, "probe.py": CHECKS},
+            "printf 'test:\\n\\ttrue\\n' > GNUmakefile",
+            ["GNUmakefile"],
+        ),
+        (
+            "settings of npm that switch scripts off",
+            "npm test",
+            {
+                "package.json": json.dumps({"scripts": {"test": "python3 test_app.py"}}),
+                "test_app.py": CHECKS,
+            },
+            "echo ignore-scripts=true > .npmrc",
+            [".npmrc"],
+        ),
+        (
             "a script of package.json",
             "npm test",
             {"package.json": json.dumps({"scripts": {"test": "python3 probe.py"}}), "probe.py": CHECKS},
@@ -249,6 +315,18 @@ def test_what_the_command_names_is_restored(
             "make test",
             {"Makefile": "OUT = app\n\ntest: build\n\ttest -e built\n\nbuild:\n\tfalse\n"},
             "printf 'test: build\\n\\ttest -e built\\n\\nbuild:\\n\\ttouch built\\n' > Makefile",
+        ),
+        (
+            "so are variables that the rule does not use",
+            "make test",
+            {"Makefile": "ALL = a\n\ntest: built\n\ttest -e built\n\nbuilt:\n\ttest $(ALL) = b && touch built\n"},
+            "sed -i 's/^ALL = a/ALL = b/' Makefile",
+        ),
+        (
+            "so are settings of npm that say something else",
+            "grep -q engine-strict .npmrc",
+            {"test_a.py": "", ".npmrc": "fund=false"},
+            "echo engine-strict=true > .npmrc",
         ),
         (
             "so are dependencies in pyproject.toml",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,45 @@ def test_changes_in_the_folder_of_the_spec_are_shown_and_those_of_a_run_itself_a
     assert (flag["variant"], len(flag["outside_changes"]), flag["tests_changed"]) == ("writes", 3, [])
     run(folder, {"good": "echo y > inside.txt"}, "--repeats", "3")
     assert changes(folder) == {"good": (0, [])}, "what was changed before, and stores and reports, do not count"
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_changes_are_found_with_and_without_a_watch(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, is_watched: bool
+) -> None:
+    """In folders that a trial makes itself, by two trials in flight, and not by trials that begin later."""
+    if not is_watched:
+        monkeypatch.setattr(outside, "_new_watch", lambda: None)
+    folder.write("notes/deep/old.txt", "old")
+    folder.write("notes/deep/moved.txt", "old")
+    agents = {
+        "waits": "until test -e $ABREAST_FOLDER/a/b/c.txt; do sleep 0.01; done",
+        "writes": "cd $ABREAST_FOLDER; mkdir -p a/b; sleep 0.1; echo x > a/b/c.txt; : > notes/deep/old.txt; "
+        "mv notes/deep notes/other",
+    }
+    run(folder, agents, "--parallel", "2")
+    written, gone = ["a/b/c.txt", "notes/other/old.txt"], ["notes/deep/moved.txt", "notes/deep/old.txt"]
+    assert changes(folder)["writes"][1] == sorted([*written, *gone])
+    assert "a/b/c.txt" in changes(folder)["waits"][1]
+    again = {"later": "echo y > inside.txt", "writes": "echo z >> $ABREAST_FOLDER/a/b/c.txt"}
+    run(folder, again, "--repeats", "2")
+    rows = folder.sql("select * from predictions where run = (select run from runs order by run_id desc limit 1)")
+    assert {(row["variant"], row["outside_changes"]) for row in rows} == {("later", 0), ("writes", 1)}
+
+
+def test_what_the_run_itself_and_the_rest_of_its_pipeline_write_does_not_count(folder: Folder) -> None:
+    spec = {
+        "cases": [{"id": name, "input": name} for name in "abc"],
+        "target": "command",
+        "variants": {"slow": {"command": "sleep 0.2; echo done", "shell": True}},
+        "scorers": ["success"],
+    }
+    folder.write("spec.yaml", json.dumps(spec))
+    command = f"{sys.executable} -m abreast run spec.yaml --verbose --events events.jsonl 2>&1 | tee log.txt"
+    subprocess.run(["/bin/sh", "-c", command], cwd=folder.path, check=True, capture_output=True)
+    assert (folder.path / "log.txt").stat().st_size > 0
+    assert (folder.path / "events.jsonl").stat().st_size > 0
+    assert changes(folder) == {"slow": (0, [])}
 
 
 def test_the_repository_that_workspaces_are_made_from_is_looked_at(

@@ -130,6 +130,8 @@ def test_whether_tests_say_anything_can_be_tried_before_anybody_is_paid(shop: Fo
     assert "2 of 2 cases have tests that fail without any change, and pass in what people did" in done.err
     assert counted(shop) == 2 * (1 + 2)
     done = shop.abreast("check", "coding-agents", *words, "--check", "sh {tests}")
+    assert "2 of 2 cases have tests that fail without any change" in done.err, "as is known from the first time"
+    done = shop.abreast("check", "coding-agents", *words, "--check", "sh -e {tests}", "--no-with-tests")
     assert "abreast check with the same words and --try-tests runs them before anybody is paid" in done.err
     assert counted(shop) == 2 * (1 + 2), "only who asks for it waits for it"
     for command, why in (("true", "succeeds without any change"), ("false", "fails in what people did too")):

@@ -53,18 +53,24 @@ def test_three_prompts_with_ten_runs_decide_about_these_prompts(folder: Folder) 
     (row,) = (row for row in report(folder)["verdicts"] if row["primary"])
     assert (row["verdict"], row["population"], row["on_these_cases"]) == ("worse", "these cases", None)
     assert row["interval"][0] <= row["effect"] <= row["interval"][1] < 0
-    assert folder.abreast("report", "--fail-if", "worse").code == 1
+    gate = folder.abreast("report", "--fail-if", "worse")
+    assert gate.code == 1
+    assert "requirement not met: Idler is worse than Writer on these 3 prompts" in gate.err
 
 
 def test_three_prompts_with_one_run_cannot_decide_and_the_check_says_what_would(folder: Folder) -> None:
     three_prompts(folder, runs=1)
     checked = folder.abreast("check", "settings.json")
     said = checked.out + checked.err
-    assert "3 prompts × 1 repeat cannot decide anything" in said
+    assert (
+        "3 prompts × 1 repeat cannot decide anything, whatever the answers are, and --fail-if worse always passes"
+        in said
+    )
     assert "--repeats 2 can decide about these 3 prompts" in said
     done = folder.abreast("run", "settings.json", "--yes")
     assert "inconclusive" in done.out
-    assert "at least 6 are needed" in done.out
+    assert "3 prompts cannot decide: at least 6 are needed" in done.out
+    assert "--repeats 2 can decide about these 3 prompts alone" in done.out
 
 
 def test_one_case_with_four_repeats_decides_about_this_case(folder: Folder) -> None:

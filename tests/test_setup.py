@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -82,8 +83,24 @@ def test_pull_requests_without_telling_tests_are_passed_over_and_counted(shop: F
     assert "pr-3: left out: succeeds without any change" in done.err
     assert "examined 3 pull requests: 1 of 1 wanted" in done.err
     assert "has no tests of its own (1)" in done.err
+    assert "works for" in done.err or "1 environment for 1 case" in done.err, "the check tries the setup"
+    assert "1 of 1 cases have tests that fail without any change, and pass in what people did" in done.err.replace(
+        "1 case ", "1 cases "
+    ), "the selection has tried them"
     few = shop.abreast("check", "coding-agents", *words("--pull-requests", "2"), "--no-with-tests")
     assert "pr-2 and pr-3" in few.err
+
+
+def test_pull_requests_without_tests_do_not_end_the_search(shop: Folder) -> None:
+    git = ["git", "-C", str(shop.path / "shop"), "-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    for number in range(4, 16):
+        shop.write("shop/README", f"A shop with {number} departments.\n")
+        subprocess.run([*git, "commit", "-qam", f"Describe department {number} for people (#{number})"], check=True)
+    done = shop.abreast("check", "coding-agents", *words("--setup", f"{sys.executable} {{folder}}/setup.py"))
+    assert done.code == 0, done.said
+    assert "examined 15 pull requests: 1 of 1 wanted" in done.err
+    none = shop.abreast("check", "coding-agents", *words("--check", "false {tests}"))
+    assert "examined 15 pull requests (the history has no more): 0 of 1 wanted" in none.err
 
 
 def test_a_setup_that_fails_is_refused_before_anybody_is_paid(shop: Folder) -> None:
@@ -91,6 +108,15 @@ def test_a_setup_that_fails_is_refused_before_anybody_is_paid(shop: Folder) -> N
     assert done.code == 4, done.said
     assert "setup failed with exit code 3: no such package" in done.err
     assert not (shop.path / "results.db").exists()
+
+
+def test_check_tries_the_setup_and_a_dry_run_does_not(shop: Folder) -> None:
+    fails = words("--setup", "sh -c 'echo no such package; exit 3'", "--no-with-tests")
+    refused = shop.abreast("check", "coding-agents", *fails)
+    assert refused.code == 4, refused.said
+    assert "setup failed with exit code 3: no such package" in refused.err
+    dry = shop.abreast("run", "coding-agents", *fails, "--dry-run")
+    assert dry.code == 0, dry.said
 
 
 def test_none_with_telling_tests_is_refused_if_they_are_asked_for(shop: Folder) -> None:

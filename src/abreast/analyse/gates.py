@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput, suggestion
+from abreast.stats.population import THESE_CASES
 
 if TYPE_CHECKING:
     from abreast.analyse.compare import AcrossRuns
@@ -168,9 +169,10 @@ def _unmet_verdict(gate: Gate, item: Comparison) -> str:
         return _undecided(gate, f"no comparison of {item.variant} with {item.baseline}: {item.verdict.reason}")
     if word != gate.text and (gate.text != "not better" or word == "better"):
         return ""
+    where = f" on {item.these_cases}" if item.verdict.population == THESE_CASES else ""
     if gate.text == "worse":
-        return f"{item.variant} is worse than {item.baseline}"
-    return f"{gate.text}: {item.variant} against {item.baseline} is {word}"
+        return f"{item.variant} is worse than {item.baseline}{where}"
+    return f"{gate.text}: {item.variant} against {item.baseline} is {word}{where}"
 
 
 def _measure(gate: Gate) -> Callable[[VariantSummary], float | None]:

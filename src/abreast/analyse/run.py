@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -72,6 +73,16 @@ class Comparison:
     def planned_repeats(self) -> int:
         """Of each case."""
         return int(self.pairs.repeats.baseline.shape[1])
+
+    @property
+    def these_cases(self) -> str:
+        """`these 3 prompts`, `this prompt`."""
+        return f"this {self.case_noun}" if self.cases == 1 else f"these {self.cases:,} {self.case_noun}s"
+
+    @property
+    def reason(self) -> str:
+        """Why there is no verdict, in terms of what the experiment calls a case."""
+        return re.sub(r"\bcase(?=s?\b)", lambda _: self.case_noun, self.verdict.reason)
 
 
 @dataclass(frozen=True, slots=True)

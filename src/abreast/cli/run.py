@@ -130,6 +130,7 @@ def options_of(args: argparse.Namespace, started: Options | None = None) -> Opti
         "force": args.force,
         "keep_workspaces": args.keep_workspaces,
         "try_tests": 0 if args.dry_run else None,
+        "try_setup": False if args.dry_run else None,
         "online": False if args.dry_run or args.force else None,
     }
     return replace(started or Options(), **{key: value for key, value in given.items() if value not in (None, (), {})})

@@ -48,6 +48,7 @@ class Options:
     force: bool = False
     keep_workspaces: bool = False
     try_tests: int = TRIED_CASES  # try the tests of this many cases before anything is paid for
+    try_setup: bool = True  # make the environments of workspaces before anything is paid for
     online: bool = True  # connect to the providers before anything is paid for
     resume: str | None = None
     progress: bool = False  # show how far the run is: in a notebook below the cell, else on standard error

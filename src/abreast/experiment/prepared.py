@@ -445,6 +445,7 @@ class Prepared:
             self._cleanup,
             spec.case_noun,
             options.online,
+            options.try_setup,
         )
 
     def _status(self, held: Lease, stopped: str | None, told: str) -> tuple[str, str | None]:

@@ -53,3 +53,4 @@ class Context:
     cleanup: Cleanup = field(default_factory=Cleanup)  # of what killed runs had left behind
     case_noun: str = "case"
     online: bool = False  # connect to the providers
+    try_setup: bool = False

@@ -8,27 +8,32 @@ from abreast.targets.agent import Agent
 from abreast.targets.workspace import NoWorkspace
 
 NAME = "setup"
-LATE = "abreast check with the same words and --try-tests runs it"
+LATE = "abreast check with the same words tries it"
 FIX = "fix the command, or install what it needs"
 
 
 def check(context: Context) -> Finding | None:
-    """Make the environments of all cases that are not there yet; once for all variants that begin alike."""
+    """Make the environments that are not there yet, once for all variants that begin alike: those of all cases before a
+    run, and that of the first one where somebody only checks."""
     agents = [(at, agent) for at, agent in enumerate(context.targets) if isinstance(agent, Agent) and agent.has_setup]
     is_asked = context.try_tests > TRIED_CASES
     if not agents or not (context.estimate.trials or is_asked):
         return None
-    if not context.try_tests:
+    if not context.try_setup:
         return Finding(NAME, "note", "not tried yet", LATE)
     plan, keys, known = context.plan, set[str | None](), set[str]()
+    cases = len(plan.cases) if context.try_tests else 1
     for at, agent in agents:
         if agent.start in known:
             continue
         known.add(agent.start)
-        for case in range(len(plan.cases)):
+        for case in range(cases):
             trial = plan.trial(plan.position(case, at, 0))
             try:
                 keys.add(agent.set_up(trial))
             except NoWorkspace as error:
                 return Finding(NAME, "fail", f"case {trial.case.id}: {error}", FIX)
+    if cases < len(plan.cases):
+        tried = f"works for {plan.cases[0].id}; the run sets up the other {len(plan.cases) - 1:,}, as does --try-tests"
+        return Finding(NAME, "pass", tried, aside=True)
     return Finding(NAME, "pass", f"{many(len(keys), 'environment')} for {many(len(plan.cases), 'case')}", aside=True)

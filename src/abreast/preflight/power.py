@@ -40,10 +40,14 @@ def check(context: Context) -> Finding:
     ):
         return _undecidable(context, cases, cases != independent)
     effect = smallest_detectable(TYPICAL_SD, independent, alpha=alpha)
-    what = f"{cases:,} cases" if independent == cases else f"{cases:,} cases in {many(independent, 'group')}"
-    message = f"{what} can usually detect differences of {min(1.0, effect) * 100:.0f} points or more"
+    noun = context.case_noun
+    size = many(cases, noun) + ("" if independent == cases else f" in {many(independent, 'group')}")
+    message = (
+        f"{size} can decide about {noun}s in general, and can usually detect differences of "
+        f"{min(1.0, effect) * 100:.0f} points or more"
+    )
     if effect > SMALL:
-        return Finding("power", "warn", message, "add cases to detect smaller ones")
+        return Finding("power", "warn", message, f"add {noun}s to detect smaller ones")
     return Finding("power", "pass", message)
 
 
@@ -54,7 +58,7 @@ def _on_these_cases(context: Context, cases: int, is_grouped: bool) -> Finding:
     effect = smallest_detectable(spread, cases * plan.repeats, alpha=sum(alphas(1, comparisons)))
     message = (
         f"{_size(context)} can decide about {_these(cases, noun)} alone, and can usually detect "
-        f"differences of {min(1.0, effect) * 100:.0f} points or more on them"
+        f"differences of {min(1.0, effect) * 100:.0f} points or more on {'it' if cases == 1 else 'them'}"
     )
     return Finding("power", "warn", message, _for_cases_in_general(comparisons, noun, is_grouped))
 
@@ -65,7 +69,7 @@ def _undecidable(context: Context, cases: int, is_grouped: bool) -> Finding:
     return Finding(
         "power",
         "warn",
-        f"{_size(context)} cannot decide anything, whatever the answers are",
+        f"{_size(context)} cannot decide anything, whatever the answers are, and --fail-if worse always passes",
         f"{on_these}; {_for_cases_in_general(comparisons, noun, is_grouped)}",
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from abreast.model import Trial
+from abreast.plan.plan import Plan
 from abreast.preflight.context import TRIED_CASES, Context
 from abreast.preflight.finding import Finding, listed, many
 from abreast.preflight.waiting import waited_for
@@ -32,11 +33,13 @@ def check(context: Context) -> Finding | None:
     is_asked = context.try_tests > TRIED_CASES
     if target is None or not (context.estimate.trials or is_asked):
         return None
-    was_run = context.earlier is not None  # and whoever ran it saw what became of them
-    if not context.try_tests or (was_run and not is_asked):
-        return Finding(NAME, "note", "not tried yet whether they say anything", LATE, aside=was_run)
     plan = context.plan
     trials = (plan.trial(plan.position(case, 0, 0)) for case in range(len(plan.cases)))
+    was_run = context.earlier is not None  # and whoever ran it saw what became of them
+    if not context.try_tests and not was_run and waited_for(lambda: _are_known(target, plan)):
+        is_asked = True  # that takes no time
+    elif not context.try_tests or (was_run and not is_asked):
+        return Finding(NAME, "note", "not tried yet whether they say anything", LATE, aside=was_run)
     some = context.try_tests
     found = waited_for(lambda: _all_tried(target, list(trials)) if is_asked else _some_tried(target, trials, some))
     return _finding(found, is_asked) if found else None
@@ -66,6 +69,14 @@ def _why(told: dict[str, Told]) -> str:
 def _is_mute(told: dict[str, Told]) -> bool:
     """Whether none of its tests says anything."""
     return all(map(says_nothing, told.values()))
+
+
+async def _are_known(target: Agent, plan: Plan) -> bool:
+    """Whether the tests of all cases were tried earlier, as by a selection of pull requests."""
+    for case in range(len(plan.cases)):
+        if not await target.knows_checks(plan.trial(plan.position(case, 0, 0)), Threads()):
+            return False
+    return True
 
 
 async def _some_tried(target: Agent, trials: Iterable[Trial], some: int) -> dict[str, dict[str, Told]]:

@@ -24,7 +24,7 @@ def lines(item: AcrossRuns) -> list[str]:
         said += [line for line in (aside(comparison),) if line]
     else:
         contenders = f"{item.second.name} vs {item.first.name}"
-        said = [f"no comparison: {contenders}: {comparison.verdict.reason}", *advice(comparison)]
+        said = [f"no comparison: {contenders}: {comparison.reason}", *advice(comparison)]
     if match.shared and comparison.planned:
         what = f"{many(match.shared, 'answer')} of {item.second.variant}"
         said.append(f"set aside, shared by both runs because reused: {what}, in {_listed(match.shared_cases)}")

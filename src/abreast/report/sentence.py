@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.report.calibration import calibration_lines, correction
 from abreast.stats.final import GROUPS
-from abreast.stats.population import THESE_CASES, units_needed
+from abreast.stats.population import THESE_CASES, repeats_needed, units_needed
 from abreast.stats.values import ROUNDING
 from abreast.stats.verdict import NO_CASE
 
@@ -204,9 +204,9 @@ def sentence(comparison: Comparison) -> str:
 def _why_not(comparison: Comparison) -> str:
     """Why two variants cannot be compared."""
     if comparison.cases or comparison.verdict.reason != NO_CASE:
-        return comparison.verdict.reason
+        return comparison.reason
     what = "has a score of both" if comparison.pairs.unscored else "was answered by both"
-    return f"no case {what} {comparison.variant} and {comparison.baseline}"
+    return f"no {comparison.case_noun} {what} {comparison.variant} and {comparison.baseline}"
 
 
 def _claim(comparison: Comparison) -> str:
@@ -214,17 +214,11 @@ def _claim(comparison: Comparison) -> str:
     result, variant, baseline = comparison.verdict, comparison.variant, comparison.baseline
     word, where = result.demoted or result.word, ""
     if result.population == THESE_CASES:
-        where = f" on {_these_cases(comparison)}"
+        where = f" on {comparison.these_cases}"
     if word == "inconclusive":
         return f"inconclusive{where}: {variant} vs {baseline}"
     claim = f"{variant} is {word} {'to' if word == 'equivalent' else 'than'} {baseline}{where}"
     return f"{claim}, unless {doubt(comparison)}" if result.demoted else claim
-
-
-def _these_cases(comparison: Comparison) -> str:
-    """`these 3 prompts`, `this prompt`."""
-    noun = comparison.case_noun
-    return f"this {noun}" if comparison.cases == 1 else f"these {many(comparison.cases, noun)}"
 
 
 def _other_population(comparison: Comparison) -> list[str]:
@@ -233,12 +227,17 @@ def _other_population(comparison: Comparison) -> list[str]:
     if result.population == THESE_CASES:
         units = many(units_needed(comparison.comparisons), "group" if comparison.is_grouped else noun)
         return [f"this says nothing about {noun}s in general: for that at least {units} are needed"]
+    if result.word != "inconclusive" or result.demoted:
+        return []
+    needed = repeats_needed(comparison.planned, comparison.comparisons)
+    if comparison.planned < units_needed(comparison.comparisons) and comparison.planned_repeats < needed:
+        return [f"--repeats {needed} can decide about {comparison.these_cases} alone"]
     alone = comparison.on_these_cases
-    if result.word != "inconclusive" or result.demoted or alone is None or alone.word not in ("better", "worse"):
+    if alone is None or alone.word not in ("better", "worse"):
         return []
     amount = "" if alone.interval is None else f": {points(alone.interval.estimate)} points{_ends(alone)}"
     claim = f"{comparison.variant} is {alone.word} than {comparison.baseline}{amount}"
-    return [f"on {_these_cases(comparison)} alone, {claim}; {noun}s in general need more {noun}s"]
+    return [f"on {comparison.these_cases} alone, {claim}; {noun}s in general need more {noun}s"]
 
 
 def _ends(result: Verdict) -> str:
@@ -300,7 +299,7 @@ def advice(comparison: Comparison) -> list[str]:
     result = comparison.verdict
     if result.word == "no comparison":
         return [line for line in (_cases_left_out(comparison),) if line]
-    lines = [result.reason] if result.reason else []
+    lines = [comparison.reason] if comparison.reason else []
     lines += _other_population(comparison)
     lines += [
         f"{item.noun}: {item.variant:,} of {comparison.variant}, {item.baseline:,} of {comparison.baseline}"
@@ -310,14 +309,14 @@ def advice(comparison: Comparison) -> list[str]:
         effect = f"{result.effect * 100:.4g} points"
         if result.population == THESE_CASES:
             repeats = many(result.needed, "repeat")
-            lines.append(f"to detect {effect} on {_these_cases(comparison)} you need about {repeats} of each")
+            lines.append(f"to detect {effect} on {comparison.these_cases} you need about {repeats} of each")
         elif result.still_needed:
-            needed = f"to detect {effect} you need about {many(result.needed, 'case')}"
+            needed = f"to detect {effect} you need about {many(result.needed, comparison.case_noun)}"
             lines.append(f"{needed}; this run compares {comparison.cases:,}")
         elif result.interval is not None and max(-result.interval.low, result.interval.high) < result.effect:
             lines.append(f"any difference is smaller than {effect}: the whole interval is")
         else:
-            lines.append(f"a difference of {effect} is not excluded; more cases would tell")
+            lines.append(f"a difference of {effect} is not excluded; more {comparison.case_noun}s would tell")
     lines += calibration_lines(comparison)
     lines += [line for line in (_cases_left_out(comparison), bounds(comparison), _repeats_left_out(comparison)) if line]
     return lines

@@ -26,7 +26,7 @@ from abreast.model import OUTSIDE_FILES, STATE, Answer, Case, Request, Trial
 from abreast.redaction import find_secret, is_secret_name, is_secret_setting
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.store.drivers import note_kept
-from abreast.targets import outside, process, process_tree
+from abreast.targets import process, process_tree
 from abreast.targets.base import Place, Problem, Sees, Workers, widest
 from abreast.targets.checks import Checks, Told, Trialled
 from abreast.targets.mcp.references import Variables
@@ -115,7 +115,9 @@ class Agent(ABC):
         self._workspaces = Workspaces(where, settings.left.pop("workspace", None), self._base)
         self.sandbox = read_sandbox(where, settings.left.pop("sandbox", None), self._base)
         origin = self._workspaces.origin
-        self._outside = OutsideChanges([self._base, *([] if origin is None else [origin])], self._store_files)
+        places = (self._base, *([] if origin is None else [origin]))
+        known: dict[tuple[Path, ...], OutsideChanges] = shared.setdefault("outside-changes", {})
+        self._outside = known.setdefault(places, OutsideChanges(places, self._store_files))
         settings.known += ["workspace", "prompt", "transform", "sandbox"]
         self._renderer = Renderer(where, {key: settings.left.pop(key, None) for key in ("prompt", "transform")})
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
@@ -182,7 +184,7 @@ class Agent(ABC):
         notes = self._workspaces.notes()
         if self.changes_files and self.sandbox is None:
             notes += [
-                f"{folder} has more than {outside.LARGEST:,} files: changes that agents make there are not noticed"
+                f"{folder} has more than {self._outside.limit:,} files: changes that agents make there are not noticed"
                 for folder in self._outside.begin()
             ]
         return notes
@@ -345,6 +347,10 @@ class Agent(ABC):
     async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, Told]:
         """What the checks of a trial say before anybody works on it."""
         return await self.checks.without_agent(self._trialled(trial, self.request(trial), None, {}, workers))
+
+    async def knows_checks(self, trial: Trial, workers: Workers) -> bool:
+        """Whether what the checks of a trial say without an agent is kept already."""
+        return await self.checks.is_known(self._trialled(trial, self.request(trial), None, {}, workers))
 
     @property
     def has_setup(self) -> bool:

@@ -15,14 +15,26 @@ from abreast.model import TEST_FILES, Answer, Check
 from abreast.targets.base import Problem, Sees
 from abreast.targets.check_runs import CheckRun, Trialled, run_all
 from abreast.targets.contents import content_digest, named_file
-from abreast.targets.own_tests import NONE, Task, Untested, prepared, put_there, tests_of
+from abreast.targets.own_tests import NONE, Own, Task, Untested, prepared, put_there, tests_of
 from abreast.targets.protected_files import Protected, find_protected, restore
-from abreast.targets.reference_tests import COUNTS, Reference, Told, find_reference, judge, load, save, says_nothing
+from abreast.targets.reference_tests import (
+    COUNTS,
+    Reference,
+    Told,
+    find_avoided,
+    find_reference,
+    judge,
+    listed,
+    load,
+    save,
+    says_nothing,
+)
+from abreast.targets.test_results import runs_pytest
 from abreast.targets.workspace import NoWorkspace, Workspace
 
 GONE = "the folder where it worked is gone"
 OWN_REVISION = 2
-RESTORED_REVISION = 1
+RESTORED_REVISION = 2
 LISTED = 100  # test files of a trial that are named
 REFERENCE_REVISION = 1  # of what is kept of tests without an agent
 
@@ -114,6 +126,28 @@ class Checks:
         """What each says of what trials begin with and of what people did; nobody is paid to find that out."""
         return {check.name: (await self._begun(check, trial))[1].facts for check in self._checks}
 
+    async def is_known(self, trial: Trialled) -> bool:
+        """Whether all that `without_agent` finds out is kept already."""
+        for check in self._checks:
+            own = tests_of(trial.case) if check.own else NONE
+            if own.commit is None:
+                return False
+            try:
+                key = await trial.workers.in_thread(self._key_of, check, own, trial)
+            except (Untested, NoWorkspace):
+                return False
+            if await trial.workers.in_thread(load, key) is None:
+                return False
+        return True
+
+    def _key_of(self, check: Check, own: Own, trial: Trialled) -> str:
+        task = self._prepared(check, own, trial)
+        assert own.commit is not None
+        return self._key(task, trial, trial.workspaces.beginning(trial.case, trial.value, trial.state), own.commit)
+
+    def _prepared(self, check: Check, own: Own, trial: Trialled) -> Task:
+        return prepared(check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH"))
+
     async def _outcome(
         self, check: Check, workspace: Workspace, trial: Trialled
     ) -> tuple[Told, str, Sequence[str] | None]:
@@ -139,7 +173,13 @@ class Checks:
         if reference.has_tests:
             return {**reference.facts, **judge(reference, run, results or {})}, run.output, changed
         seconds = {} if run.seconds is None else {"seconds": run.seconds}
-        return {**reference.facts, "passed": run.passed, "told": run.message, **seconds}, run.output, changed
+        passed, message = run.passed, run.message
+        if passed and reference.start:
+            restored = self._find_protected(task, trial).files
+            avoided = find_avoided(reference.start, results or {}, restored, task.reporter)
+            if avoided:
+                passed, message = False, f"{message}; tests of the start that did not run: {listed(avoided)}"
+        return {**reference.facts, "passed": passed, "told": message, **seconds}, run.output, changed
 
     def _restore(self, task: Task, workspace: Workspace, trial: Trialled) -> list[str]:
         """Restore the files that decide a check; return those that the agent had changed. Raises NoWorkspace."""
@@ -162,28 +202,30 @@ class Checks:
         """What is to be run, if there is something, and what is known of it without an agent."""
         own = tests_of(trial.case) if check.own else NONE
         try:
-            task = await trial.workers.in_thread(
-                *(prepared, check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH"))
-            )
+            task = await trial.workers.in_thread(self._prepared, check, own, trial)
+            lists_tests = False
             if not own.tests:
-                await trial.workers.in_thread(self._find_protected, task, trial)
+                protected = await trial.workers.in_thread(self._find_protected, task, trial)
+                reports_tests = check.fails_before or bool(task.reporter) or runs_pytest(protected.words)
+                lists_tests = reports_tests and bool(protected.files)
             begins = trial.workspaces.beginning(trial.case, trial.value, trial.state)
-            return task, await self._once((task, begins), lambda: self._reference(task, trial, begins))
+            return task, await self._once((task, begins), lambda: self._reference(task, trial, begins, lists_tests))
         except Untested as reason:
             return None, Reference({"untested": str(reason)})
         except NoWorkspace as error:
             return None, Reference({"problem": str(error)})
 
-    async def _reference(self, task: Task, trial: Trialled, begins: Hashable) -> Reference:
+    async def _reference(self, task: Task, trial: Trialled, begins: Hashable, lists_tests: bool) -> Reference:
         """What it says without an agent: it must fail on what trials begin with, and pass in what people did."""
         commit = task.own.commit
         if commit is None or trial.state is not None:
-            return await find_reference(task, trial, commit)
+            return await find_reference(task, trial, commit, lists_tests)
         key = await trial.workers.in_thread(self._key, task, trial, begins, commit)
         known: Reference | None = await trial.workers.in_thread(load, key)
         if known is None:
             known = await find_reference(task, trial, commit)
-            if known.facts.get("human") == "passed" and not says_nothing(known.facts):  # others may be fixed meanwhile
+            speaks = known.facts.get("human") == "passed" and not says_nothing(known.facts)
+            if speaks or known.facts.get("before") == "passed":  # others may be fixed meanwhile
                 await trial.workers.in_thread(save, key, known)
         return known
 

@@ -39,6 +39,9 @@ _RUNNER_CONFIG = re.compile(
 )
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _RULE = re.compile(r"([^\s:#=][^:#=]*)::?(?!=)")
+_VARIABLE = re.compile(r"\s*(?:(?:export|override)\s+)*([^\s:#=+?!]+)\s*(?:::?:?|[+?!])?=")
+_INCLUDE = re.compile(r"\s*-?s?include\s")
+_USED = re.compile(r"\$[({]([^\s)}:]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +197,8 @@ def _changed_settings(start: Path, work: Path, protected: Protected) -> list[str
     """Settings of test runners where tests of the start are below them: files with nothing else that the agent added,
     and files of projects in which it changed that part."""
     programs = {posixpath.basename(word) for word in protected.words}
-    readers = {**_SETTINGS, **(dict.fromkeys(_MAKEFILES, _make_rules) if "make" in programs else {})}
+    runs_make = not programs.isdisjoint(("make", "gmake"))
+    readers = {**_SETTINGS, **(dict.fromkeys(_MAKEFILES, _make_rules) if runs_make else {})}
     found = []
     for folder in protected.folders or ["."]:
         here = reached(work, () if folder == "." else PurePosixPath(folder).parts)
@@ -203,11 +207,18 @@ def _changed_settings(start: Path, work: Path, protected: Protected) -> list[str
             path = str(PurePosixPath(folder) / name)
             if name in readers:
                 before, now = (_part(top / path, readers[name], protected.words) for top in (start, work))
-                if before != now and (before or (protected.files and name in _SWITCHES)):
+                is_switch = bool(protected.files) and name in _SWITCHES
+                if before != now and (before or is_switch or _hides_makefile(start / folder, name)):
                     found.append(path)
             elif _RUNNER_CONFIG.fullmatch(name) and protected.files and not os.path.lexists(start / path):
                 found.append(path)
     return [path for path in found if path not in protected.files]
+
+
+def _hides_makefile(folder: Path, name: str) -> bool:
+    """Whether make would read a file of this name instead of the makefile that is there."""
+    below = _MAKEFILES[_MAKEFILES.index(name) + 1 :] if name in _MAKEFILES else ()
+    return any(os.path.lexists(folder / other) for other in below)
 
 
 def _part(path: Path, read: Callable[[str, Sequence[str]], Any], words: Sequence[str]) -> Any:
@@ -248,20 +259,55 @@ def _of_package(text: str, words: Sequence[str]) -> Any:
 
 
 def _make_rules(text: str, words: Sequence[str]) -> Any:
-    """The rules of a makefile for `test`, `check` and targets that the command names.
+    """What a makefile says about `test`, `check` and targets that the command names: their rules, the variables in
+    them, those that change how make itself works, and other makefiles that are read.
 
     >>> _make_rules("app: app.o\\n\\tcc -o app app.o\\ntest: app\\n\\t./run\\n", ["make", "test"])
     ['test: app', '\\t./run']
+    >>> _make_rules("RUN = ./run\\nCC = cc\\ntest:\\n\\t$(RUN)\\n", ["make", "test"])
+    ['test:', '\\t$(RUN)', 'RUN = ./run']
     """
-    found, wanted = [], {"test", "check", "tests", *words}
-    inside = False
-    for line in text.splitlines():
+    rules, values, inside = [], [], False
+    wanted = {"test", "check", "tests", *words}
+    for line in text.replace("\\\n", " ").splitlines():
         if not line.startswith("\t"):
-            rule = _RULE.match(line)
+            variable, rule = _VARIABLE.match(line), _RULE.match(line)
             inside = rule is not None and not wanted.isdisjoint(rule[1].split())
-        if inside and line.strip():
-            found.append(line)
+            if variable is not None:
+                values.append((variable[1], line))
+        if (inside or _INCLUDE.match(line)) and line.strip():
+            rules.append(line)
+    found = [*rules, *(line for name, line in values if name in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS"))]
+    for line in found:  # which grows: variables of variables
+        used = set(_USED.findall(line))
+        found += [value for name, value in values if name in used and value not in found]
     return found
+
+
+def _of_npmrc(text: str, words: Sequence[str]) -> Any:
+    """What keeps npm from running scripts as they are."""
+    return re.findall(r"^\s*((?:ignore-scripts|script-shell|node-options)\b.*)$", text, re.M)
+
+
+def _of_cargo(text: str, words: Sequence[str]) -> Any:
+    """Tests that `Cargo.toml` switches off, and those of another harness."""
+    content = tomllib.loads(text)
+    package, library = (content[name] if isinstance(content.get(name), dict) else {} for name in ("package", "lib"))
+    lists = [(kind, content[kind]) for kind in ("bin", "test") if isinstance(content.get(kind), list)]
+    targets = [("lib", library), *((kind, entry) for kind, entries in lists for entry in entries)]
+    switched_off = [
+        (kind, entry.get("name"), name)
+        for kind, entry in targets
+        for name in ("test", "doctest", "harness")
+        if isinstance(entry, dict) and entry.get(name) is False
+    ]
+    return [*(["autotests"] if package.get("autotests") is False else []), *switched_off]
+
+
+def _of_cargo_config(text: str, words: Sequence[str]) -> Any:
+    """What cargo runs instead of a test or a compiler."""
+    content = tomllib.loads(text)
+    return {name: content[name] for name in ("target", "build", "env", "alias") if name in content}
 
 
 _SETTINGS: dict[str, Callable[[str, Sequence[str]], Any]] = {
@@ -269,5 +315,9 @@ _SETTINGS: dict[str, Callable[[str, Sequence[str]], Any]] = {
     "setup.cfg": _of_sections,
     "tox.ini": _of_sections,
     "package.json": _of_package,
+    ".npmrc": _of_npmrc,
+    "Cargo.toml": _of_cargo,
+    ".cargo/config.toml": _of_cargo_config,
+    ".cargo/config": _of_cargo_config,
 }
-_SWITCHES = ("pyproject.toml", "setup.cfg", "tox.ini")  # tests run without settings in them, and may stop to with them
+_SWITCHES = frozenset(_SETTINGS) - {"package.json"}  # tests run without settings in them, and may stop to with them

@@ -8,18 +8,19 @@ are neither. Found out once per case and kept in the user's cache folder.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import secrets
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from abreast.store.ledger import cache_folder
 from abreast.targets.check_runs import CheckRun, Trialled, run_all, run_command, run_elsewhere
 from abreast.targets.own_tests import Task
-from abreast.targets.test_results import Results
+from abreast.targets.test_results import Reporter, Results
 
 NAMED = 20  # tests named in a row
 REST_S = 300.0  # for the rest of the suite, in what people did
@@ -40,6 +41,7 @@ class Reference:
     flaky: int = 0
     runs_rest: bool = False  # whether the rest of the suite is part of it
     output: str = ""
+    start: Results = field(default_factory=dict)  # of single tests in what trials begin with, if no commit says more
 
     @property
     def has_tests(self) -> bool:
@@ -55,16 +57,19 @@ def says_nothing(told: Told) -> str:
     return f"fails in what people did too: {told['human_told']}" if told.get("human") == "failed" else ""
 
 
-async def find_reference(task: Task, trial: Trialled, commit: str | None) -> Reference:
+async def find_reference(task: Task, trial: Trialled, commit: str | None, lists_tests: bool = False) -> Reference:
     """Run the tests before the human change, and twice after it. The rest of the suite, where it is known how to run
-    it, has to end in a limited time, and is run only where the tests of the case say something."""
+    it, has to end in a limited time, and is run only where the tests of the case say something. With `lists_tests` the
+    command is run before in any case, to know which tests there are."""
     before = CheckRun()
     facts: Told = {}
-    if task.own.tests or task.check.fails_before:
+    must_fail = bool(task.own.tests) or task.check.fails_before
+    if must_fail or lists_tests:
         before = await _run_before(task, trial, task.words, task.check.timeout_s)
+    if must_fail:
         facts = _facts("before", before)
     if commit is None or says_nothing(facts):
-        return Reference(facts, output=before.output)
+        return Reference(facts, output=before.output, start=dict(before.results or {}) if lists_tests else {})
 
     def is_target(run: CheckRun) -> bool:
         return bool(compare(before.results or {}, run.results or {}, run.results or {})[0])
@@ -135,8 +140,8 @@ def judge(reference: Reference, run: CheckRun, results: Results) -> Told:
     totals = {"f2p_total": len(reference.f2p), "p2p_total": len(reference.p2p)}
     passed = {"f2p_passed": len(reference.f2p) - len(failing), "p2p_passed": len(reference.p2p) - len(broken)}
     parts = [f"{passed['f2p_passed']} of {totals['f2p_total']} target tests pass"]
-    parts += [f"still failing: {_listed(failing)}"] if failing else []
-    parts += [f"{len(broken)} of {totals['p2p_total']} other tests broken: {_listed(broken)}"] if broken else []
+    parts += [f"still failing: {listed(failing)}"] if failing else []
+    parts += [f"{len(broken)} of {totals['p2p_total']} other tests broken: {listed(broken)}"] if broken else []
     return {
         "passed": not failing and not broken,
         "told": "; ".join([*parts, run.message]),
@@ -148,7 +153,52 @@ def judge(reference: Reference, run: CheckRun, results: Results) -> Told:
     }
 
 
-def _listed(names: Iterable[str]) -> str:
+def find_avoided(start: Results, now: Results, restored: Collection[str], reporter: Reporter) -> list[str]:
+    """Tests of restored files that ran at the start and do not pass now. Where a command succeeds, they were switched
+    off: by settings of the runner, by code that ends it, by a program that takes its place.
+
+    Tests with parameters are one test. Which file a test is in is not known of Go and Cargo: of the former all count
+    but subtests, of the latter those that are in no module, as tests in files of their own are.
+
+    >>> find_avoided({"tests.test_a::test_b[1]": "failed", "app::doctest": "passed"}, {}, ["tests/test_a.py"], "")
+    ['tests.test_a::test_b']
+    >>> find_avoided({"a::TestB": "passed", "a::TestB/c": "passed"}, {}, ["a/b_test.go"], "go")
+    ['a::TestB']
+    >>> find_avoided({"adds": "failed", "tests::inner": "passed"}, {"tests::other": "passed"}, ["tests/a.rs"], "cargo")
+    ['adds']
+    """
+    modules = {str(PurePosixPath(name).with_suffix("")).replace("/", ".") for name in restored}
+
+    def is_restored(name: str) -> bool:
+        owner, _, test = name.partition("::")
+        if reporter == "go":
+            return "/" not in test
+        if reporter == "cargo":
+            return not test and " - " not in owner  # no test of documentation
+        return owner in restored or not modules.isdisjoint(_packages(owner))
+
+    wanted = dict.fromkeys(_plain(name) for name, status in start.items() if status != "skipped" and is_restored(name))
+    passed = {_plain(name) for name, status in now.items() if status == "passed"}
+    imported = {module for name in passed for module in _packages(name.partition("::")[0])}
+    return [name for name in wanted if name not in passed and name not in imported]  # a module that failed to import
+
+
+def _packages(module: str) -> list[str]:
+    """A module and the packages it is in.
+
+    >>> _packages("tests.unit.test_a")
+    ['tests', 'tests.unit', 'tests.unit.test_a']
+    """
+    return list(itertools.accumulate(module.split("."), lambda above, name: f"{above}.{name}"))
+
+
+def _plain(name: str) -> str:
+    """The name of a test without its parameters."""
+    owner, separator, test = name.partition("::")
+    return f"{owner}{separator}{test.partition('[')[0]}"
+
+
+def listed(names: Iterable[str]) -> str:
     first, *rest = list(names)
     return f"{first} and {len(rest)} more" if rest else first
 

@@ -60,6 +60,11 @@ def reporter_of(words: Sequence[str], test_script: str | None) -> Reporter:
     return "jest" if first == "jest" else "vitest" if first == "vitest" else ""
 
 
+def runs_pytest(words: Sequence[str]) -> bool:
+    """Whether a command names pytest."""
+    return any(posixpath.basename(word) in ("pytest", "py.test") for word in words)
+
+
 def instrument(words: Sequence[str], reporter: Reporter, reports: Path, environment: Mapping[str, str]) -> Instrumented:
     """The command with what makes it report single tests into a folder."""
     given = environment.get("PYTEST_ADDOPTS", "")

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from abreast.suites.coding_agents.config import Config
     from abreast.targets.agent import Agent
 
-EXAMINED = 10
-"""Pull requests that are examined at most, for each that is wanted."""
+TRIED = 10
+"""Pull requests whose tests are run at most, for each that is wanted."""
+
+EXAMINED = 100
+"""Pull requests that are examined at most, for each that is wanted: one without tests costs little."""
 
 NO_TESTS = "has no tests of its own"
 
@@ -60,10 +63,15 @@ class Selection:
     def examined(self) -> int:
         return len(self.accepted) + len(self.reasons)
 
+    @property
+    def room(self) -> int:
+        """How many more may be tried."""
+        tried = len(self.accepted) + sum(reason != NO_TESTS for reason in self.reasons)
+        return min(self.wanted * TRIED - tried, self.wanted * EXAMINED - self.examined)
+
     def notes(self) -> Iterator[str]:
         """What is good to know of it."""
-        limit = self.examined >= self.wanted * EXAMINED
-        why = "the history has no more" if self.is_exhausted else "which is the most" if limit else ""
+        why = "the history has no more" if self.is_exhausted else "which is the most" if self.room <= 0 else ""
         few = len(self.accepted) < self.wanted
         yield (
             f"examined {many(self.examined, 'pull request')}{f' ({why})' if few and why else ''}: "
@@ -133,11 +141,10 @@ async def _follow(
     """As many at once as there are cores but one; newer ones are taken first."""
     at_once = max(1, (os.cpu_count() or 1) - 1)
     try:
-        while len(selection.accepted) < selection.wanted and selection.examined < selection.wanted * EXAMINED:
-            room = min(at_once, selection.wanted * EXAMINED - selection.examined)
-            some = list(islice(_tested(selection, config, found), room))
+        while len(selection.accepted) < selection.wanted and selection.room > 0:
+            some = list(islice(_tested(selection, config, found), min(at_once, selection.room)))
             if not some:
-                selection.is_exhausted = True
+                selection.is_exhausted = selection.room > 0
                 break
             reasons = await asyncio.gather(*(_examine(target, case) for _, case in some))
             for (name, case), (reason, message) in zip(some, reasons, strict=True):
@@ -162,7 +169,7 @@ def _tested(
             yield one
         else:
             _leave_out(selection, config, one[1], NO_TESTS)
-            if selection.examined >= selection.wanted * EXAMINED:
+            if selection.room <= 0:
                 return
 
 

@@ -82,7 +82,7 @@ class CodingAgents:
         add("--parallel-runs", metavar="N", type=int, help="at most so many runs of one agent at once (1)")
         add("--one-agent-at-a-time", action="store_true", help="instead of all of them side by side")
         add("--timeout", metavar="T", help="of a run: 90s, 20m, 1h (20m)")
-        add("--mock", action="store_true", help="the simulator instead of agents: nothing is called")
+        add("--mock", action="store_true", help="the simulator instead of agents: nothing is called or needed")
         add("--results", metavar="NAME", help="write NAME.json, NAME.csv, NAME.md and charts beside the store")
 
     def experiment(self, args: argparse.Namespace) -> Experiment:
@@ -145,7 +145,17 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         "timeout": args.timeout,
     }
     found.limits = {key: value for key, value in config.limits.items() if not overridden.get(key)}
-    return found
+    return _with_examples(found) if found.mock else found
+
+
+def _with_examples(config: Config) -> Config:
+    """With agents and tasks for the simulator where none are named."""
+    has_tasks = config.prompts or config.topics or config.mode == PULL_REQUESTS
+    return replace(
+        config,
+        agents=config.agents or [named_agent(name) for name in ("claude-code", "codex")],
+        topics=config.topics if has_tasks else [f"Example task {number}" for number in range(1, 13)],
+    )
 
 
 def _split(texts: list[str]) -> list[str]:

@@ -51,9 +51,7 @@ def _sentences(work: Work, pairs: tuple[Comparison, ...]) -> list[str]:
             better[winner].append(loser)
         else:
             open_pairs.append(_undecided(item))
-    where = ""
-    if work.rows.population == THESE_CASES:
-        where = f" on these {many(work.rows.planned_cases, work.noun)}"
+    where = f" on {pairs[0].these_cases}" if work.rows.population == THESE_CASES else ""
     sentences = [f"{name} is better than {one_of(losers, 'and')}{where}" for name, losers in better.items() if losers]
     return sentences + open_pairs
 
@@ -62,11 +60,11 @@ def _undecided(item: Comparison) -> str:
     """`a and b: no verdict with 7 wins and 0 losses (only 7 of 16 cases differ)`."""
     verdict, both = item.verdict, f"{item.baseline} and {item.variant}"
     if verdict.word == "no comparison" or not item.cases:
-        return f"{both}: no comparison ({verdict.reason})"
+        return f"{both}: no comparison ({item.reason})"
     if verdict.word != "inconclusive":
         return f"{both}: {item.variant} is {verdict.word}"
     counts = f"{many(verdict.wins, 'win')} and {many(verdict.losses, 'loss', 'losses')} of {item.variant}"
-    return f"{both}: no verdict with {counts}{f' ({verdict.reason})' if verdict.reason else ''}"
+    return f"{both}: no verdict with {counts}{f' ({item.reason})' if item.reason else ''}"
 
 
 def _table(pairs: tuple[Comparison, ...], ps: list[float | None]) -> NamedTable:
