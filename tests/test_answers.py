@@ -49,7 +49,7 @@ def test_answers_about_code_are_read_as_a_person_reads_them(file: str) -> None:
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
-MISREAD_NUMBERS = {"numbers.jsonl": (43, 7, 300)}
+MISREAD_NUMBERS = {"numbers.jsonl": (3, 0, 300)}
 """Right answers that are rejected and wrong ones that are accepted, at most, and how many answers a file has."""
 
 QUERY_OF = {  # how the answers' authors put the questions of the catalogue; the first that a question contains counts
@@ -97,8 +97,8 @@ def no_truth(_columns: Any) -> None:
 
 FURTHER_QUERIES = [  # what authors asked that the catalogue does not have: read by the same rules
     Query("ratio", "What is the standard deviation divided by the mean?", no_truth, "hard", rel=0.05),
-    Query("percentage", "What percentage of the values lies above 60?", no_truth, "easy"),
-    Query("share", "What share of the values is positive?", no_truth, "easy"),
+    Query("percentage", "What percentage of the values lies above 60?", no_truth, "easy", unit="percent"),
+    Query("share", "What share of the values is positive?", no_truth, "easy", unit="share"),
     Query(
         "distribution",
         "Which distribution fits the values best?",

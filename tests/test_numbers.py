@@ -460,7 +460,8 @@ def test_the_truth_in_any_dress_is_right(dress: str) -> None:
     [
         ("higher_mean", "B", "series B has a higher mean", 1),
         ("higher_mean", "A", "series B has a higher mean", 0),
-        ("higher_mean", "B", "Series B has a higher mean than series A.", 0),  # names both, and no form
+        ("higher_mean", "B", "Series B has a higher mean than series A.", 1),
+        ("higher_mean", "A", "Series B has a higher mean than series A.", 0),
         ("higher_mean", "B", "Answer: B (a higher mean than A)", 1),
         ("higher_mean", "A", "Answer: A\nReasoning: B is lower", 1),
         ("higher_mean", "A", "Reasoning: B is lower than A\nAnswer: A", 1),
