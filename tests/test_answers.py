@@ -49,7 +49,7 @@ def test_answers_about_code_are_read_as_a_person_reads_them(file: str) -> None:
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
-MISREAD_NUMBERS = {"numbers.jsonl": (3, 0, 300), "numbers_2.jsonl": (11, 3, 60)}
+MISREAD_NUMBERS = {"numbers.jsonl": (3, 0, 300), "numbers_2.jsonl": (2, 0, 60)}
 """Right answers that are rejected and wrong ones that are accepted, at most, and how many answers a file has."""
 
 QUERY_OF = {  # how the answers' authors put the questions of the catalogue; the first that a question contains counts

@@ -14,7 +14,10 @@ _SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
 _SETS = {"half a dozen": 6, "a dozen": 12, "a pair of": 2, "a couple of": 2, "a single": 1}
 
 _WORD = "|".join(sorted([*_VALUES, *_SCALES], key=len, reverse=True))
-_RUN = re.compile(rf"\b(?:a\s(?=hundred|thousand|million))?(?:{_WORD})(?:(?:-|\s(?:and\s)?)(?:{_WORD}))*+\b(?!-)", re.I)
+_RUN = re.compile(
+    rf"(?<![\w-])(?:a\s(?=hundred|thousand|million))?(?:{_WORD})(?:(?:-|\s(?:and\s)?)(?:{_WORD})\b){{0,12}}+(?![\w-])",
+    re.IGNORECASE,
+)
 _SET = re.compile(rf"\b(?:{'|'.join(_SETS)})\b", re.IGNORECASE)
 
 

@@ -268,20 +268,22 @@ def _tails(side: str) -> tuple[str, ...]:
 _ANOMALOUS = _words("anomaly, anomalies, anomalous, outlier, outliers, unusual, out of the ordinary")
 _EITHER: dict[str, tuple[str, ...]] = {"A": (), "B": ()}  # read by what is said of them
 _YES = {
-    "yes": (*_words("true, present, definitely, certainly, absolutely, ja, oui, sí"), *_ANOMALOUS),
+    "yes": (*_words("yep, yeah, true, present, definitely, certainly, absolutely, ja, oui, sí"), *_ANOMALOUS),
     "no": (
-        *_words("false, none, absent, not present, nein, definitely not, certainly not, absolutely not, probably not"),
+        *_words(
+            "nope, false, none, absent, not present, nein, definitely not, certainly not, absolutely not, probably not"
+        ),
         *(f"no {word}" for word in _ANOMALOUS),
     ),
 }
 _DIRECTIONS = {
     "rising": _words(
         "rise, rises, increasing, increase, increases, upward, upwards, up, uphill, growing, growth, grows, climbing, "
-        "climbs, ascending"
+        "climbs, ascending, uptrend"
     ),
     "falling": _words(
         "fall, falls, decreasing, decrease, decreases, downward, downwards, down, downhill, declining, decline, "
-        "declines, descending"
+        "declines, descending, sinking, sinks, downtrend"
     ),
     "flat": _words("stationary, stable, no trend, constant, unchanged, sideways"),
 }

@@ -16,7 +16,7 @@ from abreast.scorers.folding import folded
 from abreast.scorers.jsontext import answers_in, find_objects
 from abreast.scorers.label import Label
 from abreast.scorers.marker import marker_ends
-from abreast.scorers.number import read, read_value
+from abreast.scorers.number import MARKED, read, read_value
 from abreast.scorers.numerals import prepared
 from abreast.suites.numbers.number_words import in_digits
 from abreast.suites.numbers.queries import Query, scorer_of
@@ -85,6 +85,7 @@ _CONFIDENCE = re.compile(
       | \d[\d.]{0,6}\s?(?:%|percent)?\s(?:confiden(?:t|ce)|sure|certain(?:ty)?)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
+_UNDERLINE = re.compile(r"\A\s*[=-]{3,}\s*\n")
 _WITHDRAWAL = re.compile(
     r"\b(?:correct|revise|withdraw|change|retract)s?\s(?:my|the|that|this)\sanswer\b[^\n:]{0,40}:"
     r"|\bcorrection\s?:|\bscratch\sthat\b",
@@ -102,7 +103,7 @@ def _answer_part(reply: str) -> tuple[str, bool]:
     withdrawals = [match.end() for match in _WITHDRAWAL.finditer(reply, ends[-1] if ends else 0)]
     if not ends and not withdrawals:
         return _CONFIDENCE.sub(" ", reply).strip(), False
-    rest = reply[(withdrawals or ends)[-1] :]
+    rest = _UNDERLINE.sub("", reply[(withdrawals or ends)[-1] :])
     other = _OTHER_LABEL.search(rest)
     rest = (rest[: other.start()] if other else rest).strip(_MARKUP)
     line = rest.partition("\n")[0]
@@ -148,19 +149,22 @@ _CONCLUSION = re.compile(
         (?!\w)""",
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
+_MOST_CONCLUSIONS = 5
+_LONGEST_SENTENCE = 500
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 
 
 def _conclusions(text: str) -> Iterator[str]:
     """What follows "so", "i.e." and the like, up to the end of the sentence; the last one first."""
-    for match in reversed(list(_CONCLUSION.finditer(text))):
-        end = _SENTENCE_END.search(text, match.end())
-        yield text[match.end() : end.start() if end else len(text)]
+    for match in reversed(list(_CONCLUSION.finditer(text))[-_MOST_CONCLUSIONS:]):
+        sentence = text[match.end() : match.end() + _LONGEST_SENTENCE]
+        end = _SENTENCE_END.search(sentence)
+        yield sentence[: end.start()] if end else sentence
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
-_NUMBER = r"[-+]?[$€£]?\d[\d.,]*+(?:[eE][-+]?\d{1,3})?(?:\s?%)?"
+_NUMBER = r"(?<![\d.,])[-+]?[$€£]?\d[\d.,]*+(?:[eE][-+]?\d{1,3})?(?:\s?%)?"
 _OPERAND = rf"[(\[]{{0,3}}{_NUMBER}[)\]]{{0,3}}(?:\s[a-z]{{2,15}}(?!\w))?"
 _OPERATOR = r"(?:\s?[-+*/×·÷–]\s?|\s(?:over|divided\sby|times|plus|minus|less)\s)"
 _EXPRESSION = rf"{_OPERAND}(?:{_OPERATOR}{_OPERAND}){{1,40}}"
@@ -171,12 +175,13 @@ _FRACTION = re.compile(r"\\[dt]?frac\s?\{(-?[\d.]{1,20})\}\s?\{([\d.]{1,20})\}")
 _QUOTIENT = re.compile(r"(?<![\w.,/])(\d[\d.]{0,20})\s?/\s?(\d[\d.]{0,20})(?![\w/])(?!\.\d)")
 _NEGATIVE_WORD = re.compile(r"\b(?:minus|negative)\s(?=\d)", re.IGNORECASE)
 _BELOW_ZERO = re.compile(rf"({_NUMBER})\sbelow\s(?:zero|0)\b", re.IGNORECASE)
-_SPACED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\s\d{3})+(?![\d,])")
-_DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d+),(\d{1,2}|\d{4,})(?![\d,])")
+_SPACED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\s\d{3})++(?![\d,])")
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d++),(\d{1,2}|\d{4,20})(?![\d,])")
 _PLACE = r"(?:index|indices|indexes|positions?|steps?|days?)"
 _AT_POSITIONS = re.compile(rf",?\s(?:at\s|on\s)?{_PLACE}\s\d[\d,\s]*+(?:and\s\d+)?", re.IGNORECASE)
 _BOUND = re.compile(
-    rf"\b(?:below|above|under|less\sthan|more\sthan|fewer\sthan|greater\sthan|at\s(?:least|most)|within)\s{_NUMBER}",
+    r"\b(?:below|above|under|less\sthan|more\sthan|fewer\sthan|greater\sthan|at\s(?:least|most)|within|give\sor\stake|"
+    rf"plus\sor\sminus)\s{_NUMBER}",
     re.IGNORECASE,
 )
 _NONE = re.compile(r"\W{0,4}(?:(?:there\s(?:is|are)|i\s(?:see|find)|it\shas)\s)?(?:no|none|nothing|not\sany)\b", re.I)
@@ -184,6 +189,7 @@ _NONE = re.compile(r"\W{0,4}(?:(?:there\s(?:is|are)|i\s(?:see|find)|it\shas)\s)?
 _OF_ALL = re.compile(
     rf"({_NUMBER})\s(?:out\s)?of\s(?:the\s|all\s)?{_NUMBER}(?:\s(?:values|points|observations))?", re.I
 )
+_LISTED = re.compile(r"(\d\D{0,40}):\s?\d+(?:\s?,\s?(?:and\s)?\d+|\sand\s\d+)+", re.IGNORECASE)
 _NOUNS = {
     "values": r"values|points|observations|readings|entries|samples|numbers",
     "anomalies": r"anomal\w+|outliers?",
@@ -195,7 +201,7 @@ def _number(query: Query, text: str, is_labelled: bool) -> FinalAnswer:
     if query.unit == "count":
         if _NONE.match(text):
             return FinalAnswer(0.0)
-        text = _OF_ALL.sub(r"\1", in_digits(text))
+        text = _LISTED.sub(r"\1", _OF_ALL.sub(r"\1", in_digits(text)))
         nouns = next((nouns for word, nouns in _NOUNS.items() if f"How many {word}" in query.question), "values")
         counts = {match[1] for match in re.finditer(rf"({_NUMBER})\s(?:\w+\s)?(?:{nouns})\b", text, re.IGNORECASE)}
         text = counts.pop() if len(counts) == 1 else text
@@ -204,10 +210,11 @@ def _number(query: Query, text: str, is_labelled: bool) -> FinalAnswer:
     stripped = _BRACKETS.sub(" ", text)
     text = stripped if re.search(r"\d", stripped) else text
     text = _BOUND.sub(" ", _AT_POSITIONS.sub(" ", text))
-    tries = [f"Answer: {text}"] if is_labelled else []
-    tries += [*_conclusions(text), text]
-    readings = [read(attempt) for attempt in tries]
-    return _in_unit(query, *next((reading for reading in readings if reading.values), readings[0]))
+    whole = read(f"Answer: {text}" if is_labelled else text)
+    if is_labelled and whole.values and whole.why == MARKED:  # the number comes first, what follows is about it
+        return _in_unit(query, *whole)
+    concluded = (read(conclusion) for conclusion in _conclusions(text))
+    return _in_unit(query, *next((reading for reading in concluded if reading.values), whole))
 
 
 def _calculated(text: str) -> str:
@@ -246,11 +253,11 @@ def _in_unit(query: Query, values: tuple[float, ...], reason: str) -> FinalAnswe
 # -- classes ----------------------------------------------------------------------------------------------------------
 
 _DENIED = re.compile(
-    r"\b(?:(?:wrong|incorrect|mistaken|a\smistake)\sto\s\w+|not\s(?:true|correct))\sthat\b[^.:;\n]{0,200}",
+    r"\bopposite\sof\s[\w-]+|\b(?:(?:wrong|incorrect|mistaken|a\smistake)\sto\s\w+|not\s(?:true|correct))\sthat\b[^.:;\n]{0,200}",
     re.IGNORECASE,
 )
 _NOT_ANY = re.compile(
-    r"\b(?:is|are|do|does|can|could)(?:n't|\snot)\s(?:(?:see|find|show|have|detect)\s)?(?:any|an?)\s", re.IGNORECASE
+    r"\b(?:is|are|do|does|can|could)(?:n't|\snot)\s(?:(?:see|find|show|have|detect)\s)?(?:any|an?)\b", re.IGNORECASE
 )
 _NO_CLEAR = re.compile(
     r"\bno\s(?:(?:clear|significant|obvious|real|discernible|notable|meaningful|linear|overall|apparent|visible)\s)+",
@@ -261,7 +268,7 @@ _NO_CLEAR = re.compile(
 def _class(query: Query, text: str) -> FinalAnswer:
     scorer = scorer_of(query.name)
     assert isinstance(scorer, Label)
-    text = _NO_CLEAR.sub("no ", _NOT_ANY.sub("no ", _DENIED.sub(" ", text)))
+    text = _NO_CLEAR.sub("no ", _NOT_ANY.sub("no", _DENIED.sub(" ", text)))
     for attempt in (*_conclusions(text), f"Answer: {text}"):
         classes = compared_series(attempt) if set(query.classes) == {"A", "B"} else scorer.classes_in(attempt)
         if len(classes) == 1:
@@ -293,6 +300,8 @@ _MORE = re.compile(
     r"widely|broader|exceeds?|wins|above)\b",
     re.IGNORECASE,
 )
+_ARGUMENT = re.compile(r"(?<=\w)\(([AB])\)")  # mean(A)
+_INEQUALITY = re.compile(r"\b([AB])\b[^<>\n]{0,40}([<>])[^<>\n]{0,40}\b((?!\1)[AB])\b")
 _NOT = re.compile(r"\bnot\b|n't\b|\bneither\b", re.IGNORECASE)
 _FILLER = re.compile(r"\b(?:answer|it|is|the|one|would|be|has|does|clearly|not|probably)\b|n't|\W", re.IGNORECASE)
 
@@ -303,7 +312,10 @@ def compared_series(text: str) -> list[str]:
     >>> compared_series("A is less volatile"), compared_series("not B"), compared_series("A and B")
     (['B'], ['A'], ['A', 'B'])
     """
-    text = _SECOND.sub("B", _FIRST.sub("A", _BRACKETS.sub(" ", text)))
+    text = _BRACKETS.sub(" ", _ARGUMENT.sub(r" \1", text))
+    text = _SECOND.sub("B", _FIRST.sub("A", text))
+    if inequality := _INEQUALITY.search(text):
+        return [inequality[1] if inequality[2] == ">" else inequality[3]]
     bare = text.removeprefix("Answer:").strip(_MARKUP + ".")
     if bare in ("a", "b"):
         return [bare.upper()]
@@ -323,7 +335,7 @@ def compared_series(text: str) -> list[str]:
 
 # -- positions --------------------------------------------------------------------------------------------------------
 
-_LIST = re.compile(r"\[[\d\s,]*\]")
+_LIST = re.compile(r"\[[\d\s,]*\]|\A\W{0,4}\([\d\s,]+\)")
 _ELEMENT = re.compile(r"\b[a-z]\w{0,10}(?:\[(\d{1,9})\]|_\{?(\d{1,9})\}?)", re.IGNORECASE)
 _ASIDE = re.compile(  # a value after its position, in brackets or after a sign, and the number of a line
     r"\([^()]{0,200}\)|(?<=[\d*])\s?(?:[:=→]|[—–-]\s)\s?(?:values?\s)?-?\d+(?:\.\d+)?"
