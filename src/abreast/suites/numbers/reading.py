@@ -55,6 +55,8 @@ def read_answer(query: Query, answer: Answer) -> FinalAnswer:
 
 
 def _read_text(query: Query, text: str, is_labelled: bool) -> FinalAnswer:
+    if not text:
+        return FinalAnswer(None, "no answer")
     text = _without_refusal(text)
     if not text:
         return FinalAnswer(None, "declines to answer")

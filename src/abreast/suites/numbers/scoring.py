@@ -25,7 +25,7 @@ def score(case: Case, answer: Answer) -> dict[str, Any]:
     if final.value is None:
         found: dict[str, Any] = {
             "correct": 0.0,
-            "explanation": f"{final.reason or 'no answer'}, expected {short(case.expected)}",
+            "explanation": f"{final.reason}, expected {short(case.expected)}",
         }
     else:
         mark = scorer_of(query.name).score(case, Answer(str(final.value), final.value))[0]
