@@ -7,7 +7,7 @@ confidence and an aside in brackets are never the answer, and two answers are no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from abreast.model import Answer
@@ -43,26 +43,27 @@ def read_answer(query: Query, answer: Answer) -> FinalAnswer:
         reply = folded(clipped(answer.text, LONGEST_PROSE)[0])
         values = [value for item in find_objects(reply) for value in answers_in(item)]
         if not values:
-            return _read_text(query, *_answer_part(reply))
+            return _read_text(query, *_find_answer(reply))
         value = values[-1]
     if isinstance(value, str):
         return _read_text(query, value, True)
     if query.kind == "positions":
-        return FinalAnswer(_whole_numbers(value) if isinstance(value, list | tuple) else _positions(str(value)))
+        positions = _whole_numbers(value) if isinstance(value, list | tuple) else _read_positions(str(value))
+        return FinalAnswer(positions, "gives no positions")
     if query.kind == "class":
-        return _class(query, str(value))
-    return _in_unit(query, *read_value(value))
+        return _read_class(query, str(value))
+    return _convert_unit(query, *read_value(value))
 
 
 def _read_text(query: Query, text: str, is_labelled: bool) -> FinalAnswer:
     if not text:
         return FinalAnswer(None, "no answer")
-    text = _without_refusal(text)
+    text = _drop_refusal(text)
     if not text:
         return FinalAnswer(None, "declines to answer")
     if query.kind == "positions":
-        return FinalAnswer(_positions(text))
-    return _class(query, text) if query.kind == "class" else _number(query, text, is_labelled)
+        return FinalAnswer(_read_positions(text), "gives no positions")
+    return _read_class(query, text) if query.kind == "class" else _read_number(query, text, is_labelled)
 
 
 # -- the part that is the answer --------------------------------------------------------------------------------------
@@ -95,10 +96,10 @@ _WITHDRAWAL = re.compile(
 )
 
 
-def _answer_part(reply: str) -> tuple[str, bool]:
+def _find_answer(reply: str) -> tuple[str, bool]:
     """The part of a reply that is the answer, and whether it is labelled as such.
 
-    >>> _answer_part("**Reasoning:** 5 > 3\\n**Answer:** B\\n**Confidence:** 90 %")
+    >>> _find_answer("**Reasoning:** 5 > 3\\n**Answer:** B\\n**Confidence:** 90 %")
     ('B', True)
     """
     ends = [match.end() for match in _LABEL.finditer(reply)] or marker_ends(reply)
@@ -128,10 +129,10 @@ _REFUSAL = re.compile(
 _NEVERTHELESS = re.compile(r"\b(?:but|however|though|nevertheless|nonetheless|still|best\s(?:guess|estimate))\b", re.I)
 
 
-def _without_refusal(text: str) -> str:
+def _drop_refusal(text: str) -> str:
     """What is left of a text if it declines to answer: nothing, unless it answers nevertheless.
 
-    >>> _without_refusal("I cannot say for sure, but about 50"), _without_refusal("Unknown (the median is 50)")
+    >>> _drop_refusal("I cannot say for sure, but about 50"), _drop_refusal("Unknown (the median is 50)")
     (' about 50', '')
     """
     refusals = list(_REFUSAL.finditer(_BRACKETS.sub(lambda match: " " * len(match.group()), text)))
@@ -156,7 +157,7 @@ _LONGEST_SENTENCE = 500
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 
 
-def _conclusions(text: str) -> Iterator[str]:
+def _find_conclusions(text: str) -> Iterator[str]:
     """What follows "so", "i.e." and the like, up to the end of the sentence; the last one first."""
     for match in reversed(list(_CONCLUSION.finditer(text))[-_MOST_CONCLUSIONS:]):
         sentence = text[match.end() : match.end() + _LONGEST_SENTENCE]
@@ -198,8 +199,8 @@ _NOUNS = {
 }
 
 
-def _number(query: Query, text: str, is_labelled: bool) -> FinalAnswer:
-    text = _calculated(text)
+def _read_number(query: Query, text: str, is_labelled: bool) -> FinalAnswer:
+    text = _simplify(text)
     if query.unit == "count":
         if _NONE.match(text):
             return FinalAnswer(0.0)
@@ -214,32 +215,32 @@ def _number(query: Query, text: str, is_labelled: bool) -> FinalAnswer:
     text = _BOUND.sub(" ", _AT_POSITIONS.sub(" ", text))
     whole = read(f"Answer: {text}" if is_labelled else text)
     if is_labelled and whole.values and whole.why == MARKED:  # the number comes first, what follows is about it
-        return _in_unit(query, *whole)
-    concluded = (read(conclusion) for conclusion in _conclusions(text))
-    return _in_unit(query, *next((reading for reading in concluded if reading.values), whole))
+        return _convert_unit(query, *whole)
+    concluded = (read(conclusion) for conclusion in _find_conclusions(text))
+    return _convert_unit(query, *next((reading for reading in concluded if reading.values), whole))
 
 
-def _calculated(text: str) -> str:
+def _simplify(text: str) -> str:
     """Text with results instead of calculations, and one way to write signs, fractions and separators.
 
-    >>> _calculated("IQR = 56.3 - 43.1 = 13.2"), _calculated("minus 3/4"), _calculated("61,4")
+    >>> _simplify("IQR = 56.3 - 43.1 = 13.2"), _simplify("minus 3/4"), _simplify("61,4")
     ('IQR = 13.2', '-0.75', '61.4')
     """
     text = _FRACTION.sub(r"\1/\2", prepared(text))
     text = _SPACED.sub(lambda match: re.sub(r"\s", "", match.group()), _DECIMAL_COMMA.sub(r"\1.\2", text))
     text = _CALCULATED.sub(r"\1", _CALCULATION.sub("", text))
-    text = _QUOTIENT.sub(_quotient, text)
+    text = _QUOTIENT.sub(_divide, text)
     return _BELOW_ZERO.sub(r"-\1", _NEGATIVE_WORD.sub("-", text))
 
 
-def _quotient(match: re.Match[str]) -> str:
+def _divide(match: re.Match[str]) -> str:
     try:
         return f"{float(match[1]) / float(match[2]):.12g}"
     except (ValueError, ZeroDivisionError):
         return match.group()
 
 
-def _in_unit(query: Query, values: tuple[float, ...], reason: str) -> FinalAnswer:
+def _convert_unit(query: Query, values: tuple[float, ...], reason: str) -> FinalAnswer:
     """80 % is 80 if the question asks for a percentage, 0.8 if it asks for a share, and otherwise no answer."""
     if not values:
         return FinalAnswer(None, reason)
@@ -255,7 +256,8 @@ def _in_unit(query: Query, values: tuple[float, ...], reason: str) -> FinalAnswe
 # -- classes ----------------------------------------------------------------------------------------------------------
 
 _DENIED = re.compile(
-    r"\bopposite\sof\s[\w-]+|\b(?:(?:wrong|incorrect|mistaken|a\smistake)\sto\s\w+|not\s(?:true|correct))\sthat\b[^.:;\n]{0,200}",
+    r"\bopposite\sof\s[\w-]+"
+    r"|\b(?:(?:wrong|incorrect|mistaken|a\smistake)\sto\s\w+|not\s(?:true|correct))\sthat\b[^.:;\n]{0,200}",
     re.IGNORECASE,
 )
 _NOT_ANY = re.compile(
@@ -267,12 +269,12 @@ _NO_CLEAR = re.compile(
 )
 
 
-def _class(query: Query, text: str) -> FinalAnswer:
+def _read_class(query: Query, text: str) -> FinalAnswer:
     scorer = scorer_of(query.name)
     assert isinstance(scorer, Label)
     text = _NO_CLEAR.sub("no ", _NOT_ANY.sub("no", _DENIED.sub(" ", text)))
-    for attempt in (*_conclusions(text), f"Answer: {text}"):
-        classes = compared_series(attempt) if set(query.classes) == {"A", "B"} else scorer.classes_in(attempt)
+    for attempt in (*_find_conclusions(text), f"Answer: {text}"):
+        classes = _choose_series(attempt) if set(query.classes) == {"A", "B"} else scorer.classes_in(attempt)
         if len(classes) == 1:
             return FinalAnswer(classes[0])
     return FinalAnswer(None, f"names {'several classes: ' + ', '.join(classes) if classes else 'no class'}")
@@ -308,10 +310,10 @@ _NOT = re.compile(r"\bnot\b|n't\b|\bneither\b", re.IGNORECASE)
 _FILLER = re.compile(r"\b(?:answer|it|is|the|one|would|be|has|does|clearly|not|probably)\b|n't|\W", re.IGNORECASE)
 
 
-def compared_series(text: str) -> list[str]:
+def _choose_series(text: str) -> list[str]:
     """The series, A or B, that has more of what is asked for: one, if it is clear.
 
-    >>> compared_series("A is less volatile"), compared_series("not B"), compared_series("A and B")
+    >>> _choose_series("A is less volatile"), _choose_series("not B"), _choose_series("A and B")
     (['B'], ['A'], ['A', 'B'])
     """
     text = _BRACKETS.sub(" ", _ARGUMENT.sub(r" \1", text))
@@ -355,10 +357,10 @@ _COUNTED = re.compile(
 _AT = re.compile(rf"\b(?:at|locations?|{_PLACE})\b", re.IGNORECASE)
 
 
-def _positions(text: str) -> list[int] | None:
+def _read_positions(text: str) -> list[int] | None:
     """The positions that a text gives, in any order and any form.
 
-    >>> _positions("3 anomalies, at 80, **12** (value 99.5) and x[45] = 7")
+    >>> _read_positions("3 anomalies, at 80, **12** (value 99.5) and x[45] = 7")
     [12, 45, 80]
     """
     text = _ELEMENT.sub(r"\1\2", text)
@@ -374,7 +376,11 @@ def _positions(text: str) -> list[int] | None:
     return positions if positions or re.search(r"\b(?:no|none|nothing)\b", text, re.IGNORECASE) else None
 
 
-def _whole_numbers(values: Any) -> list[int]:
-    """The whole numbers among some values, in order and once."""
-    numbers = [float(value) for value in values if isinstance(value, int | float | str) and not isinstance(value, bool)]
-    return sorted({int(number) for number in numbers if number.is_integer()})
+def _whole_numbers(values: Iterable[Any]) -> list[int]:
+    """The whole numbers among some values, in order and once.
+
+    >>> _whole_numbers([17, "3", 42.0, 3.5, "n/a", True])
+    [3, 17, 42]
+    """
+    texts = {str(value).removesuffix(".0") for value in values}
+    return sorted({int(text) for text in texts if re.fullmatch(r"[0-9]{1,9}", text)})
