@@ -24,7 +24,7 @@ MOCK = {BASELINE: 0.70, TREATMENT: 0.95, SUMMARY: 0.90}  # how often the simulat
 MODELS = {"haiku": "claude-haiku-5-5", "sonnet": "claude-sonnet-5-5", "opus": "claude-opus-5-5"}
 MAX_TOKENS = 4096  # of a reply: room to calculate before the final lines
 CLI_NOTE = (
-    "the Claude Code CLI takes no temperature (each backend uses the provider's default) and adds a line to the system "
+    "the Claude Code CLI takes no temperature (each backend uses the provider's default) and adds lines to the system "
     "prompt; otherwise requests are the same as with --backend api"
 )
 INSTALL = 'pip install "abreast[numbers]"'
@@ -179,8 +179,8 @@ def _variant(name: str, config: BenchmarkConfig, backend: BackendType) -> dict[s
 
 
 def target_settings(backend: BackendType, model: str) -> dict[str, Any]:
-    """The target of a backend, set up so that the model gets the same request from each: `MAX_TOKENS`, no thinking, and
-    the provider's default for temperature and effort, which the CLI would lower."""
+    """The target of a backend, set up so that the model gets the same request from each: `MAX_TOKENS`, and neither
+    thinking nor a temperature. The CLI would ask for thinking and for medium effort."""
     if backend == BackendType.MOCK:
         return {"target": "simulated"}
     if backend == BackendType.CLAUDE_CODE:
