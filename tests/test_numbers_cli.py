@@ -22,6 +22,7 @@ from abreast.suites.numbers import (
     BenchmarkRunner,
     ClaudeCodeClient,
     MockClient,
+    conditions,
 )
 from abreast.suites.numbers.config import largest
 from clis import real_cli
@@ -320,6 +321,44 @@ def test_a_real_backend_gets_the_scores_of_the_mock_for_the_same_answers(
     assert all(row["model"].startswith("claude-sonnet") and row["simulated"] for row in found)
     report = json.loads(folder.abreast("report", "--store", "real.db", "--format", "json").out)
     assert report["suite"]["sections"]["figures"]
+
+
+def requests(provider: FakeProvider) -> list[dict[str, Any]]:
+    """The bodies of the requests that ask a question of the suite."""
+    bodies = [seen.body for seen in provider.requests if seen.method == "POST" and "Question:" in str(seen.body)]
+    return [json.loads(body) if isinstance(body, str | bytes) else body for body in bodies]
+
+
+def test_the_model_gets_the_same_request_from_the_api_and_the_cli(folder: Folder, provider: FakeProvider) -> None:
+    sent = {}
+    for backend in ("api", "claude-code"):
+        before = len(requests(provider))
+        flags = ["--backend", backend, "--trials", "1", "--task", "trend", "--store", f"{backend}.db", "--yes"]
+        done = numbers(folder, *flags)
+        assert done.code == 0, done.err
+        assert ("takes no temperature" in done.err) == (backend == "claude-code")
+        sent[backend] = requests(provider)[before:]
+    prompts = [body["messages"][0]["content"] for body in sent["api"]]
+    assert len(prompts) == 2
+    assert all(prompt.endswith("Answer: <only the answer: rising, falling, flat>") for prompt in prompts)
+    assert all("Calculate first" in prompt for prompt in prompts)
+    by_cli = [json.dumps(body["messages"], ensure_ascii=False) for body in sent["claude-code"]]
+    assert all(any(json.dumps(prompt, ensure_ascii=False)[1:-1] in text for text in by_cli) for prompt in prompts)
+    for body in [*sent["api"], *sent["claude-code"]]:
+        assert conditions.SYSTEM in str(body["system"])
+        assert body["max_tokens"] == 4096
+        assert body.get("output_config", {}).get("effort", "high") == "high"
+        assert not {"temperature", "thinking", "tools"} & {key for key, value in body.items() if value}
+
+
+def test_every_backend_renders_the_same_prompt(folder: Folder, a_login: None) -> None:
+    rendered = set()
+    for backend in ("api", "claude-code", "mock"):
+        done = numbers(folder, "--backend", backend, "--trials", "1", "--task", "anomaly", "--dry-run")
+        assert done.code == 0, done.err
+        rendered.add("".join(part.partition("\n")[2] for part in f"\n{done.out}".split("\n--- ")[1:]))
+    assert len(rendered) == 1
+    assert rendered.pop().count("Answer: <only the answer") == 2
 
 
 def test_robustness_asks_only_for_what_is_perturbed_if_the_rest_was_answered(

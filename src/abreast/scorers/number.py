@@ -18,6 +18,7 @@ from abreast.scorers.marker import marker_ends, spoken_words
 from abreast.scorers.negation import Negations
 from abreast.scorers.numerals import Numeral, numerals, prepared
 
+MARKED = "marked as the answer"
 _DEFAULT_REL = 1e-6
 _LONGEST_GAP = 80
 _LONGEST_UNIT = 12
@@ -149,7 +150,7 @@ class _Page:
 
     def places(self) -> Iterator[tuple[str, list[Numeral]]]:
         """From the surest place to the least sure one."""
-        yield "marked as the answer", self._after_each(marker_ends(self.text))
+        yield MARKED, self._after_each(marker_ends(self.text))
         yield "the equation at the end", self._ending_equation()
         yield "the last line", self._last_lines()
         yield "after is, = or :", self._after_each([match.end() for match in _CONNECTOR.finditer(self.text)])

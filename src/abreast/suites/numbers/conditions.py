@@ -20,10 +20,9 @@ PROMPT = """{{ data }}
 
 Question: {{ question }}
 
-Reply in exactly this form, three lines:
-Answer: <only the answer{% if choices is defined %}: {{ choices | join(", ") }}{% endif %}>
+Calculate first if you need to. Then end your reply with exactly these two lines:
 Confidence: <0 to 100 %>
-Reasoning: <one sentence>"""
+Answer: <only the answer{% if choices is defined %}: {{ choices | join(", ") }}{% endif %}>"""
 
 PACKAGE = "semantic-frame"
 SPIKE = 3.5  # robust standard deviations, of the summary's own anomalies

@@ -22,6 +22,11 @@ MOST_TRIALS = 10_000  # of a task: beyond it their series alone take minutes and
 CLI_SIZE = 1000  # points, on the Claude Code CLI
 MOCK = {BASELINE: 0.70, TREATMENT: 0.95, SUMMARY: 0.90}  # how often the simulator is right
 MODELS = {"haiku": "claude-haiku-5-5", "sonnet": "claude-sonnet-5-5", "opus": "claude-opus-5-5"}
+MAX_TOKENS = 4096  # of a reply: room to calculate before the final lines
+CLI_NOTE = (
+    "the Claude Code CLI takes no temperature (each backend uses the provider's default) and adds lines to the system "
+    "prompt; otherwise requests are the same as with --backend api"
+)
 INSTALL = 'pip install "abreast[numbers]"'
 _HERE = "python:abreast.suites.numbers"
 
@@ -34,10 +39,10 @@ class BackendType(StrEnum):
     MOCK = "mock"
 
 
-# What a call takes where no earlier one tells: the middle of what the suite's users measured.
+# What a call takes where no earlier one tells: seconds as the suite's users measured, tokens for a short calculation.
 EXPECTS: dict[BackendType, dict[str, float]] = {
-    BackendType.API: {"seconds": 3.5, "output_tokens": 100},
-    BackendType.CLAUDE_CODE: {"seconds": 5.5, "output_tokens": 100},
+    BackendType.API: {"seconds": 3.5, "output_tokens": 300},
+    BackendType.CLAUDE_CODE: {"seconds": 5.5, "output_tokens": 300},
 }
 
 
@@ -97,7 +102,7 @@ def experiment(config: BenchmarkConfig, backend: BackendType | str, base: Path |
         "labels": str(Path(config.labels).absolute()) if config.labels else None,
     }
     given = {name: value for name, value in arguments.items() if value is not None}
-    return Experiment(
+    made = Experiment(
         name=f"{NAME}-robustness" if config.robustness else NAME,
         description="does a data transform help a model read numbers?",
         suite=NAME,
@@ -111,6 +116,8 @@ def experiment(config: BenchmarkConfig, backend: BackendType | str, base: Path |
         seed=config.seed,
         base=base or Path.cwd(),
     )
+    made.notes = (CLI_NOTE,) if backend == BackendType.CLAUDE_CODE else ()
+    return made
 
 
 def largest(config: BenchmarkConfig, backend: BackendType) -> int | None:
@@ -168,10 +175,18 @@ def _variant(name: str, config: BenchmarkConfig, backend: BackendType) -> dict[s
     if backend == BackendType.MOCK:
         slow = {"latency": config.mock_latency} if config.mock_latency else {}
         return {"target": "simulated", "accuracy": config.mock_accuracy.get(name, MOCK[name]), **slow, **shown}
-    shown["system"] = conditions.SYSTEM
+    return {**target_settings(backend, config.model), "system": conditions.SYSTEM, **shown}
+
+
+def target_settings(backend: BackendType, model: str) -> dict[str, Any]:
+    """The target of a backend, set up so that the model gets the same request from each: `MAX_TOKENS`, and neither
+    thinking nor a temperature. The CLI would ask for thinking and for medium effort."""
+    if backend == BackendType.MOCK:
+        return {"target": "simulated"}
     if backend == BackendType.CLAUDE_CODE:
-        return {"target": "claude-code", "model": config.model, **shown}
-    return {"target": "anthropic", "model": MODELS.get(config.model, config.model), "max_tokens": 1024, **shown}
+        variables = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(MAX_TOKENS), "CLAUDE_CODE_DISABLE_THINKING": "1"}
+        return {"target": "claude-code", "model": model, "effort": "high", "env": variables}
+    return {"target": "anthropic", "model": MODELS.get(model, model), "max_tokens": MAX_TOKENS}
 
 
 def _is_package(name: str, config: BenchmarkConfig) -> bool:

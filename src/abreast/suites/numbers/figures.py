@@ -13,11 +13,11 @@ from abreast.analyse.rows import Bools, Floats, mean_of_known, median_of_known
 from abreast.analyse.run import Analysis
 from abreast.analyse.variants import mean_score
 from abreast.experiment.result import predictions
-from abreast.scorers.label import Label
+from abreast.model import Answer
 from abreast.stats import Interval, final_interval, paired_t
 from abreast.suites.numbers.perturb import PERTURBATIONS
-from abreast.suites.numbers.queries import LEVELS, QUERIES, scorer_of
-from abreast.suites.numbers.reading import answer_part
+from abreast.suites.numbers.queries import LEVELS, QUERIES
+from abreast.suites.numbers.reading import read_answer
 from abreast.suites.numbers.tasks import TASKS
 
 CORRECT, CLOSENESS, GROUNDED = "numbers_correct", "numbers_closeness", "numbers_grounded"
@@ -260,10 +260,8 @@ def _text(expected: Any) -> str:
 
 
 def _class(query: str, answer: str) -> str:
-    scorer = scorer_of(query)
-    assert isinstance(scorer, Label)
-    named = scorer.classes_in(answer_part(answer))
-    return named[0] if len(named) == 1 else UNREAD
+    value = read_answer(QUERIES[query], Answer(answer)).value
+    return UNREAD if value is None else str(value)
 
 
 def _robustness(table: _Table, order: Sequence[int]) -> list[Degradation]:

@@ -20,6 +20,7 @@ from abreast.suites.numbers import anomalies
 from abreast.suites.numbers.series import Columns, Values
 
 Kind = Literal["number", "class", "positions"]
+Unit = Literal["plain", "count", "percent", "share"]
 Level = Literal["easy", "medium", "hard"]
 LEVELS: tuple[Level, ...] = ("easy", "medium", "hard")
 LARGE = 1000  # points from which on a query is one level harder
@@ -44,6 +45,7 @@ class Query:
     rel: float = 0.01
     abs: float = 0.0
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with what else they are called
+    unit: Unit = "plain"  # of a number: whether "80 %" means 80, 0.8 or nothing, and "none" means 0
 
     @property
     def choices(self) -> list[str]:
@@ -248,31 +250,65 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split(", "))
 
 
-_EITHER = {"A": ("series a", "the first series"), "B": ("series b", "the second series")}
+def _tails(side: str) -> tuple[str, ...]:
+    """How a longer tail on one side is described."""
+    tails = (f"{size} {side} tail" for size in ("long", "longer", "heavy", "heavier", "extended"))
+    ends = (f"tail {where}" for where in (f"to the {side}", f"on the {side}", f"stretching to the {side}"))
+    return (
+        f"{side} skewed",
+        f"skewed to the {side}",
+        f"skewed {side}",
+        f"{side} skew",
+        f"{side}-tailed",
+        *tails,
+        *ends,
+    )
+
+
+_ANOMALOUS = _words("anomaly, anomalies, anomalous, outlier, outliers, unusual, out of the ordinary")
+_EITHER: dict[str, tuple[str, ...]] = {"A": (), "B": ()}  # read by what is said of them
 _YES = {
-    "yes": ("true", "present", "there are anomalies", "there is an anomaly", "there is one anomaly"),
-    "no": ("false", "none", "absent", "not present", "no anomaly", "no anomalies", "there are no anomalies"),
+    "yes": (*_words("yep, yeah, true, present, definitely, certainly, absolutely, ja, oui, sí"), *_ANOMALOUS),
+    "no": (
+        *_words(
+            "nope, false, none, absent, not present, nein, definitely not, certainly not, absolutely not, probably not"
+        ),
+        *(f"no {word}" for word in _ANOMALOUS),
+    ),
 }
 _DIRECTIONS = {
-    "rising": ("rise", "rises", "increasing", "increase", "increases", "upward", "upwards", "up", "growing", "growth"),
-    "falling": _words("fall, falls, decreasing, decrease, decreases, downward, downwards, down, declining, decline"),
-    "flat": _words("stationary, stable, no trend, no clear trend, no significant trend, constant, unchanged, sideways"),
+    "rising": _words(
+        "rise, rises, increasing, increase, increases, upward, upwards, up, uphill, growing, growth, grows, climbing, "
+        "climbs, ascending, uptrend"
+    ),
+    "falling": _words(
+        "fall, falls, decreasing, decrease, decreases, downward, downwards, down, downhill, declining, decline, "
+        "declines, descending, sinking, sinks, downtrend"
+    ),
+    "flat": _words("stationary, stable, no trend, constant, unchanged, sideways"),
 }
 _SHAPES = {
-    "right-skewed": _words(
-        "right skewed, positively skewed, positive skew, skewed to the right, skewed right, right-tailed"
+    "right-skewed": (
+        *_words("positively skewed, positive skew, skew is positive, skewness is positive"),
+        *_tails("right"),
     ),
-    "left-skewed": _words(
-        "left skewed, negatively skewed, negative skew, skewed to the left, skewed left, left-tailed"
+    "left-skewed": (
+        *_words("negatively skewed, negative skew, skew is negative, skewness is negative"),
+        *_tails("left"),
     ),
     "symmetric": ("symmetrical", "normal", "normally distributed", "not skewed"),
 }
 _TOGETHER = {
-    "positive": ("positively", "positively correlated", "strong positive"),
-    "negative": ("negatively", "negatively correlated", "strong negative", "inverse", "inversely"),
+    "positive": _words(
+        "positively, positively correlated, strong positive, move together, moves together, in tandem, in step, "
+        "same direction"
+    ),
+    "negative": _words(
+        "negatively, negatively correlated, strong negative, inverse, inversely, anticorrelated, anti-correlated, "
+        "opposite directions"
+    ),
     "none": _words(
-        "uncorrelated, not correlated, no correlation, no clear correlation, no significant correlation, "
-        "no relationship, unrelated"
+        "uncorrelated, not correlated, no correlation, no relationship, unrelated, independent, nothing to do with"
     ),
 }
 _TYPES = {
@@ -306,7 +342,7 @@ QUERIES: dict[str, Query] = {
         Query("iqr", "What is the interquartile range (75th minus 25th percentile)?", _of_values(_iqr), "hard"),
         Query("range", "What is the range (largest minus smallest value)?", _of_values(np.ptp), "easy"),
         Query("skewness", "What is the skewness (population)?", _of_values(_skewness), "hard", abs=0.02),
-        Query("count", "How many values are there?", _of_values(len), "easy"),
+        Query("count", "How many values are there?", _of_values(len), "easy", unit="count"),
         Query(
             "shape",
             "Is the distribution right-skewed, left-skewed or symmetric?",
@@ -343,6 +379,7 @@ QUERIES: dict[str, Query] = {
             lambda columns: len(_found(columns)),
             "medium",
             rel=0.0,
+            unit="count",
         ),
         Query(
             "locations",
@@ -414,6 +451,7 @@ QUERIES: dict[str, Query] = {
             _of_values(lambda values: 100 * _ratio(float(np.std(values, ddof=1)), float(np.mean(values)))),
             "hard",
             rel=0.05,
+            unit="percent",
         ),
         Query(
             "range_percent",
@@ -421,6 +459,7 @@ QUERIES: dict[str, Query] = {
             _of_values(lambda values: 100 * _ratio(float(np.ptp(values)), float(np.mean(values)))),
             "medium",
             rel=0.05,
+            unit="percent",
         ),
         Query(
             "normalised_max",
@@ -435,6 +474,7 @@ QUERIES: dict[str, Query] = {
             _of_prices(_return),
             "medium",
             rel=0.05,
+            unit="percent",
         ),
         Query("vwap", "What is the mean closing price weighted by volume?", _of_prices(_vwap), "hard", rel=0.05),
         Query(
@@ -443,6 +483,7 @@ QUERIES: dict[str, Query] = {
             _of_prices(_drawdown),
             "hard",
             rel=0.05,
+            unit="percent",
         ),
     )
 }

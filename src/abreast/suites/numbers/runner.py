@@ -10,7 +10,7 @@ from abreast.experiment.facade import Experiment
 from abreast.experiment.result import Result
 from abreast.store.drivers import temporary_folder
 from abreast.suites.numbers import conditions
-from abreast.suites.numbers.config import MODELS, BackendType, BenchmarkConfig, experiment
+from abreast.suites.numbers.config import BackendType, BenchmarkConfig, experiment, target_settings
 
 READY = "Reply with the one word: ready"
 
@@ -43,7 +43,7 @@ class Client(Protocol):
 class _Engine:
     """One question is an experiment of one case: the same retries, limits and errors as everywhere."""
 
-    target: str
+    backend: BackendType
 
     def __init__(self, model: str = "sonnet", timeout: float | None = None) -> None:
         self.model, self.timeout = model, timeout
@@ -61,15 +61,12 @@ class _Engine:
         params = {"prompt": conditions.PROMPT, "system": conditions.SYSTEM}
         return self._asked({"data": data, "question": query}, params)
 
-    def _params(self) -> dict[str, Any]:
-        return {"model": self.model}
-
     def _asked(self, asked: Any, params: dict[str, Any]) -> Response:
         with temporary_folder() as folder:
             result = Experiment(
                 name="query",
                 cases=[{"id": "query", "input": asked, "expected": "simulated"}],
-                variants={"query": {"target": self.target, **self._params(), **params}},
+                variants={"query": {**target_settings(self.backend, self.model), **params}},
                 limits={} if self.timeout is None else {"timeout": float(self.timeout)},
                 store="query.db",
                 base=folder,
@@ -90,25 +87,19 @@ class _Engine:
 class ApiClient(_Engine):
     """The API, with the key of the environment."""
 
-    target = "anthropic"
-
-    def _params(self) -> dict[str, Any]:
-        return {"model": MODELS.get(self.model, self.model), "max_tokens": 1024}
+    backend = BackendType.API
 
 
 class ClaudeCodeClient(_Engine):
     """The Claude Code CLI: a single turn without tools."""
 
-    target = "claude-code"
+    backend = BackendType.CLAUDE_CODE
 
 
 class MockClient(_Engine):
     """The simulator: says "simulated" to everything, and calls nobody."""
 
-    target = "simulated"
-
-    def _params(self) -> dict[str, Any]:
-        return {}
+    backend = BackendType.MOCK
 
 
 def client_of(backend: BackendType | str, model: str = "sonnet", timeout: float | None = None) -> Client:

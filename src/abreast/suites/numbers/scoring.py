@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from abreast.model import Answer, Case
-from abreast.scorers.number import read, read_value
+from abreast.scorers.base import short
 from abreast.suites.numbers.conditions import columns_of
 from abreast.suites.numbers.queries import QUERIES, Query, present, quantities, scorer_of
-from abreast.suites.numbers.reading import answer_part, in_digits, positions
+from abreast.suites.numbers.reading import read_answer
 from abreast.suites.numbers.series import Values
 
 COLUMNS = ("correct", "closeness", "grounded")
@@ -21,29 +21,28 @@ def score(case: Case, answer: Answer) -> dict[str, Any]:
     least 0, and `grounded`, 1 unless the number is hallucinated: neither within the query's tolerance of the truth,
     nor of a value of the data, nor of any quantity that the catalogue has for them."""
     query = QUERIES[case.input["query"]]
-    said = Answer(answer_part(answer.text), answer.value)
-    if query.kind == "positions":
-        said = Answer("", positions(said))
-    elif query.name == "anomalies" and answer.value is None:
-        said = Answer(in_digits(said.text))
-    mark = scorer_of(query.name).score(case, said)[0]
-    found: dict[str, Any] = {"correct": mark.value, "explanation": mark.explanation}
+    final = read_answer(query, answer)
+    if final.value is None:
+        found: dict[str, Any] = {
+            "correct": 0.0,
+            "explanation": f"{final.reason}, expected {short(case.expected)}",
+        }
+    else:
+        mark = scorer_of(query.name).score(case, Answer(str(final.value), final.value))[0]
+        found = {"correct": mark.value, "explanation": mark.explanation}
     if query.kind == "number":
-        found |= _of_number(case, query, said)
+        found |= _of_number(case, query, final.value)
     else:
         found |= dict.fromkeys(("closeness", "grounded"))
     return found
 
 
-def _of_number(case: Case, query: Query, answer: Answer) -> dict[str, Any]:
-    value = answer.value
-    reading = read(answer.text) if value is None else read_value(value)
-    if not reading.values:
+def _of_number(case: Case, query: Query, value: Any) -> dict[str, Any]:
+    if value is None:
         return {"closeness": 0.0, "grounded": None}  # it names no number, so it invents none
     right = float(case.expected)
-    nearest = min(reading.values, key=lambda each: abs(each - right))
-    error = abs(nearest - right) / abs(right) if right else float(nearest != right)
-    return {"closeness": max(0.0, 1.0 - error), "grounded": float(_is_grounded(case, query, reading.values, right))}
+    error = abs(value - right) / abs(right) if right else float(value != right)
+    return {"closeness": max(0.0, 1.0 - error), "grounded": float(_is_grounded(case, query, (value,), right))}
 
 
 def _is_grounded(case: Case, query: Query, values: tuple[float, ...], right: float) -> bool:
