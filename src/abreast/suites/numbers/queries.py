@@ -139,28 +139,47 @@ def _forecast(columns: Columns) -> float | None:
 # -- classes ----------------------------------------------------------------------------------------------------------
 
 
-def _direction(columns: Columns) -> str | None:
-    *_, correlation = _over_time(_only(columns))
+def direction_of(correlation: float) -> str | None:
+    """The direction of a series with this correlation of value and position; None if it is not clear."""
     if abs(correlation) <= VAGUE:
         return "flat"
     return None if abs(correlation) < CLEAR else "rising" if correlation > 0 else "falling"
 
 
-def _strength(columns: Columns) -> str | None:
-    *_, correlation = _over_time(_only(columns))
+def strength_of(correlation: float) -> str | None:
+    """The strength of a trend with this correlation of value and position; None near a border."""
     size = abs(correlation)
     if min(abs(size - STRONG), abs(size - WEAK)) < EDGE:
         return None
     return "strong" if size > STRONG else "moderate" if size > WEAK else "weak"
 
 
-def _shape(columns: Columns) -> str | None:
-    skewness = _skewness(present(_only(columns)))
+def shape_of(skewness: float) -> str | None:
+    """The shape of a distribution with this skewness; None if it is not clear."""
     if math.isnan(skewness):
         return None
     if abs(skewness) <= EVEN:
         return "symmetric"
     return None if abs(skewness) < SKEWED else "right-skewed" if skewness > 0 else "left-skewed"
+
+
+def relation_of(correlation: float) -> str | None:
+    """How two series with this correlation are related; None if it is not clear."""
+    if abs(correlation) <= APART:
+        return "none"
+    return None if abs(correlation) < TOGETHER else "positive" if correlation > 0 else "negative"
+
+
+def _direction(columns: Columns) -> str | None:
+    return direction_of(_over_time(_only(columns))[2])
+
+
+def _strength(columns: Columns) -> str | None:
+    return strength_of(_over_time(_only(columns))[2])
+
+
+def _shape(columns: Columns) -> str | None:
+    return shape_of(_skewness(present(_only(columns))))
 
 
 def _higher(figure: Callable[[Values], float]) -> Callable[[Columns], str | None]:
@@ -184,10 +203,7 @@ def _correlation(columns: Columns) -> str | None:
     one, other = columns["A"][there], columns["B"][there]
     if len(one) < 3 or not np.ptp(one) or not np.ptp(other):
         return None
-    found = float(np.corrcoef(one, other)[0, 1])
-    if abs(found) <= APART:
-        return "none"
-    return None if abs(found) < TOGETHER else "positive" if found > 0 else "negative"
+    return relation_of(float(np.corrcoef(one, other)[0, 1]))
 
 
 # -- anomalies --------------------------------------------------------------------------------------------------------

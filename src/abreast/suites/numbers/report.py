@@ -7,6 +7,10 @@ change `{estimate, interval}`, an interval `[low, high]` at 95 %.
   `accuracy`, `median_error` (relative; 1 is 100 % or more), `errors` (answers by class of relative error),
   `hallucinated`, `tokens_in`, `tokens_out` (means of a call), `tokens_in_by_task`, `compression` (tokens in of the
   baseline for one of its own), `right_per_1000_tokens`, `cost_usd` (mean of a call), `latency_s` (median), `skipped`
+- `answerability`: `variants`: for each `name`, `answerable`, `not_answerable` and `unknown` (cases, by its prompts
+  alone), `share` (of those three), `accuracy` (on all cases), `both` (cases that the baseline can answer too),
+  `accuracy_both`, `baseline_both` (on those), `difference_both`; `cases`: `case`, `answerable_by` (true, false or null
+  by variant)
 - `breakdown`: `by_task`, `by_size`, `by_difficulty`: a share by value and variant; `confusions`: `query`, `variant`,
   `classes` (rows: what is right), `answers` (columns), `counts`
 - `robustness`: `perturbations`: `perturbation` ("none" is unperturbed), `variant`, `accuracy`, `change`
@@ -26,7 +30,7 @@ from abreast.stats import Interval
 from abreast.suites.numbers.charts import by_size, by_task, confusion, efficiency, errors, robustness, tokens
 from abreast.suites.numbers.charts.robustness import called
 from abreast.suites.numbers.charts.words import percent, plain, with_count, with_ends
-from abreast.suites.numbers.figures import ERRORS, Degradation, Figures, Share, VariantFigures, figures
+from abreast.suites.numbers.figures import ERRORS, Answerable, Degradation, Figures, Share, VariantFigures, figures
 
 _TITLES = (
     *("variant", "accuracy", "median error", "hallucinated", "tokens in", "compression"),
@@ -35,9 +39,9 @@ _TITLES = (
 
 
 def sections(analysis: Analysis) -> list[Section]:
-    """The figures; where answers are right, if one could be judged; what perturbations do, if there are any."""
+    """The figures; what the prompts can answer; where answers are right; what perturbations do, if there are any."""
     found = figures(analysis)
-    further = [_breakdown(found), *([_robustness(found)] if found.robustness else [])]
+    further = [_answerability(found), _breakdown(found), *([_robustness(found)] if found.robustness else [])]
     return [_figures(found, analysis), *(part for part in further if part.tables or part.pictures)]
 
 
@@ -147,6 +151,94 @@ def _of_variant(variant: VariantFigures) -> dict[str, Any]:
         "cost_usd": _known(variant.cost_usd),
         "latency_s": _known(variant.latency_s),
         "skipped": variant.skipped,
+    }
+
+
+# -- what the prompts can answer --------------------------------------------------------------------------------------
+
+
+def _answerability(found: Figures) -> Section:
+    return Section(
+        "answerability",
+        "What each variant can know",
+        tuple(filter(None, (_knowable(found.answerable), *(_on_both(each, found) for each in found.answerable)))),
+        (_answerable_table(found),) if any(each.yes or each.no for each in found.answerable) else (),
+        data={
+            "variants": [_of_answerable(each, _accuracy_of(each, found)) for each in found.answerable],
+            "cases": [{"case": case, "answerable_by": dict(by)} for case, by in found.answerable_by.items()],
+        },
+    )
+
+
+def _knowable(variants: Iterable[Answerable]) -> str:
+    """`answerable by the prompt: baseline 180 of 180 cases (100 %), treatment 81 of 180 (45 %)`."""
+    parts = []
+    for each in variants:
+        if total := each.yes + each.no + each.unknown:
+            unknown = f", unknown {each.unknown:,}" if each.unknown else ""
+            parts.append(
+                f"{each.variant} {each.yes:,} of {many(total, 'case')} ({each.yes / total * 100:.0f} %{unknown})"
+            )
+    return f"answerable by the prompt: {', '.join(parts)}" if parts else ""
+
+
+def _on_both(each: Answerable, found: Figures) -> str:
+    """`on the 81 cases that both can answer: treatment 95.1 %, baseline 70.4 %: +24.7 points (...)`."""
+    own, base = each.accuracy.of, each.of_baseline.of
+    if each.variant == found.baseline or own is None or base is None:
+        return ""
+    difference = f": {points(each.difference.estimate)} points{_ends(each.difference)}" if each.difference else ""
+    return (
+        f"on the {many(each.both, 'case')} that both can answer: {each.variant} {percent(own.estimate)}, "
+        f"{found.baseline} {percent(base.estimate)}{difference}"
+    )
+
+
+def _answerable_table(found: Figures) -> NamedTable:
+    return NamedTable(
+        "answerable",
+        "Answerable cases",
+        ("variant", "answerable", "unknown", "accuracy", "on both", f"{found.baseline} there", "difference"),
+        tuple(
+            _answerable_row(each, _accuracy_of(each, found), each.variant == found.baseline)
+            for each in found.answerable
+        ),
+        "answerable: cases whose right answer follows from the text in the prompt, by a checker that reads only that; "
+        "unknown: the text has parts that the checker cannot read; on both: accuracy on the cases that this variant "
+        "and the baseline can answer (trials)",
+    )
+
+
+def _answerable_row(each: Answerable, accuracy: Share, is_baseline: bool) -> tuple[str, ...]:
+    total = each.yes + each.no + each.unknown
+    return (
+        each.variant,
+        f"{each.yes / total * 100:.0f} % ({each.yes:,} of {total:,})" if total else NOTHING,
+        f"{each.unknown:,}" if total else NOTHING,
+        with_count(accuracy),
+        NOTHING if is_baseline else with_count(each.accuracy),
+        NOTHING if is_baseline else with_count(each.of_baseline),
+        NOTHING if each.difference is None else f"{points(each.difference.estimate)}{_ends(each.difference)}",
+    )
+
+
+def _accuracy_of(each: Answerable, found: Figures) -> Share:
+    return next(figures.accuracy for figures in found.variants if figures.name == each.variant)
+
+
+def _of_answerable(each: Answerable, accuracy: Share) -> dict[str, Any]:
+    total = each.yes + each.no + each.unknown
+    return {
+        "name": each.variant,
+        "answerable": each.yes,
+        "not_answerable": each.no,
+        "unknown": each.unknown,
+        "share": number(each.yes / total) if total else None,
+        "accuracy": _share(accuracy),
+        "both": each.both,
+        "accuracy_both": _share(each.accuracy),
+        "baseline_both": _share(each.of_baseline),
+        "difference_both": _estimate(each.difference),
     }
 
 

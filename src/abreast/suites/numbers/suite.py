@@ -10,6 +10,7 @@ from abreast.suites.numbers.cases import QUICK, SMALLEST, TRIALS
 from abreast.suites.numbers.config import (
     BASELINE,
     CLI_SIZE,
+    FULL,
     MODELS,
     NAME,
     SKIP_ABOVE,
@@ -113,13 +114,13 @@ class Numbers:
 
 
 def _variants(args: argparse.Namespace) -> list[str]:
-    """The two conditions, with the third one if that is named beside them; or those that are named."""
+    """The two conditions and those that are only ever added to them; or exactly those that are named."""
     named, args.variant = args.variant, []
-    if set(named) == {SUMMARY}:
-        return list(VARIANTS)
+    if set(named) <= {FULL, SUMMARY}:
+        named = [BASELINE, TREATMENT, *named]
     known = [name for name in VARIANTS if name in named]
     unknown = [name for name in named if name not in VARIANTS]
-    return known + unknown or [BASELINE, TREATMENT]
+    return known + unknown
 
 
 SUITE = Numbers()
