@@ -570,22 +570,29 @@ def test_closeness_falls_with_the_relative_error_and_never_below_zero() -> None:
     assert found == pytest.approx([1.0, 0.9, 0.5, 0.0, 0.0])
 
 
-def test_a_number_is_hallucinated_if_nothing_in_the_data_and_no_figure_of_them_is_near() -> None:
-    numbers = [10.0, 20.0, 30.0, 40.0, 55.0]
-    right = 31.0
-    for text, grounded in [
-        ("31", 1.0),  # right
-        ("31.2", 1.0),  # within the tolerance
-        ("55", 1.0),  # a value of the data
-        ("45", 1.0),  # the range
-        ("30.1", 1.0),  # within the tolerance of the median
-        ("17.46", 1.0),  # the sample standard deviation
-        ("36", 0.0),
-        ("1000", 0.0),
-        ("no idea", None),  # no number, none invented
-    ]:
-        assert score(case("mean", right, value=numbers), Answer(text))["grounded"] == grounded, text
-    assert score(case("direction", "rising"), Answer("rising"))["grounded"] is None
+@pytest.mark.parametrize(
+    ("query", "right", "text", "grounded"),
+    [
+        ("mean", 31.2, "31.2", 1.0),  # right
+        ("mean", 31.2, "31.7", 1.0),  # within twice the tolerance
+        ("mean", 31.2, "33", 0.0),
+        ("mean", 31.2, "56", 0.0),  # a value of the data is no mean
+        ("max", 56, "40", 1.0),  # a value of the data, where one is asked for
+        ("max", 56, "40.1", 0.0),
+        ("mean", 31.2, "17.81", 1.0),  # the standard deviation, with four digits
+        ("mean", 31.2, "18", 0.0),  # too short to be recognised
+        ("mean", 31.2, "Answer: 18\nReasoning: that is the standard deviation", 1.0),
+        ("mean", 31.2, "Answer: 18\nReasoning: that is the median", 0.0),
+        ("mean", 31.2, "1000", 0.0),
+        ("mean", 31.2, "no idea", None),  # no number, none invented
+        ("direction", "rising", "rising", None),
+    ],
+)
+def test_a_number_is_hallucinated_unless_it_is_near_the_truth_copied_as_asked_or_another_statistic(
+    query: str, right: Any, text: str, grounded: float | None
+) -> None:
+    numbers = [10.0, 20.0, 30.0, 40.0, 56.0]
+    assert score(case(query, right, value=numbers), Answer(text))["grounded"] == grounded
 
 
 def test_a_wrong_number_is_judged_in_every_case() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,6 @@ class BenchmarkConfig:
     def full_mode(cls) -> BenchmarkConfig:
         """Thirty trials a task: the default."""
         return cls()
-
-    def only(self, task: str) -> BenchmarkConfig:
-        """The same for one task."""
-        return replace(self, tasks=[task])
 
 
 def experiment(config: BenchmarkConfig, backend: BackendType | str, base: Path | None = None) -> Experiment:

@@ -7,6 +7,7 @@ direction on the edge between flat and rising, a skewness of a constant), there 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -53,9 +54,9 @@ class Query:
         """Its own level, and one more for a large series."""
         return LEVELS[min(2, LEVELS.index(self.level) + (size >= LARGE))]
 
-    def within(self, found: float, right: float) -> bool:
-        """Whether a number is right, by this query's tolerance."""
-        return abs(found - right) <= max(self.abs, self.rel * abs(right)) + 1e-12
+    def within(self, found: float, right: float, times: float = 1.0) -> bool:
+        """Whether a number is right, by this query's tolerance or so many times that."""
+        return abs(found - right) <= times * max(self.abs, self.rel * abs(right)) + 1e-12
 
 
 @cache
@@ -464,13 +465,49 @@ QUERIES: dict[str, Query] = {
 }
 
 
-def quantities(columns: Columns) -> list[float]:
-    """Every number that the catalogue has for these columns, each column taken by itself as well."""
-    found: list[float] = []
+def quantities(columns: Columns) -> list[tuple[str, float]]:
+    """Every number that the catalogue has for these columns, each column taken by itself as well, with its query."""
+    found: list[tuple[str, float]] = []
     for part in [columns, *({name: values} for name, values in columns.items() if len(columns) > 1)]:
         for query in QUERIES.values():
             if query.kind == "number":
                 value = query.truth(part)
                 if value is not None:
-                    found.append(float(value))
+                    found.append((query.name, float(value)))
     return found
+
+
+VALUES = ("min", "max", "median", "p25", "p75", "p95")  # queries whose answer is, or may be, a value of the data
+_NAMES = {  # what a reply calls the answer to a query
+    "mean": "mean|average",
+    "median": "median|middle value",
+    "std": "standard deviation|std|sigma",
+    "min": "min|minimum|smallest|lowest",
+    "max": "max|maximum|largest|highest",
+    "p25": "p25|25th percentile|first quartile|lower quartile",
+    "p75": "p75|75th percentile|third quartile|upper quartile",
+    "p95": "p95|95th percentile",
+    "iqr": "iqr|interquartile range",
+    "range": "range",
+    "skewness": "skewness|skew",
+    "count": "count|number of (?:values|points)|n",
+    "slope": "slope",
+    "anomalies": "anomalies|anomaly|outliers?",
+    "forecast": "forecast|prediction|extrapolation",
+    "z_of_max": "z-score",
+    "variation": "coefficient of variation|cv",
+    "range_percent": "range in percent|range / mean",
+    "normalised_max": "max / mean",
+    "return_percent": "return",
+    "vwap": "vwap|weighted mean|weighted average",
+    "drawdown": "drawdown",
+}
+
+
+def is_named(name: str, reply: str) -> bool:
+    """Tell whether a reply mentions the statistic that a query asks for.
+
+    >>> is_named("median", "Answer: 48\\nReasoning: I took the median."), is_named("std", "Answer: 48")
+    (True, False)
+    """
+    return re.search(rf"\b(?:{_NAMES[name]})\b", reply, re.IGNORECASE) is not None

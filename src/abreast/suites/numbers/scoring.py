@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -9,17 +11,17 @@ import numpy as np
 from abreast.model import Answer, Case
 from abreast.scorers.number import read, read_value
 from abreast.suites.numbers.conditions import columns_of
-from abreast.suites.numbers.queries import QUERIES, Query, present, quantities, scorer_of
+from abreast.suites.numbers.queries import QUERIES, VALUES, Query, is_named, quantities, scorer_of
 from abreast.suites.numbers.reading import answer_part, in_digits, positions
-from abreast.suites.numbers.series import Values
+from abreast.suites.numbers.series import Columns
 
+DIGITS = 4  # significant digits that a number must share with another statistic to be taken for it
 COLUMNS = ("correct", "closeness", "grounded")
 
 
 def score(case: Case, answer: Answer) -> dict[str, Any]:
     """`correct`: 1 if right; for positions their F1. Of numbers besides: `closeness`, 1 less the relative error, at
-    least 0, and `grounded`, 1 unless the number is hallucinated: neither within the query's tolerance of the truth,
-    nor of a value of the data, nor of any quantity that the catalogue has for them."""
+    least 0, and `grounded`, 1 unless the number is hallucinated (`is_grounded`)."""
     query = QUERIES[case.input["query"]]
     said = Answer(answer_part(answer.text), answer.value)
     if query.kind == "positions":
@@ -29,13 +31,13 @@ def score(case: Case, answer: Answer) -> dict[str, Any]:
     mark = scorer_of(query.name).score(case, said)[0]
     found: dict[str, Any] = {"correct": mark.value, "explanation": mark.explanation}
     if query.kind == "number":
-        found |= _of_number(case, query, said)
+        found |= _of_number(case, query, said, answer.text)
     else:
         found |= dict.fromkeys(("closeness", "grounded"))
     return found
 
 
-def _of_number(case: Case, query: Query, answer: Answer) -> dict[str, Any]:
+def _of_number(case: Case, query: Query, answer: Answer, reply: str) -> dict[str, Any]:
     value = answer.value
     reading = read(answer.text) if value is None else read_value(value)
     if not reading.values:
@@ -43,18 +45,38 @@ def _of_number(case: Case, query: Query, answer: Answer) -> dict[str, Any]:
     right = float(case.expected)
     nearest = min(reading.values, key=lambda each: abs(each - right))
     error = abs(nearest - right) / abs(right) if right else float(nearest != right)
-    return {"closeness": max(0.0, 1.0 - error), "grounded": float(_is_grounded(case, query, reading.values, right))}
+    return {
+        "closeness": max(0.0, 1.0 - error),
+        "grounded": float(is_grounded(columns_of(case.input), query, right, reading.values, reply)),
+    }
 
 
-def _is_grounded(case: Case, query: Query, values: tuple[float, ...], right: float) -> bool:
-    if any(query.within(value, right) for value in values):
+def is_grounded(columns: Columns, query: Query, right: float, values: Sequence[float], reply: str) -> bool:
+    """Tell whether one of the answered numbers comes from the data.
+
+    It does if it is near the truth (within twice the tolerance of the query); if the query asks for a value of the data
+    and the number is one of them, exactly; or if it is another statistic of the data to all digits written, and the
+    number has four significant digits or more, or the reply mentions that statistic.
+    """
+    if any(query.within(value, right, 2.0) for value in values):
         return True
-    shown = columns_of(case.input)
-    if any(_has(present(column), query, values) for column in shown.values()):
+    if query.name in VALUES and any(np.isin(value, column).item() for column in columns.values() for value in values):
         return True
-    return _has(np.array(quantities(shown)), query, values)
+    others = [(name, quantity) for name, quantity in quantities(columns) if name != query.name]
+    return any(
+        _is_written_as(value, quantity) and (_digits(value) >= DIGITS or is_named(name, reply))
+        for value in values
+        for name, quantity in others
+    )
 
 
-def _has(known: Values, query: Query, values: tuple[float, ...]) -> bool:
-    allowed = np.maximum(query.abs, query.rel * np.abs(known)) + 1e-12
-    return any(bool(np.any(np.abs(known - value) <= allowed)) for value in values)
+def _is_written_as(value: float, quantity: float) -> bool:
+    """Tell whether a number is a quantity rounded to the digits that the number has."""
+    exponent = Decimal(repr(value)).normalize().as_tuple().exponent
+    unit = 10.0**exponent if isinstance(exponent, int) else 1.0
+    return abs(value - quantity) <= 0.5 * min(unit, 1.0) * (1 + 1e-9)
+
+
+def _digits(value: float) -> int:
+    """The significant digits of a number as written, without zeros at the end."""
+    return len(Decimal(repr(value)).normalize().as_tuple().digits)
