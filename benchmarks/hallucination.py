@@ -100,18 +100,22 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     random = np.random.default_rng(args.seed)
-    flagged: dict[str, list[tuple[float, float]]] = {}
+    flagged: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in INVENTED | GROUNDED}
     for case in cases(trials=args.trials, seed=args.seed, max_data_size=1000):
         query, right = QUERIES[case["input"]["query"]], case["expected"]
         if query.kind == "number":
             for name, draw in (INVENTED | GROUNDED).items():
                 share = flagged_share(random, columns_of(case["input"]), query, float(right), draw, args.draws)
-                flagged.setdefault(name, []).extend([share] if share else [])
+                flagged[name] |= {case["id"]: share} if share else {}
     print(f"{'flagged as hallucinated':45} {'rule':>16} {'former rule':>16} {'cases':>6}")
     for title, ways in (("invented, and wrong", INVENTED), ("from the data", GROUNDED)):
         print(title)
         for name in [*ways, "all of them"]:
-            shares = flagged.get(name) or [share for way in ways for share in flagged[way]]
+            by_case: dict[str, list[tuple[float, float]]] = {}
+            for way in [name] if name in ways else ways:
+                for case_id, share in flagged[way].items():
+                    by_case.setdefault(case_id, []).append(share)
+            shares = [np.mean(of_case, axis=0) for of_case in by_case.values()]
             new, old = ([share[at] for share in shares] for at in range(2))
             print(f"  {name:43} {percent(new)} {percent(old)} {len(shares):6}")
 

@@ -140,7 +140,15 @@ def test_a_variant_that_takes_more_tokens_is_told_so(run: Run) -> None:
 
 
 def test_numeric_errors_are_counted_by_class_and_numbers_that_the_data_do_not_have_are_hallucinated(run: Run) -> None:
-    said = ["22", "22.66", "24", "40", "70", "no idea", "3"]  # off by 0, 3, 9, 82, 218 %; none; 3 is the median, unnamed
+    said = [
+        "22",
+        "22.66",
+        "24",
+        "40",
+        "70",
+        "no idea",
+        "3",
+    ]  # off by 0, 3, 9, 82, 218 %; none; 3 is the median, unnamed
     found = run([case("mean", {"a": (text, 5), "b": ("22", 5)}) for text in said])["figures"]
     mine = variants(found)["a"]
     assert list(mine["errors"].values()) == [1, 1, 1, 2, 2]

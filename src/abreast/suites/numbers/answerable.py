@@ -28,6 +28,7 @@ from abreast.suites.numbers.queries import (
     shape_of,
     strength_of,
 )
+from abreast.suites.numbers.scoring import position_f1
 from abreast.suites.numbers.series import Columns
 
 ORDERED = ("min", "p5", "p25", "median", "p75", "p95", "max")  # each at least as large as the one before
@@ -124,7 +125,7 @@ def follows(text: str, query: Query, right: Any, is_marked: bool = False) -> boo
 def _is_right(query: Query, answer: Any, right: Any) -> bool:
     if query.kind == "number":
         return query.within(float(answer), float(right))
-    return bool(answer == (sorted(right) if query.kind == "positions" else right))
+    return position_f1(right, answer) == 1.0 if query.kind == "positions" else bool(answer == right)
 
 
 # -- from statements to an answer -------------------------------------------------------------------------------------

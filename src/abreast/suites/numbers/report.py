@@ -111,8 +111,8 @@ def _table(variants: Sequence[VariantFigures], failed: set[str]) -> NamedTable:
         _TITLES,
         tuple(_row(each, each.name in failed) for each in variants),
         "accuracy: share of right answers (95 % interval); median error: relative, of numbers; hallucinated: numbers "
-        "neither near the truth nor taken from the data (numbers answered); tokens in and cost: mean of a call, latency: "
-        "median; compression: tokens in of the baseline for one of its own, on the same cases",
+        "neither near the truth nor taken from the data (numbers answered); tokens in and cost: mean of a call; "
+        "latency: median; compression: tokens in of the baseline for one of its own, on the same cases",
     )
 
 

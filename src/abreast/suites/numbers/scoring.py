@@ -16,17 +16,18 @@ from abreast.suites.numbers.reading import answer_part, in_digits, positions
 from abreast.suites.numbers.series import Columns
 
 DIGITS = 4  # significant digits that a number must share with another statistic to be taken for it
-COLUMNS = ("correct", "closeness", "grounded")
+DELAY = 3  # positions that `delayed` allows
+COLUMNS = ("correct", "closeness", "grounded", "delayed")
 
 
 def score(case: Case, answer: Answer) -> dict[str, Any]:
-    """`correct`: 1 if right; for positions their F1. Of numbers besides: `closeness`, 1 less the relative error, at
-    least 0, and `grounded`, 1 unless the number is hallucinated (`is_grounded`)."""
+    """`correct`: 1 if right; for positions their F1, and `delayed` the same with a delay allowed. Of numbers besides:
+    `closeness`, 1 less the relative error, at least 0, and `grounded`, 1 unless it is hallucinated (`is_grounded`)."""
     query = QUERIES[case.input["query"]]
     said = Answer(answer_part(answer.text), answer.value)
     if query.kind == "positions":
-        said = Answer("", positions(said))
-    elif query.name == "anomalies" and answer.value is None:
+        return _of_positions(case.expected, _positions(said))
+    if query.name == "anomalies" and answer.value is None:
         said = Answer(in_digits(said.text))
     mark = scorer_of(query.name).score(case, said)[0]
     found: dict[str, Any] = {"correct": mark.value, "explanation": mark.explanation}
@@ -34,7 +35,54 @@ def score(case: Case, answer: Answer) -> dict[str, Any]:
         found |= _of_number(case, query, said, answer.text)
     else:
         found |= dict.fromkeys(("closeness", "grounded"))
-    return found
+    return {**found, "delayed": None}
+
+
+def _positions(answer: Answer) -> list[int]:
+    """The positions of an answer; of windows the beginnings."""
+    if isinstance(answer.value, list):
+        firsts = [each[0] if isinstance(each, list | tuple) and each else each for each in answer.value]
+        return positions(Answer("", firsts))
+    return positions(answer)
+
+
+def _of_positions(expected: Sequence[Any], predicted: Sequence[int]) -> dict[str, Any]:
+    """`correct` is the F1 of the positions, `delayed` the same if a position may be off by `DELAY`."""
+    right, wrong, missed = _matched(expected, predicted, 0)
+    explanation = f"found {right} of {right + missed}" + (f", {wrong} extra" if wrong else "")
+    return {
+        "correct": position_f1(expected, predicted),
+        "delayed": position_f1(expected, predicted, DELAY),
+        "explanation": explanation,
+        "closeness": None,
+        "grounded": None,
+    }
+
+
+def position_f1(expected: Sequence[Any], predicted: Sequence[int], delay: int = 0) -> float:
+    """The F1 of predicted positions against points and windows, each found by any position in it or next to it.
+
+    >>> position_f1([12, 45], [12, 46]), position_f1([12, 45], [12, 46], delay=3), position_f1([[10, 20]], [12, 15])
+    (0.5, 1.0, 1.0)
+    """
+    right, wrong, missed = _matched(expected, predicted, delay)
+    return 2 * right / (2 * right + wrong + missed) if right else 0.0
+
+
+def _matched(expected: Sequence[Any], predicted: Sequence[int], delay: int) -> tuple[int, int, int]:
+    """Marks that were found, positions that are in no mark, and marks that were missed. A position finds one mark only:
+    the first that no other position has found, so that two points next to each other take two positions."""
+    marks = [tuple(mark) if isinstance(mark, list | tuple) else (mark, mark) for mark in expected]
+    found: set[int] = set()
+    wrong = 0
+    for position in sorted(set(predicted)):
+        near = [at for at, (first, last) in enumerate(marks) if first - delay <= position <= last + delay]
+        fresh = [at for at in near if at not in found]
+        if fresh:
+            found.add(fresh[0])
+        elif not any(marks[at][0] < marks[at][1] for at in near):
+            wrong += 1
+    return len(found), wrong, len(marks) - len(found)
 
 
 def _of_number(case: Case, query: Query, answer: Answer, reply: str) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Numbers:
             help=f"raw numbers of longer series are skipped ({SKIP_ABOVE:,})",
         )
         add("--timeout", metavar="S", type=float, help="seconds of one call (180, and 10 for 1,000 characters)")
-        add("--robustness", action="store_true", help=f"each case also perturbed in six ways ({QUICK} trials a task)")
+        add("--robustness", action="store_true", help=f"each case also perturbed in eight ways ({QUICK} trials a task)")
         add(
             "--series",
             metavar="PATH",
