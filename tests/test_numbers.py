@@ -120,6 +120,18 @@ def by_hand(query: str, columns: dict[str, list[float | None]]) -> Any:
             highest = max(highest, each)
             fall = max(fall, 100 * (highest - each) / highest)
         known["drawdown"] = fall
+    if "bid" in columns:
+        there = {name: [each for each in column if each is not None] for name, column in columns.items()}
+        bid, ask = max(there["bid"]), min(there["ask"])
+        known["spread_percent"] = 200 * (ask - bid) / (ask + bid)
+        more, less = sum(there["bid_size"]), sum(there["ask_size"])
+        known["imbalance"] = 100 * (more - less) / (more + less)
+    if "gold" in columns:
+        kept = [[each for each in column if each is not None] for column in columns.values()]
+        known["portfolio_return"] = 100 * (sum(prices[-1] / prices[0] for prices in kept) / 3 - 1)
+    if "humidity" in columns:
+        pairs = zip(columns["temperature"], columns["humidity"], strict=True)
+        known["humid_mean"] = statistics.fmean([t for t, h in pairs if t is not None and h is not None and h > 60])
     return known[query]
 
 

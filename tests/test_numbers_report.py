@@ -168,6 +168,19 @@ def test_right_answers_for_1000_tokens_count_the_trials_whose_tokens_are_known(r
     assert (mine["tokens_in"], mine["tokens_out"]) == (140, 10)
 
 
+def test_context_utilisation_is_right_answers_per_token_against_the_baseline_on_the_same_cases(run: Run) -> None:
+    found = run(
+        [
+            case("mean", {"a": ("22", 390), "b": ("22", 90)}),
+            case("mean", {"a": ("1", 390), "b": ("22", 90)}),
+            case("mean", {"b": ("1", 990)}),  # a has none
+        ]
+    )["figures"]
+    assert variants(found)["b"]["context_utilisation"] == pytest.approx((2 / 200) / (1 / 800))
+    assert variants(found)["a"]["context_utilisation"] is None
+    assert table(found, "variants")[1]["right per 1,000 tokens"].endswith("(8.0 ×)")
+
+
 def test_a_confusion_counts_what_was_said_where_what_is_right(run: Run) -> None:
     said = ["rising", "rising", "falling", "hard to say"]
     found = run([case("direction", {"a": (text, 5), "b": ("rising", 5)}, "trend") for text in said])["breakdown"]

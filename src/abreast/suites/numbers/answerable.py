@@ -24,8 +24,10 @@ from abreast.suites.numbers.queries import (
     QUERIES,
     Query,
     direction_of,
+    imbalance,
     relation_of,
     shape_of,
+    spread_percent,
     strength_of,
 )
 from abreast.suites.numbers.scoring import position_f1
@@ -50,7 +52,11 @@ _FIGURES = {
     "missing": r"missing",
 }
 _ROW_OF_NUMBERS = re.compile(rf"\[?\s*(?:{_NUMBER}|null)(?:\s*,\s*(?:{_NUMBER}|null))+\s*\]?", re.IGNORECASE)
-_TITLE = re.compile(r"(?:series )?([a-z]|data|values?|open|high|low|close|volume): *(?=\S|$)", re.IGNORECASE)
+_TITLE = re.compile(
+    r"(?:series )?([a-z]|data|values?|open|high|low|close|volume|(?:bid|ask)(?:[ _]size)?|stocks|bonds|gold|"
+    r"temperature|humidity|pressure): *(?=\S|$)",
+    re.IGNORECASE,
+)
 _HEADING = re.compile(r"(?:summary|description) of the data:$", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\s,;.]+")
 _DIRECTIONS = {"rising": "rising", "falling": "falling", "flat": "flat"}
@@ -290,11 +296,26 @@ def _correlation(statements: Statements) -> str | None:
     return relation_of(found)
 
 
-_OF_PAIR: dict[str, Callable[[Statements], str | None]] = {
+def _spread_percent(statements: Statements) -> float | None:
+    bid, ask = (statements.series.get(name, SeriesStatements()).figures for name in ("bid", "ask"))
+    return spread_percent(bid["max"], ask["min"]) if "max" in bid and "min" in ask else None
+
+
+def _imbalance(statements: Statements) -> float | None:
+    sides = [statements.series.get(name, SeriesStatements()).figures for name in ("bid_size", "ask_size")]
+    if not all({"count", "mean"} <= set(figures) for figures in sides):
+        return None
+    to_buy, to_sell = (figures["count"] * figures["mean"] for figures in sides)
+    return imbalance(to_buy, to_sell)
+
+
+_OF_PAIR: dict[str, Callable[[Statements], Any]] = {
     "higher_mean": _larger(lambda about: about.figures.get("mean")),
     "more_volatile": _larger(_spread),
     "stronger_trend": _larger(_trend_strength),
     "correlation": _correlation,
+    "spread_percent": _spread_percent,
+    "imbalance": _imbalance,
 }
 
 
@@ -323,7 +344,13 @@ def read_statements(text: str) -> Statements:
 
 
 def _series_name(title: str) -> str:
-    return "" if title.casefold() in ("data", "value", "values") else title if len(title) == 1 else title.casefold()
+    return (
+        ""
+        if title.casefold() in ("data", "value", "values")
+        else title
+        if len(title) == 1
+        else title.casefold().replace(" ", "_")
+    )
 
 
 def _numbers(row: str) -> list[float]:

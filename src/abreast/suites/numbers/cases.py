@@ -19,7 +19,7 @@ from abreast.suites.numbers import anomalies, external
 from abreast.suites.numbers.perturb import PERTURBATIONS
 from abreast.suites.numbers.queries import ANOMALY, MARKED, QUERIES, Query
 from abreast.suites.numbers.series import Columns, Random, draw, rounded, spread
-from abreast.suites.numbers.tasks import PRICES, TASKS, Task
+from abreast.suites.numbers.tasks import DOMAINS, TASKS, Task
 
 SEED = 42
 TRIALS, QUICK = 30, 5
@@ -31,7 +31,7 @@ _MISSING = "Missing values (null) are left out of every figure, and keep their p
 _STRETCHES = "An anomaly may last for many positions: give one position in each."
 _OVER_MARK = {"presence": 0.5, "anomalies": 0.75, "locations": 1.0}  # share of windows that are put over a mark
 _MARKED = tuple(_OVER_MARK)  # what can be asked where somebody marked the anomalies
-_GENERATED = ("type", *PRICES)  # what no recording tells
+_GENERATED = ("type", *DOMAINS)  # what no recording tells
 _PAIRED = ("higher_mean", "more_volatile", "stronger_trend", "correlation")
 
 

@@ -119,7 +119,11 @@ def _columns(asked: Mapping[str, Any]) -> list[tuple[str, list[float | None]]]:
 
 
 def _titled(name: str, asked: Mapping[str, Any]) -> str:
-    return "Data" if len(asked["columns"]) == 1 else f"Series {name}" if len(name) == 1 else name.capitalize()
+    return "Data" if len(asked["columns"]) == 1 else f"Series {name}" if len(name) == 1 else _capitalised(name)
+
+
+def _capitalised(name: str) -> str:
+    return name.capitalize().replace("_", " ")
 
 
 def _written(number: float | None) -> str:

@@ -91,6 +91,7 @@ class VariantFigures:
     tokens_out: float | None
     compression: Interval | None  # tokens in of the baseline for one of its own, on the same cases
     per_1000_tokens: float | None  # right answers for 1,000 tokens in and out
+    context_utilisation: float | None  # right answers for a token against the baseline's, on the same cases
     cost_usd: float | None  # of a call
     latency_s: float | None  # median
 
@@ -192,6 +193,7 @@ def _of_variant(
         mean_of_known(table.tokens_out[mine]),
         _compression(table, index),
         1000 * right / total if total else None,
+        _utilisation(table, index, tokens),
         mean_of_known(table.rows.cost_usd[mine]),
         median_of_known(table.rows.service_s[mine & table.ok]),
     )
@@ -228,6 +230,21 @@ def _compression(table: _Table, index: int) -> Interval | None:
     ratio = float(there.sum() / here.sum())
     around = paired_t((there - ratio * here) / here.mean(), groups=groups)  # the delta method
     return Interval(ratio, max(0.0, ratio + around.low), ratio + around.high)
+
+
+def _utilisation(table: _Table, index: int, tokens: Floats) -> float | None:
+    """Right answers for a token against the baseline's, over the cases whose tokens are known for both."""
+    if table.names[index] == table.baseline:
+        return None
+    known = np.where(np.isnan(table.correct), np.nan, tokens)
+    own, base = (_by_case(table, each, known) for each in (index, table.names.index(table.baseline)))
+    shared = set(own) & set(base)
+    rates = []
+    for each, used in ((index, own), (table.names.index(table.baseline), base)):
+        right = _by_case(table, each, np.where(np.isnan(known), np.nan, table.correct))
+        total = sum(used[case] for case in shared)
+        rates.append(sum(right[case] for case in shared) / total if total else 0.0)
+    return rates[0] / rates[1] if rates[1] else None
 
 
 def _by_case(table: _Table, index: int, values: Floats) -> dict[int, float]:

@@ -30,6 +30,7 @@ CLEAR, VAGUE = 0.5, 0.3  # correlation with time: from here on a direction; up t
 STRONG, WEAK, EDGE = 0.8, 0.4, 0.03  # the same for how strong it is, and how near to a border is too near
 SKEWED, EVEN = 0.5, 0.3  # skewness: from here on skewed; up to here symmetric
 TOGETHER, APART = 0.5, 0.3  # correlation of two series: from here on; up to here none
+HUMID = 60  # percent
 GAP = 0.02  # by which two figures must differ, of the larger, for one to be the higher
 
 
@@ -258,6 +259,40 @@ def _drawdown(columns: Columns) -> float:
     return float(100 * np.max(1 - close / np.maximum.accumulate(close)))
 
 
+# -- order books, portfolios, sensors ---------------------------------------------------------------------------------
+
+
+def _of_columns(names: str, figure: Callable[..., float]) -> Callable[[Columns], float | None]:
+    """A figure of these columns; None if they are not there."""
+    wanted = names.split()
+
+    def truth(columns: Columns) -> float | None:
+        if not set(wanted) <= set(columns) or min(len(present(columns[name])) for name in wanted) < 2:
+            return None
+        return _finite(figure(*(columns[name] for name in wanted)))
+
+    return truth
+
+
+def spread_percent(best_bid: float, best_ask: float) -> float:
+    """The gap between the best prices in percent of the price half way between them."""
+    return 100 * _ratio(best_ask - best_bid, (best_ask + best_bid) / 2) if best_ask > best_bid else math.nan
+
+
+def imbalance(to_buy: float, to_sell: float) -> float:
+    """By how much more is wanted than offered, in percent of both."""
+    return 100 * _ratio(to_buy - to_sell, to_buy + to_sell)
+
+
+def _portfolio_return(*assets: Values) -> float:
+    return 100 * float(np.mean([_ratio(present(prices)[-1], present(prices)[0]) - 1 for prices in assets]))
+
+
+def _humid_mean(temperature: Values, humidity: Values) -> float:
+    there = np.isfinite(temperature) & (np.nan_to_num(humidity) > HUMID)
+    return float(np.mean(temperature[there])) if there.any() else math.nan
+
+
 # -- the catalogue ----------------------------------------------------------------------------------------------------
 
 
@@ -461,6 +496,37 @@ QUERIES: dict[str, Query] = {
             "hard",
             rel=0.05,
         ),
+        Query(
+            "spread_percent",
+            "How large is the gap between the lowest ask and the highest bid, in percent of the price half way?",
+            _of_columns("bid ask", lambda bid, ask: spread_percent(float(np.nanmax(bid)), float(np.nanmin(ask)))),
+            "medium",
+            rel=0.05,
+        ),
+        Query(
+            "imbalance",
+            "What is the imbalance in percent: 100 × (all bid sizes - all ask sizes) / (sum of both)?",
+            _of_columns("bid_size ask_size", lambda bid, ask: imbalance(float(np.nansum(bid)), float(np.nansum(ask)))),
+            "hard",
+            rel=0.05,
+            abs=0.1,
+        ),
+        Query(
+            "portfolio_return",
+            "Equal amounts of stocks, bonds and gold are bought at the first prices and kept to the last: what is the "
+            "return in percent?",
+            _of_columns("stocks bonds gold", _portfolio_return),
+            "hard",
+            rel=0.05,
+            abs=0.05,
+        ),
+        Query(
+            "humid_mean",
+            f"What is the mean temperature of the readings with a humidity above {HUMID}?",
+            _of_columns("temperature humidity", _humid_mean),
+            "hard",
+            rel=0.01,
+        ),
     )
 }
 
@@ -501,6 +567,10 @@ _NAMES = {  # what a reply calls the answer to a query
     "return_percent": "return",
     "vwap": "vwap|weighted mean|weighted average",
     "drawdown": "drawdown",
+    "spread_percent": "spread",
+    "imbalance": "imbalance",
+    "portfolio_return": "return",
+    "humid_mean": "humid",
 }
 
 

@@ -6,7 +6,8 @@ change `{estimate, interval}`, an interval `[low, high]` at 95 %.
 - `figures`: `baseline`, `tokens_counted` ("by the target" or "from characters"), `variants`: for each `name`,
   `accuracy`, `median_error` (relative; 1 is 100 % or more), `errors` (answers by class of relative error),
   `hallucinated`, `tokens_in`, `tokens_out` (means of a call), `tokens_in_by_task`, `compression` (tokens in of the
-  baseline for one of its own), `right_per_1000_tokens`, `cost_usd` (mean of a call), `latency_s` (median), `skipped`
+  baseline for one of its own), `right_per_1000_tokens`, `context_utilisation` (right answers for a token against the
+  baseline's, on the same cases), `cost_usd` (mean of a call), `latency_s` (median), `skipped`
 - `answerability`: `variants`: for each `name`, `answerable`, `not_answerable` and `unknown` (cases, by its prompts
   alone), `share` (of those three), `accuracy` (on all cases), `both` (cases that the baseline can answer too),
   `accuracy_both`, `baseline_both` (on those), `difference_both`; `cases`: `case`, `answerable_by` (true, false or null
@@ -112,7 +113,8 @@ def _table(variants: Sequence[VariantFigures], failed: set[str]) -> NamedTable:
         tuple(_row(each, each.name in failed) for each in variants),
         "accuracy: share of right answers (95 % interval); median error: relative, of numbers; hallucinated: numbers "
         "neither near the truth nor taken from the data (numbers answered); tokens in and cost: mean of a call; "
-        "latency: median; compression: tokens in of the baseline for one of its own, on the same cases",
+        "latency: median; compression: tokens in of the baseline for one of its own, on the same cases; "
+        "× behind right answers per 1,000 tokens: against the baseline, on the same cases",
     )
 
 
@@ -125,10 +127,16 @@ def _row(variant: VariantFigures, failed: bool) -> tuple[str, ...]:
         with_count(variant.hallucinated),
         plain(variant.tokens_in),
         NOTHING if ratio is None else f"{ratio.estimate:.1f} × ({ratio.low:.1f} … {ratio.high:.1f})",
-        plain(variant.per_1000_tokens, 2),
+        _per_1000(variant),
         dollars(variant.cost_usd),
         seconds(variant.latency_s),
     )
+
+
+def _per_1000(variant: VariantFigures) -> str:
+    """`2.31 (5.4 ×)`."""
+    ratio = variant.context_utilisation
+    return f"{plain(variant.per_1000_tokens, 2)}{'' if ratio is None else f' ({ratio:.1f} ×)'}"
 
 
 def _error(value: float | None) -> str:
@@ -148,6 +156,7 @@ def _of_variant(variant: VariantFigures) -> dict[str, Any]:
         "tokens_in_by_task": {task: _known(mean) for task, mean in variant.tokens_in_by_task.items()},
         "compression": _estimate(variant.compression),
         "right_per_1000_tokens": _known(variant.per_1000_tokens),
+        "context_utilisation": _known(variant.context_utilisation),
         "cost_usd": _known(variant.cost_usd),
         "latency_s": _known(variant.latency_s),
         "skipped": variant.skipped,
