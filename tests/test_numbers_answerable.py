@@ -45,8 +45,19 @@ def describe(numbers):
         ("Mean: 35.26, Median: 35.26 (range: 35.26-35.26).", "std", 0, True),  # a constant
         ("count 100, mean 10, slope 0.5", "forecast", 10 + 0.5 * (49.5 + 10), True),
         ("count 100, mean 10, std 2, max 15", "z_of_max", 2.5, True),
-        ("Mean: 10, as every week.", "mean", 10, True),
-        ("Mean: 10, as every week.", "std", 2, None),  # who knows what the rest says
+        ("Mean: 10. The usual week.", "mean", 10, True),
+        ("Mean: 10. The usual week.", "std", 2, None),  # who knows what the rest says
+        ("Mean: 10 of the first half.", "mean", 10, None),  # nor what it is about
+        ("Mean: 10, excluding outliers.", "mean", 10, None),
+        ("mean: not 10", "mean", 10, None),
+        ("mean 5, mean 10", "mean", 10, None),  # which of them?
+        ("mean 5, mean 10", "mean", 5, None),
+        ("mean 1,234.5", "mean", 1234.5, True),
+        ("mean 1,234.5", "mean", 1, False),
+        ('{"mean": 10}', "mean", 10, True),
+        ('{"mean": null, "anomalies": 3}', "anomalies", 3, None),
+        ('{"mean": ', "mean", 10, None),
+        ("1, 2, 3", "mean", 2, None),  # numbers of what?
         ("The usual week.", "mean", 10, None),
         ("About 100 values.", "count", 100, None),
         ("mean 5 %", "mean", 5, None),

@@ -36,6 +36,7 @@ from abreast.suites.numbers.series import Columns
 ORDERED = ("min", "p5", "p25", "median", "p75", "p95", "max")  # each at least as large as the one before
 VARIABILITY = ("compressed", "stable", "moderate", "expanding", "extreme")
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+_GROUPED = rf"-?\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?!\d)|{_NUMBER}"
 _FIGURES = {
     "count": r"count|number of values|n",
     "mean": r"mean|average",
@@ -58,7 +59,8 @@ _TITLE = re.compile(
     re.IGNORECASE,
 )
 _HEADING = re.compile(r"(?:summary|description) of the data:$", re.IGNORECASE)
-_BETWEEN = re.compile(r"[\s,;.]+")
+_SENTENCE_END = re.compile(r"[.;](?=\s|$|[A-Z])")
+_BETWEEN = re.compile(r"[\s,]+")
 _DIRECTIONS = {"rising": "rising", "falling": "falling", "flat": "flat"}
 _PACE = {"rapidly": 2, "steadily": 1}
 _SHAPES = {
@@ -319,6 +321,9 @@ _OF_PAIR: dict[str, Callable[[Statements], Any]] = {
 }
 
 
+Reader = Callable[[Statements, str, "re.Match[str]"], None]
+
+
 # -- from a text to statements ----------------------------------------------------------------------------------------
 
 
@@ -333,8 +338,10 @@ def read_statements(text: str) -> Statements:
             if not line:
                 continue  # it is about the next one
         if _ROW_OF_NUMBERS.fullmatch(line):
-            statements.is_understood &= name is not None  # numbers of what?
-            statements.about(name or "").numbers = _numbers(line)
+            if name is None:  # numbers of what?
+                statements.is_understood = False
+            else:
+                statements.about(name).numbers = _numbers(line)
         elif line.startswith("{"):
             _read_object(statements, name or "", line)
         elif not _HEADING.match(line):
@@ -358,35 +365,43 @@ def _numbers(row: str) -> list[float]:
 
 
 def _read_sentences(statements: Statements, name: str, text: str) -> None:
+    """Read each sentence of which every part is known; what qualifies a figure may change what it is about."""
+    for sentence in _SENTENCE_END.split(text):
+        matches = _parts_of(sentence)
+        if matches is None:
+            statements.is_understood = False
+        for read, match in matches or ():
+            read(statements, name, match)
+
+
+def _parts_of(sentence: str) -> list[tuple[Reader, re.Match[str]]] | None:
+    """The parts of a sentence with what reads them; None if one of them is not known."""
+    parts: list[tuple[Reader, re.Match[str]]] = []
     at = 0
-    while at < len(text):
-        if gap := _BETWEEN.match(text, at):
+    while at < len(sentence):
+        if gap := _BETWEEN.match(sentence, at):
             at = gap.end()
             continue
-        for pattern, read in _SENTENCES:
-            if match := pattern.match(text, at):
-                read(statements, name, match)
-                at = match.end()
-                break
-        else:
-            statements.is_understood = False
-            following = _BETWEEN.search(text, at)
-            at = following.end() if following else len(text)
+        found = next(((read, match) for pattern, read in _SENTENCES if (match := pattern.match(sentence, at))), None)
+        if found is None:
+            return None
+        parts.append(found)
+        at = found[1].end()
+    return parts
 
 
 def _read_object(statements: Statements, name: str, text: str) -> None:
     """What semantic-frame gives as JSON: figures in `profile`, classes by their words, anomalies with their values."""
     try:
         stated = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         statements.is_understood = False
         return
     for key, value in _flattened(stated):
-        reader = _KEYS.get(key)
-        if reader is None:
+        try:
+            _KEYS[key](statements, name, value)
+        except (KeyError, TypeError, ValueError):  # of another origin
             statements.is_understood = False
-        else:
-            reader(statements, name, value)
     figures = statements.about(name).figures
     if "missing_percent" in figures and "count" in figures:  # it counts missing values too
         figures["missing"] = round(figures["count"] * figures["missing_percent"] / 100)
@@ -401,17 +416,23 @@ def _flattened(stated: Any) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-Reader = Callable[[Statements, str, "re.Match[str]"], None]
-
-
 def _read_figure(statements: Statements, name: str, match: re.Match[str]) -> None:
     figure = next(key for key, words in _FIGURES.items() if re.fullmatch(words, match["name"], re.IGNORECASE))
-    statements.about(name).figures.setdefault(figure, float(match["value"]))
+    _state(statements, name, figure, float(match["value"].replace(",", "")))
 
 
 def _read_ends(statements: Statements, name: str, match: re.Match[str]) -> None:
     for figure, value in zip(("min", "max"), match.groups(), strict=True):
-        statements.about(name).figures.setdefault(figure, float(value))
+        _state(statements, name, figure, float(value))
+
+
+def _state(statements: Statements, name: str, figure: str, value: float) -> None:
+    """Keep a figure; one that is stated twice and differently, beyond rounding, is none."""
+    figures = statements.about(name).figures
+    before = figures.setdefault(figure, value)
+    if abs(before - value) > max(0.01, 0.01 * abs(before)):
+        figures[figure] = np.nan
+        statements.is_understood = False
 
 
 def _read_trend(about: SeriesStatements, words: str) -> None:
@@ -507,7 +528,9 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Reader], ...] = (
     (_compiled(rf"correlation of (?P<one>\w+) and (?P<other>\w+):? (?P<r>{_NUMBER})"), _read_pair),
     (_compiled(rf"\(range: ({_NUMBER})-({_NUMBER})\)"), _read_ends),
     (
-        _compiled(rf"(?P<name>{'|'.join(_FIGURES.values())})(?: is| =|:)? (?P<value>{_NUMBER})(?![\w.]*\w|%| %)"),
+        _compiled(
+            rf"(?:the )?(?P<name>{'|'.join(_FIGURES.values())})(?: is| =|:)? (?P<value>{_GROUPED})(?![\w.]*\w|%| %)"
+        ),
         _read_figure,
     ),
 )
