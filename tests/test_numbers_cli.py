@@ -227,7 +227,7 @@ def test_robustness_asks_perturbed_cases_and_tells_what_each_costs(folder: Folde
     assert done.code == 0, done.err
     kinds = folder.sql("select distinct tag_perturbation as kind from predictions where tag_perturbation is not null")
     assert {row["kind"] for row in kinds} == {
-        *("none", "noise", "scaling", "shifting", "missing", "outliers", "truncation")
+        *("none", "noise", "scaling", "shifting", "missing", "outliers", "truncation", "precision", "reorder")
     }
     report = json.loads((folder.path / "o" / "report.json").read_text())
     assert "robustness" in report["suite"]["sections"]
