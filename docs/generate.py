@@ -47,8 +47,9 @@ python:module:function, NAME: VALUE}}`, and called `function(input, NAME=VALUE)`
 The simulator takes `accuracy` (1), `latency` (seconds, `{{low, high}}` or `{{median, p95}}`), `errors` (kind:
 probability), `capacity` (more calls at once are refused), `allows` (`{{requests: 60, seconds: 60, headers: openai}}`:
 more in a window are refused; announced in headers in the manner of `openai` or `anthropic`, or not at all),
-`retry_after`, `cost_usd`, `output_tokens` and `correlation` (0.5: how much the trials of one case share its
-difficulty).
+`retry_after`, `cost_usd`, `output_tokens`, `correlation` (0.5: how much the trials of one case share its
+difficulty) and `knows` (a `python:module:function` called with the case and the prompt; unless it returns true, the
+simulator guesses).
 
 ## Scorers
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from abreast.errors import PreflightRefused
+from abreast.errors import BadInput, PreflightRefused
 from abreast.fake import FakeProvider
 from abreast.stats import wilson
 from abreast.suites.numbers import (
@@ -68,12 +68,15 @@ def test_the_mock_is_as_often_right_as_it_says_at_any_parallelism_bit_for_bit(fo
     assert (len(quick), len(few)) == (60, 20)
     for store, flags in ways.items():
         assert rows(folder, store) == (few if "--task" in flags else quick if "--quick" in flags else found)
+    report = json.loads(folder.abreast("report", "--store", "eight.db", "--format", "json").out)
+    known = {case["case"]: case["answerable_by"] for case in report["suite"]["sections"]["answerability"]["cases"]}
     for variant, accuracy in (("baseline", 0.70), ("treatment", 0.95)):
-        scores = [row["score"] for row in found if row["variant"] == variant and row["status"] == "ok"]
+        mine = [row for row in found if row["variant"] == variant and row["status"] == "ok"]
+        scores = [row["score"] for row in mine if known[row["case_id"]][variant]]
         interval = wilson(sum(scores), len(scores), level=0.999)
         assert interval.low <= accuracy <= interval.high, (variant, interval)
     assert "treatment" in done.out
-    assert "treatment is better than baseline" in done.out
+    assert "cases that both can answer: treatment" in done.out
 
 
 def test_quick_is_sixty_calls_and_what_the_module_does_is_the_same(folder: Folder) -> None:
@@ -225,7 +228,7 @@ def test_robustness_asks_perturbed_cases_and_tells_what_each_costs(folder: Folde
     assert done.code == 0, done.err
     kinds = folder.sql("select distinct tag_perturbation as kind from predictions where tag_perturbation is not null")
     assert {row["kind"] for row in kinds} == {
-        *("none", "noise", "scaling", "shifting", "missing", "outliers", "truncation")
+        *("none", "noise", "scaling", "shifting", "missing", "outliers", "truncation", "precision", "reorder")
     }
     report = json.loads((folder.path / "o" / "report.json").read_text())
     assert "robustness" in report["suite"]["sections"]
@@ -382,6 +385,12 @@ def test_a_run_that_its_budget_stopped_goes_on_and_asks_nothing_twice(folder: Fo
     assert scores(folder, "real.db") == scores(folder, "mock.db")
 
 
+def questions(provider: FakeProvider) -> int:
+    return sum(
+        seen.method == "POST" and seen.path.partition("?")[0].endswith("/messages") for seen in provider.requests
+    )
+
+
 def test_the_runner_and_the_clients_work_as_documented(folder: Folder, provider: FakeProvider) -> None:
     config = BenchmarkConfig.quick_mode()
     config.parallel_workers = 2
@@ -394,12 +403,37 @@ def test_the_runner_and_the_clients_work_as_documented(folder: Folder, provider:
     assert {row["tag_task"] for row in alone.rows()} == {"trend"}
     assert alone.reused == 10
     for client in (ApiClient(), ClaudeCodeClient()):
+        before = questions(provider)
         assert client.query("Say it", system="Be brief").text
+        assert questions(provider) == before + 1  # no warm-up
         assert client.query_baseline("1, 2, 3", "What is the mean?").input_tokens
         assert client.query_treatment("three numbers", "What is the mean?").latency_s > 0
     assert MockClient().query("Say it").text == "simulated"
     assert any("Be brief" in str(seen.body) for seen in provider.requests)
     assert BenchmarkRunner(config, backend=BackendType.CLAUDE_CODE).warmup().text
+
+
+def test_a_runner_saves_and_prints_what_it_ran_and_overwrites_nothing(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder.path)
+    runner = BenchmarkRunner(BenchmarkConfig.full_mode(), backend=BackendType.MOCK)
+    assert runner.config.n_trials == 30
+    with pytest.raises(BadInput, match="no results yet"):
+        runner.save_results()
+    result = runner.run_task("trend", n_trials=2)
+    assert len(result.rows()) == 4
+    runner.print_summary()
+    printed = capsys.readouterr().out
+    assert "SIMULATED" in printed
+    assert "What each variant can know" in printed
+    path = runner.save_results("results", prefix="trend")
+    saved = json.loads(path.read_text())
+    assert saved["run"] == result.run
+    assert len(saved["suite"]["sections"]["answerability"]["cases"]) == 2
+    runner.run_all(tasks=["trend", "anomaly"], n_trials=1)
+    assert runner.save_results("results", prefix="trend") != path
+    assert json.loads(path.read_text()) == saved
 
 
 def test_a_client_without_a_key_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

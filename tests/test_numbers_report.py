@@ -140,15 +140,23 @@ def test_a_variant_that_takes_more_tokens_is_told_so(run: Run) -> None:
 
 
 def test_numeric_errors_are_counted_by_class_and_numbers_that_the_data_do_not_have_are_hallucinated(run: Run) -> None:
-    said = ["22", "22.66", "24", "40", "70", "no idea", "3"]  # off by 0, 3, 9, 82, 218 %; none; 3 is the median
+    said = [
+        "22",
+        "22.66",
+        "24",
+        "40",
+        "70",
+        "no idea",
+        "3",
+    ]  # off by 0, 3, 9, 82, 218 %; none; 3 is the median, unnamed
     found = run([case("mean", {"a": (text, 5), "b": ("22", 5)}) for text in said])["figures"]
     mine = variants(found)["a"]
     assert list(mine["errors"].values()) == [1, 1, 1, 2, 2]
     assert mine["median_error"] == pytest.approx(18 / 22)  # 40 against 22
     assert mine["hallucinated"]["trials"] == 6  # who names no number invents none
-    assert mine["hallucinated"]["mean"] == pytest.approx(4 / 6)
+    assert mine["hallucinated"]["mean"] == pytest.approx(5 / 6)
     assert mine["accuracy"]["mean"] == pytest.approx(1 / 7)
-    assert "hallucinated numbers: a 4 of 6 (67 %), b 0 of 7 (0 %)" in found.sentences
+    assert "hallucinated numbers: a 5 of 6 (83 %), b 0 of 7 (0 %)" in found.sentences
     distances = rows(picture(found, "error-distribution"))
     assert [row["a"] for row in distances] == ["1 (14 %)", "1 (14 %)", "1 (14 %)", "2 (29 %)", "2 (29 %)"]
 
@@ -158,6 +166,19 @@ def test_right_answers_for_1000_tokens_count_the_trials_whose_tokens_are_known(r
     (mine,) = run([case("mean", each) for each in says], ("a",))["figures"].data["variants"]
     assert mine["right_per_1000_tokens"] == pytest.approx(1000 * 1 / (100 + 200))
     assert (mine["tokens_in"], mine["tokens_out"]) == (140, 10)
+
+
+def test_context_utilisation_is_right_answers_per_token_against_the_baseline_on_the_same_cases(run: Run) -> None:
+    found = run(
+        [
+            case("mean", {"a": ("22", 390), "b": ("22", 90)}),
+            case("mean", {"a": ("1", 390), "b": ("22", 90)}),
+            case("mean", {"b": ("1", 990)}),  # a has none
+        ]
+    )["figures"]
+    assert variants(found)["b"]["context_utilisation"] == pytest.approx((2 / 200) / (1 / 800))
+    assert variants(found)["a"]["context_utilisation"] is None
+    assert table(found, "variants")[1]["right per 1,000 tokens"].endswith("(8.0 ×)")
 
 
 def test_a_confusion_counts_what_was_said_where_what_is_right(run: Run) -> None:

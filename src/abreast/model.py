@@ -63,7 +63,7 @@ class Variant:
 
     `target` is a name (`simulated`, `python:module:function`) or a Python function; left out, the experiment's.
     `params` is a mapping, or an instance of a dataclass or pydantic model that the function receives whole. With
-    `warmup`, its target is asked once before anything is measured.
+    `warmup`, its target is asked once before anything is measured; None leaves that to the target.
 
     >>> Variant("short", params={"style": "brief"}).name
     'short'
@@ -74,7 +74,7 @@ class Variant:
     params: Any = field(default_factory=dict)
     executor: Executor = "auto"
     version: str = ""
-    warmup: bool = False
+    warmup: bool | None = None
 
 
 def is_of_fields(kind: type) -> bool:

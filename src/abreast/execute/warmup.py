@@ -57,7 +57,8 @@ class WarmUp:
         left = (~self.plan.done).reshape(-1, len(self.targets)).sum(axis=0)
         chosen: dict[str, int] = {}
         for index, (variant, target) in enumerate(zip(self.plan.variants, self.targets, strict=True)):
-            if left[index] and (variant.warmup or getattr(target, "warmup", False)):
+            wanted = getattr(target, "warmup", False) if variant.warmup is None else variant.warmup
+            if left[index] and wanted:
                 chosen.setdefault(target.name, index)
         return list(chosen.values())
 

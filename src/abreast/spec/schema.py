@@ -579,8 +579,8 @@ def _checked_variant(name: str, chosen: Mapping[str, Any], params: Mapping[str, 
         raise Misplaced(
             (*at, "target"), f"{where}: target must be text, got {shown(target)}", "such as target: simulated"
         )
-    warmup = chosen.get("warmup", False)
-    if not isinstance(warmup, bool):
+    warmup = chosen.get("warmup")
+    if warmup is not None and not isinstance(warmup, bool):
         raise Misplaced((*at, "warmup"), f"{where}: warmup must be true or false, got {shown(warmup)}")
     return Variant(name, target, params, executor, str(version), warmup)
 
@@ -632,7 +632,10 @@ def json_schema() -> dict[str, Any]:
             "target": {"type": "string"},
             "executor": {"enum": ["auto", "thread", "process"]},
             "version": {"type": ["string", "number"]},
-            "warmup": {"type": "boolean", "description": "Ask the target once before anything is measured"},
+            "warmup": {
+                "type": "boolean",
+                "description": "Ask the target once before anything is measured; left out, the target decides",
+            },
             "prompt": {"type": "string", "description": "A Jinja2 template over the case's input"},
             "transform": {
                 "description": "python:module:function over the case's input, or the same with arguments",

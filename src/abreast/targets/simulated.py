@@ -12,13 +12,15 @@ import math
 import random
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import NormalDist
 from typing import Any
 
 from abreast import errors
+from abreast.code.digest import source_digest
+from abreast.code.reference import load_function
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.headers import rate_limits
@@ -45,7 +47,7 @@ _ERRORS: dict[str, type[errors.TrialError]] = {
 }
 OWN = (  # what it is told about its behaviour; other parameters only look like those of a model
     *("accuracy", "latency", "errors", "capacity", "allows", "correlation"),
-    *("retry_after", "cost_usd", "output_tokens"),
+    *("retry_after", "cost_usd", "output_tokens", "knows"),
 )
 
 
@@ -136,13 +138,15 @@ class Simulated:
         self._retry_after = check.number("retry_after", None)
         self._cost = check.number("cost_usd", None)
         self._output_tokens = check.whole("output_tokens")
+        self._knows = check.function("knows")
         self._seed = seed
         self._instant = not (self._errors or self._capacity or self._allows or self._latency.mean())
         self._of_case, self._of_own = math.sqrt(self._correlation), math.sqrt(1 - self._correlation)
         self._threshold = _quantile(self._accuracy)
         self._server: _Server = shared.setdefault("simulated-server", _Server())
         self._drawn_by = compose("simulated", seed, digest_of_params(params), self._renderer.version)
-        self.version = compose(self._drawn_by, REVISION)
+        knows = [source_digest(self._knows)] if self._knows is not None else []
+        self.version = compose(self._drawn_by, REVISION, *knows)
 
     def request(self, trial: Trial) -> Request:
         return self._renderer.request(trial)
@@ -164,13 +168,20 @@ class Simulated:
             await self._work(of_trial, attempt)
         # What is right must not depend on the attempt: a retry does not make a model cleverer.
         own, choice = _uniforms(of_trial)
-        value = case.expected if self._is_right(of_case, own) else wrong(case, choice)
+        value = self._value(case, request.prompt, of_case, own, choice)
         text = _text_of(value)
         usage = self._usage(request.prompt, text)
         basis: CostBasis = "unknown" if self._cost is None else "estimated"
         kept = None if isinstance(value, str) else value
         rate = None if self._allows is None else rate_limits(self._announcement(self._allows))
         return Answer(text, kept, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated", rate=rate)
+
+    def _value(self, case: Case, prompt: str, of_case: str, own: float, choice: float) -> Any:
+        """The right answer or a wrong one; a guess where the prompt does not tell."""
+        if self._knows is not None and self._knows(case, prompt) is not True:
+            choices = _choices(case)
+            return choices[int(own * len(choices))] if choices else wrong(case, choice)
+        return case.expected if self._is_right(of_case, own) else wrong(case, choice)
 
     def _announcement(self, allows: Allows) -> dict[str, str] | None:
         return self._server.headers(allows) if allows.headers else None
@@ -256,12 +267,14 @@ def wrong(case: Case, uniform: float) -> Any:
     return f"a wrong answer ({int(uniform * 1000)})"
 
 
-def _other_choices(case: Case) -> list[Any]:
-    """What the input offers beside the right one, if it offers that."""
+def _choices(case: Case) -> list[Any]:
+    """What the input offers, if the right answer is among it."""
     choices = case.input.get("choices") if isinstance(case.input, Mapping) else None
-    if not isinstance(choices, list) or case.expected not in choices:
-        return []
-    return [choice for choice in choices if choice != case.expected]
+    return choices if isinstance(choices, list) and case.expected in choices else []
+
+
+def _other_choices(case: Case) -> list[Any]:
+    return [choice for choice in _choices(case) if choice != case.expected]
 
 
 def _is_of_numbers(value: Any) -> bool:
@@ -301,6 +314,14 @@ class _Checked:
             isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf
         ):
             raise BadInput(f"{self.where}: {key} must be a number of at least 0, got {value!r}")
+        return value
+
+    def function(self, key: str) -> Callable[..., Any] | None:
+        value = self.params.get(key)
+        if isinstance(value, str):
+            return load_function(value)
+        if value is not None and not callable(value):
+            raise BadInput(f"{self.where}: {key} must be python:module:function, got {value!r}")
         return value
 
     def share(self, key: str, default: float) -> float:

@@ -43,9 +43,11 @@ def put(random: Random, values: Values, kind: Kind) -> tuple[Values, list[Anomal
 
 
 def _places(random: Random, size: int, number: int) -> list[int]:
-    slots = np.arange(EDGE, size - EDGE, APART)
-    chosen = random.choice(slots, min(number, len(slots)), replace=False)
-    return sorted(int(at) for at in chosen)
+    """Positions anywhere but near the ends, each at least `APART` from the next."""
+    room = size - 2 * EDGE
+    number = min(number, (room - 1) // APART + 1)
+    chosen = np.sort(random.choice(room - (number - 1) * (APART - 1), number, replace=False))
+    return [EDGE + int(at) + index * (APART - 1) for index, at in enumerate(chosen)]
 
 
 def _reach(values: Values) -> float:

@@ -19,7 +19,7 @@ from abreast.suites.numbers import anomalies, external
 from abreast.suites.numbers.perturb import PERTURBATIONS
 from abreast.suites.numbers.queries import ANOMALY, MARKED, QUERIES, Query
 from abreast.suites.numbers.series import Columns, Random, draw, rounded, spread
-from abreast.suites.numbers.tasks import PRICES, TASKS, Task
+from abreast.suites.numbers.tasks import DOMAINS, TASKS, Task
 
 SEED = 42
 TRIALS, QUICK = 30, 5
@@ -28,8 +28,10 @@ TRIES = 500  # draws for one case before something must be wrong
 CLEAN = 0.25  # of the anomaly series have none
 _KINDS: tuple[anomalies.Kind, ...] = ("spike", "drop", "level shift")
 _MISSING = "Missing values (null) are left out of every figure, and keep their positions."
-_MARKED = ("presence", "anomalies", "locations")  # what can be asked where somebody marked the anomalies
-_GENERATED = ("type", *PRICES)  # what no recording tells
+_STRETCHES = "An anomaly may last for many positions: give one position in each."
+_OVER_MARK = {"presence": 0.5, "anomalies": 0.75, "locations": 1.0}  # share of windows that are put over a mark
+_MARKED = tuple(_OVER_MARK)  # what can be asked where somebody marked the anomalies
+_GENERATED = ("type", *DOMAINS)  # what no recording tells
 _PAIRED = ("higher_mean", "more_volatile", "stronger_trend", "correlation")
 
 
@@ -185,9 +187,11 @@ def _cut(random: Random, query: Query, size: int, recordings: Sequence[external.
         columns = rounded({"A": one.values[:least], "B": other.values[:least]})
         return Drawn(columns, f"{one.name}, {other.name}")
     labelled = query.name in _MARKED
-    found = external.window(random, [each for each in recordings if each.labelled is not None or not labelled], size)
+    over_mark = labelled and random.random() < _OVER_MARK[query.name]
+    known = [each for each in recordings if each.labelled is not None or not labelled]
+    found = external.window(random, known, size, over_mark)
     if labelled and found.labelled is None:
-        return _none(found.name)  # only a part of what is marked is in it
+        return _none(found.name)  # it is not clear what is marked in it
     return Drawn(rounded({"value": found.values}), found.name, found.labelled if labelled else None)
 
 
@@ -195,8 +199,9 @@ def truth(query: Query, drawn: Drawn) -> Any:
     """What is right, by the numbers shown; by the marks of a recording, where it has some. None: nothing is."""
     if drawn.labelled is not None:
         marks = drawn.labelled
-        if query.name == "locations":  # a window of time is no position
-            return [first for first, _ in marks] or None if all(a == b for a, b in marks) else None
+        if query.name == "locations":  # positions; or where each window of time begins and ends
+            are_points = all(first == last for first, last in marks)
+            return [first if are_points else [first, last] for first, last in marks] or None
         return len(marks) if query.name == "anomalies" else "yes" if marks else "no"
     if any(np.isfinite(values).sum() < 2 for values in drawn.columns.values()):
         return None
@@ -208,7 +213,9 @@ def _perturbed(kind: str, drawn: Drawn, random: Random, query: Query) -> tuple[D
     seed = int(random.integers(2**32))
     changed = PERTURBATIONS[kind](np.random.default_rng(seed), drawn.columns)
     size = max(map(len, changed.values()))
-    other = Drawn(changed, drawn.source, external.cut(drawn.labelled, 0, size))
+    if all(np.array_equal(changed[name], drawn.columns[name], equal_nan=True) for name in changed):
+        return None
+    other = Drawn(changed, drawn.source, external.clip(drawn.labelled, 0, size))
     if query.name in (*_MARKED, "type") and not _still_clear(kind, drawn, other):
         return None
     right = truth(query, other)
@@ -220,7 +227,8 @@ def _still_clear(kind: str, before: Drawn, after: Drawn) -> bool:
     old, new = before.columns["value"], after.columns["value"]
     left = np.isfinite(new)
     if before.labelled is not None:  # nobody marked what was put in now
-        return kind != "outliers" and after.labelled is not None and all(left[a] and left[b] for a, b in after.labelled)
+        moved = kind in ("outliers", "reorder")
+        return not moved and after.labelled is not None and all(left[a] and left[b] for a, b in after.labelled)
     known = {each.position for each in anomalies.find(old) if each.position < len(new) and left[each.position]}
     if kind == "outliers":
         known |= set(np.flatnonzero(np.abs(new - old) > spread(old)).tolist())
@@ -230,6 +238,8 @@ def _still_clear(kind: str, before: Drawn, after: Drawn) -> bool:
 def _case(case_id: str, drawn: Drawn, query: Query, right: Any, tags: dict[str, str]) -> dict[str, Any]:
     gaps = any(not np.isfinite(values).all() for values in drawn.columns.values())
     question = query.question if drawn.labelled is None else query.question.replace(ANOMALY, MARKED)
+    if isinstance(right, list) and isinstance(right[0], list):
+        question = f"{question} {_STRETCHES}"
     asked: dict[str, Any] = {
         "query": query.name,
         "question": f"{question} {_MISSING}" if gaps else question,

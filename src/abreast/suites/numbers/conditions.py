@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -28,6 +29,16 @@ PACKAGE = "semantic-frame"
 SPIKE = 3.5  # robust standard deviations, of the summary's own anomalies
 
 
+def data_in(prompt: str, question: str) -> str | None:
+    """The part of a prompt that shows the data; None if the prompt does not ask this question.
+
+    >>> data_in("Data:\\n1, 2\\n\\nQuestion: What is the mean?\\n\\nReply ...", "What is the mean?")
+    'Data:\\n1, 2'
+    """
+    data, mark, _ = prompt.rpartition(f"\n\nQuestion: {question}")
+    return data if mark else None
+
+
 def raw(asked: Mapping[str, Any], skip_above: int | None = None) -> dict[str, Any]:
     """The numbers themselves. A series longer than `skip_above` is not sent."""
     if skip_above is not None and asked["size"] > skip_above:
@@ -37,7 +48,16 @@ def raw(asked: Mapping[str, Any], skip_above: int | None = None) -> dict[str, An
 
 
 def semantic_frame(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What the package semantic-frame says of them."""
+    """The narrative of the package semantic-frame."""
+    return _described_by_package(asked, lambda result: str(result.narrative))
+
+
+def semantic_frame_full(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The full output of the package semantic-frame: narrative, classes, anomalies, a profile with count and std."""
+    return _described_by_package(asked, lambda result: json.dumps(result.model_dump(mode="json", by_alias=True)))
+
+
+def _described_by_package(asked: Mapping[str, Any], write: Callable[[Any], str]) -> dict[str, Any]:
     from semantic_frame import describe_dataframe, describe_series
 
     columns = columns_of(asked)
@@ -45,12 +65,15 @@ def semantic_frame(asked: Mapping[str, Any]) -> dict[str, Any]:
         warnings.simplefilter("ignore")  # about gaps, which are meant
         if len(columns) == 1:
             (values,) = columns.values()
-            return _filled(asked, f"Description of the data:\n{describe_series(values, context='value')}")
-        import pandas as pd
+            result = describe_series(values, context="value", output="full")
+            lines = [write(result)]
+        else:
+            import pandas as pd
 
-        found = describe_dataframe(pd.DataFrame(columns), context="data")
-    lines = [f"{name}: {result.narrative}" for name, result in found.columns.items()]
-    return _filled(asked, "\n".join(["Description of the data:", *lines, found.summary_narrative]))
+            frame = describe_dataframe(pd.DataFrame(columns), context="data")
+            lines = [f"{name}: {write(result)}" for name, result in frame.columns.items()]
+            lines.append(frame.summary_narrative)
+    return _filled(asked, "\n".join(["Description of the data:", *lines]))
 
 
 def summary_statistics(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +93,7 @@ def described(asked: Mapping[str, Any], by: Callable[[Any], str]) -> dict[str, A
     return _filled(asked, said)
 
 
-for _ours in (raw, semantic_frame, summary_statistics):
+for _ours in (raw, semantic_frame, semantic_frame_full, summary_statistics):
     _ours.quick = True  # type: ignore[attr-defined] # estimates may call them
 
 
@@ -95,7 +118,11 @@ def _columns(asked: Mapping[str, Any]) -> list[tuple[str, list[float | None]]]:
 
 
 def _titled(name: str, asked: Mapping[str, Any]) -> str:
-    return "Data" if len(asked["columns"]) == 1 else f"Series {name}" if len(name) == 1 else name.capitalize()
+    return "Data" if len(asked["columns"]) == 1 else f"Series {name}" if len(name) == 1 else _capitalised(name)
+
+
+def _capitalised(name: str) -> str:
+    return name.capitalize().replace("_", " ")
 
 
 def _written(number: float | None) -> str:

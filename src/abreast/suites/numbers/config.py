@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,12 @@ from abreast.suites.numbers.cases import QUICK, SEED, SMALLEST, TRIALS, checked
 from abreast.suites.numbers.scoring import COLUMNS
 
 NAME = "numbers"
-VARIANTS = ("baseline", "treatment", "summary-statistics")
-BASELINE, TREATMENT, SUMMARY = VARIANTS
+VARIANTS = ("baseline", "treatment", "semantic-frame-full", "summary-statistics")
+BASELINE, TREATMENT, FULL, SUMMARY = VARIANTS
 SKIP_ABOVE = 5000  # points, of raw numbers
 MOST_TRIALS = 10_000  # of a task: beyond it their series alone take minutes and gigabytes
 CLI_SIZE = 1000  # points, on the Claude Code CLI
-MOCK = {BASELINE: 0.70, TREATMENT: 0.95, SUMMARY: 0.90}  # how often the simulator is right
+MOCK = {BASELINE: 0.70, TREATMENT: 0.95, FULL: 0.95, SUMMARY: 0.90}  # share of right answers where it can know
 MODELS = {"haiku": "claude-haiku-5-5", "sonnet": "claude-sonnet-5-5", "opus": "claude-opus-5-5"}
 MAX_TOKENS = 4096  # of a reply: room to calculate before the final lines
 CLI_NOTE = (
@@ -29,6 +29,7 @@ CLI_NOTE = (
 )
 INSTALL = 'pip install "abreast[numbers]"'
 _HERE = "python:abreast.suites.numbers"
+KNOWS = f"{_HERE}.answerable:is_answerable"
 
 
 class BackendType(StrEnum):
@@ -78,9 +79,10 @@ class BenchmarkConfig:
         """Five trials a task instead of thirty."""
         return cls(n_trials=QUICK)
 
-    def only(self, task: str) -> BenchmarkConfig:
-        """The same for one task."""
-        return replace(self, tasks=[task])
+    @classmethod
+    def full_mode(cls) -> BenchmarkConfig:
+        """Thirty trials a task: the default."""
+        return cls()
 
 
 def experiment(config: BenchmarkConfig, backend: BackendType | str, base: Path | None = None) -> Experiment:
@@ -159,9 +161,11 @@ def _check(config: BenchmarkConfig) -> None:
         raise BadInput("no variant is left", f"name one of {', '.join(VARIANTS)}")
     if config.transform is not None and not config.transform.startswith("python:"):
         raise BadInput(f"--transform {config.transform}: is no function", "write --transform python:module:function")
-    if TREATMENT in config.variants and config.transform is None and conditions.package_version() is None:
+    packaged = [name for name in config.variants if _is_package(name, config)]
+    if packaged and conditions.package_version() is None:
+        name = TREATMENT if TREATMENT in packaged else f"variant {FULL}"
         raise BadInput(
-            f"the treatment is the package {conditions.PACKAGE}, which is not installed",
+            f"the {name} is the package {conditions.PACKAGE}, which is not installed",
             f"{INSTALL}; or --variant {BASELINE} --variant {SUMMARY}; or --transform python:module:function",
         )
 
@@ -174,7 +178,8 @@ def _variant(name: str, config: BenchmarkConfig, backend: BackendType) -> dict[s
     }
     if backend == BackendType.MOCK:
         slow = {"latency": config.mock_latency} if config.mock_latency else {}
-        return {"target": "simulated", "accuracy": config.mock_accuracy.get(name, MOCK[name]), **slow, **shown}
+        accuracy = config.mock_accuracy.get(name, MOCK[name])
+        return {"target": "simulated", "accuracy": accuracy, "knows": KNOWS, **slow, **shown}
     return {**target_settings(backend, config.model), "system": conditions.SYSTEM, **shown}
 
 
@@ -190,7 +195,7 @@ def target_settings(backend: BackendType, model: str) -> dict[str, Any]:
 
 
 def _is_package(name: str, config: BenchmarkConfig) -> bool:
-    return name == TREATMENT and config.transform is None
+    return name == FULL or (name == TREATMENT and config.transform is None)
 
 
 def _transform(name: str, config: BenchmarkConfig) -> str | dict[str, Any]:
@@ -199,6 +204,8 @@ def _transform(name: str, config: BenchmarkConfig) -> str | dict[str, Any]:
         return {"from": f"{_HERE}.conditions:raw", "skip_above": above}
     if name == SUMMARY:
         return f"{_HERE}.conditions:summary_statistics"
+    if name == FULL:
+        return f"{_HERE}.conditions:semantic_frame_full"
     if config.transform is not None:
         return {"from": f"{_HERE}.conditions:described", "by": config.transform}
     return f"{_HERE}.conditions:semantic_frame"

@@ -47,24 +47,41 @@ def load(paths: Sequence[Path], labels: Path | None) -> list[Recording]:
     return found
 
 
-def window(random: Random, recordings: Sequence[Recording], size: int) -> Recording:
-    """So many points in a row, from anywhere in any of them; all of one that is shorter."""
-    whole = recordings[int(random.integers(len(recordings)))]
-    start = int(random.integers(max(1, len(whole.values) - size + 1)))
-    end = start + size
-    return Recording(whole.name, whole.values[start:end], cut(whole.labelled, start, end))
+def window(random: Random, recordings: Sequence[Recording], size: int, over_mark: bool = False) -> Recording:
+    """So many points in a row, from anywhere in any of them; all of one that is shorter. With `over_mark`, a part that
+    has a mark in it, if any recording has one."""
+    marked = [recording for recording in recordings if recording.labelled] if over_mark else []
+    source = (marked or recordings)[int(random.integers(len(marked or recordings)))]
+    last = max(0, len(source.values) - size)
+    if marked:
+        first_of_mark, last_of_mark = (source.labelled or ())[int(random.integers(len(source.labelled or ())))]
+        lowest, highest = min(last, max(0, first_of_mark - size + 1)), min(last, last_of_mark)
+        start = int(random.integers(lowest, highest + 1))
+    else:
+        start = int(random.integers(last + 1))
+    return Recording(source.name, source.values[start : start + size], clip(source.labelled, start, start + size))
 
 
-def cut(marks: tuple[Mark, ...] | None, start: int, end: int) -> tuple[Mark, ...] | None:
-    """The marks from `start` up to `end`, counted from there; None if one of them is only partly inside.
+def clip(marks: tuple[Mark, ...] | None, start: int, end: int) -> tuple[Mark, ...] | None:
+    """The marks from `start` up to `end`, counted from there, each without what lies outside.
 
-    >>> cut(((3, 3), (8, 9)), 2, 9) is None, cut(((3, 3), (8, 9)), 2, 8)
-    (True, ((1, 1),))
+    None if nobody marked anything, or if it is not clear what is anomalous there: less than half of a mark is inside,
+    and that is less than a quarter of the part; or windows cover more than half of the part.
+
+    >>> clip(((3, 3), (8, 11)), 2, 11), clip(((3, 3), (8, 11)), 2, 8)
+    (((1, 1), (6, 8)), ((1, 1),))
+    >>> clip(((8, 15),), 2, 10), clip(((2, 9),), 2, 10)
+    (((6, 7),), None)
     """
-    inside = None if marks is None else [(a, b) for a, b in marks if start <= b and a < end]
-    if inside is None or any(a < start or b >= end for a, b in inside):
+    if marks is None:
         return None
-    return tuple((a - start, b - start) for a, b in inside)
+    size = end - start
+    inside = [(a, b, max(a, start) - start, min(b, end - 1) - start) for a, b in marks if start <= b and a < end]
+    if any(d - c + 1 < min((b - a + 1) / 2, size / 4) for a, b, c, d in inside):
+        return None
+    if any(b > a for a, b, _, _ in inside) and sum(d - c + 1 for *_, c, d in inside) > size / 2:
+        return None
+    return tuple((c, d) for *_, c, d in inside)
 
 
 def _read(path: Path, marks: Mapping[str, list[Any]], labels: Path | None) -> Recording:

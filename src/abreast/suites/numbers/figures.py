@@ -13,8 +13,9 @@ from abreast.analyse.rows import Bools, Floats, mean_of_known, median_of_known
 from abreast.analyse.run import Analysis
 from abreast.analyse.variants import mean_score
 from abreast.experiment.result import predictions
-from abreast.model import Answer
+from abreast.model import Answer, Case
 from abreast.stats import Interval, final_interval, paired_t
+from abreast.suites.numbers.answerable import is_answerable
 from abreast.suites.numbers.perturb import PERTURBATIONS
 from abreast.suites.numbers.queries import LEVELS, QUERIES
 from abreast.suites.numbers.reading import read_answer
@@ -23,6 +24,10 @@ from abreast.suites.numbers.tasks import TASKS
 CORRECT, CLOSENESS, GROUNDED = "numbers_correct", "numbers_closeness", "numbers_grounded"
 Key = TypeVar("Key", int, str)
 UNREAD = "(none read)"  # an answer that names no class, or several
+_PROMPTS = (
+    "SELECT t.position, p.prompt FROM trials t JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
+    "WHERE t.run_id = ? AND t.status <> 'skipped' ORDER BY t.position"
+)
 ERRORS = ((0.01, "≤ 1 %"), (0.05, "≤ 5 %"), (0.2, "≤ 20 %"), (1.0, "< 100 %"), (np.inf, "≥ 100 %"))
 
 
@@ -42,6 +47,20 @@ class Confusion(NamedTuple):
     classes: tuple[str, ...]  # what can be right
     answers: tuple[str, ...]  # what was answered: the same, and what could not be read
     counts: tuple[tuple[int, ...], ...]
+
+
+class Answerable(NamedTuple):
+    """How many cases a variant can answer by its prompt alone, and how well it does on those that the baseline can
+    answer too. Both accuracies and their difference are over the same cases."""
+
+    variant: str
+    yes: int
+    no: int
+    unknown: int
+    both: int  # cases
+    accuracy: Share  # on those
+    of_baseline: Share
+    difference: Interval | None
 
 
 class Degradation(NamedTuple):
@@ -71,6 +90,7 @@ class VariantFigures:
     tokens_out: float | None
     compression: Interval | None  # tokens in of the baseline for one of its own, on the same cases
     per_1000_tokens: float | None  # right answers for 1,000 tokens in and out
+    context_utilisation: float | None  # right answers for a token against the baseline's, on the same cases
     cost_usd: float | None  # of a call
     latency_s: float | None  # median
 
@@ -86,6 +106,8 @@ class Figures:
     tasks: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
     difficulties: tuple[str, ...] = field(default=())
+    answerable: tuple[Answerable, ...] = ()
+    answerable_by: dict[str, dict[str, bool | None]] = field(default_factory=dict)  # by case and variant
 
 
 def figures(analysis: Analysis) -> Figures:
@@ -95,6 +117,7 @@ def figures(analysis: Analysis) -> Figures:
     sizes = tuple(sorted(set(table.size.tolist())))
     levels = tuple(level for level in LEVELS if level in set(table.difficulty.tolist()))
     order = range(len(table.names))
+    known = _answerable_by(analysis)
     return Figures(
         tuple(_of_variant(table, index, tasks, sizes, levels) for index in order),
         tuple(_confusions(analysis)),
@@ -103,6 +126,8 @@ def figures(analysis: Analysis) -> Figures:
         tasks,
         sizes,
         levels,
+        tuple(_answerable(table, index, known) for index in order),
+        _by_name(table, known),
     )
 
 
@@ -167,6 +192,7 @@ def _of_variant(
         mean_of_known(table.tokens_out[mine]),
         _compression(table, index),
         1000 * right / total if total else None,
+        _utilisation(table, index, tokens),
         mean_of_known(table.rows.cost_usd[mine]),
         median_of_known(table.rows.service_s[mine & table.ok]),
     )
@@ -203,6 +229,21 @@ def _compression(table: _Table, index: int) -> Interval | None:
     ratio = float(there.sum() / here.sum())
     around = paired_t((there - ratio * here) / here.mean(), groups=groups)  # the delta method
     return Interval(ratio, max(0.0, ratio + around.low), ratio + around.high)
+
+
+def _utilisation(table: _Table, index: int, tokens: Floats) -> float | None:
+    """Right answers for a token against the baseline's, over the cases whose tokens are known for both."""
+    if table.names[index] == table.baseline:
+        return None
+    known = np.where(np.isnan(table.correct), np.nan, tokens)
+    own, base = (_by_case(table, each, known) for each in (index, table.names.index(table.baseline)))
+    shared = set(own) & set(base)
+    rates = []
+    for each, used in ((index, own), (table.names.index(table.baseline), base)):
+        right = _by_case(table, each, np.where(np.isnan(known), np.nan, table.correct))
+        total = sum(used[case] for case in shared)
+        rates.append(sum(right[case] for case in shared) / total if total else 0.0)
+    return rates[0] / rates[1] if rates[1] else None
 
 
 def _by_case(table: _Table, index: int, values: Floats) -> dict[int, float]:
@@ -262,6 +303,56 @@ def _text(expected: Any) -> str:
 def _class(query: str, answer: str) -> str:
     value = read_answer(QUERIES[query], Answer(answer)).value
     return UNREAD if value is None else str(value)
+
+
+Known = dict[int, dict[int, bool | None]]  # by case and variant
+
+
+def _answerable_by(analysis: Analysis) -> Known:
+    """What each prompt can answer, by the prompts that are stored. A trial that was skipped has none."""
+    rows = analysis.rows
+    known: Known = {}
+    expected = rows.expected()
+    asked = {
+        case: Case(rows.cases[case].id, json.loads(text), json.loads(expected[case]))
+        for case, text in rows.inputs().items()
+        if _asked(text) in QUERIES
+    }
+    variants = dict(zip(rows.position.tolist(), rows.variant.tolist(), strict=True))
+    for position, prompt in rows.store.each(_PROMPTS, (rows.run_id,)):
+        case, variant = position // rows.per_case, variants.get(position)
+        if case in asked and variant is not None and variant not in known.setdefault(case, {}):
+            known[case][variant] = is_answerable(asked[case], prompt or "")
+    return known
+
+
+def _by_name(table: _Table, known: Known) -> dict[str, dict[str, bool | None]]:
+    return {
+        table.rows.cases[case].id: {table.names[variant]: of_case[variant] for variant in sorted(of_case)}
+        for case, of_case in sorted(known.items())
+    }
+
+
+def _answerable(table: _Table, index: int, known: Known) -> Answerable:
+    baseline = table.names.index(table.baseline)
+    mine = [of_case[index] for of_case in known.values() if index in of_case]
+    both = [case for case, of_case in known.items() if of_case.get(index) and of_case.get(baseline)]
+    shared = np.isin(table.case, both)
+    own, base = (_by_case(table, each, np.where(shared, table.correct, np.nan)) for each in (index, baseline))
+    paired = sorted(set(own) & set(base))
+    groups = table.rows.groups(np.array(paired, dtype=np.int64))
+    enough = index != baseline and len(paired if groups is None else set(groups)) >= 2
+    differences = [own[case] - base[case] for case in paired]
+    return Answerable(
+        table.names[index],
+        mine.count(True),
+        mine.count(False),
+        mine.count(None),
+        len(both),
+        _share(table, table.of(index) & shared, table.correct),
+        _share(table, table.of(baseline) & shared, table.correct),
+        final_interval(differences, level=0.95, groups=groups) if enough else None,
+    )
 
 
 def _robustness(table: _Table, order: Sequence[int]) -> list[Degradation]:

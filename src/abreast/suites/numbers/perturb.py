@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -11,6 +12,7 @@ from abreast.suites.numbers.series import Columns, Random, Values, rounded, spre
 NOISE = 0.1  # of the standard deviation
 FACTOR = 1000.0
 KEPT = 0.7  # of a truncated series
+NEAR = 5  # points that change places
 OUTLIERS = 0.02  # of the points, at least 2
 
 
@@ -45,6 +47,22 @@ def truncation(random: Random, columns: Columns) -> Columns:
     return _each(columns, lambda values: values[: max(2, round(KEPT * len(values)))])
 
 
+def precision(random: Random, columns: Columns) -> Columns:
+    """Fewer digits: the standard deviation keeps two."""
+    return {name: np.round(values, _coarse(values)) + 0.0 for name, values in columns.items()}
+
+
+def _coarse(values: Values) -> int:
+    return 1 - math.floor(math.log10(spread(values) or 10.0))
+
+
+def reorder(random: Random, columns: Columns) -> Columns:
+    """Neighbours out of order: points change places within every five, in all columns alike."""
+    size = max(map(len, columns.values()))
+    order = np.concatenate([at + random.permutation(min(NEAR, size - at)) for at in range(0, size, NEAR)])
+    return {name: values[order] for name, values in columns.items()}
+
+
 def _each(columns: Columns, change: Callable[[Values], Values]) -> Columns:
     return rounded({name: change(values) for name, values in columns.items()})
 
@@ -60,5 +78,5 @@ def _with_outliers(random: Random, values: Values) -> Values:
 
 
 PERTURBATIONS: Mapping[str, Callable[[Random, Columns], Columns]] = {
-    each.__name__: each for each in (noise, scaling, shifting, missing, outliers, truncation)
+    each.__name__: each for each in (noise, scaling, shifting, missing, outliers, truncation, precision, reorder)
 }

@@ -7,6 +7,7 @@ direction on the edge between flat and rising, a skewness of a constant), there 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -30,6 +31,7 @@ CLEAR, VAGUE = 0.5, 0.3  # correlation with time: from here on a direction; up t
 STRONG, WEAK, EDGE = 0.8, 0.4, 0.03  # the same for how strong it is, and how near to a border is too near
 SKEWED, EVEN = 0.5, 0.3  # skewness: from here on skewed; up to here symmetric
 TOGETHER, APART = 0.5, 0.3  # correlation of two series: from here on; up to here none
+HUMID = 60  # percent
 GAP = 0.02  # by which two figures must differ, of the larger, for one to be the higher
 
 
@@ -55,9 +57,9 @@ class Query:
         """Its own level, and one more for a large series."""
         return LEVELS[min(2, LEVELS.index(self.level) + (size >= LARGE))]
 
-    def within(self, found: float, right: float) -> bool:
-        """Whether a number is right, by this query's tolerance."""
-        return abs(found - right) <= max(self.abs, self.rel * abs(right)) + 1e-12
+    def within(self, found: float, right: float, times: float = 1.0) -> bool:
+        """Whether a number is right, by this query's tolerance or so many times that."""
+        return abs(found - right) <= times * max(self.abs, self.rel * abs(right)) + 1e-12
 
 
 @cache
@@ -141,28 +143,47 @@ def _forecast(columns: Columns) -> float | None:
 # -- classes ----------------------------------------------------------------------------------------------------------
 
 
-def _direction(columns: Columns) -> str | None:
-    *_, correlation = _over_time(_only(columns))
+def direction_of(correlation: float) -> str | None:
+    """The direction of a series with this correlation of value and position; None if it is not clear."""
     if abs(correlation) <= VAGUE:
         return "flat"
     return None if abs(correlation) < CLEAR else "rising" if correlation > 0 else "falling"
 
 
-def _strength(columns: Columns) -> str | None:
-    *_, correlation = _over_time(_only(columns))
+def strength_of(correlation: float) -> str | None:
+    """The strength of a trend with this correlation of value and position; None near a border."""
     size = abs(correlation)
     if min(abs(size - STRONG), abs(size - WEAK)) < EDGE:
         return None
     return "strong" if size > STRONG else "moderate" if size > WEAK else "weak"
 
 
-def _shape(columns: Columns) -> str | None:
-    skewness = _skewness(present(_only(columns)))
+def shape_of(skewness: float) -> str | None:
+    """The shape of a distribution with this skewness; None if it is not clear."""
     if math.isnan(skewness):
         return None
     if abs(skewness) <= EVEN:
         return "symmetric"
     return None if abs(skewness) < SKEWED else "right-skewed" if skewness > 0 else "left-skewed"
+
+
+def relation_of(correlation: float) -> str | None:
+    """How two series with this correlation are related; None if it is not clear."""
+    if abs(correlation) <= APART:
+        return "none"
+    return None if abs(correlation) < TOGETHER else "positive" if correlation > 0 else "negative"
+
+
+def _direction(columns: Columns) -> str | None:
+    return direction_of(_over_time(_only(columns))[2])
+
+
+def _strength(columns: Columns) -> str | None:
+    return strength_of(_over_time(_only(columns))[2])
+
+
+def _shape(columns: Columns) -> str | None:
+    return shape_of(_skewness(present(_only(columns))))
 
 
 def _higher(figure: Callable[[Values], float]) -> Callable[[Columns], str | None]:
@@ -186,10 +207,7 @@ def _correlation(columns: Columns) -> str | None:
     one, other = columns["A"][there], columns["B"][there]
     if len(one) < 3 or not np.ptp(one) or not np.ptp(other):
         return None
-    found = float(np.corrcoef(one, other)[0, 1])
-    if abs(found) <= APART:
-        return "none"
-    return None if abs(found) < TOGETHER else "positive" if found > 0 else "negative"
+    return relation_of(float(np.corrcoef(one, other)[0, 1]))
 
 
 # -- anomalies --------------------------------------------------------------------------------------------------------
@@ -241,6 +259,40 @@ def _vwap(columns: Columns) -> float:
 def _drawdown(columns: Columns) -> float:
     close = present(columns["close"])
     return float(100 * np.max(1 - close / np.maximum.accumulate(close)))
+
+
+# -- order books, portfolios, sensors ---------------------------------------------------------------------------------
+
+
+def _of_columns(names: str, figure: Callable[..., float]) -> Callable[[Columns], float | None]:
+    """A figure of these columns; None if they are not there."""
+    wanted = names.split()
+
+    def truth(columns: Columns) -> float | None:
+        if not set(wanted) <= set(columns) or min(len(present(columns[name])) for name in wanted) < 2:
+            return None
+        return _finite(figure(*(columns[name] for name in wanted)))
+
+    return truth
+
+
+def spread_percent(best_bid: float, best_ask: float) -> float:
+    """The gap between the best prices in percent of the price half way between them."""
+    return 100 * _ratio(best_ask - best_bid, (best_ask + best_bid) / 2) if best_ask > best_bid else math.nan
+
+
+def imbalance(to_buy: float, to_sell: float) -> float:
+    """By how much more is wanted than offered, in percent of both."""
+    return 100 * _ratio(to_buy - to_sell, to_buy + to_sell)
+
+
+def _portfolio_return(*assets: Values) -> float:
+    return 100 * float(np.mean([_ratio(present(prices)[-1], present(prices)[0]) - 1 for prices in assets]))
+
+
+def _humid_mean(temperature: Values, humidity: Values) -> float:
+    there = np.isfinite(temperature) & (np.nan_to_num(humidity) > HUMID)
+    return float(np.mean(temperature[there])) if there.any() else math.nan
 
 
 # -- the catalogue ----------------------------------------------------------------------------------------------------
@@ -485,17 +537,88 @@ QUERIES: dict[str, Query] = {
             rel=0.05,
             unit="percent",
         ),
+        Query(
+            "spread_percent",
+            "How large is the gap between the lowest ask and the highest bid, in percent of the price half way?",
+            _of_columns("bid ask", lambda bid, ask: spread_percent(float(np.nanmax(bid)), float(np.nanmin(ask)))),
+            "medium",
+            rel=0.05,
+        ),
+        Query(
+            "imbalance",
+            "What is the imbalance in percent: 100 × (all bid sizes - all ask sizes) / (sum of both)?",
+            _of_columns("bid_size ask_size", lambda bid, ask: imbalance(float(np.nansum(bid)), float(np.nansum(ask)))),
+            "hard",
+            rel=0.05,
+            abs=0.1,
+        ),
+        Query(
+            "portfolio_return",
+            "Equal amounts of stocks, bonds and gold are bought at the first prices and kept to the last: what is the "
+            "return in percent?",
+            _of_columns("stocks bonds gold", _portfolio_return),
+            "hard",
+            rel=0.05,
+            abs=0.05,
+        ),
+        Query(
+            "humid_mean",
+            f"What is the mean temperature of the readings with a humidity above {HUMID}?",
+            _of_columns("temperature humidity", _humid_mean),
+            "hard",
+            rel=0.01,
+        ),
     )
 }
 
 
-def quantities(columns: Columns) -> list[float]:
-    """Every number that the catalogue has for these columns, each column taken by itself as well."""
-    found: list[float] = []
+def quantities(columns: Columns) -> list[tuple[str, float]]:
+    """Every number that the catalogue has for these columns, each column taken by itself as well, with its query."""
+    found: list[tuple[str, float]] = []
     for part in [columns, *({name: values} for name, values in columns.items() if len(columns) > 1)]:
         for query in QUERIES.values():
             if query.kind == "number":
                 value = query.truth(part)
                 if value is not None:
-                    found.append(float(value))
+                    found.append((query.name, float(value)))
     return found
+
+
+VALUES = ("min", "max", "median", "p25", "p75", "p95")  # queries whose answer is, or may be, a value of the data
+_NAMES = {  # what a reply calls the answer to a query
+    "mean": "mean|average",
+    "median": "median|middle value",
+    "std": "standard deviation|std|sigma",
+    "min": "min|minimum|smallest|lowest",
+    "max": "max|maximum|largest|highest",
+    "p25": "p25|25th percentile|first quartile|lower quartile",
+    "p75": "p75|75th percentile|third quartile|upper quartile",
+    "p95": "p95|95th percentile",
+    "iqr": "iqr|interquartile range",
+    "range": "range",
+    "skewness": "skewness|skew",
+    "count": "count|number of (?:values|points)|n",
+    "slope": "slope",
+    "anomalies": "anomalies|anomaly|outliers?",
+    "forecast": "forecast|prediction|extrapolation",
+    "z_of_max": "z-score",
+    "variation": "coefficient of variation|cv",
+    "range_percent": "range in percent|range / mean",
+    "normalised_max": "max / mean",
+    "return_percent": "return",
+    "vwap": "vwap|weighted mean|weighted average",
+    "drawdown": "drawdown",
+    "spread_percent": "spread",
+    "imbalance": "imbalance",
+    "portfolio_return": "return",
+    "humid_mean": "humid",
+}
+
+
+def is_named(name: str, reply: str) -> bool:
+    """Tell whether a reply mentions the statistic that a query asks for.
+
+    >>> is_named("median", "Answer: 48\\nReasoning: I took the median."), is_named("std", "Answer: 48")
+    (True, False)
+    """
+    return re.search(rf"\b(?:{_NAMES[name]})\b", reply, re.IGNORECASE) is not None

@@ -377,10 +377,11 @@ def _read_positions(text: str) -> list[int] | None:
 
 
 def _whole_numbers(values: Iterable[Any]) -> list[int]:
-    """The whole numbers among some values, in order and once.
+    """The whole numbers among some values, in order and once; of windows the beginnings.
 
-    >>> _whole_numbers([17, "3", 42.0, 3.5, "n/a", True])
-    [3, 17, 42]
+    >>> _whole_numbers([17, "3", 42.0, 3.5, "n/a", True, [50, 60]])
+    [3, 17, 42, 50]
     """
-    texts = {str(value).removesuffix(".0") for value in values}
+    firsts = (value[0] if isinstance(value, list | tuple) and value else value for value in values)
+    texts = {str(value).removesuffix(".0") for value in firsts}
     return sorted({int(text) for text in texts if re.fullmatch(r"[0-9]{1,9}", text)})

@@ -6,7 +6,12 @@ change `{estimate, interval}`, an interval `[low, high]` at 95 %.
 - `figures`: `baseline`, `tokens_counted` ("by the target" or "from characters"), `variants`: for each `name`,
   `accuracy`, `median_error` (relative; 1 is 100 % or more), `errors` (answers by class of relative error),
   `hallucinated`, `tokens_in`, `tokens_out` (means of a call), `tokens_in_by_task`, `compression` (tokens in of the
-  baseline for one of its own), `right_per_1000_tokens`, `cost_usd` (mean of a call), `latency_s` (median), `skipped`
+  baseline for one of its own), `right_per_1000_tokens`, `context_utilisation` (right answers for a token against the
+  baseline's, on the same cases), `cost_usd` (mean of a call), `latency_s` (median), `skipped`
+- `answerability`: `variants`: for each `name`, `answerable`, `not_answerable` and `unknown` (cases, by its prompts
+  alone), `share` (of those three), `accuracy` (on all cases), `both` (cases that the baseline can answer too),
+  `accuracy_both`, `baseline_both` (on those), `difference_both`; `cases`: `case`, `answerable_by` (true, false or null
+  by variant)
 - `breakdown`: `by_task`, `by_size`, `by_difficulty`: a share by value and variant; `confusions`: `query`, `variant`,
   `classes` (rows: what is right), `answers` (columns), `counts`
 - `robustness`: `perturbations`: `perturbation` ("none" is unperturbed), `variant`, `accuracy`, `change`
@@ -26,7 +31,7 @@ from abreast.stats import Interval
 from abreast.suites.numbers.charts import by_size, by_task, confusion, efficiency, errors, robustness, tokens
 from abreast.suites.numbers.charts.robustness import called
 from abreast.suites.numbers.charts.words import percent, plain, with_count, with_ends
-from abreast.suites.numbers.figures import ERRORS, Degradation, Figures, Share, VariantFigures, figures
+from abreast.suites.numbers.figures import ERRORS, Answerable, Degradation, Figures, Share, VariantFigures, figures
 
 _TITLES = (
     *("variant", "accuracy", "median error", "hallucinated", "tokens in", "compression"),
@@ -35,9 +40,9 @@ _TITLES = (
 
 
 def sections(analysis: Analysis) -> list[Section]:
-    """The figures; where answers are right, if one could be judged; what perturbations do, if there are any."""
+    """The figures; what the prompts can answer; where answers are right; what perturbations do, if there are any."""
     found = figures(analysis)
-    further = [_breakdown(found), *([_robustness(found)] if found.robustness else [])]
+    further = [_answerability(found), _breakdown(found), *([_robustness(found)] if found.robustness else [])]
     return [_figures(found, analysis), *(part for part in further if part.tables or part.pictures)]
 
 
@@ -107,8 +112,9 @@ def _table(variants: Sequence[VariantFigures], failed: set[str]) -> NamedTable:
         _TITLES,
         tuple(_row(each, each.name in failed) for each in variants),
         "accuracy: share of right answers (95 % interval); median error: relative, of numbers; hallucinated: numbers "
-        "that are neither right nor found in the data (numbers answered); tokens in and cost: mean of a call, latency: "
-        "median; compression: tokens in of the baseline for one of its own, on the same cases",
+        "neither near the truth nor taken from the data (numbers answered); tokens in and cost: mean of a call; "
+        "latency: median; compression: tokens in of the baseline for one of its own, on the same cases; "
+        "× behind right answers per 1,000 tokens: against the baseline, on the same cases",
     )
 
 
@@ -121,10 +127,16 @@ def _row(variant: VariantFigures, failed: bool) -> tuple[str, ...]:
         with_count(variant.hallucinated),
         plain(variant.tokens_in),
         NOTHING if ratio is None else f"{ratio.estimate:.1f} × ({ratio.low:.1f} … {ratio.high:.1f})",
-        plain(variant.per_1000_tokens, 2),
+        _per_1000(variant),
         dollars(variant.cost_usd),
         seconds(variant.latency_s),
     )
+
+
+def _per_1000(variant: VariantFigures) -> str:
+    """`2.31 (5.4 ×)`."""
+    ratio = variant.context_utilisation
+    return f"{plain(variant.per_1000_tokens, 2)}{'' if ratio is None else f' ({ratio:.1f} ×)'}"
 
 
 def _error(value: float | None) -> str:
@@ -144,9 +156,98 @@ def _of_variant(variant: VariantFigures) -> dict[str, Any]:
         "tokens_in_by_task": {task: _known(mean) for task, mean in variant.tokens_in_by_task.items()},
         "compression": _estimate(variant.compression),
         "right_per_1000_tokens": _known(variant.per_1000_tokens),
+        "context_utilisation": _known(variant.context_utilisation),
         "cost_usd": _known(variant.cost_usd),
         "latency_s": _known(variant.latency_s),
         "skipped": variant.skipped,
+    }
+
+
+# -- what the prompts can answer --------------------------------------------------------------------------------------
+
+
+def _answerability(found: Figures) -> Section:
+    return Section(
+        "answerability",
+        "What each variant can know",
+        tuple(filter(None, (_knowable(found.answerable), *(_on_both(each, found) for each in found.answerable)))),
+        (_answerable_table(found),) if any(each.yes or each.no for each in found.answerable) else (),
+        data={
+            "variants": [_of_answerable(each, _accuracy_of(each, found)) for each in found.answerable],
+            "cases": [{"case": case, "answerable_by": dict(by)} for case, by in found.answerable_by.items()],
+        },
+    )
+
+
+def _knowable(variants: Iterable[Answerable]) -> str:
+    """`answerable by the prompt: baseline 180 of 180 cases (100 %), treatment 81 of 180 (45 %)`."""
+    parts = []
+    for each in variants:
+        if total := each.yes + each.no + each.unknown:
+            unknown = f", unknown {each.unknown:,}" if each.unknown else ""
+            parts.append(
+                f"{each.variant} {each.yes:,} of {many(total, 'case')} ({each.yes / total * 100:.0f} %{unknown})"
+            )
+    return f"answerable by the prompt: {', '.join(parts)}" if parts else ""
+
+
+def _on_both(each: Answerable, found: Figures) -> str:
+    """`on the 81 cases that both can answer: treatment 95.1 %, baseline 70.4 %: +24.7 points (...)`."""
+    own, base = each.accuracy.of, each.of_baseline.of
+    if each.variant == found.baseline or own is None or base is None:
+        return ""
+    difference = f": {points(each.difference.estimate)} points{_ends(each.difference)}" if each.difference else ""
+    return (
+        f"on the {many(each.both, 'case')} that both can answer: {each.variant} {percent(own.estimate)}, "
+        f"{found.baseline} {percent(base.estimate)}{difference}"
+    )
+
+
+def _answerable_table(found: Figures) -> NamedTable:
+    return NamedTable(
+        "answerable",
+        "Answerable cases",
+        ("variant", "answerable", "unknown", "accuracy", "on both", f"{found.baseline} there", "difference"),
+        tuple(
+            _answerable_row(each, _accuracy_of(each, found), each.variant == found.baseline)
+            for each in found.answerable
+        ),
+        "answerable: cases whose right answer follows from the text in the prompt, by a checker that reads only that; "
+        "unknown: the text has parts that the checker cannot read; on both: accuracy on the cases that this variant "
+        "and the baseline can answer (trials)",
+    )
+
+
+def _answerable_row(each: Answerable, accuracy: Share, is_baseline: bool) -> tuple[str, ...]:
+    total = each.yes + each.no + each.unknown
+    return (
+        each.variant,
+        f"{each.yes / total * 100:.0f} % ({each.yes:,} of {total:,})" if total else NOTHING,
+        f"{each.unknown:,}" if total else NOTHING,
+        with_count(accuracy),
+        NOTHING if is_baseline else with_count(each.accuracy),
+        NOTHING if is_baseline else with_count(each.of_baseline),
+        NOTHING if each.difference is None else f"{points(each.difference.estimate)}{_ends(each.difference)}",
+    )
+
+
+def _accuracy_of(each: Answerable, found: Figures) -> Share:
+    return next(figures.accuracy for figures in found.variants if figures.name == each.variant)
+
+
+def _of_answerable(each: Answerable, accuracy: Share) -> dict[str, Any]:
+    total = each.yes + each.no + each.unknown
+    return {
+        "name": each.variant,
+        "answerable": each.yes,
+        "not_answerable": each.no,
+        "unknown": each.unknown,
+        "share": number(each.yes / total) if total else None,
+        "accuracy": _share(accuracy),
+        "both": each.both,
+        "accuracy_both": _share(each.accuracy),
+        "baseline_both": _share(each.of_baseline),
+        "difference_both": _estimate(each.difference),
     }
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
-from abreast.errors import Incomplete
+from abreast.errors import BadInput, Incomplete
 from abreast.experiment.facade import Experiment
 from abreast.experiment.result import Result
+from abreast.report.folder import keep
 from abreast.store.drivers import temporary_folder
 from abreast.suites.numbers import conditions
 from abreast.suites.numbers.config import BackendType, BenchmarkConfig, experiment, target_settings
@@ -66,7 +70,7 @@ class _Engine:
             result = Experiment(
                 name="query",
                 cases=[{"id": "query", "input": asked, "expected": "simulated"}],
-                variants={"query": {**target_settings(self.backend, self.model), **params}},
+                variants={"query": {**target_settings(self.backend, self.model), "warmup": False, **params}},
                 limits={} if self.timeout is None else {"timeout": float(self.timeout)},
                 store="query.db",
                 base=folder,
@@ -91,7 +95,7 @@ class ApiClient(_Engine):
 
 
 class ClaudeCodeClient(_Engine):
-    """The Claude Code CLI: a single turn without tools."""
+    """The Claude Code CLI: a single turn without tools, and one call for each query."""
 
     backend = BackendType.CLAUDE_CODE
 
@@ -115,21 +119,42 @@ class BenchmarkRunner:
         self.config = BenchmarkConfig() if config is None else config
         self.backend = BackendType(backend)
         self.client = client_of(self.backend, self.config.model, self.config.timeout)
+        self.result: Result | None = None  # of the last run
 
-    def run_all(self) -> Result:
-        """Every task of the configuration, in one run: print its `verdict`, read its `rows()`."""
-        return self._run(self.config)
+    def run_all(self, tasks: Sequence[str] | None = None, n_trials: int | None = None) -> Result:
+        """Every task of the configuration, or these, in one run: print its `verdict`, read its `rows()`."""
+        config = self.config if tasks is None else replace(self.config, tasks=list(tasks))
+        return self._run(config if n_trials is None else replace(config, n_trials=n_trials))
 
-    def run_task(self, task: str) -> Result:
+    def run_task(self, task: str, n_trials: int | None = None) -> Result:
         """One task, in a run of its own."""
-        return self._run(self.config.only(task))
+        return self.run_all([task], n_trials)
+
+    def print_summary(self) -> None:
+        """Print the report of the last run, as the command line does."""
+        sys.stdout.write(f"{self._last().report()}\n")
+
+    def save_results(self, output_dir: str | Path | None = None, prefix: str = "benchmark") -> Path:
+        """Write the last run as JSON (verdict, figures, `answerable_by`, every trial), and return the path.
+
+        The file is called after the run; nothing is overwritten.
+        """
+        result = self._last()
+        home = Path("runs") / result.run if output_dir is None else Path(output_dir)
+        return keep(home, f"{prefix}_{result.run}.json", [result.report("json").encode()])
+
+    def _last(self) -> Result:
+        if self.result is None:
+            raise BadInput("there are no results yet", "call run_all() first")
+        return self.result
 
     def warmup(self) -> Response:
         """Ask once before anything is measured. A run on the CLI does so by itself."""
         return self.client.query(READY)
 
     def _run(self, config: BenchmarkConfig) -> Result:
-        return experiment(config, self.backend).run(
+        self.result = experiment(config, self.backend).run(
             parallel="variants" if config.parallel_workers > 1 else None,
             trial_parallelism=config.trial_parallelism if config.trial_parallelism != 1 else None,
         )
+        return self.result

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -9,51 +11,111 @@ import numpy as np
 from abreast.model import Answer, Case
 from abreast.scorers.base import short
 from abreast.suites.numbers.conditions import columns_of
-from abreast.suites.numbers.queries import QUERIES, Query, present, quantities, scorer_of
+from abreast.suites.numbers.queries import QUERIES, VALUES, Query, is_named, quantities, scorer_of
 from abreast.suites.numbers.reading import read_answer
-from abreast.suites.numbers.series import Values
+from abreast.suites.numbers.series import Columns
 
-COLUMNS = ("correct", "closeness", "grounded")
+DIGITS = 4  # significant digits that a number must share with another statistic to be taken for it
+DELAY = 3  # positions that `delayed` allows
+COLUMNS = ("correct", "closeness", "grounded", "delayed")
 
 
 def score(case: Case, answer: Answer) -> dict[str, Any]:
-    """`correct`: 1 if right; for positions their F1. Of numbers besides: `closeness`, 1 less the relative error, at
-    least 0, and `grounded`, 1 unless the number is hallucinated: neither within the query's tolerance of the truth,
-    nor of a value of the data, nor of any quantity that the catalogue has for them."""
+    """`correct`: 1 if right; for positions their F1, and `delayed` the same with a delay allowed. Of numbers besides:
+    `closeness`, 1 less the relative error, at least 0, and `grounded`, 1 unless it is hallucinated (`is_grounded`)."""
     query = QUERIES[case.input["query"]]
     final = read_answer(query, answer)
-    if final.value is None:
-        found: dict[str, Any] = {
-            "correct": 0.0,
-            "explanation": f"{final.reason}, expected {short(case.expected)}",
-        }
+    value: Any = final.value
+    if query.kind == "positions":
+        return _of_positions(case.expected, value or [])
+    if value is None:
+        found: dict[str, Any] = {"correct": 0.0, "explanation": f"{final.reason}, expected {short(case.expected)}"}
     else:
-        mark = scorer_of(query.name).score(case, Answer(str(final.value), final.value))[0]
+        mark = scorer_of(query.name).score(case, Answer(str(value), value))[0]
         found = {"correct": mark.value, "explanation": mark.explanation}
     if query.kind == "number":
-        found |= _of_number(case, query, final.value)
+        found |= _of_number(case, query, value, answer.text)
     else:
         found |= dict.fromkeys(("closeness", "grounded"))
-    return found
+    return {**found, "delayed": None}
 
 
-def _of_number(case: Case, query: Query, value: Any) -> dict[str, Any]:
+def _of_positions(expected: Sequence[Any], predicted: Sequence[int]) -> dict[str, Any]:
+    """`correct` is the F1 of the positions, `delayed` the same if a position may be off by `DELAY`."""
+    right, wrong, missed = _matched(expected, predicted, 0)
+    explanation = f"found {right} of {right + missed}" + (f", {wrong} extra" if wrong else "")
+    return {
+        "correct": position_f1(expected, predicted),
+        "delayed": position_f1(expected, predicted, DELAY),
+        "explanation": explanation,
+        "closeness": None,
+        "grounded": None,
+    }
+
+
+def position_f1(expected: Sequence[Any], predicted: Sequence[int], delay: int = 0) -> float:
+    """The F1 of predicted positions against points and windows, each found by any position in it or next to it.
+
+    >>> position_f1([12, 45], [12, 46]), position_f1([12, 45], [12, 46], delay=3), position_f1([[10, 20]], [12, 15])
+    (0.5, 1.0, 1.0)
+    """
+    right, wrong, missed = _matched(expected, predicted, delay)
+    return 2 * right / (2 * right + wrong + missed) if right else 0.0
+
+
+def _matched(expected: Sequence[Any], predicted: Sequence[int], delay: int) -> tuple[int, int, int]:
+    """Marks that were found, positions that are in no mark, and marks that were missed. A position finds one mark only:
+    the first that no other position has found, so that two points next to each other take two positions."""
+    marks = [tuple(mark) if isinstance(mark, list | tuple) else (mark, mark) for mark in expected]
+    found: set[int] = set()
+    wrong = 0
+    for position in sorted(set(predicted)):
+        near = [at for at, (first, last) in enumerate(marks) if first - delay <= position <= last + delay]
+        fresh = [at for at in near if at not in found]
+        if fresh:
+            found.add(fresh[0])
+        elif not any(marks[at][0] < marks[at][1] for at in near):
+            wrong += 1
+    return len(found), wrong, len(marks) - len(found)
+
+
+def _of_number(case: Case, query: Query, value: float | None, reply: str) -> dict[str, Any]:
     if value is None:
         return {"closeness": 0.0, "grounded": None}  # it names no number, so it invents none
     right = float(case.expected)
     error = abs(value - right) / abs(right) if right else float(value != right)
-    return {"closeness": max(0.0, 1.0 - error), "grounded": float(_is_grounded(case, query, (value,), right))}
+    return {
+        "closeness": max(0.0, 1.0 - error),
+        "grounded": float(is_grounded(columns_of(case.input), query, right, [value], reply)),
+    }
 
 
-def _is_grounded(case: Case, query: Query, values: tuple[float, ...], right: float) -> bool:
-    if any(query.within(value, right) for value in values):
+def is_grounded(columns: Columns, query: Query, right: float, values: Sequence[float], reply: str) -> bool:
+    """Tell whether one of the answered numbers comes from the data.
+
+    It does if it is near the truth (within twice the tolerance of the query); if the query asks for a value of the data
+    and the number is one of them, exactly; or if it is another statistic of the data to all digits written, and the
+    number has four significant digits or more, or the reply mentions that statistic.
+    """
+    if any(query.within(value, right, 2.0) for value in values):
         return True
-    shown = columns_of(case.input)
-    if any(_has(present(column), query, values) for column in shown.values()):
+    if query.name in VALUES and any(np.isin(value, column).item() for column in columns.values() for value in values):
         return True
-    return _has(np.array(quantities(shown)), query, values)
+    others = [(name, quantity) for name, quantity in quantities(columns) if name != query.name]
+    return any(
+        _is_written_as(value, quantity) and (_digits(value) >= DIGITS or is_named(name, reply))
+        for value in values
+        for name, quantity in others
+    )
 
 
-def _has(known: Values, query: Query, values: tuple[float, ...]) -> bool:
-    allowed = np.maximum(query.abs, query.rel * np.abs(known)) + 1e-12
-    return any(bool(np.any(np.abs(known - value) <= allowed)) for value in values)
+def _is_written_as(value: float, quantity: float) -> bool:
+    """Tell whether a number is a quantity rounded to the digits that the number has."""
+    exponent = Decimal(repr(value)).normalize().as_tuple().exponent
+    unit = 10.0**exponent if isinstance(exponent, int) else 1.0
+    return abs(value - quantity) <= 0.5 * min(unit, 1.0) * (1 + 1e-9)
+
+
+def _digits(value: float) -> int:
+    """The significant digits of a number as written, without zeros at the end."""
+    return len(Decimal(repr(value)).normalize().as_tuple().digits)

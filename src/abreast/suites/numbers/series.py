@@ -154,6 +154,35 @@ def ohlcv(random: Random, size: int) -> Columns:
     }
 
 
+def order_book(random: Random, size: int) -> Columns:
+    """Levels of an order book: prices and sizes to buy and to sell, the best price first."""
+    middle, gap = random.uniform(80.0, 120.0), random.uniform(0.2, 0.8)
+    steps = np.cumsum(random.uniform(0.02, 0.08, (2, size)), axis=1)
+    more = random.uniform(0.5, 2.0)
+    return {
+        "bid": middle - gap / 2 - steps[0],
+        "bid_size": np.round(random.lognormal(5.0, 0.6, size) * more),
+        "ask": middle + gap / 2 + steps[1],
+        "ask_size": np.round(random.lognormal(5.0, 0.6, size)),
+    }
+
+
+def portfolio(random: Random, size: int) -> Columns:
+    """Daily prices of three assets."""
+    drift = random.normal(0.0, 0.002, (3, 1))
+    moves = drift + random.normal(0.0, 1.0, (3, size)) * np.array([[0.012], [0.004], [0.009]])
+    stocks, bonds, gold = 100.0 * np.exp(np.cumsum(moves, axis=1))
+    return {"stocks": stocks, "bonds": bonds, "gold": gold}
+
+
+def sensors(random: Random, size: int) -> Columns:
+    """Readings of three sensors in one place; the air is drier when it is warmer."""
+    temperature = sensor(random, size)
+    humidity = 60.0 - random.uniform(1.0, 3.0) * (temperature - 20.0) + random.normal(0.0, 3.0, size)
+    pressure = 1013.0 + np.cumsum(random.normal(0.0, 0.3, size))
+    return {"temperature": temperature, "humidity": humidity, "pressure": pressure}
+
+
 Generator = Callable[[Random, int], Values | Columns]
 
 GENERATORS: Mapping[str, Generator] = {
@@ -175,7 +204,7 @@ GENERATORS: Mapping[str, Generator] = {
             drift,
         ),
         *(random_walk, sensor, gappy_sensor, correlated, different_means, different_volatility, different_trends),
-        ohlcv,
+        *(ohlcv, order_book, portfolio, sensors),
     )
 }
 

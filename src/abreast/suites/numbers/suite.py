@@ -10,6 +10,7 @@ from abreast.suites.numbers.cases import QUICK, SMALLEST, TRIALS
 from abreast.suites.numbers.config import (
     BASELINE,
     CLI_SIZE,
+    FULL,
     MODELS,
     NAME,
     SKIP_ABOVE,
@@ -65,7 +66,7 @@ class Numbers:
             help=f"raw numbers of longer series are skipped ({SKIP_ABOVE:,})",
         )
         add("--timeout", metavar="S", type=float, help="seconds of one call (180, and 10 for 1,000 characters)")
-        add("--robustness", action="store_true", help=f"each case also perturbed in six ways ({QUICK} trials a task)")
+        add("--robustness", action="store_true", help=f"each case also perturbed in eight ways ({QUICK} trials a task)")
         add(
             "--series",
             metavar="PATH",
@@ -113,13 +114,13 @@ class Numbers:
 
 
 def _variants(args: argparse.Namespace) -> list[str]:
-    """The two conditions, with the third one if that is named beside them; or those that are named."""
+    """The two conditions and those that are only ever added to them; or exactly those that are named."""
     named, args.variant = args.variant, []
-    if set(named) == {SUMMARY}:
-        return list(VARIANTS)
+    if set(named) <= {FULL, SUMMARY}:
+        named = [BASELINE, TREATMENT, *named]
     known = [name for name in VARIANTS if name in named]
     unknown = [name for name in named if name not in VARIANTS]
-    return known + unknown or [BASELINE, TREATMENT]
+    return known + unknown
 
 
 SUITE = Numbers()

@@ -7,6 +7,13 @@ from dataclasses import dataclass
 
 SIZES = (50, 100, 500, 1000, 5000, 10_000)
 PRICES = ("return_percent", "vwap", "drawdown")
+DOMAINS: Mapping[str, tuple[str, ...]] = {  # queries about several columns, and where those come from
+    **dict.fromkeys(PRICES, ("ohlcv",)),
+    "spread_percent": ("order_book",),
+    "imbalance": ("order_book",),
+    "portfolio_return": ("portfolio",),
+    "humid_mean": ("sensors",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +70,10 @@ TASKS: dict[str, Task] = {
     ),
     "multi_step": Task(
         "figures that take several steps",
-        ("forecast", "z_of_max", "variation", "range_percent", "normalised_max", *PRICES),
+        ("forecast", "z_of_max", "variation", "range_percent", "normalised_max", *DOMAINS),
         (100,),
         ("normal", "rising", "falling"),
-        {"forecast": ("rising", "falling"), **dict.fromkeys(PRICES, ("ohlcv",))},
+        {"forecast": ("rising", "falling"), **DOMAINS},
     ),
     "scaling": Task("the same figures of ever longer series", ("mean", "std", "count"), SIZES, ("wide_normal",), {}),
 }
