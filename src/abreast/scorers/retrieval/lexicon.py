@@ -51,7 +51,7 @@ _NOT_VERBS_TEXT = (
 NOT_VERBS = frozenset(_NOT_VERBS_TEXT.split())
 DISMISSAL = re.compile(
     r"\b(?:(?:can|may|should|could) (?:safely )?be (?:ignored|skipped|disregarded)|(?:is|are|was|were) (?:unrelated"
-    r"|irrelevant|different\b|dead code"
+    r"|irrelevant|(?:a )?different\b|dead code"
     r"|a (?:false positive|red herring))|turned out to be (?:dead|unrelated|wrong|a )|left (?:it|them) aside"
     r"|set (?:it|them) aside"
     r"|ruled (?:it |them )?out|dismissed|discarded|no longer exists?|(?:was|were|been) removed\b|(?:is"
@@ -68,7 +68,7 @@ ASIDE = re.compile(
     r"|\b(?:easy|tempting|natural) to (?:assume|think|expect|believe|suspect)\b"
     r"|\bformerly\b|\bpreviously\b|(?<!is )(?<!are )(?<!was )(?<!be )\bused to \w|\b(?:it|which|this"
     r"|that) was (?:named|called|known as)\b"
-    r"|\bif\b.{0,80}\bwere\b.{0,80}\bwould\b|\bwould\b.{0,80}\bif\b.{0,80}\bwere\b|\bsimilarly named\b"
+    r"|\bif\b.{0,80}\bwere\b.{0,80}\bwould\b|\bwould\b.{0,80}\bif\b.{0,80}\bwere\b|\bsimilar(?:ly named| name)\b"
     r"|\bI (?:also |then |first |next |have |had )*(?:opened|looked|searched|checked|read|went|started|grepped"
     r"|inspected|examined|considered"
     r"|traced|followed|tried|scanned|ran|reviewed)\b|\b(?:brought up|hits in|led me to|let me know|happy to"
@@ -97,7 +97,9 @@ ELLIPSIS = re.compile(r"\b(?:but|and|yet)\s*$", _I)  # what follows has the subj
 OVERRULED = re.compile(
     r"\b(?:but|and|however)\b[^,;]{0,40}\b(?:wins?|takes? precedence|prevails?|overrides? (?:it|that))\b", _I
 )
-OPPOSITE = re.compile(r"^[\s*_#>-]*(?:in|im|un|non-?|not )(?P<word>[^\W\d_]{3,})[*_]*\s*[:：]", _I | re.MULTILINE)
+OPPOSITE = re.compile(
+    r"^[\s*_#>-]*(?:in|im|un|non-?|not )(?P<word>[^\W\d_]{3,}(?: [\w-]{1,30}){0,3})[*_]*\s*[:：]", _I | re.MULTILINE
+)
 _THING = r"(?:one|file|script|function|class|method|module|place|answer|definition|implementation)"
 ORDINAL = re.compile(
     r"\bthe (?P<which>first|second|third|last|latter|former)\b"

@@ -21,7 +21,9 @@ _LONGEST_SENTENCE = 800
 _LONGEST_CLAUSE = 120
 _REFERENCE_REACH = 1_000  # characters between a name and a sentence that refers to it
 _MOST_SIGNALS = 20  # of one kind in a sentence
-_SENTENCE_END = re.compile(r"[.!?](?=[\s\"')\]*_]|$)|[。！？]")
+_SENTENCE_END = re.compile(  # also before a line that begins with a label, as in `Not covered: ...`
+    r"[.!?](?=[\s\"')\]*_]|$)|[。！？]|\n(?=[*_]{0,2}[A-Z][a-zA-Z -]{1,40}:[\s*_])"
+)
 _COORDINATION = re.compile(
     r"[\s,(*_)&/|`'\"]*(?:(?:and|or|nor|then|as well as|und|oder|noch|et|ou|ni|y|o|in|of|from|at|dans|de|和|或|both"
     r"|the)\b[\s(*_`'\"]*){0,3}"
@@ -117,7 +119,14 @@ class _Sentence:
             self._set(self._between(concession.end(), reach if reach >= 0 else len(self.text)), Stance.MENTIONED)
         self._details()
         for match in islice(lexicon.CALLER.finditer(self.text), _MOST_SIGNALS):
-            if not self.question.asks(match[0]):
+            is_said_of_it = self.text[: match.start()].rstrip()[-1:] not in (
+                "–",
+                "—",
+                "-",
+                ":",
+                "",
+            )  # not an entry's note
+            if is_said_of_it and not self.question.asks(match[0]):
                 self._set(self._subjects(match.start(), 3), Stance.MENTIONED)
         for match in islice(lexicon.DISMISSAL.finditer(self.text), _MOST_SIGNALS):
             begin = max(self.text.rfind(";", 0, match.start()), self.text.rfind(":", 0, match.start()))
@@ -366,9 +375,10 @@ def _refer(sentence: str, entries: list[list[Mention]], earlier: list[Mention], 
     if ordinal and len(entries) > 1:
         at = _ORDINALS[ordinal["which"].lower()]
         chosen = entries[at] if at < len(entries) else []
-        if any(lexicon.NEGATION.finditer(ordinal["predicate"])):
+        is_chosen = lexicon.CHOICE.search(sentence[: ordinal.start()]) or question.asks(ordinal["predicate"])
+        if any(lexicon.NEGATION.finditer(ordinal["predicate"])) or lexicon.DISMISSAL.search(ordinal["predicate"]):
             rejected = chosen
-        elif chosen and lexicon.CHOICE.search(sentence[: ordinal.start()]):
+        elif chosen and is_chosen:
             rejected = [mention for entry in entries if entry is not chosen for mention in entry]
         else:
             rejected = []
