@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+import socketserver
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from abreast.execute import run as execution
 from abreast.execute.job import Job
 from abreast.fake import FakeProvider
 from abreast.model import Case, Outcome, Trial, Variant
+from abreast.preflight import endpoints
 from abreast.view import progress
 from clis import real_cli
 from conftest import Folder
@@ -55,6 +59,38 @@ def test_a_live_endpoint_passes_and_is_asked_nothing(folder: Folder) -> None:
         assert done.code == 0, done.err
         assert f"{provider.url} can be reached" in done.err
         assert [seen for seen in provider.requests if seen.method != "GET"] == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "message"),
+    [
+        (None, 4, "it accepts connections and does not answer within 1 s"),
+        (b"", 4, "it closes connections without an answer"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", 4, "it does not speak HTTP"),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", 0, "answers HTTP 503"),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", 0, "can be reached"),
+    ],
+)
+def test_a_server_that_accepts_connections_must_answer(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, reply: bytes | None, code: int, message: str
+) -> None:
+    monkeypatch.setattr(endpoints, "ANSWER_S", 1.0)
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1_000)
+            if reply is None:
+                time.sleep(2.0)
+            else:
+                self.request.sendall(reply)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        write_spec(folder, f"{{target: openai, model: any, base_url: 'http://127.0.0.1:{server.server_address[1]}'}}")
+        done = folder.abreast("check", "spec.yaml", "--online")
+        server.shutdown()
+    assert done.code == code, done.err
+    assert message in done.err
 
 
 def test_what_is_simulated_or_a_function_needs_no_endpoint(folder: Folder) -> None:

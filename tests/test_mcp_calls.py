@@ -13,8 +13,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from abreast.fake import FakeProvider
+from abreast.fake import FakeProvider, Reply, Rule
 from abreast.targets.claude_stream import Stream
+from abreast.targets.presets import PRESETS
 from clis import real_cli
 from conftest import Done, Folder
 
@@ -86,6 +87,119 @@ def test_there_is_no_comparison_if_every_call_of_an_arm_failed(folder: Folder) -
     assert [each["score"] for each in scores] == [1.0] * 4, "trials keep their scores"
     gate = folder.abreast("report", "--fail-if", "worse")
     assert gate.code == 1, "nothing is known"
+
+
+# -- other agents ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def codex(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A model that looks up the key which the prompt names."""
+    home = tmp_path_factory.mktemp("codex")
+    script = "text(JSON.stringify(await tools.mcp__keys__lookup({key: '%s'})))"
+    rules = [Rule(f"key {key}", [Reply(tool="exec", args=script % key), "4"]) for key in ("door", "nothing")]
+    with FakeProvider.in_thread(rules) as provider:
+        (home / "config.toml").write_text(
+            'model_provider = "fake"\n[model_providers.fake]\nname = "fake"\n'
+            f'base_url = "{provider.environment["OPENAI_BASE_URL"]}"\nenv_key = "CODEX_TEST"\nwire_api = "responses"\n'
+            "request_max_retries = 0\nstream_max_retries = 0\n"
+        )
+        monkeypatch.setenv("CODEX_HOME", str(home))
+        monkeypatch.setenv("CODEX_TEST", "any")
+        yield
+
+
+def run_codex(folder: Folder, *keys: str, approval: str = "approve") -> Done:
+    settings = {
+        "command": json.dumps(SERVER["command"]),
+        "args": json.dumps(SERVER["args"]),
+        "default_tools_approval_mode": json.dumps(approval),
+    }
+    args = [word for name, value in settings.items() for word in ("-c", f"mcp_servers.keys.{name}={value}")]
+    plain = {"target": "command", "preset": "codex"}
+    spec = {
+        "cases": [{"id": f"c{n}", "input": f"Use the key {key} ({n}).", "expected": "4"} for n, key in enumerate(keys)],
+        "variants": {"without": plain, "with": {**plain, "args": args}},
+        "scorers": ["exact"],
+    }
+    folder.write("experiment.yaml", yaml.safe_dump(spec, sort_keys=False))
+    return folder.abreast("run", "experiment.yaml")
+
+
+def test_codex_reports_its_failed_calls(folder: Folder, codex: None) -> None:
+    done = run_codex(folder, "door", "nothing")
+    assert done.code == 0, done.err
+    rows = folder.sql(
+        "select case_id, score, mcp_calls, mcp_calls_failed, mcp_calls_denied, mcp_all_failed, tools "
+        "from predictions where variant = 'with' order by 1"
+    )
+    assert [tuple(row.values()) for row in rows] == [
+        ("c0", 1.0, 1, 0, 0, 0, '{"mcp__keys__lookup":1}'),
+        ("c1", 1.0, 1, 1, 0, 1, '{"mcp__keys__lookup":1}'),
+    ]
+    assert "every MCP call failed in 1 of 2 trials of with (c1)" in done.out
+    assert "there is no such key" in done.out
+    assert "tools offered" not in done.out, "codex does not report them"
+
+
+def test_a_server_that_fails_every_call_of_codex_is_not_compared(folder: Folder, codex: None) -> None:
+    done = run_codex(folder, "nothing", "nothing")
+    assert done.code == 1
+    assert "no comparison: every MCP call of with failed (2 of 2; keys: there is no such key)" in done.out
+
+
+def test_a_variant_whose_calls_were_all_denied_is_flagged(folder: Folder, codex: None) -> None:
+    done = run_codex(folder, "door", "door", approval="prompt")
+    (totals,) = folder.sql(
+        "select sum(mcp_calls) as made, sum(mcp_calls_failed) as failed, sum(mcp_calls_denied) as denied "
+        "from predictions"
+    )
+    assert totals == {"made": 2, "failed": 0, "denied": 2}
+    assert "every MCP call of with was denied (2 calls): no server was used" in done.out
+
+
+def opencode_call(tool: str, call_id: str, **state: str) -> str:
+    return json.dumps({"type": "tool_use", "part": {"type": "tool", "tool": tool, "callID": call_id, "state": state}})
+
+
+OPENCODE = "\n".join(
+    [
+        opencode_call("bash", "1", status="error", error="no such file"),
+        opencode_call("apply_patch", "2", status="error", error="does not apply"),
+        opencode_call("keys_look_up", "3", status="error", error="there is no such key"),
+        opencode_call("keys_look_up", "4", status="completed"),
+        opencode_call("keys_add", "5", status="error", error="The user rejected permission to use this tool call."),
+    ]
+)
+GEMINI = {
+    "response": "4",
+    "stats": {
+        "tools": {
+            "byName": {
+                "read_file": {"count": 2, "fail": 2, "decisions": {"reject": 0}},
+                "mcp_keys_look_up": {"count": 3, "fail": 2, "decisions": {"reject": 1}},
+            }
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("preset", "out", "totals", "errors"),
+    [
+        ("opencode", OPENCODE, (3, 1, 1), {"mcp__keys__look_up": {"failed": 1, "message": "there is no such key"}}),
+        ("gemini", json.dumps(GEMINI), (3, 1, 1), {"mcp__keys__look_up": {"failed": 1, "message": ""}}),
+    ],
+)
+def test_calls_as_opencode_and_gemini_report_them(
+    tmp_path: Path, preset: str, out: str, totals: tuple[int, ...], errors: dict[str, Any]
+) -> None:
+    """Lines as opencode 1.18.33 prints them; totals as gemini 0.61.0 has them."""
+    (tmp_path / "out").write_text(out)
+    (tmp_path / "err").write_text("")
+    columns = PRESETS[preset].reads(tmp_path / "out", tmp_path / "err").columns()
+    assert tuple(columns[name] for name in ("mcp_calls", "mcp_calls_failed", "mcp_calls_denied")) == totals
+    assert columns["mcp_errors"] == errors
 
 
 EVENTS = st.lists(

@@ -532,6 +532,21 @@ def test_commits_of_moderate_size_are_asked_about_by_their_subject(folder: Folde
     assert not mining.propose(repo, limit=50, kinds=["history"], languages=["python"])
 
 
+def test_a_commit_is_not_asked_about_if_a_merge_has_its_subject(folder: Folder) -> None:
+    repo = folder.path / "repo"
+    repo.mkdir()
+    commit(repo, "Start of everything that follows here", {f"m{number}.py": "x = 1\n" for number in range(12)})
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "checkout", "-qb", "topic"], cwd=repo, check=True)
+    commit(repo, "Retry requests after a timeout", {"m1.py": "x = 2\n", "m2.py": "x = 2\n"})
+    commit(repo, "Count what was retried by then", {"m3.py": "x = 2\n", "m4.py": "x = 2\n"})
+    subprocess.run(["git", "checkout", "-q", "-"], cwd=repo, check=True)
+    message = "Retry requests after a timeout (#12)"
+    subprocess.run(["git", *who, "merge", "-q", "--no-ff", "-m", message, "topic"], cwd=repo, check=True)
+    found = mining.propose(repo, limit=50, kinds=["history"])
+    assert [one.case["ground_truth"] for one in found] == [{"files": ["m3.py", "m4.py"]}]
+
+
 def test_a_name_behind_reexports_is_asked_for_where_it_is_defined(folder: Folder) -> None:
     repo = written(
         folder,

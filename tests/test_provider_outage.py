@@ -14,12 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.fake import FakeProvider, Reply, Rule
+from abreast.targets import claude_stream
 from abreast.targets.claude_stream import Stream
 from abreast.targets.presets import PRESETS
 from clis import real_cli
 from conftest import Done, Folder
 
 RETRY = {"type": "system", "subtype": "api_retry", "retry_delay_ms": 1_500, "error_status": 529, "error": "overloaded"}
+REQUEST = {"type": "system", "subtype": "status", "status": "requesting"}
+BEGIN = {"type": "stream_event", "event": {"type": "message_start"}}
 TEXT = {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "4"}]}}
 RESULT = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, "result": "4"}
 
@@ -43,7 +46,8 @@ def row(folder: Folder) -> dict[str, Any]:
 
 def scripted(folder: Folder, *lines: dict[str, Any] | float) -> dict[str, Any]:
     """A program that prints these lines as Claude Code does; a number is a pause in seconds."""
-    steps = [f"time.sleep({line})" if isinstance(line, float) else f"print({json.dumps(line)!r})" for line in lines]
+    printed = [line if isinstance(line, float) else json.dumps(line, separators=(",", ":")) for line in lines]
+    steps = [f"time.sleep({line})" if isinstance(line, float) else f"print({line!r})" for line in printed]
     head = [f"#!{sys.executable}", "import functools, sys, time", "if '--version' in sys.argv: sys.exit()"]
     program = "\n".join([*head, "print = functools.partial(print, flush=True)", *steps, ""])
     path = folder.write("claude", program)
@@ -104,6 +108,32 @@ def test_no_more_time_is_given_back_than_has_passed(folder: Folder) -> None:
     line = {**RETRY, "retry_delay_ms": 3_600_000}
     run(folder, scripted(folder, line, TEXT, 60.0, RESULT), timeout=3.0, breaker=0)
     assert (row(folder)["error_kind"], row(folder)["error_blame"]) == ("timeout", "variant")
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "blame"),
+    [
+        ((TEXT, REQUEST, 60.0), "network", "infrastructure"),
+        ((TEXT, REQUEST, BEGIN, 60.0), "timeout", "variant"),
+        ((TEXT, 3.0, REQUEST, 60.0), "timeout", "variant"),
+    ],
+    ids=["no answer began", "an answer began", "it had just asked"],
+)
+def test_a_request_that_nothing_came_back_for_is_not_the_variants(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, lines: tuple[Any, ...], kind: str, blame: str
+) -> None:
+    monkeypatch.setattr(claude_stream, "SILENT_S", 2.5)
+    run(folder, scripted(folder, *lines), timeout=5.0, breaker=0)
+    found = row(folder)
+    assert (found["error_kind"], found["error_blame"]) == (kind, blame), found["error"]
+    assert ("the provider did not begin to answer a request within" in found["error"]) == (blame == "infrastructure")
+
+
+def test_pieces_of_answers_are_not_stored(folder: Folder) -> None:
+    done = run(folder, scripted(folder, REQUEST, BEGIN, TEXT, RESULT))
+    assert done.code == 0, done.err
+    raw = [json.loads(line) for line in row(folder)["raw_response"].splitlines()]
+    assert raw == [REQUEST, TEXT, RESULT]
 
 
 LINES = st.lists(
@@ -193,6 +223,22 @@ def test_claude_code_in_an_outage_is_not_wrong(folder: Folder, down: FakeProvide
     assert "HTTP 529" in found["error"]
     assert (found["score"], found["tool_calls"]) == (None, 1)
     assert found["api_retries"] >= 1
+    assert done.code == 3
+
+
+def test_claude_code_is_not_wrong_if_its_provider_falls_silent(
+    folder: Folder, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service answers the first trial, and then accepts requests without ever answering them."""
+    with FakeProvider.in_thread([Rule("", [Reply("4", times=1), Reply(kind="hang")])]) as provider:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.url)
+        variant = {"target": "claude-code", "tools": ["Bash"], "model": "sonnet"}
+        done = run(folder, variant, cases=2, timeout=20.0, breaker=0)
+    rows = folder.sql("select status, error_kind, error_blame, score from predictions order by status desc")
+    assert [tuple(row.values()) for row in rows] == [
+        ("ok", None, None, 1.0),
+        ("error", "network", "infrastructure", None),
+    ]
     assert done.code == 3
 
 

@@ -450,6 +450,12 @@ def test_layout_and_comments_do_not_count_and_docstrings_do(workshop: Workshop) 
     assert workshop.digest(entry_module=laid_out.replace("Be brief", "Be long")) != before  # it may be a prompt
 
 
+def test_constants_that_a_pattern_matches_count(workshop: Workshop) -> None:
+    source = "def f(case):\n    match case:\n        case {}:\n            return 1\n    return 2\n"
+    digests = {workshop.digest(entry_module=source.format(value)) for value in ("True", "False", "None", "1")}
+    assert len(digests) == 4
+
+
 def test_a_source_says_the_same_under_every_version_of_python() -> None:
     source = python_source.read(EVERYTHING.encode())
     assert source is not None

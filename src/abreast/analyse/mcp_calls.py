@@ -28,7 +28,7 @@ class VariantMcpCalls:
 
     variant: str
     trials: int = 0  # with MCP servers
-    offered: int = 0  # tools, at most
+    offered: int | None = None  # tools, at most; None if the agent does not report it
     made: int = 0
     failed: int = 0
     denied: int = 0
@@ -42,7 +42,8 @@ class VariantMcpCalls:
 
     def add(self, case_id: str, data: Mapping[str, Any]) -> None:
         self.trials += 1
-        self.offered = max(self.offered, _count(data.get("mcp_tools_offered")))
+        if data.get("mcp_tools_offered") is not None:
+            self.offered = max(self.offered or 0, _count(data.get("mcp_tools_offered")))
         self.made += _count(data.get("mcp_calls"))
         self.failed += _count(data.get("mcp_calls_failed"))
         self.denied += _count(data.get("mcp_calls_denied"))

@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--online",
         action="store_true",
-        help="connect to the providers to see whether they can be reached; no request is sent",
+        help="ask the providers whether they answer; nothing is billed",
     )
 
 

@@ -127,6 +127,8 @@ class _Reader:
                     say("]")
             elif kind is str or kind is int:
                 say(f"{name} {value}")
+            elif kind is bool:  # `case True:`
+                say(_plain(value))
             elif value._fields:
                 say(name)
                 visit(value)

@@ -1,9 +1,13 @@
-"""Can the providers be reached? A connection is opened and closed again; no request is sent, so nothing is billed."""
+"""Can the providers be reached, and do they answer? Each gets one request for its front page, without a key: nothing is
+billed."""
 
 from __future__ import annotations
 
+import re
 import socket
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from abreast.preflight.context import Context
@@ -11,9 +15,13 @@ from abreast.preflight.finding import Finding, listed
 from abreast.targets import Target
 
 NAME = "endpoints"
-TIMEOUT_S = 5.0
+CONNECT_S = 5.0
+ANSWER_S = 10.0  # until the first bytes of a response
+SLOW_S = 2.0  # is worth mentioning
 AT_ONCE = 8
 PORTS = {"http": 80, "https": 443}
+DOWN = (502, 503, 504)
+_STATUS = re.compile(rb"HTTP/\d\S* (\d{3})")
 
 
 def check(context: Context) -> Finding | None:
@@ -30,33 +38,73 @@ def check(context: Context) -> Finding | None:
     from concurrent.futures import ThreadPoolExecutor  # late: most runs have no provider to reach
 
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        problems = dict(zip(addresses, threads.map(why_unreachable, addresses), strict=True))
-    messages = [
-        f"cannot reach {address} ({problem}), which {listed(addresses[address])} {_needs(addresses[address])}"
-        for address, problem in problems.items()
-        if problem
+        replies = dict(zip(addresses, threads.map(probe, addresses), strict=True))
+    failed = [
+        f"cannot reach {address} ({reply.problem}), which {listed(addresses[address])} {_needs(addresses[address])}"
+        for address, reply in replies.items()
+        if reply.problem
     ]
-    if not messages:
-        return Finding(NAME, "pass", f"{listed(list(addresses))} can be reached", aside=True)
-    fix = "check the address and that the server is up; to run all the same, add --force"
-    return Finding(NAME, "fail", messages[0], fix, tuple(messages) if len(messages) > 1 else ())
+    if failed:
+        fix = "check the address and that the server is up; to run all the same, add --force"
+        return Finding(NAME, "fail", failed[0], fix, tuple(failed) if len(failed) > 1 else ())
+    doubts = [f"{address} {doubt}" for address, reply in replies.items() if (doubt := reply.doubt)]
+    if doubts:
+        return Finding(NAME, "warn", "; ".join(doubts), "check that the server is well, or go on")
+    return Finding(NAME, "pass", f"{listed(list(addresses))} can be reached", aside=True)
 
 
-def why_unreachable(address: str) -> str:
-    """Why no connection to this address can be opened; empty if one can, or if a proxy is in between."""
+@dataclass(frozen=True, slots=True)
+class ProbeReply:
+    """How a provider answered the request for its front page."""
+
+    problem: str = ""  # why there was no answer
+    status: int | None = None
+    seconds: float = 0.0
+
+    @property
+    def doubt(self) -> str:
+        if self.status in DOWN:
+            return f"answers HTTP {self.status}: a gateway whose server is down answers so"
+        return f"took {self.seconds:.1f} s to answer a request for nothing" if self.seconds > SLOW_S else ""
+
+
+def probe(address: str) -> ProbeReply:
+    """Ask for the front page. Any answer will do; if a proxy is in between, nothing is asked."""
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(address)
     host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
     if parts.scheme in getproxies() and not proxy_bypass(host):
-        return ""
+        return ProbeReply()
+    begin, connected = time.monotonic(), False
     try:
-        socket.create_connection((host, port), TIMEOUT_S).close()
+        with socket.create_connection((host, port), CONNECT_S) as plain:
+            connected = True
+            plain.settimeout(ANSWER_S)
+            with _secured(plain, host) if parts.scheme == "https" else plain as connection:
+                connection.sendall(f"GET / HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode())
+                reply = connection.recv(100)
     except TimeoutError:
-        return f"no connection within {TIMEOUT_S:g} s"
+        return ProbeReply(
+            f"it accepts connections and does not answer within {ANSWER_S:g} s"
+            if connected
+            else f"no connection within {CONNECT_S:g} s"
+        )
     except OSError as error:
-        return str(error.strerror or error).lower()
-    return ""
+        return ProbeReply(str(error.strerror or error).lower())
+    status = _STATUS.match(reply)
+    if status is None:
+        return ProbeReply("it does not speak HTTP" if reply else "it closes connections without an answer")
+    return ProbeReply(status=int(status[1]), seconds=time.monotonic() - begin)
+
+
+def _secured(plain: socket.socket, host: str) -> socket.socket:
+    """Add TLS. Nothing secret is sent, so the certificate is left to the target, which may know other authorities."""
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context.wrap_socket(plain, server_hostname=host)
 
 
 def _needed(context: Context) -> Iterator[tuple[str, Target]]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from abreast.analyse.mcp_calls import VariantMcpCalls, mcp_calls
-from abreast.report.sections import NamedTable, Section
+from abreast.report.sections import NOTHING, NamedTable, Section
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
@@ -37,16 +37,19 @@ def mcp_section(analysis: Analysis) -> Section | None:
         ),
     )
     tables = (totals, errors) if errors.rows else (totals,)
-    sentences = tuple(_flag(calls) for calls in found if calls.all_failed)
+    sentences = (
+        *(_flag(calls) for calls in found if calls.all_failed),
+        *(_denied(calls) for calls in found if calls.made and calls.denied == calls.made),
+    )
     return Section("mcp", "MCP calls", sentences, tables, data={"variants": {one.variant: _data(one) for one in found}})
 
 
-def _totals(calls: VariantMcpCalls) -> tuple[int, ...]:
+def _totals(calls: VariantMcpCalls) -> tuple[int | None, ...]:
     return calls.offered, calls.made, calls.failed, calls.denied, calls.trials, len(calls.all_failed)
 
 
-def _figure(number: int) -> str:
-    return f"{number:,}"
+def _figure(number: int | None) -> str:
+    return NOTHING if number is None else f"{number:,}"
 
 
 def _flag(calls: VariantMcpCalls) -> str:
@@ -56,6 +59,11 @@ def _flag(calls: VariantMcpCalls) -> str:
     cases = f"{', '.join(names[:SHOWN])}{more}"
     where = f"{count:,} of {calls.trials:,} {'trial' if calls.trials == 1 else 'trials'}"
     return f"warning: every MCP call failed in {where} of {calls.variant} ({cases}); their scores count"
+
+
+def _denied(calls: VariantMcpCalls) -> str:
+    count = f"{calls.denied:,} {'call' if calls.denied == 1 else 'calls'}"
+    return f"warning: every MCP call of {calls.variant} was denied ({count}): no server was used"
 
 
 def _data(calls: VariantMcpCalls) -> dict[str, Any]:

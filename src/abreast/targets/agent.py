@@ -81,6 +81,8 @@ class Invocation:
     program: process.Program
     read: Callable[[process.Ended], Answer]  # called in a thread; raises a `TrialError` if there is no answer
     heard: process.Heard | None = None
+    silent_request: Callable[[], TrialError | None] = lambda: None  # that nothing has come back for when it is ended
+    dropped: bytes = b""  # lines that begin so are heard and not kept; empty: all are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +225,10 @@ class Agent(ABC):
             error.answer = await workers.in_thread(self._with_change, one, error.answer or self._remains(one).answer)
             raise
         except asyncio.CancelledError:  # its time is over: what it did is kept all the same
+            silent = None if start.invocation is None else start.invocation.silent_request()
             if one.carried is not None:
                 workers.clock("over")  # others begin with it: it takes the time it takes
-            raise await asyncio.shield(workers.in_thread(self._cut_off, one)) from None
+            raise await asyncio.shield(workers.in_thread(self._cut_off, one, silent)) from None
         finally:
             self._give_back(one, failed, workers)
 
@@ -266,7 +269,7 @@ class Agent(ABC):
                 raise start.error
             assert start.running is not None
             assert start.invocation is not None
-            ended = await process.finish(start.running, workers, start.invocation.heard)
+            ended = await process.finish(start.running, workers, start.invocation.heard, start.invocation.dropped)
         except OSError as error:
             if start.invocation is None:
                 raise
@@ -395,9 +398,9 @@ class Agent(ABC):
         await asyncio.to_thread(self._workspaces.close)
         await asyncio.to_thread(process_tree.close_launcher)
 
-    def _cut_off(self, attempt: Attempt) -> TrialError:
+    def _cut_off(self, attempt: Attempt, silent: TrialError | None) -> TrialError:
         remains = self._remains(attempt)
-        error = remains.unanswered or Crashed("cut off")
+        error = remains.unanswered or silent or Crashed("cut off")
         error.answer = self._with_change(attempt, remains.answer)
         return error
 

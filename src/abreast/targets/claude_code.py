@@ -17,7 +17,7 @@ from abreast.settings import Settings, is_count, is_flag, is_text, is_texts
 from abreast.targets import mcp, process
 from abreast.targets.agent import Agent, Attempt, GiveTime, Invocation, Remains, program, public, version_of
 from abreast.targets.base import Problem
-from abreast.targets.claude_stream import LOGIN, Stream
+from abreast.targets.claude_stream import LOGIN, PARTIAL, PARTIAL_LINE, Stream
 from abreast.targets.contents import named_file
 from abreast.targets.http import is_fake
 from abreast.targets.orphans import MARK
@@ -37,7 +37,10 @@ QUIET = {
     "DISABLE_ERROR_REPORTING": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 }
-_OURS = ("-p", "--print", "--output-format", "--input-format", "--verbose", "--strict-mcp-config", "--mcp-config")
+_OURS = (
+    *("-p", "--print", "--output-format", "--input-format", "--verbose", PARTIAL),
+    *("--strict-mcp-config", "--mcp-config"),
+)
 ON_DENIED = ("fail", "go_on")  # what a call that was not allowed means for the trial
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 REVISION = 1
@@ -111,7 +114,8 @@ class ClaudeCode(Agent):
         self.is_single_turn = self.warmup = not (tools or self.mcp_servers)
         self.changes_files = self.asks_often = not self.is_single_turn
         self._arguments = [
-            *("-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--tools", self._tools),
+            *("-p", "--output-format", "stream-json", "--verbose", PARTIAL, "--strict-mcp-config"),
+            *("--tools", self._tools),
             *(word for flag, value in flags.items() if value is not None for word in (flag, str(value))),
             *(["--bare"] if self._bare else []),
             *further,
@@ -154,7 +158,7 @@ class ClaudeCode(Agent):
         arguments, environment = self._prepared(attempt)
         prompt = attempt.request.prompt.encode("utf-8", "replace")
         program = process.Program([self._file, *arguments], attempt.workspace.path, environment, prompt)
-        return Invocation(program, read, heard)
+        return Invocation(program, read, heard, stream.silent_request, PARTIAL_LINE)
 
     def _needs(self) -> Needs:
         """The CLI, its login, and what the command lines of its MCP servers name."""

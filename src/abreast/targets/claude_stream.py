@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,10 +19,12 @@ from abreast.model import Usage
 from abreast.targets.anthropic import usage_of
 from abreast.targets.http import refusal
 from abreast.targets.mcp.calls import PREFIX, McpCalls, message_of
-from abreast.targets.provider_retries import unanswered
+from abreast.targets.provider_retries import SILENT_S, silent, unanswered
 from abreast.targets.told import count, dollars, mapping, storable
 from abreast.text import parse_json
 
+PARTIAL = "--include-partial-messages"  # so that it prints when it sends a request, and when the answer begins
+PARTIAL_LINE = b'{"type":"stream_event"'  # begins a line with a piece of an answer, which comes again as a whole
 LOGIN = "run `claude` once and log in, or: export ANTHROPIC_API_KEY=..."
 SLOWER = "reduce --parallel, or wait until the limit is reset, and resume"
 _NOT_LOGGED_IN = re.compile(
@@ -44,6 +47,7 @@ class Stream:
     retry_wait_s: float = 0.0  # that it waited for retries which were answered
     last_retry: Mapping[str, Any] | None = None  # since the last answer of the provider
     _retry_delays_s: float = 0.0  # since then
+    _requested_at: float | None = None  # a request that nothing has come back for yet, if lines are heard as they come
     request_id: str | None = None
     said: str = ""  # the last text of the assistant
     _used: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by message
@@ -52,6 +56,9 @@ class Stream:
         """Read one line; anything but a JSON object of a known kind is ignored. Return the seconds that the CLI had
         waited for retries if this line ends them."""
         before = self.retry_wait_s
+        if line.startswith(PARTIAL_LINE):
+            self._end_retries()
+            return self.retry_wait_s - before
         with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
             told = parse_json(line)
             if isinstance(told, Mapping):
@@ -66,6 +73,8 @@ class Stream:
             self.retries += 1
             self.last_retry = told
             self._retry_delays_s += (count(told.get("retry_delay_ms")) or 0) / 1_000
+        elif kind == "system" and subtype == "status" and told.get("status") == "requesting":
+            self._requested_at = time.monotonic()
         elif kind == "assistant" and isinstance(told.get("message"), Mapping):
             self._end_retries()
             self._hear_message(told["message"], told)
@@ -79,7 +88,7 @@ class Stream:
 
     def _end_retries(self) -> None:
         self.retry_wait_s += self._retry_delays_s
-        self.last_retry, self._retry_delays_s = None, 0.0
+        self.last_retry, self._retry_delays_s, self._requested_at = None, 0.0, None
 
     def _hear_message(self, message: Mapping[str, Any], told: Mapping[str, Any]) -> None:
         self.request_id = told.get("request_id") or self.request_id
@@ -184,6 +193,11 @@ class Stream:
         status, reason = count(self.last_retry.get("error_status")), storable(self.last_retry.get("error"))
         reason = "" if reason in (None, "unknown") else reason[:100]
         return unanswered(self.retries, status, reason, LOGIN)
+
+    def silent_request(self) -> TrialError | None:
+        """The request that the provider has not begun to answer for long; None if it has."""
+        seconds = 0.0 if self._requested_at is None else time.monotonic() - self._requested_at
+        return silent(seconds) if seconds >= SILENT_S else None
 
     def trouble(self, denied_is_none: bool = False, max_turns: int | None = None) -> TrialError | None:
         """Why the answer is none; None if it is one. What the CLI calls its subtype says nothing of API errors.

@@ -213,19 +213,16 @@ class Command(Agent):
 
     def _invoke(self, attempt: Attempt, give_time: GiveTime) -> Invocation:
         read = partial(self._read_answer, attempt, _recent_memory_kills())
-        return Invocation(self._program(attempt), read, self._heard(give_time))
-
-    def _heard(self, give_time: GiveTime) -> process.Heard | None:
-        """Give a trial back the time that its program waited for retries, if the program reports that."""
-        if self._preset is None or self._preset.retry_waits is None:
-            return None
-        waited = self._preset.retry_waits()
+        program = self._program(attempt)
+        if self._preset is None or self._preset.listens is None:
+            return Invocation(program, read)
+        listener = self._preset.listens()
 
         def heard(line: bytes) -> bool:
-            give_time(waited(line))
+            give_time(listener.hear(line))  # the time that it waited for retries
             return False
 
-        return heard
+        return Invocation(program, read, heard, listener.silent_request, self._preset.dropped)
 
     def _read_answer(self, attempt: Attempt, kills: int | None, ended: process.Ended) -> Answer:
         said = self._read(ended.out, ended.err)

@@ -112,8 +112,9 @@ def _close_started(starting: asyncio.Future[Running]) -> None:
         starting.result().close()
 
 
-async def finish(running: Running, workers: Workers, heard: Heard | None = None) -> Ended:
-    """Wait for the end of a program. With `heard` its output must be piped. Cancelled, it leaves nothing."""
+async def finish(running: Running, workers: Workers, heard: Heard | None = None, dropped: bytes = b"") -> Ended:
+    """Wait for the end of a program. With `heard` its output must be piped; lines that begin with `dropped` are then
+    not kept. Cancelled, it leaves nothing."""
     tree, folder = running.tree, running.folder
     ending = tree.wait(workers)
     usage = listening = None
@@ -121,7 +122,7 @@ async def finish(running: Running, workers: Workers, heard: Heard | None = None)
     try:
         usage = SAMPLER.watch(await tree.root(), tree.is_supervised)
         if heard is not None and running.pipe is not None:
-            listening = _Listening(running.pipe, folder / "stdout", heard, ending)
+            listening = _Listening(running.pipe, folder / "stdout", heard, ending, dropped)
             if await listening.until_it_ends():
                 was_stopped = True
                 tree.kill()
@@ -243,8 +244,10 @@ def _input(folder: Path, content: bytes | Path) -> str | Path:
 class _Listening:
     """Reads what a program prints, line by line, and keeps it in a file."""
 
-    def __init__(self, pipe: IO[bytes], out: Path, heard: Heard, ending: asyncio.Future[Any]) -> None:
-        self._pipe, self._heard, self._ending = pipe, heard, ending
+    def __init__(
+        self, pipe: IO[bytes], out: Path, heard: Heard, ending: asyncio.Future[Any], dropped: bytes = b""
+    ) -> None:
+        self._pipe, self._heard, self._ending, self._dropped = pipe, heard, ending, dropped
         self._file: IO[bytes] = out.open("wb")
         self._line = bytearray()
         self._over = asyncio.Event()
@@ -272,16 +275,26 @@ class _Listening:
             chunk = b""
         if not chunk:
             if self._line:
-                self._hear(bytes(self._line))
+                line = bytes(self._line)
+                self._line.clear()
+                self._keep(line)
+                self._hear(line)
             self._end()
             return
-        self._file.write(chunk)
+        if not self._dropped:
+            self._file.write(chunk)
         *lines, rest = chunk.split(b"\n")
         for line in lines:
-            self._hear(bytes(self._line + line))
+            complete = bytes(self._line + line)
             self._line.clear()
+            self._keep(complete + b"\n")
+            self._hear(complete)
         if len(self._line) + len(rest) <= LONGEST_LINE:
             self._line += rest
+
+    def _keep(self, line: bytes) -> None:
+        if self._dropped and not line.startswith(self._dropped):
+            self._file.write(line)
 
     def _hear(self, line: bytes) -> None:
         if not self._is_stopped and line.strip() and self._heard(line):
@@ -300,4 +313,5 @@ class _Listening:
             with contextlib.suppress(ValueError, OSError):
                 self._loop.remove_reader(self._pipe.fileno())
             self._pipe.close()
+        self._keep(bytes(self._line))
         self._file.close()

@@ -32,7 +32,8 @@ NO_OTHER = re.compile(r"\bno other\b|\b(?:nothing|nowhere|none) else\b", _I)
 EXCLUSION = re.compile(
     r"\b(?:unlike|rather than|instead of|except(?:ing)?(?: for)?|other than|apart from|aside from|as opposed to"
     r"|in contrast to"
-    r"|contrary to|excluding|anstatt|anstelle|statt|außer|au lieu de|sauf|contrairement à|en lugar de|excepto)\b",
+    r"|contrary to|excluding|anstatt|anstelle|statt|außer|au lieu de|sauf|contrairement à|en lugar de|excepto)\b"
+    r"(?! (?:those|these|that|them|this|it)\b)",  # a pronoun is what is left out, not the names that follow it
     _I,
 )
 EXCEPTION = re.compile(r"\b(?:except(?: for| in)?|other than|apart from|besides)\b", _I)
@@ -50,7 +51,7 @@ _NOT_VERBS_TEXT = (
 NOT_VERBS = frozenset(_NOT_VERBS_TEXT.split())
 DISMISSAL = re.compile(
     r"\b(?:(?:can|may|should|could) (?:safely )?be (?:ignored|skipped|disregarded)|(?:is|are|was|were) (?:unrelated"
-    r"|irrelevant|different\b|dead code"
+    r"|irrelevant|(?:a )?different\b|dead code"
     r"|a (?:false positive|red herring))|turned out to be (?:dead|unrelated|wrong|a )|left (?:it|them) aside"
     r"|set (?:it|them) aside"
     r"|ruled (?:it |them )?out|dismissed|discarded|no longer exists?|(?:was|were|been) removed\b|(?:is"
@@ -64,9 +65,10 @@ ASIDE = re.compile(
     r"|assumed)\b.{0,40}\bat first\b"
     r"|\blooked at first\b|\b(?:at first|initially|originally) (?:I|it (?:looked|seemed))\b"
     r"|\b(?:might|would|may|could) (?:also )?(?:expect|think|assume|guess|suspect|have been|have expected|possibly)\b"
+    r"|\b(?:easy|tempting|natural) to (?:assume|think|expect|believe|suspect)\b"
     r"|\bformerly\b|\bpreviously\b|(?<!is )(?<!are )(?<!was )(?<!be )\bused to \w|\b(?:it|which|this"
     r"|that) was (?:named|called|known as)\b"
-    r"|\bif\b.{0,80}\bwere\b.{0,80}\bwould\b|\bwould\b.{0,80}\bif\b.{0,80}\bwere\b|\bsimilarly named\b"
+    r"|\bif\b.{0,80}\bwere\b.{0,80}\bwould\b|\bwould\b.{0,80}\bif\b.{0,80}\bwere\b|\bsimilar(?:ly named| name)\b"
     r"|\bI (?:also |then |first |next |have |had )*(?:opened|looked|searched|checked|read|went|started|grepped"
     r"|inspected|examined|considered"
     r"|traced|followed|tried|scanned|ran|reviewed)\b|\b(?:brought up|hits in|led me to|let me know|happy to"
@@ -82,10 +84,32 @@ DETAIL = re.compile(
     r"|subclass(?:es|ing)|keeps|stores|delegates to|forwards to|assigns? to|guarded by|annotated with|of type"
     r"|instance of"
     r"|(?:called|used|invoked|imported|re-exported|tested|mentioned|documented|overridden|overwritten|registered"
-    r"|required"
+    r"|followed|required"
     r"|replaced|superseded) (?:by|from|form|in)|in favou?r of|confuse (?:it|this|them|that) with|(?:base|parent"
     r"|super) ?class)\b"
     r"|\b(?:its|their)[\s(*_]*$",
+    _I,
+)
+MEANS = re.compile(r"\b(?:via|by means of|with the help of)\b", _I)  # a detail if what it serves was named before
+CALLER = re.compile(r"\b(?:calls?|uses?|invokes?|imports?|wraps?|relies on|goes through) (?:this|it|that|them)\b", _I)
+PREMISE_END = re.compile(r",\s*(?:so|thus|hence|therefore|which means(?: that)?|donc)\s+(?!that\b)", _I)
+ELLIPSIS = re.compile(r"\b(?:but|and|yet)\s*$", _I)  # what follows has the subject of the clause before
+OVERRULED = re.compile(
+    r"\b(?:but|and|however)\b[^,;]{0,40}\b(?:wins?|takes? precedence|prevails?|overrides? (?:it|that))\b", _I
+)
+OPPOSITE = re.compile(
+    r"^[\s*_#>-]*(?:in|im|un|non-?|not )(?P<word>[^\W\d_]{3,}(?: [\w-]{1,30}){0,3})[*_]*\s*[:：]", _I | re.MULTILINE
+)
+_THING = r"(?:one|file|script|function|class|method|module|place|answer|definition|implementation)"
+ORDINAL = re.compile(
+    r"\bthe (?P<which>first|second|third|last|latter|former)\b"
+    rf"(?: (?:{_THING}|candidate|match|line|hit|entry|item|of (?:them|these|those)))?(?P<predicate>[^.!?)\n]{{0,80}})",
+    _I,
+)
+CHOICE = re.compile(r"(?:\b(?:it|that|this|answer|one)(?:['’]s| is)|\b(?:means?|want|pick))\W*$", _I)
+BACK_REFERENCE = re.compile(  # to the name before: `so that's the one`, `that script does it`
+    r"[\s*_>]*(?:(?:so|thus|hence|therefore),? )?(?:that|this)"
+    rf"(?:(?P<is>(?:['’]s| is) the (?:right |actual |correct |real )?{_THING})|(?! is) {_THING})\b",
     _I,
 )
 DETAIL_REACH = 45  # characters between such a verb and its object
@@ -118,12 +142,14 @@ PRONOUN = re.compile(
     _I,
 )
 ADDITIVE = re.compile(
-    r"\b(?:also|too|as well|either|another|additional(?:ly)?|besides|likewise|further(?:more)?|second(?:ly)?|finally"
+    r"^[\s*_]*plus\b|\bapart from (?:those|these|that|them|this|it)\b"
+    r"|\b(?:also|too|as well|either|another|additional(?:ly)?|besides|likewise|further(?:more)?|second(?:ly)?|finally"
     r"|other (?:one|place|file|function)|more|answers?|auch|außerdem|aussi|également|también)\b|也",
     _I,
 )
 EXPLANATION = re.compile(
-    r"[\s*_#>-]*(?:why|reason|reasoning|rationale|notes?|explanation|details|context|evidence|background|how (?:i"
+    r"[\s*_#>-]*(?:(?:the )?(?:long(?:er)?|detailed|full(?:er)?) (?:answer|version|story|explanation)"
+    r"|why|reason|reasoning|rationale|notes?|explanation|details|context|evidence|background|how (?:i"
     r"|it) \w+(?: \w+)?)"
     r"[*_]*\s*[:：]",
     _I,
@@ -134,7 +160,8 @@ CONSIDERED = re.compile(
     r"|considered|places?|files|matches|positives|out|hits)\b"
     r"|\b(?:considered|looked at|for (?:context|reference)|see also|related|unrelated|excluded|rejected|dismissed"
     r"|ruled out|context|background"
-    r"|search log|analysis|what i (?:checked|searched|did))\b",
+    r"|search log|analysis|investigation|steps taken"
+    r"|(?:what|how) i (?:checked|searched|did|got|found|arrived|came))\b",
     _I,
 )
 CONCLUSION = re.compile(

@@ -55,6 +55,7 @@ _KIND_THEN_NAME = re.compile(
     r"|fonction)s? "
     r"(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*(?P<call>\(\))?)"
 )
+_CALLED = re.compile(r"(?<![\w.`$:#>/-])(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*)\(\)(?!`)")
 _NOT_A_WORD = re.compile(r"\w_\w|[a-z][A-Z]|\w(?:\.|::|#)\w")  # written like a name in code
 _DECLARATION = re.compile(
     r"(?:[+ ]|@@.{1,80}@@ )?(?:(?:export|default|declare|pub(?:\([^)\n]{1,40}\))?|public|private|protected|internal"
@@ -207,9 +208,15 @@ def symbol_mentions(text: str, asked: str, wanted: Iterable[str], units: list[Un
     for match in _KIND_THEN_NAME.finditer(text):
         if match["call"] or _NOT_A_WORD.search(match["name"]):
             mentions.append(Mention("symbol", symbol_of(match["name"]), match.start("name"), match.end("name")))
+    marked = sorted((mention.start, mention.end) for mention in mentions)
     for unit in units:
         if unit.kind == "code":
             mentions += _declarations(text, unit)
+            continue
+        for match in _CALLED.finditer(text, unit.start, unit.end):  # a name written as a call needs no other mark
+            before = bisect(marked, (match.start(), len(text)))
+            if not before or marked[before - 1][1] <= match.start():
+                mentions.append(Mention("symbol", symbol_of(match["name"]), match.start("name"), match.end("name")))
     taken = {mention.start for mention in mentions} | {mention.start + 1 for mention in mentions}
     for want in wanted:
         for start, end in occurrences(text, want):
@@ -231,7 +238,7 @@ def _symbol_in(code: str) -> str:
 def _is_news(name: str, asked: str) -> bool:
     """Whether a name is more than a word of the language or of the question."""
     return (
-        bool(name)
+        any(map(str.isalnum, name))
         and name not in _WORDS
         and not stands_in(name, asked)
         and not names_it(asked, name.rpartition(".")[2])

@@ -19,12 +19,16 @@ from abreast.scorers.retrieval.mentions import Mention, Stance
 MASK = "\ue000"
 _LONGEST_SENTENCE = 800
 _LONGEST_CLAUSE = 120
+_REFERENCE_REACH = 1_000  # characters between a name and a sentence that refers to it
 _MOST_SIGNALS = 20  # of one kind in a sentence
-_SENTENCE_END = re.compile(r"[.!?](?=[\s\"')\]*_]|$)|[。！？]")
+_SENTENCE_END = re.compile(  # also before a line that begins with a label, as in `Not covered: ...`
+    r"[.!?](?=[\s\"')\]*_]|$)|[。！？]|\n(?=[*_]{0,2}[A-Z][a-zA-Z -]{1,40}:[\s*_])"
+)
 _COORDINATION = re.compile(
-    r"[\s,(*_)&/|`'\"]*(?:(?:and|or|nor|as well as|und|oder|noch|et|ou|ni|y|o|in|of|from|at|dans|de|和|或|both"
+    r"[\s,(*_)&/|`'\"]*(?:(?:and|or|nor|then|as well as|und|oder|noch|et|ou|ni|y|o|in|of|from|at|dans|de|和|或|both"
     r"|the)\b[\s(*_`'\"]*){0,3}"
 )
+_JOINED = re.compile(rf"(?:{_COORDINATION.pattern})|[\s`*_]*(?:→|->|=>|›|>|::|#)[\s`*_]*")
 _NEXT_IN_LIST = re.compile(  # another name, after a conjunction or followed by one, by a comma or by the end
     r"[\s*_(`'\"]*(?:(?:and|or|nor|und|oder|et|ou|ni|y|o|和|或)\b[\s*_(`'\"]*"
     rf"{MASK}|{MASK}++(?=[\s)*_`'\"]*(?:[,.;:!?(]|(?:and|or|nor|und|oder|et|ou|ni|y|o|in|of)\b|和|或|$)))"
@@ -47,8 +51,10 @@ def take_stances(text: str, units: list[Unit], mentions: list[Mention], masked: 
         inside = within(start, end)
         if inside:
             _Sentence(masked, start, end, inside, question).read()
+    _apply_references(text, masked, units, mentions, question)
     _demote_explanations(masked, units, within, question)
     _apply_introductions(masked, units, within)
+    _apply_opposites(masked, units, within, question)
     _apply_tables(text, units, within, question)
     for unit in units:
         if unit.kind == "item":
@@ -112,6 +118,16 @@ class _Sentence:
             reach = self.text.find(",", concession.end())
             self._set(self._between(concession.end(), reach if reach >= 0 else len(self.text)), Stance.MENTIONED)
         self._details()
+        for match in islice(lexicon.CALLER.finditer(self.text), _MOST_SIGNALS):
+            is_said_of_it = self.text[: match.start()].rstrip()[-1:] not in (
+                "–",
+                "—",
+                "-",
+                ":",
+                "",
+            )  # not an entry's note
+            if is_said_of_it and not self.question.asks(match[0]):
+                self._set(self._subjects(match.start(), 3), Stance.MENTIONED)
         for match in islice(lexicon.DISMISSAL.finditer(self.text), _MOST_SIGNALS):
             begin = max(self.text.rfind(";", 0, match.start()), self.text.rfind(":", 0, match.start()))
             self._set(self._between(begin, match.start()), Stance.REJECTED)
@@ -121,6 +137,7 @@ class _Sentence:
             self._excluded(match)
         for match in islice(lexicon.NEGATION.finditer(self.text), _MOST_SIGNALS):
             self._negated(match)
+        self._premises()
 
     def _between(self, start: int, end: int) -> list[Mention]:
         first = bisect_left(self.places, (start, 0))
@@ -132,18 +149,35 @@ class _Sentence:
         for mention in mentions:
             mention.set(stance, firm)
 
+    def _premises(self) -> None:
+        """`A is built from B, so C runs first`: what leads to a conclusion of the same kind is mentioned, and so is
+        what another thing overrules."""
+        for pattern in (lexicon.PREMISE_END, lexicon.OVERRULED):
+            match = pattern.search(self.text)
+            if match is None:
+                continue
+            begin = match.end() if pattern is lexicon.PREMISE_END else match.start()
+            later = self._between(begin, len(self.text))
+            concluded = {mention.kind for mention in later if mention.stance is Stance.CLAIMED}
+            premises = self._between(0, match.start())
+            self._set([mention for mention in premises if mention.kind in concluded], Stance.MENTIONED)
+
     def _details(self) -> None:
         """Objects of verbs such as `calls` and `returns` describe the answer; they are it only if the question asks."""
         carried, previous_end = False, 0
+        named: set[str] = set()
         for mention, (start, end) in zip(self.mentions, self.places, strict=True):
             before = lexicon.DETAIL_END.split(self.text[max(0, start - lexicon.DETAIL_REACH) : start])[-1]
             match = lexicon.DETAIL.search(before)
             is_detail = match is not None and (not self.question.asks(match[0]) or self.question.has_word(mention.name))
-            if carried and match is None:
+            if match is None and mention.kind in named and lexicon.MEANS.search(before):
+                is_detail = True
+            elif carried and match is None:
                 is_detail = _COORDINATION.fullmatch(self.text, previous_end, start) is not None
             if is_detail:
                 mention.set(Stance.MENTIONED)
             carried, previous_end = is_detail, end
+            named.add(mention.kind)
 
     def _excluded(self, match: re.Match[str]) -> None:
         """`rather than X`, `unlike X and Y`; after a negation (`in no file except X`) it is a claim."""
@@ -187,9 +221,12 @@ class _Sentence:
             gap = self.text[self.places[index][1] : verb]
             if len(gap.split()) <= longest and not lexicon.CLAUSE.search(gap):
                 first = index
-                while first and _COORDINATION.fullmatch(self.text, self.places[first - 1][1], self.places[first][0]):
+                while first and _JOINED.fullmatch(self.text, self.places[first - 1][1], self.places[first][0]):
                     first -= 1
                 return self.mentions[first : index + 1]
+        if lexicon.ELLIPSIS.search(self.text[:verb]):
+            clause = max(self.text.rfind(";", 0, verb), self.text.rfind(":", 0, verb))
+            return self._between(clause + 1, verb)[:1]
         boundaries = [match.end() for match in lexicon.BOUNDARY.finditer(self.text, max(0, verb - 60), verb)]
         if boundaries and lexicon.PRONOUN.fullmatch(self.text, boundaries[-1], verb):
             return self._between(0, boundaries[-1])
@@ -290,6 +327,74 @@ def _introduced(text: str) -> Stance | None:
     if any(lexicon.NEGATION.finditer(clause)):
         return Stance.REJECTED
     return Stance.MENTIONED if lexicon.CONSIDERED.search(text) else None
+
+
+def _apply_opposites(masked: str, units: list[Unit], within: lexicon.Within, question: Question) -> None:
+    """`Incomplete: a.json, b.json` where the question asks for what is complete: the line is ruled out."""
+    for unit in units:
+        for match in lexicon.OPPOSITE.finditer(masked, unit.start, unit.end) if unit.kind != "code" else ():
+            end = masked.find("\n", match.end(), unit.end)
+            if question.asks(match["word"]):
+                for mention in within(match.end(), end if end >= 0 else unit.end):
+                    mention.set(Stance.REJECTED, firm=True)
+
+
+_ORDINALS = {"first": 0, "former": 0, "second": 1, "third": 2, "last": -1, "latter": -1}
+
+
+def _apply_references(text: str, masked: str, units: list[Unit], mentions: list[Mention], question: Question) -> None:
+    """Sentences without names that speak of those before them: `it's the first`, `the last one doesn't count`,
+    `so that's the one`."""
+    entries: list[list[Mention]] = []  # of the list or listing that comes before
+    starts = [mention.start for mention in mentions]
+    previous = ""
+    for unit in units:
+        inside = mentions[bisect_left(starts, unit.start) : bisect_left(starts, unit.end)]
+        if unit.kind in ("item", "row", "code"):
+            if previous != unit.kind:
+                entries = []
+            entries += _lines_of(text, inside) if unit.kind == "code" else [inside] if inside else []
+        elif unit.kind == "text":
+            for start, end in _segments(masked, unit):
+                first = bisect_left(starts, start)
+                if first == bisect_left(starts, end):
+                    earlier = mentions[bisect_left(starts, start - _REFERENCE_REACH) : first]
+                    _refer(masked[start:end], entries, earlier, question)
+        previous = unit.kind
+
+
+def _lines_of(text: str, inside: list[Mention]) -> list[list[Mention]]:
+    lines: dict[int, list[Mention]] = {}
+    for mention in inside:
+        lines.setdefault(text.rfind("\n", 0, mention.start), []).append(mention)
+    return list(lines.values())
+
+
+def _refer(sentence: str, entries: list[list[Mention]], earlier: list[Mention], question: Question) -> None:
+    ordinal = lexicon.ORDINAL.search(sentence)
+    if ordinal and len(entries) > 1:
+        at = _ORDINALS[ordinal["which"].lower()]
+        chosen = entries[at] if at < len(entries) else []
+        is_chosen = lexicon.CHOICE.search(sentence[: ordinal.start()]) or question.asks(ordinal["predicate"])
+        if any(lexicon.NEGATION.finditer(ordinal["predicate"])) or lexicon.DISMISSAL.search(ordinal["predicate"]):
+            rejected = chosen
+        elif chosen and is_chosen:
+            rejected = [mention for entry in entries if entry is not chosen for mention in entry]
+        else:
+            rejected = []
+        for mention in rejected:
+            mention.set(Stance.REJECTED, firm=True)
+    elif earlier and (reference := lexicon.BACK_REFERENCE.match(sentence)):
+        predicate = sentence[reference.end() :]
+        if any(lexicon.NEGATION.finditer(predicate)) or not (reference["is"] or question.asks(predicate)):
+            return
+        for kind in ("path", "symbol"):
+            own = [mention for mention in earlier if mention.kind == kind]
+            if own and own[-1].stance is not Stance.REJECTED:
+                own[-1].set(Stance.CLAIMED, firm=True)
+                for mention in own[:-1]:
+                    if mention.name != own[-1].name:
+                        mention.set(Stance.MENTIONED)
 
 
 def _apply_tables(text: str, units: list[Unit], within: lexicon.Within, question: Question) -> None:

@@ -51,8 +51,24 @@ class McpCalls:
         if len(self.messages) < MOST_TOOLS:
             self.messages.setdefault(tool, line(redact_log(message), LONGEST_MESSAGE))
 
-    def columns(self, offered: int) -> dict[str, Any]:
-        """What is stored of a trial with MCP servers, which offered so many tools."""
+    def is_open(self, call_id: str) -> bool:
+        """Whether this call of an MCP tool was made and has no result yet."""
+        return call_id in self._names
+
+    def add_totals(self, tool: str, made: int, failed: int, denied: int) -> None:
+        """Add the calls of a tool for an agent that only reports how many there were."""
+        name = tool[:LONGEST_NAME]
+        self.made[name] += made
+        self.denied[name] += min(denied, made)
+        self.failed[name] += max(0, min(failed, made) - min(denied, made))
+        if self.failed[name] and len(self.messages) < MOST_TOOLS:
+            self.messages.setdefault(name, "")
+
+    def columns(self, offered: int | None) -> dict[str, Any]:
+        """What is stored of a trial. `offered` is how many tools the MCP servers offered; None if the agent does not
+        report it, so that a trial without calls cannot be told from one without servers, and nothing is stored."""
+        if offered is None and not self.made:
+            return {}
         made, failed, denied = self.made.total(), self.failed.total(), self.denied.total()
         errors = {tool: {"failed": self.failed[tool], "message": text} for tool, text in self.messages.items()}
         return {
@@ -63,6 +79,15 @@ class McpCalls:
             "mcp_all_failed": bool(failed) and failed == made - denied,
             "mcp_errors": errors or None,
         }
+
+
+def qualified(server: object, tool: object) -> str:
+    """The name of a tool as Claude Code writes it, which is how every agent's calls are stored.
+
+    >>> qualified("search", "find")
+    'mcp__search__find'
+    """
+    return f"{PREFIX}{server}__{tool}"
 
 
 def message_of(content: Any) -> str:

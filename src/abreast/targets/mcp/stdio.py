@@ -148,7 +148,8 @@ class StdioChannel:
         said = f"; it said: {told}" if told else ""
         return Trouble(
             f"no answer to {asked} within {seconds:g} s{said}",
-            "try the command in a terminal; if the server is only slow, raise start_timeout (seconds) of the server",
+            "try the command in a terminal; if the server is only slow, raise its start_timeout "
+            "(code-search: --start-timeout 90s)",
         )
 
     async def _read(self) -> None:

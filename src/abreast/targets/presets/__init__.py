@@ -13,10 +13,11 @@ from pathlib import Path
 from abreast.targets.claude_code import INSTALL as CLAUDE_INSTALL
 from abreast.targets.claude_code import QUIET
 from abreast.targets.claude_stream import LOGIN as CLAUDE_LOGIN
-from abreast.targets.claude_stream import Stream
+from abreast.targets.claude_stream import PARTIAL, PARTIAL_LINE, Stream
 from abreast.targets.presets import aider, claude, codex, gemini, opencode, own, result
 from abreast.targets.presets.own import Paths
 from abreast.targets.presets.said import Reader, Said
+from abreast.targets.provider_retries import OutputListener
 
 __all__ = ["PRESETS", "Paths", "Preset", "Reader", "Said", "own"]
 
@@ -46,8 +47,8 @@ class Preset:
     settings_variable: str = ""  # names another folder for them
     in_sandbox: Mapping[str, str] = field(default_factory=dict)  # words that stand for others there
     endpoint_variable: str = ""  # names another address of its provider
-    # Makes a reader of its lines that returns the seconds it waited for retries which were answered.
-    retry_waits: Callable[[], Callable[[bytes], float]] | None = None
+    listens: Callable[[], OutputListener] | None = None  # makes what follows its output while it runs
+    dropped: bytes = b""  # lines of output that begin so are heard and not kept
 
     def settings_in(self, environment: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         """Where its settings are, and its login."""
@@ -62,8 +63,8 @@ PRESETS: Mapping[str, Preset] = {
     "claude-code": Preset(
         program="claude",
         words=(
-            *("-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--no-session-persistence"),
-            *("--permission-mode", "acceptEdits"),
+            *("-p", "--output-format", "stream-json", "--verbose", PARTIAL, "--strict-mcp-config"),
+            *("--no-session-persistence", "--permission-mode", "acceptEdits"),
             *("--allowedTools", "Bash,Edit,Write,MultiEdit,NotebookEdit,Read,Glob,Grep,LS,TodoWrite,Task"),
         ),
         reads=claude.read,
@@ -76,7 +77,8 @@ PRESETS: Mapping[str, Preset] = {
         settings=(".claude", ".claude.json"),
         login_file=".claude/.credentials.json",
         settings_variable="CLAUDE_CONFIG_DIR",
-        retry_waits=lambda: Stream().hear,
+        listens=Stream,
+        dropped=PARTIAL_LINE,
         endpoint_variable="ANTHROPIC_BASE_URL",
     ),
     "codex": Preset(

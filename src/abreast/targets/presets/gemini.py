@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from abreast.model import Usage
 from abreast.targets import process
+from abreast.targets.mcp.calls import McpCalls, qualified
 from abreast.targets.presets.said import LONGEST_LOG, Said, document, total, trouble
 from abreast.targets.provider_retries import unanswered
 from abreast.targets.told import count, mapping, parsed
 
+_MCP_TOOL = re.compile(r"mcp_([^_]+)_(.+)")
 _RETRY = re.compile(r"^Attempt \d+ failed(?: with (?:status )?(\d{3})\b)?.*Retrying with backoff", re.M)
 LOGIN = "run `gemini` once and log in, or: export GEMINI_API_KEY=... with that chosen in ~/.gemini/settings.json"
 
@@ -24,14 +27,27 @@ def read(out: Path, err: Path) -> Said:
     _take_models(said, {str(name): mapping(used) for name, used in mapping(stats.get("models")).items()})
     tools = mapping(stats.get("tools"))
     if tools:
-        calls = {str(name): count(mapping(tool).get("count")) for name, tool in mapping(tools.get("byName")).items()}
-        said.tools = Counter({name: number for name, number in calls.items() if number})
+        _take_tools(said, mapping(tools.get("byName")))
     error = told.get("error") or mapping(document(err)).get("error")
     if error is not None and said.text is None:
         said.trouble = trouble(*_told(error))
     if not told and error is None:  # it was ended; it does not say when its provider answers again
         _take_retries(said, process.content(err, LONGEST_LOG))
     return said
+
+
+def _take_tools(said: Said, tools: Mapping[str, Any]) -> None:
+    """Calls by tool; of those that failed it reports how many, not why."""
+    said.tools, mcp = Counter(), McpCalls()
+    for name, totals in ((str(name), mapping(totals)) for name, totals in tools.items()):
+        made, failed = count(totals.get("count")) or 0, count(totals.get("fail")) or 0
+        if not made:
+            continue
+        if of_server := _MCP_TOOL.fullmatch(name):
+            name = qualified(of_server[1], of_server[2])
+            mcp.add_totals(name, made, failed, count(mapping(totals.get("decisions")).get("reject")) or 0)
+        said.tools[name] += made
+    said.mcp = mcp.columns(None)
 
 
 def _take_retries(said: Said, errors: str) -> None:

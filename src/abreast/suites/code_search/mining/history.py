@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
@@ -39,15 +40,25 @@ def proposals(repository: Repository, random: Random) -> Iterator[Proposal]:
     """Propose a case for each commit whose subject says something and most of whose files are still there."""
     commits = list(_commits(repository))
     random.shuffle(commits)
-    subjects = [commit.subject for commit in commits]
+    subjects = _count_subjects(repository)
     there = {file.path for file in repository.files if file.asked}
     for commit in commits:
         files = sorted(path for path, lines in commit.changed.items() if lines and path in there)
         is_moderate = len(files) >= FEWEST_FILES and len(commit.changed) <= MOST_FILES
         has_source = any(repository.file(path).kind == "source" for path in files)
         is_whole = 2 * len(files) > len(commit.changed)
-        if is_moderate and is_whole and has_source and subjects.count(commit.subject) == 1 and _is_telling(commit):
+        if is_moderate and is_whole and has_source and subjects[commit.subject] == 1 and _is_telling(commit):
             yield _proposal(repository, commit, files)
+
+
+def _count_subjects(repository: Repository) -> Counter[str]:
+    """How many commits have a subject. Merges count: a merged pull request may be called as one of its commits."""
+    output = git.ask(repository.root, "log", "-z", "--format=%s")
+    return Counter(_plain(subject) for subject in (output or "").split("\0"))
+
+
+def _plain(subject: str) -> str:
+    return _NUMBER.sub("", subject).strip()
 
 
 def _commits(repository: Repository) -> Iterator[ChangedFiles]:
@@ -63,7 +74,7 @@ def _commits(repository: Repository) -> Iterator[ChangedFiles]:
             added, removed, path = (*row.strip("\n").split("\t", 2), "", "")[:3]
             if path:
                 changed[path] = sum(int(count) for count in (added, removed) if count.isdigit())
-        yield ChangedFiles(commit, _NUMBER.sub("", subject).strip(), changed)
+        yield ChangedFiles(commit, _plain(subject), changed)
 
 
 def _is_telling(commit: ChangedFiles) -> bool:
