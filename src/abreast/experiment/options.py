@@ -87,6 +87,7 @@ class RunOptions(TypedDict, total=False):
     strict: bool
     force: bool
     keep_workspaces: bool
+    try_setup: bool
     try_tests: int
     online: bool
     resume: str | None
