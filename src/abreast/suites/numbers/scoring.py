@@ -26,8 +26,8 @@ def score(case: Case, answer: Answer) -> dict[str, Any]:
     query = QUERIES[case.input["query"]]
     final = read_answer(query, answer)
     value: Any = final.value
-    if query.kind == "positions":
-        return _of_positions(case.expected, value or [])
+    if query.kind == "positions" and value is not None:
+        return _of_positions(case.expected, value)
     if value is None:
         found: dict[str, Any] = {"correct": 0.0, "explanation": f"{final.reason}, expected {short(case.expected)}"}
     else:
@@ -37,7 +37,7 @@ def score(case: Case, answer: Answer) -> dict[str, Any]:
         found |= _of_number(case, query, value, answer.text)
     else:
         found |= dict.fromkeys(("closeness", "grounded"))
-    return {**found, "delayed": None}
+    return {**found, "delayed": 0.0 if query.kind == "positions" else None}
 
 
 def _of_positions(expected: Sequence[Any], predicted: Sequence[int]) -> dict[str, Any]:
@@ -58,9 +58,11 @@ def position_f1(expected: Sequence[Any], predicted: Sequence[int], delay: int = 
 
     >>> position_f1([12, 45], [12, 46]), position_f1([12, 45], [12, 46], delay=3), position_f1([[10, 20]], [12, 15])
     (0.5, 1.0, 1.0)
+    >>> position_f1([], []), position_f1([], [12])  # none is the right answer where there is none
+    (1.0, 0.0)
     """
     right, wrong, missed = _matched(expected, predicted, delay)
-    return 2 * right / (2 * right + wrong + missed) if right else 0.0
+    return 2 * right / (2 * right + wrong + missed) if right + wrong + missed else 1.0
 
 
 def _matched(expected: Sequence[Any], predicted: Sequence[int], delay: int) -> tuple[int, int, int]:
