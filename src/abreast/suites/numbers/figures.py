@@ -88,7 +88,7 @@ class VariantFigures:
     tokens_in: float | None  # of a call, the cache's included
     tokens_in_by_task: dict[str, float]
     tokens_out: float | None
-    compression: Interval | None  # tokens in of the baseline for one of its own, on the same cases
+    compression: Interval | None  # baseline input tokens per input token of the variant
     per_1000_tokens: float | None  # right answers for 1,000 tokens in and out
     context_utilisation: float | None  # right answers for a token against the baseline's, on the same cases
     cost_usd: float | None  # of a call
