@@ -6,8 +6,8 @@ change `{estimate, interval}`, an interval `[low, high]` at 95 %.
 - `figures`: `baseline`, `tokens_counted` ("by the target" or "from characters"), `variants`: for each `name`,
   `accuracy`, `median_error` (relative; 1 is 100 % or more), `errors` (answers by class of relative error),
   `hallucinated`, `tokens_in`, `tokens_out` (means of a call), `tokens_in_by_task`, `compression` (baseline
-  input tokens per input token of the variant), `right_per_1000_tokens`, `context_utilisation` (right answers for a token against the
-  baseline's, on the same cases), `cost_usd` (mean of a call), `latency_s` (median), `skipped`
+  input tokens per input token of the variant), `right_per_1000_tokens`, `context_utilisation` (right answers per token
+  against the baseline's, on the same cases), `cost_usd` (mean of a call), `latency_s` (median), `skipped`
 - `answerability`: `variants`: for each `name`, `answerable`, `not_answerable` and `unknown` (cases, by its prompts
   alone), `share` (of those three), `accuracy` (on all cases), `both` (cases that the baseline can answer too),
   `accuracy_both`, `baseline_both` (on those), `difference_both`; `cases`: `case`, `answerable_by` (true, false or null
@@ -112,8 +112,8 @@ def _table(variants: Sequence[VariantFigures], failed: set[str]) -> NamedTable:
         _TITLES,
         tuple(_row(each, each.name in failed) for each in variants),
         "accuracy: share of right answers (95 % interval); median error: relative error of numeric answers; "
-        "hallucinated: numbers neither near the truth nor taken from the data (out of this many numbers); tokens in and "
-        "cost: mean per call; latency: median; compression: baseline input tokens per input token of the variant, on "
+        "hallucinated: numbers neither near the truth nor taken from the data (out of this many numbers); tokens in "
+        "and cost: mean per call; latency: median; compression: baseline input tokens per input token of the variant, on "
         "the same cases; right per 1,000 tokens: in brackets the ratio to the baseline, on the same cases",
     )
 
