@@ -6,6 +6,7 @@ It is made of what the function is (its code, what it refers to, its defaults an
 from __future__ import annotations
 
 import dataclasses
+import io
 import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,11 +31,13 @@ def use(folder: str, act: Callable[[Cache], Answer]) -> Answer:
     return _caches.use(folder, lambda: Cache(Path(folder)), act)
 
 
-def key_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+def key_of(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], params: Mapping[str, Any]
+) -> str | None:
     """The name of this very call; None, with a warning, if the function or an argument has no content to tell."""
     try:
         kinds: set[type] = set()
-        given = digest(_said([list(args), dict(kwargs)], kinds))
+        given = digest(_said([list(args), dict(kwargs), *([dict(params)] if params else [])], kinds))
         classes = [_code_digest(kind) for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__))]
         return f"{name_of(function)}:{compose(_code_digest(function), given, *classes)}"
     except Exception as error:  # noqa: BLE001 - a user's object may raise anything when it is looked at
@@ -59,6 +62,8 @@ def _said(value: Any, kinds: set[type]) -> Any:
     if kind is dict:
         pairs = ([_said(key, kinds), _said(item, kinds)] for key, item in value.items())
         return ["dict", *sorted(pairs, key=lambda pair: digest(pair[0]))]
+    if isinstance(value, io.IOBase):
+        return ["file", kind.__qualname__, *_file_content(value)]
     fields = [field.name for field in dataclasses.fields(value)] if dataclasses.is_dataclass(kind) else []
     if fields and getattr(value, "__dict__", {}).keys() <= set(fields):  # nothing beside them
         kinds.add(kind)
@@ -67,6 +72,18 @@ def _said(value: Any, kinds: set[type]) -> Any:
         zone = str(getattr(value, "tzinfo", None))
         return [zone, canonical(value, lambda inner: {"content": content_digest(inner)})]
     return ["content", content_digest(value)]
+
+
+def _file_content(file: Any) -> list[Any]:
+    """What a call that reads an open file would read: what comes after its position, which stays."""
+    if not file.readable() or not file.seekable():
+        raise ValueError("an argument is a file that cannot be read ahead")
+    position = file.tell()
+    try:
+        content = file.read()
+    finally:
+        file.seek(position)
+    return [content]
 
 
 _known: dict[int, tuple[list[Any], list[Any], str]] = {}  # id → what it refers to, its state then, its digest
