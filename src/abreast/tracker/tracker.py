@@ -49,8 +49,9 @@ class _Call:
     kwargs: dict[str, Any]
     arguments: dict[str, Cell]
     params: Mapping[str, Any]
-    key: str | None
+    name: caches.CallName | None  # none if nothing is cached
     raises: bool
+    is_kept: bool = True  # in the cache
 
 
 class Tracker:
@@ -147,14 +148,14 @@ class Tracker:
         hit = self._found(call, cache_force)
         if hit is not None:
             return self._store_hit(call, hit)
-        watch = self._watch()
+        watch = self._begin(call)
         began = time.perf_counter()
         try:
             returned = function(*call.args, **call.kwargs)
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or told
             return self._store_failure(call, error, time.perf_counter() - began, watch)
         if inspect.iscoroutine(returned):  # of a lambda: nobody could know
-            return self._awaited(dataclasses.replace(call, key=None), lambda: returned, began, watch)
+            return self._awaited(dataclasses.replace(call, is_kept=False), lambda: returned, began, watch)
         return self._store_result(call, returned, time.perf_counter() - began, watch)
 
     async def _track_async(self, call: _Call, cache_force: bool) -> Any:
@@ -162,7 +163,7 @@ class Tracker:
         if hit is not None:
             return self._store_hit(call, hit)
         answer = functools.partial(call.function, *call.args, **call.kwargs)
-        return await self._awaited(call, answer, time.perf_counter(), self._watch())
+        return await self._awaited(call, answer, time.perf_counter(), self._begin(call))
 
     async def _awaited(self, call: _Call, answer: Callable[[], Awaitable[Any]], began: float, watch: Any) -> Any:
         try:
@@ -289,14 +290,14 @@ class Tracker:
             named,
             unpacked(function, given, named),
             {**self.params, **own},
-            caches.key_of(function, given, named, own) if self._cache is not None else None,
+            caches.name_call(function, given, named, own) if self._cache is not None else None,
             self.raise_on_error if raise_on_error is None else raise_on_error,
         )
 
     def _found(self, call: _Call, force: bool) -> Hit | None:
-        key = call.key
-        if self._cache is None or key is None or force:
+        if self._cache is None or call.name is None or force:
             return None
+        key = call.name.text
         hit = caches.use(self._cache, lambda cache: cache.get(key))
         if hit is None or hit.store != relative(self.db, Path(self._cache)):
             return hit
@@ -311,7 +312,10 @@ class Tracker:
         self._through(lambda journal: journal.note_cache(folder))
         caches.use(str(folder), lambda cache: cache.put(key, found))
 
-    def _watch(self) -> Any:
+    def _begin(self, call: _Call) -> Any:
+        """Take note that the function is called now; what watches it, if anything does."""
+        if call.name is not None:
+            call.name.begin()
         if not self.resources:
             return None
         from abreast.tracker.resources import Watch
@@ -323,6 +327,8 @@ class Tracker:
         return hit.result
 
     def _store_failure(self, call: _Call, error: BaseException, seconds: float, watch: Any) -> dict[str, str]:
+        if call.name is not None:
+            call.name.end()
         told = redact_log(f"{type(error).__name__}: {shown(error)}"[:ERROR_LIMIT]).removesuffix(": ")
         trace = error.__traceback__
         own = traceback.format_exception(
@@ -337,10 +343,12 @@ class Tracker:
 
     def _store_result(self, call: _Call, returned: Any, seconds: float, watch: Any) -> Any:
         taken = watch.stop() if watch is not None else {}
+        if call.name is not None:
+            call.name.end()
         row_id = self._store(call, returned, {"function_time": seconds, **taken})
         failed = isinstance(returned, Mapping) and _says(returned.get("error"))
-        if self._cache is not None and call.key is not None and not failed:
-            self._keep(call.key, row_id, returned)
+        if call.name is not None and call.is_kept and not failed:
+            self._keep(call.name.text, row_id, returned)
         return returned
 
     def _store(self, call: _Call, returned: Any, own: Mapping[str, Any]) -> str:
