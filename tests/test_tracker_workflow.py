@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,12 @@ from conftest import Folder
 ENGINES = ("sqlite", "duckdb")
 
 
-class Model:
+class Scorer(ABC):
+    @abstractmethod
+    def predict(self, x: float) -> float: ...
+
+
+class Model(Scorer):
     def __init__(self, weights: list[float]) -> None:
         self.weights = weights
 

@@ -89,8 +89,8 @@ def is_object(value: Any) -> bool:
     kind = type(value)
     try:
         return (
-            not any(base.__module__.partition(".")[0] in sys.stdlib_module_names for base in kind.__mro__[:-1])
-            and kind is not object
+            kind is not object
+            and not any(_is_standard(base.__module__) for base in kind.__mro__[:-1])
             and not hasattr(value, "__qualname__")
             and getattr(value, "shape", None) != ()
             and not _is_structured(value)
@@ -98,6 +98,11 @@ def is_object(value: Any) -> bool:
         )
     except Exception:  # noqa: BLE001 - an object of a user's that raises when it is looked at
         return False
+
+
+def _is_standard(module: str) -> bool:
+    """Whether a base class is of Python's own and has values of its own kind: dates, paths, errors, threads."""
+    return module.partition(".")[0] in sys.stdlib_module_names and module not in ("abc", "typing", "collections.abc")
 
 
 def _is_structured(value: Any) -> bool:
