@@ -175,6 +175,23 @@ def test_a_program_that_is_started_again_executes_nothing_again(
     assert "itself" not in runs[1].stderr
 
 
+@pytest.mark.parametrize("name", ["a global", "an instance attribute"])
+def test_forked_workers_go_on_with_what_was_known(folder: Folder, name: str) -> None:
+    code, function, _ = COUNTERS[name]
+    loop = """
+if __name__ == "__main__":
+    from multiprocessing import get_context
+    for item in range(5):
+        track(item)
+    with get_context("fork").Pool(4) as pool:
+        assert pool.map(track, range(50), chunksize=1) == [2 * n for n in range(50)]
+"""
+    folder.write("loop.py", LOOP.format(code=code, function=function, loop=loop))
+    for _ in range(2):
+        subprocess.run([sys.executable, "loop.py"], cwd=folder.path, capture_output=True, check=True, timeout=100)
+    assert (folder.path / "executed").read_text() == "x" * 50
+
+
 def call_each(tracker: Tracker, function: Callable[..., Any], values: list[int]) -> list[Any]:
     return [tracker.track(function, args=[value]) for value in values]
 

@@ -140,7 +140,7 @@ def test_a_tracked_table_is_validated(here: Folder) -> None:
     assert found["duplicates"]["level"] == "serious"
     assert found["duplicates"]["count"] == 9
     assert found["answers"]["message"].startswith("prediction is the same in all 40 rows")
-    assert found["renames"]["fix"] == "abreast rename model_name model"
+    assert found["renames"]["fix"] == "abreast rename results.db model_name model"
     assert found["errors"]["count"] == 1
     assert "score has numbers and text" in found["types"]["message"]
     assert "note is missing in 10 rows" in found["missing"]["message"]

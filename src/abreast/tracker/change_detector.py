@@ -72,7 +72,7 @@ def _inside(owner: Owner, value: Any) -> Iterable[Owned]:
     if isinstance(value, dict | list | tuple | set | frozenset):
         return _of_container(owner, value)
     if isinstance(value, type):
-        return _named(qualified_name(value), 0, vars(value).items()) if _is_users(value.__module__) else ()
+        return _named(_class_name(value), 0, vars(value).items()) if _is_users(value.__module__) else ()
     if isinstance(value, types.MethodType):
         return (NOBODY, value.__func__), (NOBODY, value.__self__)
     if isinstance(value, classmethod | staticmethod):
@@ -101,32 +101,38 @@ def _of_container(owner: Owner, value: Any) -> Iterator[Owned]:
 
 
 def _of_object(value: Any) -> Iterator[Owned]:
-    kind = type(value)
+    kind: Any = type(value)
     yield NOBODY, kind
+    prefix, holder = _class_name(kind), id(value)
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
-        lasting = ((name, item) for name, item in attributes.items() if not _is_cached_property(kind, name))
-        yield from _named(qualified_name(kind), id(value), lasting)
-    yield from _named(qualified_name(kind), id(value), _slots(value))
+        for name, item in attributes.items():
+            if not _is_cached_property(kind, name):
+                yield (f"{prefix}.{name}", holder), item
+    yield from _named(prefix, holder, _slots(value))
 
 
 def _of_function(function: types.FunctionType) -> Iterator[Owned]:
-    code, name = function.__code__, qualified_name(function)
+    code = function.__code__
+    name = f"{function.__module__}.{function.__qualname__}"
     yield NOBODY, code
-    parameters = code.co_varnames[: code.co_argcount]
-    defaults = function.__defaults__ or ()
-    yield from _named(name, 0, zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True))
-    yield from _named(name, 0, (function.__kwdefaults__ or {}).items())
-    yield from _named(name, 0, function.__dict__.items())
+    if function.__defaults__:
+        defaults = function.__defaults__
+        parameters = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+        yield from _named(name, 0, zip(parameters, defaults, strict=True))
+    if function.__kwdefaults__:
+        yield from _named(name, 0, function.__kwdefaults__.items())
+    if function.__dict__:
+        yield from _named(name, 0, function.__dict__.items())
     for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield (f"{name}.{variable}", 0), cell.cell_contents
         except ValueError:  # not filled yet
             yield (f"{name}.{variable}", 0), None
-    names = _names(code)
-    module = str(function.__globals__.get("__name__"))
+    names, scope = _names(code), function.__globals__
+    module = scope.get("__name__")
     for variable in names:
-        value = function.__globals__.get(variable)
+        value = scope.get(variable)
         yield (f"{module}.{variable}", 0), value
         if isinstance(value, types.ModuleType) and _is_users(value.__name__):
             yield from _named(value.__name__, 0, ((each, vars(value).get(each)) for each in names))
@@ -144,11 +150,20 @@ def _names(code: types.CodeType) -> tuple[str, ...]:
 
 
 def _slots(value: Any) -> Iterator[tuple[str, Any]]:
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        yield from ((name, getattr(value, name, None)) for name in ((slots,) if isinstance(slots, str) else slots))
+    kind: Any = type(value)
+    return ((name, getattr(value, name, None)) for name in _slot_names(kind))
 
 
+@functools.lru_cache(maxsize=1_000)
+def _slot_names(kind: type) -> tuple[str, ...]:
+    declared = (vars(base).get("__slots__", ()) for base in kind.__mro__)
+    return tuple(name for slots in declared for name in ((slots,) if isinstance(slots, str) else slots))
+
+
+_class_name = functools.lru_cache(maxsize=1_000)(qualified_name)
+
+
+@functools.lru_cache(maxsize=10_000)
 def _is_cached_property(kind: type, name: str) -> bool:
     return isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
 

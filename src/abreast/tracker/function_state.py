@@ -7,6 +7,7 @@ started again, where nothing is called and so nothing changes, would find hardly
 
 from __future__ import annotations
 
+import os
 import threading
 import types
 from collections.abc import Callable
@@ -51,11 +52,15 @@ class FunctionState:
         with self._lock:
             after = _Sight(code)
             changed = before.changed(after)
-            self._running -= 1
+            self._running = max(0, self._running - 1)
             self._changing |= changed
             if self._is_own_change(self._last, after):
                 self._last = after
             return (self._digest if self._is_own_change(self._first, before) else digest), changed
+
+    def restart(self) -> None:
+        """Forget calls that run in other threads, which a forked process has not."""
+        self._lock, self._running = threading.Lock(), 0
 
     def fits(self, code: Any) -> bool:
         """Whether another function of the same code differs in nothing but what calls change, as far as is known."""
@@ -112,3 +117,14 @@ def _add(key: tuple[int, int], code: Any) -> FunctionState:
             _latest[written] = state
         _states[key] = (code, state)
         return state
+
+
+def _restart() -> None:
+    global _adding
+    _adding = threading.RLock()
+    for _, state in _states.values():
+        state.restart()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_restart)

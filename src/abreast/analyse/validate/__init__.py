@@ -6,6 +6,7 @@ count in the database and fetch text only of a bounded sample, so that a run of 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +81,7 @@ def validate_table(store: Store, table: str, track_id: str | None = None) -> Val
     """Make every check on what trackers wrote into a table, all of them or one; the newest rows of a large one."""
     text, given = ("{track_id} IS NOT NULL", ()) if track_id is None else ("{track_id} = ?", (track_id,))
     condition = Condition(text, given, ("track_id",))
-    tracked = Tracked(table, read(store, table, condition, last=MOST_ROWS))
+    tracked = Tracked(shlex.quote(str(store.path)), table, read(store, table, condition, last=MOST_ROWS))
     found = [finding for check, _ in TRACKED_CHECKS for finding in check(tracked)]
     found.sort(key=lambda finding: finding.level == "note")
     name = table if track_id is None else f"{track_id} in {table}"

@@ -18,6 +18,7 @@ _ANSWERS = ("prediction", "answer", "output", "response", "function_result")
 class Tracked(NamedTuple):
     """The rows of one table that trackers write."""
 
+    store: str
     table: str
     frame: Frame
 
@@ -28,6 +29,10 @@ class Tracked(NamedTuple):
         """The columns that the user's code fills."""
         names = [name for name in self.frame.columns if name not in _OF_THE_CALL]
         return {name: self.column(name) for name in names}
+
+    def command(self, name: str, words: str) -> str:
+        option = "" if self.table == "predictions" else f" --table {self.table}"
+        return f"abreast {name} {self.store} {words}{option}"
 
     def finding(self, check: str, is_serious: bool, message: str, fix: str, rows: list[int]) -> Finding:
         ids = self.column("row_id")
@@ -57,7 +62,7 @@ def repeated_rows(tracked: Tracked) -> Iterator[Finding]:
         seen.add(text)
     if rows and columns:
         message = f"{many(len(rows), 'row')} repeat another row of {tracked.table}, and would count twice"
-        fix = "abreast delete STORE TRACK_ID removes what one tracker wrote"
+        fix = f"abreast delete {tracked.store} TRACK_ID removes what one tracker wrote"
         yield tracked.finding("duplicates", len(rows) > MANY * len(tracked.frame), message, fix, rows)
 
 
@@ -66,7 +71,7 @@ def one_answer(tracked: Tracked) -> Iterator[Finding]:
         rows = [at for at, value in enumerate(values) if value is not None]
         if name in _ANSWERS and len(rows) >= FEWEST and len({repr(values[at]) for at in rows}) == 1:
             message = f"{name} is the same in all {len(rows):,} rows"
-            yield tracked.finding("answers", True, message, f"abreast head STORE --columns {name}", rows)
+            yield tracked.finding("answers", True, message, tracked.command("head", f"--columns {name}"), rows)
 
 
 def incomplete_columns(tracked: Tracked) -> Iterator[Finding]:
@@ -96,9 +101,8 @@ def renamed_columns(tracked: Tracked) -> Iterator[Finding]:
     lasting = [name for name in spans if name not in ended and name not in begun]
     for old, new in renames([*ended, *lasting], [*begun, *lasting], stored, stored):
         if spans[old][-1] < spans[new][0]:
-            option = "" if tracked.table == "predictions" else f" --table {tracked.table}"
             message = f"{old} seems to be {new} now: no row has both"
-            yield tracked.finding("renames", True, message, f"abreast rename {old} {new}{option}", spans[old])
+            yield tracked.finding("renames", True, message, tracked.command("rename", f"{old} {new}"), spans[old])
 
 
 def mixed_types(tracked: Tracked) -> Iterator[Finding]:
@@ -109,7 +113,7 @@ def mixed_types(tracked: Tracked) -> Iterator[Finding]:
         if len(kinds) > 1:
             rows = [at for at, value in enumerate(values) if isinstance(value, str)]
             message = f"{name} has numbers and text: {many(len(rows), 'row')} have text"
-            yield tracked.finding("types", False, message, f"abreast ls STORE {name} --unique", rows)
+            yield tracked.finding("types", False, message, tracked.command("ls", f"{name} --unique"), rows)
 
 
 def code_versions(tracked: Tracked) -> Iterator[Finding]:
