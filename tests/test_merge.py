@@ -462,7 +462,6 @@ def test_what_is_no_store_or_the_same_one_is_told(folder: Folder) -> None:
         (["copy", "a.db", "foreign.db"], "not a store of abreast"),
         (["copy", "text.db", "b.db"], "not a SQLite file"),
         (["copy", "empty.db", "b.db"], "empty"),
-        (["copy", "a.db", "b.txt"], "its ending says no engine"),
         (["copy", "a.db", "no/such/folder/b.db"], "does not exist"),
         (["merge", "a.db"], "which store gets everything?"),
     ):

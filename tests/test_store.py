@@ -412,13 +412,16 @@ def test_more_columns_than_the_engine_takes_stay_readable_in_their_row(tmp_path:
     connection.close()
 
 
-def test_an_address_that_names_no_engine_is_refused(folder: Folder) -> None:
+def test_any_name_is_a_sqlite_store_but_an_address_or_memory_is_refused(folder: Folder) -> None:
     folder.cases(1)
     folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {one: {target: simulated}}\nscorers: [exact]\n")
-    for address in ("results.txt", "results", "mysql://host/db"):
+    for address in ("mysql://host/db", ":memory:"):
         done = folder.abreast("run", "spec.yaml", "--store", address)
         assert done.code == 2
         assert address in done.err
+    for address in ("results.v2", "results"):
+        assert folder.abreast("run", "spec.yaml", "--store", address).code == 0
+        assert (folder.path / address).read_bytes().startswith(b"SQLite format 3")
 
 
 def test_a_store_is_known_by_its_header_whatever_it_is_called(folder: Folder) -> None:

@@ -363,7 +363,7 @@ def test_bad_input_is_refused_in_plain_words(here: Folder) -> None:
         (lambda: Tracker("results.db", table=""), "not a name for a table"),
         (lambda: Tracker("results.db", engine="oracle"), 'engine "oracle"'),
         (lambda: Tracker("results.db", engine="duckdb"), "it is a SQLite store"),
-        (lambda: Tracker("results.txt"), "says no engine"),
+        (lambda: Reader(":memory:"), "only a Tracker has one"),
         (lambda: Tracker("results.db", track_id=""), "track_id"),
         (lambda: Reader("results.db", table="predictons").to_df(), "predictions"),
         (lambda: Reader("results.db").where(nothing=1), 'no column "nothing"'),

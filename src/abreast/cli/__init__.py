@@ -50,6 +50,8 @@ COMMANDS = {
     "merge": "several stores into one; nothing is lost, nothing doubled",
     "delete": "remove runs, or what a tracker wrote, with everything that is theirs",
     "rename": "another name for a parameter or returned field of stored rows",
+    "set": "write a value into a column of tracked rows",
+    "assets": "objects that trackers keep beside a store: list, export or delete them",
     "cache": "what can be reused; clear it",
     "clean": "remove processes and folders that killed runs left behind",
     "suites": "experiments that packages bring along, run by their name",

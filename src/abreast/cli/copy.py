@@ -17,6 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--table", metavar="T", action="append", help="only what was tracked in this table; may be given several times"
     )
+    parser.add_argument("--no-assets", action="store_true", help="leave objects that rows refer to behind")
     tables.argument(parser)
 
 
@@ -24,4 +25,4 @@ def main(args: argparse.Namespace) -> int:
     from abreast.cli.copying import bring
 
     with stores.find_store(args.source) as source:
-        return bring(args.target, [source], args.table, args.json)
+        return bring(args.target, [source], args.table, args.json, not args.no_assets)

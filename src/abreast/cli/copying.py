@@ -9,7 +9,7 @@ from abreast.cli import stores, tables
 from abreast.errors import BadInput, StoreError
 from abreast.output import echo, say
 from abreast.store import Store, open_store
-from abreast.store.merging import Merged, merge
+from abreast.store.merging import Merged, copy_assets, merge
 
 
 def is_same(one: Store, other: Store) -> bool:
@@ -19,14 +19,17 @@ def is_same(one: Store, other: Store) -> bool:
     return one.path.resolve() == other.path.resolve()
 
 
-def bring(target: str, sources: Sequence[Store], only: Sequence[str] | None, as_json: bool) -> int:
+def bring(target: str, sources: Sequence[Store], only: Sequence[str] | None, as_json: bool, assets: bool = True) -> int:
     """Everything of the sources into a store, and what that was."""
     from abreast.store.tracked import plain_name
 
     with open_store(target) as store:
         if any(is_same(source, store) for source in sources):
             raise BadInput(f"{target}: a store cannot be copied into itself", "name another one")
-        found = merge(store, sources, None if only is None else [plain_name(name) for name in only])
+        names = None if only is None else [plain_name(name) for name in only]
+        found = merge(store, sources, names)
+        if assets:
+            copy_assets(store, sources, names)
         _materialise(store)
     if as_json:
         tables.show([_object(merged) for merged in found], True, "")

@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
     from abreast.targets.cleanup import clean
 
     words = list(args.words)
-    address = words.pop(0) if words and not args.store and stores.looks_like_store(words[0]) else args.store
+    address = words.pop(0) if words and not args.store and stores.names_store(words[0]) else args.store
     clean()
     with stores.find_store(address) as store:
         if not words and not args.debug:

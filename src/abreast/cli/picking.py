@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from abreast.cli import stores
@@ -25,15 +25,12 @@ def columns_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--columns", metavar="A,B", help="only these columns")
 
 
-def split(args: argparse.Namespace) -> tuple[Store, list[str]]:
-    """The store that the first word names, if it names one, and the words after it."""
+def split(args: argparse.Namespace, actions: Collection[str] = ()) -> tuple[Store, list[str]]:
+    """The store that a word names, if one does, and the other words. It comes first, or after one of `actions`."""
     words = list(args.words)
-    given = words.pop(0) if words and not args.store and _names_store(words[0]) else args.store
+    at = 1 if words and words[0] in actions and not Path(words[0]).is_file() else 0
+    given = words.pop(at) if len(words) > at and not args.store and stores.names_store(words[at]) else args.store
     return stores.find_store(given, args.engine), words
-
-
-def _names_store(word: str) -> bool:
-    return stores.looks_like_store(word) or Path(word).is_file()
 
 
 def table(args: argparse.Namespace, word: str | None = None) -> str:

@@ -13,7 +13,8 @@ from abreast.output import echo, say
 EPILOG = """  hist COLUMN         how often numbers fall where
   bar COLUMN [Y]      how often each value occurs; or the mean of Y for each
   scatter X Y         a point a row
-  line X Y            the mean of Y for each X"""
+  line X Y            the mean of Y for each X
+The store may come before or after the kind: abreast plot hist results.db accuracy"""
 
 KINDS = {"hist": (1, 1), "bar": (1, 2), "scatter": (2, 2), "line": (2, 2)}  # how many columns they take
 MOST_BARS = 40
@@ -30,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from abreast.store.tables import read
 
-    store, words = picking.split(args)
+    store, words = picking.split(args, KINDS)
     with store:
         kind, keys = _asked(words)
         name = picking.table(args)

@@ -12,7 +12,8 @@ from abreast.store import Store
 
 EPILOG = """  describe            of every column: count, nulls, distinct, min, mean, p50, p95, max, std
   top COLUMN          the rows with the largest values of a column
-  bottom COLUMN       the rows with the smallest"""
+  bottom COLUMN       the rows with the smallest
+The store may come before or after the action: abreast stats top results.db accuracy"""
 
 ACTIONS = ("describe", "top", "bottom")
 NAME, TEXT = 24, 10  # characters of a name, of the least and of the greatest text
@@ -27,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    store, words = picking.split(args)
+    store, words = picking.split(args, ACTIONS)
     with store:
         action = words.pop(0) if words and words[0] in ACTIONS else "describe"
         picking.at_most("stats", words, 1, "[STORE] [describe|top|bottom] [COLUMN]")

@@ -27,6 +27,11 @@ def looks_like_store(word: str) -> bool:
     return word.endswith(SUFFIXES)
 
 
+def names_store(word: str) -> bool:
+    """Whether a word names a store: by its ending, or because it is a file."""
+    return looks_like_store(word) or Path(word).is_file()
+
+
 def find_store(given: str | None, engine: str | None = None) -> Store:
     """Open the store that is named, else the one in $ABREAST_STORE, else the only one in this folder."""
     address = named_store(given)

@@ -3,6 +3,9 @@
 Two names are one if they say the same words: written otherwise, abbreviated, with another order, or with one slip of
 the pen. A word that is merely missing is believed only where the values are the same. Words that differ in meaning
 (`min_tokens` and `max_tokens`) look alike just as much, so likeness of letters counts for next to nothing.
+
+Where the values of both are known, at least by their type, a name may also keep its subject and say something else of
+it: `model_name` is `model`, and `embedding_dim` is `embedding_size`, if nothing else is about that subject.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 MOST_PAIRS = 10_000  # looked at one by one; beyond, only names that differ in their writing
+SUBJECT = 4  # letters of a word that is a subject: `embedding`, but not `max` or `num`
 LONGEST = 100  # characters of a name that is taken apart
 
 Values = Mapping[str, Collection[Any]]
@@ -41,9 +45,15 @@ _TELL_NOTHING = (None, True, False, 0, 1, "")
 
 
 def renames(
-    old: Iterable[str], new: Iterable[str], old_values: Values | None = None, new_values: Values | None = None
+    old: Iterable[str],
+    new: Iterable[str],
+    old_values: Values | None = None,
+    new_values: Values | None = None,
+    new_kinds: Mapping[str, str] | None = None,
 ) -> list[tuple[str, str]]:
     """Pairs of an old name that is gone and a new one that stands for it; each name at most once.
+
+    `new_kinds` says of names without values yet whether they will be numbers or texts.
 
     >>> renames(["lr", "top_k", "seed"], ["learning_rate", "top_p", "seed"])
     [('lr', 'learning_rate')]
@@ -65,7 +75,56 @@ def renames(
         if ("old", one_at) not in taken and ("new", other_at) not in taken:
             taken |= {("old", one_at), ("new", other_at)}
             pairs.append((gone[one_at], come[other_at]))
+    left = [name for at, name in enumerate(gone) if ("old", at) not in taken]
+    right = [name for at, name in enumerate(come) if ("new", at) not in taken]
+    kinds = {name: _common_kind(values) for name, values in (new_values or {}).items()} | dict(new_kinds or {})
+    pairs += _same_subject(left, right, kept, old_values or {}, new_values or {}, kinds)
     return sorted(pairs, key=lambda pair: gone.index(pair[0]))
+
+
+def _same_subject(
+    gone: list[str], come: list[str], kept: set[str], before: Values, after: Values, kinds: Mapping[str, str]
+) -> Iterable[tuple[str, str]]:
+    """Pairs of names that begin with the same word, which no other name begins with, and hold alike values."""
+    others = [words[0] for name in kept if (words := words_of(name))]
+    by_subject: dict[str, tuple[list[str], list[str]]] = {}
+    for side, names in enumerate((gone, come)):
+        for name in names:
+            if len(name) <= LONGEST and (words := words_of(name)):
+                by_subject.setdefault(words[0], ([], []))[side].append(name)
+    for subject, (old, new) in by_subject.items():
+        if len(subject) < SUBJECT or subject in others or len(old) != 1 or len(new) != 1:
+            continue
+        (one,), (other,) = old, new
+        kind = _common_kind(before.get(one, ()))
+        is_typed = kind in ("number", "text") and kind == kinds.get(other)
+        if is_typed and _says_otherwise(one, other) and _are_alike(before[one], after.get(other, ())):
+            yield one, other
+
+
+def _says_otherwise(one: str, other: str) -> bool:
+    """Whether two names of one subject differ in one word at the end; two words that look alike are two things."""
+    left, right = words_of(one), words_of(other)
+    if left[: len(right)] == right or right[: len(left)] == left:
+        return abs(len(left) - len(right)) == 1
+    short, long = sorted((left[-1], right[-1]), key=len)
+    looks_alike = len(long) - len(short) <= 1 and sum(a != b for a, b in zip(short, long, strict=False)) <= 1
+    return left[:-1] == right[:-1] and not looks_alike
+
+
+def _common_kind(values: Collection[Any]) -> str:
+    kinds = {_kind(value) for value in values if value is not None}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _are_alike(before: Collection[Any], after: Collection[Any]) -> bool:
+    """Whether values may be of one distribution: numbers of about one magnitude, texts some of which are the same."""
+    if not after:
+        return True
+    if _common_kind(before) == "text":
+        return bool({*before} & {*after})
+    left, right = ([abs(value) for value in values if value] for values in (before, after))
+    return not left or not right or (max(right) <= 10 * max(left) and max(left) <= 10 * max(right))
 
 
 def _worth_a_look(gone: list[str], come: list[str]) -> Iterable[tuple[str, str]]:

@@ -16,8 +16,10 @@ SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 
 
 def open_store(address: str | Path, engine: str | None = None) -> Store:
-    """The store at `address`; a file that is there is known by its header, a new one by its suffix."""
+    """The store at `address`. An existing file is known by its header; a new one is SQLite unless named *.duckdb."""
     text = str(address)
+    if Path(text).name == ":memory:":
+        raise BadInput('store ":memory:": only a Tracker has one', "read it with its to_df(), or name a file")
     if "://" in text:
         raise BadInput(f'store "{text}": only files are supported so far', "write results.db or results.duckdb")
     if not text.strip() or "\0" in text:
@@ -32,10 +34,7 @@ def open_store(address: str | Path, engine: str | None = None) -> Store:
         raise BadInput(
             f"{text}: it is a {ENGINES[found]} store, not {ENGINES[engine]}", "leave engine away, or name another file"
         )
-    chosen = engine or found or ("duckdb" if path.suffix == ".duckdb" else None)
-    if chosen is None and path.suffix not in SQLITE_SUFFIXES:
-        raise BadInput(f'store "{text}": its ending says no engine', "write results.db (SQLite) or results.duckdb")
-    if chosen == "duckdb":
+    if (engine or found or ("duckdb" if path.suffix == ".duckdb" else "sqlite")) == "duckdb":
         from abreast.store.duckdb import DuckDBStore
 
         return DuckDBStore(path)

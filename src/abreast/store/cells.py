@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
@@ -77,6 +78,31 @@ def _other(value: Any) -> Cell:
     if type(value).__name__ == "NAType":  # of pandas
         return Cell("null", None)
     return Cell("text", storable(getattr(value, "__qualname__", None) or shown(value)))
+
+
+def is_object(value: Any) -> bool:
+    """Whether a column could keep only the text of a value: an instance of a class of a user or a library.
+
+    >>> is_object(object()), is_object({"a": 1}), is_object(len)
+    (False, False, False)
+    """
+    kind = type(value)
+    try:
+        return (
+            kind is not object
+            and not any(_is_standard(base.__module__) for base in kind.__mro__[:-1])
+            and not hasattr(value, "__qualname__")
+            and getattr(value, "shape", None) != ()
+            and not _is_structured(value)
+            and kind.__name__ != "NAType"
+        )
+    except Exception:  # noqa: BLE001 - an object of a user's that raises when it is looked at
+        return False
+
+
+def _is_standard(module: str) -> bool:
+    """Whether a base class is of Python's own and has values of its own kind: dates, paths, errors, threads."""
+    return module.partition(".")[0] in sys.stdlib_module_names and module not in ("abc", "typing", "collections.abc")
 
 
 def _is_structured(value: Any) -> bool:

@@ -24,10 +24,12 @@ import apsw
 
 from abreast.errors import BadInput, StoreError, suggestion
 from abreast.store import lease, schema, sqlite, tracked
+from abreast.store.assets import Assets
 from abreast.store.dialect import quote
 from abreast.store.drivers import temporary_folder
 from abreast.store.rows import to_json
 from abreast.store.store import RUNNING, Store
+from abreast.store.tables import mentions
 from abreast.store.writer import add_columns
 
 CHUNK = 5_000
@@ -71,6 +73,14 @@ def merge(target: Store, sources: Sequence[Store], only: Sequence[str] | None = 
                 found.append(merged)
     target.close()
     return found
+
+
+def copy_assets(target: Store, sources: Sequence[Store], only: Sequence[str] | None = None) -> None:
+    """Take over the objects that rows of the sources, or of these tables, refer to."""
+    for source in sources:
+        there = Assets(source.path)
+        used = mentions(source, list(there), only)
+        Assets(target.path).copy(there, [digest for digest, columns in used.items() if columns])
 
 
 @contextlib.contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -216,6 +217,50 @@ def extent(store: Store, name: str, up_to: int | None = None) -> tuple[int, int]
         asked = f"SELECT COUNT(*), COALESCE(MAX(seq), 0) FROM {quote(table.relation)} WHERE ?1 IS NULL OR seq <= ?1"
         ((rows, last),) = connection.execute(asked, (up_to,)).fetchall()
     return int(str(rows)), int(str(last))
+
+
+# -- changing --------------------------------------------------------------------------------------------------------
+
+
+def rows_with(store: Store, name: str, equal: Mapping[str, Any]) -> int:
+    """How many rows of a table have these values in their columns."""
+    text = " AND ".join(f"{{{key}}} IS ?" for key in equal) or "1"
+    return count(store, name, Condition(text, tuple(equal.values()), tuple(equal)))
+
+
+def set_values(store: Store, name: str, key: str, value: Any, equal: Mapping[str, Any]) -> int:
+    """Write a value into a column of the rows of a user's table whose columns have these values; how many rows."""
+    if key in tracked.OWN:
+        raise BadInput(f"{key} is a column of every table, and keeps its values")
+    with store.change() as connection:
+        table = tracked.find(connection, name)
+        if table is None:
+            raise BadInput(f'{store.path}: nothing was tracked in a table "{name}"', f"abreast ls {store.path}")
+        for other in equal:
+            if other not in table.columns:
+                raise BadInput(f'{name}: no column "{other}"{suggestion(other, table.columns)}')
+        return tracked.update(connection, name, key, cell(value), {other: cell(item) for other, item in equal.items()})
+
+
+def mentions(store: Store, texts: Collection[str], only: Collection[str] | None = None) -> dict[str, list[str]]:
+    """Which columns of which tables of users hold one of these texts, as TABLE.COLUMN."""
+    found: dict[str, list[str]] = {text: [] for text in texts}
+    if not texts:
+        return found
+    with _reading(store) as connection:
+        for table in tracked.tables(connection):
+            if only is not None and table.name not in only:
+                continue
+            for key, (column, kind) in table.columns.items():
+                if kind == "text" and key not in tracked.OWN:
+                    rows = connection.execute(
+                        f"SELECT DISTINCT {quote(column)} FROM {quote(table.relation)} "
+                        f"WHERE {quote(column)} IN (SELECT value FROM json_each(?))",
+                        (json.dumps(list(texts)),),
+                    )
+                    for (text,) in rows:
+                        found[str(text)].append(f"{table.name}.{key}")
+    return found
 
 
 # -- deleting ------------------------------------------------------------------------------------------------------

@@ -303,6 +303,19 @@ def rename(connection: apsw.Connection, table: Table, old: str, new: str) -> int
     return int(str(held))
 
 
+def update(connection: apsw.Connection, name: str, key: str, new: Cell, equal: Mapping[str, Cell]) -> int:
+    """Write a value into a column, added if there is none, of the rows with these values; how many rows."""
+    table = prepare(connection, {}, name, {key: new.type})
+    if key not in table.columns:
+        raise BadInput(f"{name}: there is no room for a column {key!r}")
+    where = " AND ".join(f"{quote(table.columns[other][0])} IS ?" for other in equal) or "1"
+    connection.execute(
+        f"UPDATE {quote(table.relation)} SET {quote(table.columns[key][0])} = ? WHERE {where}",
+        (new.value, *(item.value for item in equal.values())),
+    )
+    return connection.changes()
+
+
 def tables(connection: apsw.Connection) -> Iterator[Table]:
     for name in names(connection):
         table = find(connection, name)

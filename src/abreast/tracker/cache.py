@@ -6,21 +6,23 @@ It is made of what the function is (its code, what it refers to, its defaults an
 from __future__ import annotations
 
 import dataclasses
-import types
+import functools
+import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from abreast.code.content import qualified_name
-from abreast.code.digest import content_digest, source_digest
+from abreast.code.digest import content_digest
 from abreast.code.modules import home
 from abreast.digest import canonical, compose, digest
 from abreast.store.cached import Cache, warn_once
-from abreast.tracker.glimpse import glimpse
+from abreast.tracker.function_state import state_of
 from abreast.tracker.process import Shared
 
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
+MOST_NAMES = 3  # variables that a warning names
 _caches: Shared[Cache] = Shared()
 Answer = TypeVar("Answer")
 
@@ -30,13 +32,47 @@ def use(folder: str, act: Callable[[Cache], Answer]) -> Answer:
     return _caches.use(folder, lambda: Cache(Path(folder)), act)
 
 
-def key_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+class CallName:
+    """The name of a call, as far as it is known before the call is made: a call may change what its function is."""
+
+    def __init__(self, function: Callable[..., Any], content: Sequence[str]) -> None:
+        self._code = function
+        self._function = name_of(function)
+        self._state = state_of(function)
+        self._digest, self._before = self._state.see(function)
+        self._content = content
+
+    @property
+    def text(self) -> str:
+        return f"{self._function}:{compose(self._digest, *self._content)}"
+
+    def begin(self) -> None:
+        """Take note that the call is made."""
+        self._state.begin()
+
+    def end(self) -> None:
+        """Take note of what the call changed by itself, and warn of it once."""
+        self._digest, changed = self._state.end(self._code, self._before, self._digest)
+        if changed:
+            names = ", ".join(sorted(changed)[:MOST_NAMES])
+            warn_once(
+                f"{self._function} changes",
+                f"{self._function} changes {names} itself: cached results do not depend on it",
+            )
+
+
+def name_call(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], params: Mapping[str, Any]
+) -> CallName | None:
     """The name of this very call; None, with a warning, if the function or an argument has no content to tell."""
     try:
+        inner: Any = function
+        while isinstance(inner, functools.partial) and not vars(inner):
+            inner, args, kwargs = inner.func, [*inner.args, *args], {**inner.keywords, **kwargs}
         kinds: set[type] = set()
-        given = digest(_said([list(args), dict(kwargs)], kinds))
-        classes = [_code_digest(kind) for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__))]
-        return f"{name_of(function)}:{compose(_code_digest(function), given, *classes)}"
+        given = digest(_said([list(args), dict(kwargs), *([dict(params)] if params else [])], kinds))
+        classes = sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__))
+        return CallName(inner, [given, *(state_of(kind).see(kind)[0] for kind in classes)])
     except Exception as error:  # noqa: BLE001 - a user's object may raise anything when it is looked at
         warn_once(name_of(function), f"{name_of(function)} is not cached: {error}")
         return None
@@ -59,6 +95,8 @@ def _said(value: Any, kinds: set[type]) -> Any:
     if kind is dict:
         pairs = ([_said(key, kinds), _said(item, kinds)] for key, item in value.items())
         return ["dict", *sorted(pairs, key=lambda pair: digest(pair[0]))]
+    if isinstance(value, io.IOBase):
+        return ["file", kind.__qualname__, *_file_content(value)]
     fields = [field.name for field in dataclasses.fields(value)] if dataclasses.is_dataclass(kind) else []
     if fields and getattr(value, "__dict__", {}).keys() <= set(fields):  # nothing beside them
         kinds.add(kind)
@@ -69,19 +107,13 @@ def _said(value: Any, kinds: set[type]) -> Any:
     return ["content", content_digest(value)]
 
 
-_known: dict[int, tuple[list[Any], list[Any], str]] = {}  # id → what it refers to, its state then, its digest
-
-
-def _code_digest(code: Any) -> str:
-    """The digest of a function or a class, made anew when something it refers to changed."""
-    if not isinstance(code, types.FunctionType | type):
-        return source_digest(code)
-    held, state = glimpse(code)
-    known = _known.get(id(code))
-    if known is not None and known[1] == state:
-        return known[2]
-    found = source_digest(code)
-    if len(_known) > 1_000:  # functions that are made in a loop
-        _known.clear()
-    _known[id(code)] = (held, state, found)  # what is held is not freed: its id is of no other
-    return found
+def _file_content(file: Any) -> list[Any]:
+    """What a call that reads an open file would read: what comes after its position, which stays."""
+    if not file.readable() or not file.seekable():
+        raise ValueError("an argument is a file that cannot be read ahead")
+    position = file.tell()
+    try:
+        content = file.read()
+    finally:
+        file.seek(position)
+    return [content]

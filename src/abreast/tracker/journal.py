@@ -81,6 +81,13 @@ class Journal(Held):
             self._known.clear()
             raise
 
+    def has_table(self, table: str) -> bool:
+        """Whether anything was ever written into the table."""
+        if table in self._known:
+            return True
+        with self.using() as connection:
+            return tracked.find(connection, table) is not None
+
     def has(self, table: str, row_id: str) -> bool:
         """Whether the row is still there."""
         with self.using() as connection:
@@ -280,6 +287,11 @@ def absolute(path: str | os.PathLike[str]) -> str:
 def use(path: str, engine: str | None, act: Callable[[Journal], Answer]) -> Answer:
     """What `act` does with the journal of this store; made with the store if it is not there."""
     return _journals.use(path, lambda: Journal(_store(path, engine), not _journals.is_ending), act)
+
+
+def close_removed() -> None:
+    """Close the journals whose files were removed."""
+    _journals.close_removed()
 
 
 def _store(path: str, engine: str | None) -> Store:

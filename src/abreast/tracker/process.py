@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -145,6 +146,13 @@ class Shared(Generic[Open]):
                 _worker.prepare()
                 found = self._open[name] = made
             return found
+
+    def close_removed(self) -> None:
+        """Close what has no file any more."""
+        with self.lock:
+            for name in [name for name in self._open if not Path(name).exists()]:
+                with suppress(AbreastError):
+                    self._open.pop(name).close()
 
     def close(self) -> None:
         with self.lock:

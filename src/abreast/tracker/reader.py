@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abreast.store import open_store, tables
 from abreast.store.address import DEFAULT, named_store
 from abreast.store.cached import FILE, Cache, Hit
+from abreast.store.cells import cell, widest
 from abreast.store.data_frame import data_frame
 from abreast.store.run_names import find_run, matching_runs
 from abreast.store.tables import ALL, Condition, Frame
-from abreast.store.tracked import plain_name
+from abreast.store.tracked import OWN, plain_name
 from abreast.tracker import cache as caches
 from abreast.tracker.journal import absolute
+
+if TYPE_CHECKING:
+    from abreast.store.assets import Assets
 
 
 class Reader:
@@ -104,6 +109,50 @@ class Reader:
         with self._store as store:
             return sum(tables.delete(store, track_id).values())
 
+    def set_value(self, key: str, value: Any, track_id: str | None = None) -> int:
+        """Write a value into a column, added if there is none, of all rows or those of one tracker; how many rows."""
+        return self._set(key, value, {}, track_id)
+
+    def set_where(self, key: str, value: Any, where_key: str, where_value: Any, track_id: str | None = None) -> int:
+        """The same in rows where another column has a value."""
+        return self._set(key, value, {where_key: where_value}, track_id)
+
+    def _set(self, key: str, value: Any, equal: dict[str, Any], track_id: str | None) -> int:
+        if track_id is not None:
+            equal = {**equal, "track_id": track_id}
+        with self._store as store:
+            return tables.set_values(store, self.table, key, value, equal)
+
+    @property
+    def assets(self) -> Assets:
+        """The objects beside the store."""
+        from abreast.store.assets import Assets
+
+        return Assets(self.db)
+
+    def get(self, digest: str) -> Any:
+        """Load the object that a row names by its digest; None if it is not there.
+
+        It is unpickled, which runs code of whoever wrote the store: do this only with stores you trust.
+        """
+        return self.assets.get(digest)
+
+    @staticmethod
+    def read_jsonl(path: str | os.PathLike[str]) -> Any:
+        """The rows that `Tracker(jsonl=...)` wrote into a file or a folder, as a data frame."""
+        from abreast.tracker.jsonl import read
+
+        rows = read(path)
+        keys = dict.fromkeys(key for row in rows for key in row)
+        columns = {key: [row.get(key) for row in rows] for key in keys}
+        return data_frame(Frame({key: _common_type(column) for key, column in columns.items()}, dict(columns)))
+
+    @staticmethod
+    def delete_cache_by_track_id(cache: str | os.PathLike[str], track_id: str) -> int:
+        """Remove what is cached of one tracker; how many results. Rows stay."""
+        is_there = (Path(cache) / FILE).is_file()
+        return caches.use(absolute(cache), lambda opened: opened.forget_tracked(track_id)) if is_there else 0
+
     @staticmethod
     def read_cache(cache: str | os.PathLike[str], key: str) -> dict[str, Any] | None:
         """A cached result by its key: {"result": ..., "cache": track_id, "row": row_id}; None if there is none."""
@@ -141,6 +190,15 @@ class Reader:
     def _read(self, condition: Condition = ALL, first: int | None = None, last: int | None = None) -> Frame:
         with self._store as store:
             return tables.read(store, self.table, condition, first, last)
+
+
+def empty_frame() -> Any:
+    """What `to_df` gives of a table into which nothing was written yet."""
+    return data_frame(Frame(dict(OWN), {key: [] for key in OWN}))
+
+
+def _common_type(column: Sequence[Any]) -> str:
+    return functools.reduce(widest, (cell(value).type for value in column), "null")
 
 
 def _told(hit: Hit) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a call took of the machine: CPU time of the process, and its memory while the call ran."""
+"""What a call took of the machine: CPU time and memory of the process, and the traffic of the network meanwhile."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._process = psutil.Process()
+        self._sent, self._received = _traffic()
         self._cpu = time.process_time()
         self._before = self._peak = self._memory()
         self._done = threading.Event()
@@ -30,12 +31,23 @@ class Watch:
             self._peak = max(self._peak, self._memory())
 
     def stop(self) -> dict[str, Any]:
-        """Seconds of CPU, the most memory seen and how much more there is than before, in MB."""
+        """Seconds of CPU, the most memory seen and how much more there is than before, in MB, and bytes of traffic.
+
+        The traffic is that of the whole machine: systems count no other.
+        """
         self._done.set()
         self._thread.join()
         now = self._memory()
+        sent, received = _traffic()
         return {
             "cpu_s": time.process_time() - self._cpu,
             "memory_peak_mb": max(self._peak, now) / 1e6,
             "memory_grown_mb": (now - self._before) / 1e6,
+            "bytes_sent": sent - self._sent,
+            "bytes_recv": received - self._received,
         }
+
+
+def _traffic() -> tuple[int, int]:
+    counters = psutil.net_io_counters()
+    return (int(counters.bytes_sent), int(counters.bytes_recv)) if counters else (0, 0)  # none without interfaces

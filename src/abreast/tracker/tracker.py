@@ -18,15 +18,19 @@ from abreast.redaction import KNOWN, Redactor, redact_log
 from abreast.store import open_store
 from abreast.store.address import DEFAULT, named_store
 from abreast.store.cached import Hit, relative
-from abreast.store.cells import Cell, values
+from abreast.store.cells import Cell, is_object, values
+from abreast.store.joining import JOINED
 from abreast.store.rows import ERROR_LIMIT, shown
 from abreast.store.tracked import cells_of, new_row_id, plain_name
 from abreast.tracker import cache as caches
 from abreast.tracker import journal as journals
+from abreast.tracker import jsonl as jsonl_log
 from abreast.tracker.arguments import unpacked
 from abreast.tracker.commit import Commit, commit
+from abreast.tracker.temporary import IN_MEMORY, temporary_store
 
 if TYPE_CHECKING:
+    from abreast.store.assets import Assets
     from abreast.tracker.reader import Reader
 
 Answer = TypeVar("Answer")
@@ -45,8 +49,9 @@ class _Call:
     kwargs: dict[str, Any]
     arguments: dict[str, Cell]
     params: Mapping[str, Any]
-    key: str | None
+    name: caches.CallName | None  # none if nothing is cached
     raises: bool
+    is_kept: bool = True  # in the cache
 
 
 class Tracker:
@@ -66,6 +71,7 @@ class Tracker:
         track_id: str | None = None,
         raise_on_error: bool = False,
         resources: bool = False,
+        jsonl: str | os.PathLike[str] | None = None,
     ) -> None:
         self.table = plain_name(table)
         self.params: dict[str, Any] = _mapping("params", params)
@@ -73,7 +79,8 @@ class Tracker:
         self.resources = resources
         self._last: Mapping[str, Any] = {}
         self._looked_at, self._commit = datetime.datetime.min, Commit(None, None)
-        self._path = journals.absolute(named_store(db) or DEFAULT)
+        self._path = temporary_store(self) if db == IN_MEMORY else journals.absolute(named_store(db) or DEFAULT)
+        self._jsonl = None if jsonl is None else _log_file(jsonl)
         self._engine = journals.use(self._path, engine, lambda journal: journal.store.engine)
         if engine not in (None, self._engine):
             open_store(self._path, engine)  # says what is wrong
@@ -109,7 +116,15 @@ class Tracker:
 
     def __len__(self) -> int:
         """How many rows this tracker wrote into its table."""
-        return self._reader().count(self.track_id)
+        return self._reader().count(self.track_id) if self._has_table() else 0
+
+    def __bool__(self) -> bool:
+        """A tracker without rows is still one."""
+        return True
+
+    def __getitem__(self, column: str) -> Any:
+        """A column of this tracker's rows, as `to_df()` has it."""
+        return self.to_df()[column]
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -133,14 +148,14 @@ class Tracker:
         hit = self._found(call, cache_force)
         if hit is not None:
             return self._store_hit(call, hit)
-        watch = self._watch()
+        watch = self._begin(call)
         began = time.perf_counter()
         try:
             returned = function(*call.args, **call.kwargs)
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or told
             return self._store_failure(call, error, time.perf_counter() - began, watch)
         if inspect.iscoroutine(returned):  # of a lambda: nobody could know
-            return self._awaited(dataclasses.replace(call, key=None), lambda: returned, began, watch)
+            return self._awaited(dataclasses.replace(call, is_kept=False), lambda: returned, began, watch)
         return self._store_result(call, returned, time.perf_counter() - began, watch)
 
     async def _track_async(self, call: _Call, cache_force: bool) -> Any:
@@ -148,7 +163,7 @@ class Tracker:
         if hit is not None:
             return self._store_hit(call, hit)
         answer = functools.partial(call.function, *call.args, **call.kwargs)
-        return await self._awaited(call, answer, time.perf_counter(), self._watch())
+        return await self._awaited(call, answer, time.perf_counter(), self._begin(call))
 
     async def _awaited(self, call: _Call, answer: Callable[[], Awaitable[Any]], began: float, watch: Any) -> Any:
         try:
@@ -181,7 +196,7 @@ class Tracker:
         for each in data:
             row = self._own_columns()
             given = {**self.params, **_mapping("log", each)}
-            row |= {f"result_{key}" if key in OF_THE_ROW else key: value for key, value in given.items()}
+            row |= {f"result_{key}" if key in OF_THE_ROW else key: self._kept(value) for key, value in given.items()}
             rows.append(row)
         if rows:
             self._write(rows, self.table if table is None else plain_name(table))
@@ -197,6 +212,15 @@ class Tracker:
         """Remove what was written under a name, in all tables, with what is cached of it; how many rows that were."""
         return self._reader().delete_run(track_id)
 
+    def set_value(self, key: str, value: Any) -> int:
+        """Write a value into a column of every row of this tracker, added if there is none; how many rows."""
+        return self._reader().set_value(key, self._kept(value), self.track_id) if self._has_table() else 0
+
+    def set_where(self, key: str, value: Any, where_key: str, where_value: Any) -> int:
+        """The same in rows where another column has a value."""
+        kept = self._kept(value)
+        return self._reader().set_where(key, kept, where_key, where_value, self.track_id) if self._has_table() else 0
+
     def set_params(self, params: Mapping[str, Any]) -> None:
         """Columns that every later row gets."""
         self.params |= _mapping("params", params)
@@ -208,6 +232,10 @@ class Tracker:
 
     def to_df(self, all: bool = False) -> Any:
         """The rows of this tracker in its table, or with `all` those of all trackers."""
+        if not self._has_table() and not (all and self.table in JOINED):
+            from abreast.tracker.reader import empty_frame
+
+            return empty_frame()
         return self._reader().to_df(track_id=None if all else self.track_id)
 
     def head(self, n: int = 5) -> Any:
@@ -215,6 +243,25 @@ class Tracker:
 
     def tail(self, n: int = 5) -> Any:
         return self.to_df().tail(n)
+
+    @property
+    def assets(self) -> Assets:
+        """The objects beside the store."""
+        return self._reader().assets
+
+    def get(self, digest: str) -> Any:
+        """Load the object that a row names by its digest; None if it is not there.
+
+        It is unpickled, which runs code of whoever wrote the store: do this only with stores you trust.
+        """
+        return self.assets.get(digest)
+
+    def _has_table(self) -> bool:
+        return self._through(lambda journal: journal.has_table(self.table))
+
+    def _kept(self, value: Any) -> Any:
+        """What goes into a column: the value, or the digest of an object that is kept beside the store."""
+        return (self.assets.put(value) or value) if is_object(value) else value
 
     def _reader(self) -> Reader:
         from abreast.tracker.reader import Reader
@@ -236,21 +283,21 @@ class Tracker:
         if isinstance(args, str | bytes | Mapping) or not isinstance(args, Sequence | None):
             raise BadInput(f"track: args must be a list, got {type(args).__name__}", "write args=[item, params]")
         given = tuple(args or ())
-        named = _mapping("kwargs", kwargs)
+        named, own = _mapping("kwargs", kwargs), _mapping("params", params)
         return _Call(
             function,
             given,
             named,
             unpacked(function, given, named),
-            {**self.params, **_mapping("params", params)},
-            caches.key_of(function, given, named) if self._cache is not None else None,
+            {**self.params, **own},
+            caches.name_call(function, given, named, own) if self._cache is not None else None,
             self.raise_on_error if raise_on_error is None else raise_on_error,
         )
 
     def _found(self, call: _Call, force: bool) -> Hit | None:
-        key = call.key
-        if self._cache is None or key is None or force:
+        if self._cache is None or call.name is None or force:
             return None
+        key = call.name.text
         hit = caches.use(self._cache, lambda cache: cache.get(key))
         if hit is None or hit.store != relative(self.db, Path(self._cache)):
             return hit
@@ -265,7 +312,10 @@ class Tracker:
         self._through(lambda journal: journal.note_cache(folder))
         caches.use(str(folder), lambda cache: cache.put(key, found))
 
-    def _watch(self) -> Any:
+    def _begin(self, call: _Call) -> Any:
+        """Take note that the function is called now; what watches it, if anything does."""
+        if call.name is not None:
+            call.name.begin()
         if not self.resources:
             return None
         from abreast.tracker.resources import Watch
@@ -277,6 +327,8 @@ class Tracker:
         return hit.result
 
     def _store_failure(self, call: _Call, error: BaseException, seconds: float, watch: Any) -> dict[str, str]:
+        if call.name is not None:
+            call.name.end()
         told = redact_log(f"{type(error).__name__}: {shown(error)}"[:ERROR_LIMIT]).removesuffix(": ")
         trace = error.__traceback__
         own = traceback.format_exception(
@@ -291,10 +343,12 @@ class Tracker:
 
     def _store_result(self, call: _Call, returned: Any, seconds: float, watch: Any) -> Any:
         taken = watch.stop() if watch is not None else {}
+        if call.name is not None:
+            call.name.end()
         row_id = self._store(call, returned, {"function_time": seconds, **taken})
         failed = isinstance(returned, Mapping) and _says(returned.get("error"))
-        if self._cache is not None and call.key is not None and not failed:
-            self._keep(call.key, row_id, returned)
+        if call.name is not None and call.is_kept and not failed:
+            self._keep(call.name.text, row_id, returned)
         return returned
 
     def _store(self, call: _Call, returned: Any, own: Mapping[str, Any]) -> str:
@@ -309,13 +363,13 @@ class Tracker:
         }
         results = returned if isinstance(returned, Mapping) else {"function_result": returned}
         for key, value in _mapping("result", results).items():
-            row[f"result_{key}" if key in OF_THE_CALL else key] = value
+            row[f"result_{key}" if key in OF_THE_CALL else key] = self._kept(value)
         row["error"] = row["error"] if _says(row["error"]) else None
         for prefix, columns in (("params", call.params), ("arg", call.arguments)):
             for key, value in columns.items():
                 while key in row:
                     key = f"{prefix}_{key}"
-                row[key] = value
+                row[key] = self._kept(value)
         self._write([row], self.table)
         return str(row["row_id"])
 
@@ -335,6 +389,8 @@ class Tracker:
         cells = [redact_cells(cells_of(row)) for row in rows]
         self._through(lambda journal: journal.write(table, cells))
         self._last = rows[-1]
+        if self._jsonl is not None:
+            jsonl_log.append(self._jsonl, table, cells)
 
     def _through(self, act: Callable[[journals.Journal], Answer]) -> Answer:
         return journals.use(self._path, self._engine, act)
@@ -355,6 +411,13 @@ def _redact_cell(cell: Cell, redactor: Redactor) -> Cell:
     else:
         return cell
     return cell if redacted == value else Cell(cell.type, redacted)
+
+
+def _log_file(path: str | os.PathLike[str]) -> str:
+    """Where it is, for a program that works in another folder later; a folder keeps its last slash."""
+    if path == jsonl_log.STDOUT:
+        return jsonl_log.STDOUT
+    return journals.absolute(path) + (os.sep if jsonl_log.is_folder(path) else "")
 
 
 def _says(error: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,9 @@ AGGREGATIONS = {
     "failures by kind": ("failures",),
 }
 _OF_THE_ROW = ("row_id", "track_id", "timestamp", "cache", "cache_row", "code_dirty", "function_name")
+_KINDS = {"int": "number", "float": "number", "str": "text"}
 _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
+LOOKED_AT = 1_000  # rows, the newest, whose parameters are compared
 MOST_FILES = 10_000  # looked at for DVC files
 
 Ask = Callable[[str], bool]
@@ -107,17 +110,19 @@ def _schema(db: str | os.PathLike[str], table: str, params: type | None) -> Find
     if params is None:
         return Finding("schema", "note", "no class of parameters was given: names are not compared")
     fields = _fields(params)
-    frame = _columns(db, table)
+    frame = _columns(db, table, last=LOOKED_AT)
     if frame is None:
         return Finding("schema", "note", f"{table} is not there yet: the first experiment")
     before = {name.removeprefix(PREFIX) for name in frame.columns if name.startswith(PREFIX)}
     if not before:
         return Finding("schema", "note", f"{table} has no columns of parameters yet")
-    renamed = renames(sorted(before), fields)
+    stored = {name.removeprefix(PREFIX): _distinct(column) for name, column in frame.columns.items()}
+    renamed = renames(sorted(before), fields, stored, _default_numbers(params), _kinds(params))
     if renamed:
-        told = "; ".join(f"{PREFIX}{old} seems to be {PREFIX}{new} now" for old, new in renamed)
-        fixes = [f"abreast rename {os.fspath(db)} {PREFIX}{old} {PREFIX}{new}" for old, new in renamed]
-        return Finding("schema", "fail", f"{told}: rows of before would keep the old name", " && ".join(fixes))
+        pairs = "; ".join(f"{PREFIX}{old} seems to be {PREFIX}{new} now" for old, new in renamed)
+        option = "" if plain_name(table) == "predictions" else f" --table {plain_name(table)}"
+        fixes = [f"abreast rename {os.fspath(db)} {PREFIX}{old} {PREFIX}{new}{option}" for old, new in renamed]
+        return Finding("schema", "fail", f"{pairs}: stored rows keep the old name", "\n           → ".join(fixes))
     new, gone = [name for name in fields if name not in before], sorted(before - set(fields))
     parts = [f"new: {listed(new)}"] if new else []
     parts += [f"no longer there: {listed(gone)}"] if gone else []
@@ -140,6 +145,36 @@ def _fields(params: Any) -> list[str]:
     if isinstance(fields, dict):
         return list(fields)
     raise BadInput(f"params_dataclass: {kind.__name__} is neither a dataclass nor a pydantic model")
+
+
+def _distinct(column: Iterable[Any]) -> list[Any]:
+    return list({repr(value): value for value in column if value is not None}.values())
+
+
+def _kinds(params: Any) -> dict[str, str]:
+    """Which fields are annotated as numbers or as texts."""
+    kind = params if isinstance(params, type) else type(params)
+    found = {}
+    for base in reversed(kind.__mro__):
+        for name, annotation in vars(base).get("__annotations__", {}).items():
+            words = re.findall(r"\w+", annotation if isinstance(annotation, str) else _written(annotation))
+            kinds = {_KINDS[word] for word in words if word in _KINDS}
+            if len(kinds) == 1:
+                found[name] = kinds.pop()
+    return found
+
+
+def _written(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+def _default_numbers(params: Any) -> dict[str, list[float]]:
+    """The defaults of fields that are numbers."""
+    kind = params if isinstance(params, type) else type(params)
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    defaults: dict[str, Any] = {field.name: field.default for field in fields}
+    defaults |= {name: field.default for name, field in getattr(kind, "model_fields", {}).items()}
+    return {name: [value] for name, value in defaults.items() if type(value) in (int, float)}
 
 
 # -- code ----------------------------------------------------------------------------------------------------------

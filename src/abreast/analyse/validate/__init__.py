@@ -6,6 +6,7 @@ count in the database and fetch text only of a bounded sample, so that a run of 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +18,15 @@ from abreast.analyse.validate.columns import costs, judge_without_labels, missin
 from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import Finding
 from abreast.analyse.validate.times import clocks, kind_of_run, order
+from abreast.analyse.validate.tracked import TRACKED_CHECKS, Tracked
 from abreast.analyse.validate.variants import differences, models
 from abreast.analyse.validate.verdicts import doubtful_verdicts, lopsided_censoring
 from abreast.store import Store
+from abreast.store.tables import Condition, read
 
-__all__ = ["CHECKS", "Finding", "Validation", "validate"]
+__all__ = ["CHECKS", "Finding", "Validation", "validate", "validate_table"]
+
+MOST_ROWS = 100_000  # of a tracked table
 
 
 CHECKS: tuple[tuple[Callable[[Evidence], Iterator[Finding]], str], ...] = (
@@ -53,6 +58,7 @@ class Validation:
     trials: int
     looked_for: tuple[str, ...]
     findings: tuple[Finding, ...]
+    noun: str = "trial"
 
     @property
     def serious(self) -> int:
@@ -69,6 +75,18 @@ def validate(store: Store, run: str) -> Validation:
     )
     found.sort(key=lambda finding: finding.level == "note")
     return Validation(evidence.run, evidence.trials, tuple(what for _, what in CHECKS), tuple(found))
+
+
+def validate_table(store: Store, table: str, track_id: str | None = None) -> Validation:
+    """Make every check on what trackers wrote into a table, all of them or one; the newest rows of a large one."""
+    text, given = ("{track_id} IS NOT NULL", ()) if track_id is None else ("{track_id} = ?", (track_id,))
+    condition = Condition(text, given, ("track_id",))
+    tracked = Tracked(shlex.quote(str(store.path)), table, read(store, table, condition, last=MOST_ROWS))
+    found = [finding for check, _ in TRACKED_CHECKS for finding in check(tracked)]
+    found.sort(key=lambda finding: finding.level == "note")
+    name = table if track_id is None else f"{track_id} in {table}"
+    looked_for = tuple(what for _, what in TRACKED_CHECKS)
+    return Validation({"run": name, "simulated": False}, len(tracked.frame), looked_for, tuple(found), "row")
 
 
 def _nothing_stored(evidence: Evidence) -> Finding:

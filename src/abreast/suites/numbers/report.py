@@ -113,8 +113,8 @@ def _table(variants: Sequence[VariantFigures], failed: set[str]) -> NamedTable:
         tuple(_row(each, each.name in failed) for each in variants),
         "accuracy: share of right answers (95 % interval); median error: relative error of numeric answers; "
         "hallucinated: numbers neither near the truth nor taken from the data (out of this many numbers); tokens in "
-        "and cost: mean per call; latency: median; compression: baseline input tokens per input token of the variant, on "
-        "the same cases; right per 1,000 tokens: in brackets the ratio to the baseline, on the same cases",
+        "and cost: mean per call; latency: median; compression: baseline input tokens per input token of the variant, "
+        "on the same cases; right per 1,000 tokens: in brackets the ratio to the baseline, on the same cases",
     )
 
 

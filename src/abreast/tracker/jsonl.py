@@ -1,0 +1,66 @@
+"""Rows as JSON lines, beside the store: for log viewers, and to follow a loop with `tail -f`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from abreast.errors import BadInput, StoreError
+from abreast.output import emit
+from abreast.store.cells import Cell, values
+from abreast.store.rows import to_json
+
+STDOUT = "-"
+LEVEL = "TRACKING"  # log viewers filter by it
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """A folder gets a file per day."""
+    return os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir()
+
+
+def append(path: str, table: str, rows: Iterable[Mapping[str, Cell]]) -> None:
+    """Add a line per row, all of them in one write: several processes may share a file."""
+    text = "".join(f"{to_json(_entry(table, row))}\n" for row in rows)
+    if path == STDOUT:
+        emit(text)
+        return
+    day = next((str(row["timestamp"].value)[:10] for row in rows), "")
+    file = Path(path, f"{day}.jsonl") if is_folder(path) else Path(path)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("ab", buffering=0) as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        raise StoreError(
+            f"{file}: cannot be written ({error.strerror})", "check jsonl=; the rows are stored"
+        ) from error
+
+
+def _entry(table: str, row: Mapping[str, Cell]) -> dict[str, Any]:
+    """A row; empty columns are left out."""
+    found = {key: values(cell.type, [cell.value])[0] for key, cell in row.items() if cell.value is not None}
+    moment = str(found.pop("timestamp", "")).replace(" ", "T")
+    return {"timestamp": f"{moment}Z", "level": LEVEL, "table": table, **found}
+
+
+def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The rows of a file, or of all files of a folder. A last line that is still being written is left out."""
+    files = sorted(Path(path).glob("*.jsonl")) if Path(path).is_dir() else [Path(path)]
+    found: list[dict[str, Any]] = []
+    for file in files:
+        if not file.is_file():
+            raise BadInput(f"{file}: no such file", "it is what Tracker(jsonl=...) names")
+        *lines, _ = file.read_text(encoding="utf-8").split("\n")
+        for number, line in enumerate(lines, start=1):
+            try:
+                entry = json.loads(line)
+            except ValueError as error:
+                raise BadInput(f"{file}:{number}: not JSON ({error})", "remove the line") from error
+            if not isinstance(entry, dict):
+                raise BadInput(f"{file}:{number}: not an object", "remove the line")
+            found.append(entry)
+    return found
