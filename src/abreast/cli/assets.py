@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EPILOG = """  ls [STORE]                       every object, with the columns that refer to it
   export [STORE] DIGEST FILE       write its pickle into a file; it is not loaded
   delete [STORE] DIGEST            remove it; rows keep the digest
-A pickle runs code when it is loaded: load only what comes from somebody you trust."""
+A pickle runs code when it is loaded: load only objects from stores you trust."""
 
 WANTED = {"ls": (), "export": ("DIGEST", "FILE"), "delete": ("DIGEST",)}
 

@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--margin", metavar="X", type=float, help="the smallest difference in score that matters, such as 0.05")
     add("--min-cases", metavar="N", type=int, help="cases to compare before anything is decided early (30)")
     add("--debug", metavar="N", type=int, help="the first N cases (10), in a run marked as debug")
-    add("--fresh", action="store_true", help="execute everything anew; reuse nothing")
+    add("--fresh", action="store_true", help="execute everything again; reuse nothing")
     add("--retry-failed", action="store_true", help="execute the variants' own failures again; the report says so")
     add("--allow-failing", action="store_true", help="continue although a variant fails in nearly every trial")
     add("--budget", metavar="USD", type=float, help="dollars this run may spend, instead of the spec's budget_usd")

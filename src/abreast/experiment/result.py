@@ -163,9 +163,7 @@ class Result:
         """A row of your own in `metrics`: of one variant, or of the run as a whole. It is kept with the run."""
         with open_store(self.store) as store:
             store.log_metrics(self.run, variant, segment, values)
-            with suppress(
-                StoreError
-            ):  # somebody has the DuckDB file open: the row is safe, and comes with the next look
+            with suppress(StoreError):  # another process has the DuckDB file open; the row is safe and follows later
                 store.materialise()
 
     if not TYPE_CHECKING:  # for a type checker an unknown attribute stays an error

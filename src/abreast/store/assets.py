@@ -87,7 +87,7 @@ class Assets:
         return path.read_bytes()
 
     def get(self, digest: str) -> Any:
-        """Load an object, which runs code of whoever wrote the store; None if it is not there."""
+        """Load an object; None if it does not exist. Unpickling runs code from the store."""
         path = self._path(digest)
         return None if path is None else pickle.loads(path.read_bytes())
 

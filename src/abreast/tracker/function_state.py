@@ -1,8 +1,8 @@
 """The digest of a function from call to call.
 
-It is made anew when something the function refers to has changed. What a call itself changes (a counter, a memo, a
-client made at the first call) is no such thing: it counts as it was before the first call. Otherwise a program that is
-started again, where nothing is called and so nothing changes, would find hardly any of its results.
+It is computed again when something the function refers to has changed. What a call itself changes (a counter, a memo, a
+client made at the first call) does not count as such a change: it keeps its value from before the first call.
+Otherwise a restarted program, in which no call has changed anything yet, would find hardly any of its results.
 """
 
 from __future__ import annotations

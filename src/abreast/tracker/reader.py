@@ -133,7 +133,7 @@ class Reader:
     def get(self, digest: str) -> Any:
         """Load the object that a row names by its digest; None if it is not there.
 
-        It is unpickled, which runs code of whoever wrote the store: do this only with stores you trust.
+        Unpickling runs code from the store: do this only with stores you trust.
         """
         return self.assets.get(digest)
 

@@ -30,7 +30,7 @@ _KINDS: tuple[anomalies.Kind, ...] = ("spike", "drop", "level shift")
 _MISSING = "Missing values (null) are left out of every figure, and keep their positions."
 _STRETCHES = "An anomaly may last for many positions: give one position in each."
 _OVER_MARK = {"presence": 0.5, "anomalies": 0.75, "locations": 1.0}  # share of windows that are put over a mark
-_MARKED = tuple(_OVER_MARK)  # what can be asked where somebody marked the anomalies
+_MARKED = tuple(_OVER_MARK)  # queries about data with marked anomalies
 _GENERATED = ("type", *DOMAINS)  # what no recording tells
 _PAIRED = ("higher_mean", "more_volatile", "stronger_trend", "correlation")
 
