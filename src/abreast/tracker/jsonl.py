@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, StoreError
-from abreast.output import emit
 from abreast.store.cells import Cell, values
 from abreast.store.rows import to_json
 
@@ -26,6 +25,8 @@ def append(path: str, table: str, rows: Iterable[Mapping[str, Cell]]) -> None:
     """Add a line per row, all of them in one write: several processes may share a file."""
     text = "".join(f"{to_json(_entry(table, row))}\n" for row in rows)
     if path == STDOUT:
+        from abreast.output import emit  # late: few trackers print
+
         emit(text)
         return
     day = next((str(row["timestamp"].value)[:10] for row in rows), "")

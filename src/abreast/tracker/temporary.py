@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import weakref
 from pathlib import Path
 
@@ -28,6 +27,8 @@ def temporary_store(owner: object) -> str:
 
 
 def _remove(folder: str, process: int) -> None:
+    import shutil  # late: it imports much
+
     if os.getpid() == process:  # a forked process has a tracker of the same store
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # another store is in it
