@@ -87,8 +87,8 @@ class RunOptions(TypedDict, total=False):
     strict: bool
     force: bool
     keep_workspaces: bool
-    try_setup: bool
     try_tests: int
+    try_setup: bool
     online: bool
     resume: str | None
     progress: bool
