@@ -3,6 +3,7 @@ billed."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import time
@@ -18,6 +19,7 @@ NAME = "endpoints"
 CONNECT_S = 5.0
 ANSWER_S = 10.0  # until the first bytes of a response
 SLOW_S = 2.0  # is worth mentioning
+REST_S = 0.5  # for the rest of a response
 AT_ONCE = 8
 PORTS = {"http": 80, "https": 443}
 DOWN = (502, 503, 504)
@@ -84,6 +86,7 @@ def probe(address: str) -> ProbeReply:
             with _secured(plain, host) if parts.scheme == "https" else plain as connection:
                 connection.sendall(f"GET / HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode())
                 reply = connection.recv(100)
+                _read_rest(connection)
     except TimeoutError:
         return ProbeReply(
             f"it accepts connections and does not answer within {ANSWER_S:g} s"
@@ -96,6 +99,15 @@ def probe(address: str) -> ProbeReply:
     if status is None:
         return ProbeReply("it does not speak HTTP" if reply else "it closes connections without an answer")
     return ProbeReply(status=int(status[1]), seconds=time.monotonic() - begin)
+
+
+def _read_rest(connection: socket.socket) -> None:
+    """Read the rest of a reply, as far as it comes soon: closed earlier, the server would see an error."""
+    connection.settimeout(REST_S)
+    with contextlib.suppress(OSError):
+        for _ in range(16):
+            if not connection.recv(65_536):
+                return
 
 
 def _secured(plain: socket.socket, host: str) -> socket.socket:

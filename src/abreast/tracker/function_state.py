@@ -23,7 +23,7 @@ class FunctionState:
     """One function, or method of one object, as this program has called it."""
 
     def __init__(self, code: Any) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may call the function while a call is being looked at
         self._running = 0
         self._changing: set[str] = set()  # variables that calls themselves change
         self._first = self._last = _Sight(code)
@@ -60,7 +60,7 @@ class FunctionState:
 
     def restart(self) -> None:
         """Forget calls that run in other threads, which a forked process has not."""
-        self._lock, self._running = threading.Lock(), 0
+        self._lock, self._running = threading.RLock(), 0
 
     def fits(self, code: Any) -> bool:
         """Whether another function of the same code differs in nothing but what calls change, as far as is known."""

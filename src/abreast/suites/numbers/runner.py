@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 from abreast.errors import BadInput, Incomplete
 from abreast.experiment.facade import Experiment
 from abreast.experiment.result import Result
+from abreast.output import emit
 from abreast.report.folder import keep
 from abreast.store.drivers import temporary_folder
 from abreast.suites.numbers import conditions
@@ -132,7 +132,7 @@ class BenchmarkRunner:
 
     def print_summary(self) -> None:
         """Print the report of the last run, as the command line does."""
-        sys.stdout.write(f"{self._last().report()}\n")
+        emit(f"{self._last().report()}\n")
 
     def save_results(self, output_dir: str | Path | None = None, prefix: str = "benchmark") -> Path:
         """Write the last run as JSON (verdict, figures, `answerable_by`, every trial), and return the path.
