@@ -13,8 +13,8 @@ FIX = "fix the command, or install what it needs"
 
 
 def check(context: Context) -> Finding | None:
-    """Make the environments that are not there yet, once for all variants that begin alike: those of all cases before a
-    run, and that of the first one where somebody only checks."""
+    """Create missing environments, once for all variants with the same start: for every case before a run, and for the
+    first case in `abreast check`."""
     agents = [(at, agent) for at, agent in enumerate(context.targets) if isinstance(agent, Agent) and agent.has_setup]
     is_asked = context.try_tests > TRIED_CASES
     if not agents or not (context.estimate.trials or is_asked):

@@ -35,7 +35,7 @@ def check(context: Context) -> Finding | None:
         return None
     plan = context.plan
     trials = (plan.trial(plan.position(case, 0, 0)) for case in range(len(plan.cases)))
-    was_run = context.earlier is not None  # and whoever ran it saw what became of them
+    was_run = context.earlier is not None  # then its results were reported
     if not context.try_tests and not was_run and waited_for(lambda: _are_known(target, plan)):
         is_asked = True  # that takes no time
     elif not context.try_tests or (was_run and not is_asked):

@@ -43,8 +43,8 @@ class EventLog(Listener):
 
 
 class TrialLog(EventLog):
-    """Failures and retries as well, and for debugging every trial. Only where somebody reads it: it is called for each
-    trial."""
+    """Log failures and retries as well, and every trial at debug level. Used only if a handler is installed, because
+    it is called for each trial."""
 
     def retried(self, job: Job, failure: Failure, delay: float) -> None:
         _log(logging.INFO, f"{trial_name(job)}: {failure.kind}: {failure.message}; again in {delay:.1f} s")
