@@ -43,7 +43,7 @@ class EventLog(Listener):
 
 
 class TrialLog(EventLog):
-    """Log failures and retries as well, and every trial at debug level. Used only if a handler is installed, because
+    """Log failures and retries as well, and every trial at debug level. Used only if level INFO is enabled, because
     it is called for each trial."""
 
     def retried(self, job: Job, failure: Failure, delay: float) -> None:
