@@ -18,9 +18,9 @@ import numpy as np
 
 from abreast.suites.numbers.cases import cases
 from abreast.suites.numbers.conditions import columns_of
-from abreast.suites.numbers.queries import QUERIES, VALUES, Query, quantities
+from abreast.suites.numbers.dataset.queries import QUERIES, VALUES, Query, quantities
+from abreast.suites.numbers.dataset.series import Columns, Random
 from abreast.suites.numbers.scoring import is_grounded
-from abreast.suites.numbers.series import Columns, Random
 
 Draw = Callable[[Random, Columns, Query, float], "tuple[float, str] | None"]  # a number and the reply around it
 

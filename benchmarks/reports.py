@@ -48,7 +48,7 @@ def fill(store: Path, cases: int, padding: int = 0) -> None:
 def analyse_large(cases: int) -> dict[str, Any]:
     from abreast.analyse.run import analyse
     from abreast.analyse.validate import validate
-    from abreast.report import formats
+    from abreast.report.formats import catalogue
     from abreast.store import open_store
 
     with measure.folder() as path:
@@ -63,7 +63,7 @@ def analyse_large(cases: int) -> dict[str, Any]:
             analysis = time.perf_counter() - started
             assert found.comparisons[0].cases == cases
             started = time.perf_counter()
-            for _ in formats.pieces(formats.Asked(found), "json"):
+            for _ in catalogue.pieces(catalogue.Asked(found), "json"):
                 pass
             written = time.perf_counter() - started
             started = time.perf_counter()

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.stats import CostPerCorrect, Interval, cost_per_correct, latency_ratio, paired_t, sign_flip
-from abreast.stats.student import quantile_t
+from abreast.stats.numerics.student import quantile_t
 from benchmarks import measure
 
 Array = npt.NDArray[Any]

@@ -19,8 +19,8 @@ from abreast.execute.job import Job
 from abreast.execute.limits.adaptive import Adaptive
 from abreast.execute.limits.adaptive.latency import LatencyCurve
 from abreast.execute.limits.adaptive.refusals import RefusalTest
-from abreast.headers import rate_limits
 from abreast.model import Answer, Failure, Outcome, Request, Usage
+from abreast.rate_headers import rate_limits
 from test_scheduler import go, plan_of
 
 LATENCY = 0.2

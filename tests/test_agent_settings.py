@@ -16,7 +16,7 @@ import pytest
 from abreast.suites.coding_agents import settings
 from abreast.suites.coding_agents.agents import CALLED, from_template, preset_of
 from abreast.suites.coding_agents.config import Config, experiment
-from abreast.targets.presets import PRESETS
+from abreast.targets.agents.presets import PRESETS
 from conftest import Done, Folder
 
 DOCUMENTED = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from abreast.targets.agent import Agent
+from abreast.targets.agents.agent import Agent
 from abreast.targets.workspace import Workspace, Workspaces
 from conftest import Done, Folder
 

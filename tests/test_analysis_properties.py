@@ -19,7 +19,7 @@ from abreast import Answer, Case, Experiment
 from abreast.analyse.compare import compare
 from abreast.analyse.run import Analysis, analyse
 from abreast.errors import Skipped, Transient
-from abreast.report import formats, objects
+from abreast.report.formats import catalogue, json_report
 from abreast.stats import cost_per_correct, latency_ratio, pass_at_k, pass_hat_k
 from abreast.store import Store, open_store
 
@@ -164,7 +164,7 @@ def near(value: Any, tolerance: float = 1e-6) -> Any:
 
 
 def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
-    found = json.loads(formats.text(formats.Asked(analysis), "json"))
+    found = json.loads(catalogue.text(catalogue.Asked(analysis), "json"))
     metrics = list(dict.fromkeys(row["metric"] for row in found["verdicts"]))
     for metric in metrics:
         run = read(store, metric)
@@ -216,7 +216,7 @@ def check_counts(row: dict[str, Any], run: naive.Run, data: naive.Compared) -> N
 
 
 def check_variants(store: Store, analysis: Analysis) -> None:
-    run, found = read(store, "points"), objects.report(analysis)
+    run, found = read(store, "points"), json_report.report(analysis)
     assert sum(row["trials"] for row in found["variants"].values()) == found["executed_trials"]
     for index, name in enumerate(run.variants):
         row, mine = found["variants"][name], {key: t for key, t in run.trials.items() if key[1] == index}
@@ -369,13 +369,13 @@ def check_words(analysis: Analysis) -> None:
         word = result.demoted or result.word
         assert (result.interval.low > 0) == (word == "better")
         assert (result.interval.high < 0) == (word == "worse")
-    said = objects.report(analysis)["summary"]
-    asked = formats.Asked(analysis)
-    terminal = " ".join(formats.text(asked, "terminal").split())
+    said = json_report.report(analysis)["summary"]
+    asked = catalogue.Asked(analysis)
+    terminal = " ".join(catalogue.text(asked, "terminal").split())
     for line in said:
         assert " ".join(line.split()) in terminal
     for form in ("markdown", "junit", "csv"):
-        text = formats.text(asked, form)
+        text = catalogue.text(asked, form)
         assert "nan" not in text
         for item in analysis.comparisons:
             counts = f"{item.verdict.wins} win"

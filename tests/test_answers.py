@@ -10,7 +10,7 @@ import pytest
 
 from abreast.model import Answer, Case
 from abreast.scorers import build
-from abreast.suites.numbers.queries import QUERIES, Query
+from abreast.suites.numbers.dataset.queries import QUERIES, Query
 from abreast.suites.numbers.scoring import score
 
 ANSWERS = Path(__file__).parent / "answers"

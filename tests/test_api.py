@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from abreast.errors import BadInput
 from abreast.fake import FakeProvider, Rate
 from abreast.model import Variant
-from abreast.targets import build, keys
+from abreast.targets import build
+from abreast.targets.api import keys
 from conftest import Done, Folder
 
 KEY = "sk-very-secret-0123456789"

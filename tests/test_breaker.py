@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.errors import Crashed, McpFailed, RateLimited, Transient, TrialError, Unauthenticated
+from abreast.execute.engine.local import LocalEngine
 from abreast.execute.job import Job
 from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.limits.breaker import PATIENCE_S
-from abreast.execute.local import LocalEngine
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Scheduler
 from abreast.model import Answer, Outcome, Request, Trial

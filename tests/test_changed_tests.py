@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.model import Check
-from abreast.targets.own_tests import NONE, Task
-from abreast.targets.protected_files import find_protected, restore
+from abreast.targets.checks.case_tests import NONE, Task
+from abreast.targets.checks.protected_files import find_protected, restore
 from conftest import Done, Folder
 from repositories import Project
 

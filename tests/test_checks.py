@@ -106,7 +106,7 @@ def test_tests_that_take_too_long_are_ended_and_the_agent_failed_them(project: F
 
 def test_the_time_that_tests_take_is_none_of_the_agents(project: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that ended in time has not run out of it because of what came after."""
-    monkeypatch.setattr("abreast.execute.local.STARTUP_S", 0.5)
+    monkeypatch.setattr("abreast.execute.engine.local.STARTUP_S", 0.5)
     slow = {"command": "python3 -c 'import time; time.sleep(1.5)'"}
     done = run(project, slow, "--variant", "right", limits={"timeout": 1})
     assert done.code == 0, done.said

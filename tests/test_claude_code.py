@@ -14,7 +14,7 @@ import yaml
 
 from abreast import Experiment
 from abreast.fake import FakeProvider
-from abreast.targets.process_tree import TRIAL
+from abreast.targets.processes.process_tree import TRIAL
 from clis import real_cli
 from conftest import Done, Folder
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from abreast.analyse.run import analyse
 from abreast.experiment.facade import Experiment
-from abreast.report import formats
+from abreast.report.formats import catalogue
+from abreast.report.formats.terminal import as_text
 from abreast.report.sections import Section
-from abreast.report.terminal import as_text
 from abreast.stats import latency_ratio
 from abreast.store import open_store
 from abreast.suites.code_search.figures import F1
@@ -535,7 +535,7 @@ def test_names_of_cases_are_text_and_nothing_else(run: Run, folder: Folder) -> N
 def everywhere(folder: Folder) -> dict[str, str]:
     """The report in all formats that are text; the suite's part is whole in each."""
     analysis = analyse(open_store(folder.path / "rows.db"), "latest")
-    found = {form: formats.text(formats.Asked(analysis), form) for form in formats.TEXTS}
+    found = {form: catalogue.text(catalogue.Asked(analysis), form) for form in catalogue.TEXTS}
     for form, text in found.items():
         assert "could not be made" not in text, form
     return found

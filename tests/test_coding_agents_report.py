@@ -16,8 +16,8 @@ import pytest
 
 from abreast.analyse.run import analyse
 from abreast.experiment.facade import Experiment
+from abreast.report.formats.terminal import as_text
 from abreast.report.sections import Section
-from abreast.report.terminal import as_text
 from abreast.stats import holm, paired_t, wilson
 from abreast.store import open_store
 from abreast.suites.coding_agents.report import sections

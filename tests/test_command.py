@@ -22,7 +22,7 @@ from abreast import Experiment, Options
 from abreast.errors import RateLimited, Rejected, TooLong, Transient, TrialError, Unauthenticated
 from abreast.fake import FakeProvider
 from abreast.model import Usage
-from abreast.targets.presets import PRESETS, Paths, Said, own
+from abreast.targets.agents.presets import PRESETS, Paths, Said, custom
 from clis import real_cli
 from conftest import Done, Folder
 
@@ -787,7 +787,7 @@ def test_whatever_a_program_prints_can_be_read(out: str | bytes, err: str | byte
         file = Path(place, "out")
         file.write_bytes(out if isinstance(out, bytes) else out.encode("utf-8", "surrogatepass"))
         for reads in (
-            own.WholeText(10_000).read,
+            custom.WholeText(10_000).read,
             Paths("result", "usage", "c").of_lines,
             Paths("stats.models", "usage").of_document,
         ):

@@ -28,7 +28,7 @@ import pytest
 from abreast.errors import StoreError
 from abreast.execute.scoring import PATIENCE_S
 from abreast.store import Lease, NewRun, Writer, open_store
-from abreast.targets import orphans
+from abreast.targets.processes import orphans
 from conftest import ABREAST, Done, Folder
 
 MODULE = """\

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from abreast import Experiment, Options
-from abreast.execute.flying import Flying
+from abreast.execute.concurrency_stats import Flying
 from abreast.model import Failure, Outcome
 from abreast.preflight.cost import dollars
 from conftest import ABREAST, Folder

@@ -19,7 +19,7 @@ import pytest
 
 from abreast.errors import BadInput
 from abreast.fake import FakeProvider, Rate, Reply, Rule
-from abreast.headers import rate_limits, retry_after
+from abreast.rate_headers import rate_limits, retry_after
 
 MESSAGES, CHAT, RESPONSES = "/v1/messages", "/v1/chat/completions", "/v1/responses"
 PATHS = [MESSAGES, CHAT, RESPONSES]

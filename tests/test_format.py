@@ -10,7 +10,8 @@ import pytest
 
 from abreast.errors import BadInput
 from abreast.model import Answer, Case
-from abreast.scorers import build, patient
+from abreast.scorers import build
+from abreast.scorers.parsing import regex_timeout
 from conftest import Folder
 
 PERSON = {
@@ -37,7 +38,7 @@ def mark(settings: dict[str, Any], text: str, value: Any = None) -> tuple[float 
 def test_a_pattern_that_never_ends_costs_a_score_and_no_run(
     settings: dict[str, Any], answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patient, "SECONDS", 0.3)
+    monkeypatch.setattr(regex_timeout, "SECONDS", 0.3)
     value, why = mark(settings, answer)
     assert value is None
     assert "took longer than" in why

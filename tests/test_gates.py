@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abreast.analyse import gates
+from abreast.analyse.decision import gates
 from abreast.errors import BadInput
 from conftest import Folder
 from scripted import pairs, scripted

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 import test_html
 from abreast.filenames import FileNames
-from abreast.report.page import beside, left
-from abreast.report.page.aligned import GAP, Change, Limits, Pair, side_by_side
+from abreast.report.page import artifact_files, trial_artifacts
 from abreast.report.page.changes import ON_ITS_OWN, Block
 from abreast.report.page.rendering import environment
+from abreast.report.page.side_by_side import GAP, Change, Limits, Pair, side_by_side
 from conftest import ABREAST, WITHOUT_VERSION_5, Folder
 from scripted import pairs, scripted
 from test_html import Browser, Page
@@ -266,10 +266,10 @@ def test_hostile_names_and_contents_stay_in_their_folder_and_are_never_obeyed(fo
 
 
 def test_what_is_too_much_is_left_out_and_said(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(left, "LISTED", 12)
-    monkeypatch.setattr(beside, "EACH", 3_000)
-    monkeypatch.setattr(beside, "TOTAL", 10_000)
-    monkeypatch.setattr(beside, "PAGES", 40_000)
+    monkeypatch.setattr(trial_artifacts, "LISTED", 12)
+    monkeypatch.setattr(artifact_files, "EACH", 3_000)
+    monkeypatch.setattr(artifact_files, "TOTAL", 10_000)
+    monkeypatch.setattr(artifact_files, "PAGES", 40_000)
     report = leave(folder, [f"c{n}" for n in range(9)], {"a": {"lines": 9, "log": "x" * 2_000}, "b": {"lines": 2_000}})
     page = Page(report.read_text(encoding="utf-8"))
     files = links_of(report)
@@ -287,7 +287,7 @@ def test_what_is_too_much_is_left_out_and_said(folder: Folder, monkeypatch: pyte
 def test_no_more_lines_are_read_than_are_allowed_and_no_case_loses_its_human(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beside, "LINES", 200)
+    monkeypatch.setattr(artifact_files, "LINES", 200)
     human = "--- a/x\n+++ b/x\n@@ -1,40 +1,41 @@\n" + " y\n" * 40 + "+z\n"
     report = leave(folder, [f"c{n}" for n in range(5)], {"a": {"lines": 9}, "b": {"lines": 5}}, {"diff": human})
     pages = list((report.parent / "changes").iterdir())
@@ -414,7 +414,7 @@ def test_lines_that_both_added_stand_beside_each_other() -> None:
     one = "--- a/x\n+++ b/x\n@@ -1 +1,4 @@\n keep\n+a\n+same\n+end\n"
     other = "--- a/x\n+++ b/x\n@@ -1 +1,6 @@\n keep\n+1\n+2\n+3\n+same\n+end\n"
     ((pair,), _) = drawn(one, other)
-    rows = [(left.text, right.text) for left, right in zip(pair.left, pair.right, strict=True)]
+    rows = [(trial_artifacts.text, right.text) for trial_artifacts, right in zip(pair.left, pair.right, strict=True)]
     assert rows == [("keep", "keep"), ("a", "1"), ("", "2"), ("", "3"), ("same", "same"), ("end", "end")]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
-from abreast.targets.http_client import DirectClient, Reply, Sizes
+from abreast.targets.api.http_client import DirectClient, Reply, Sizes
 
 SIZES = Sizes(10_000, 1_000)
 BODY = b'{"answer": "yes"}'

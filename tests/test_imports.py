@@ -70,7 +70,12 @@ def test_a_run_needs_neither_scipy_nor_code_of_agents(tmp_path: Path) -> None:
     """A comparison takes quantiles of Student's t, medians and roots: all without scipy."""
     found = modules_after(ONE_CASE, tmp_path)
     assert not found & {"aiohttp", "duckdb", "numpy.ma", "pandas", "scipy"}
-    assert not found & {"abreast.targets.agent", "abreast.targets.workspace", "abreast.targets.mcp", "abreast.suites"}
+    assert not found & {
+        "abreast.targets.agents.agent",
+        "abreast.targets.workspace",
+        "abreast.targets.mcp",
+        "abreast.suites",
+    }
     assert "abreast.report.page.html" not in found, "pages are for commands that write one"
 
 
@@ -87,7 +92,7 @@ def test_the_command_imports_only_what_its_run_needs(tmp_path: Path) -> None:
         "abreast.execute.limits.adaptive",
         "abreast.execute.limits.resources",
         "abreast.plan.lock",
-        "abreast.report.page.beside",
+        "abreast.report.page.artifact_files",
         "abreast.report.page.changes",
     }
 

@@ -13,7 +13,7 @@ LAYERS = [
     [
         "model",
         "errors",
-        "headers",
+        "rate_headers",
         "digest",
         "settings",
         "globs",

@@ -17,6 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.errors import RateLimited, classify
+from abreast.execute.engine.local import LocalEngine
+from abreast.execute.engine.machine import Machine, MachineReading
 from abreast.execute.estimate import Estimates, Spent
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT
@@ -27,11 +29,8 @@ from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
 from abreast.execute.limits.resources import FIRST, Cores, Memory, Resources
 from abreast.execute.limits.stagger import Stagger
-from abreast.execute.local import LocalEngine
-from abreast.execute.machine import Machine, MachineReading
 from abreast.execute.retry import Retry
 from abreast.execute.warmup import WarmUp
-from abreast.headers import rate_limits, retry_after
 from abreast.model import (
     Allowance,
     Answer,
@@ -44,10 +43,11 @@ from abreast.model import (
     Usage,
     Variant,
 )
+from abreast.rate_headers import rate_limits, retry_after
 from abreast.spec.schema import Limits, quota_window, size_in_bytes
-from abreast.store.ledger import Ledger
+from abreast.store.user_state.quota_ledger import Ledger
 from abreast.targets.base import Place
-from abreast.targets.process_usage import ProcessSample, ProcessSampler
+from abreast.targets.processes.process_usage import ProcessSample, ProcessSampler
 from abreast.view.progress import Counts
 from conftest import Folder
 from test_scheduler import go, plan_of

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from abreast.fake import FakeProvider, Reply, Rule
-from abreast.targets.claude_stream import Stream
-from abreast.targets.presets import PRESETS
+from abreast.targets.agents.claude_stream import Stream
+from abreast.targets.agents.presets import PRESETS
 from clis import real_cli
 from conftest import Done, Folder
 

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 from abreast import Reader, Tracker
 from abreast.cli import main
-from abreast.store import open_store, tracked
+from abreast.store import open_store
+from abreast.store.user_tables import tracked_rows
 from conftest import SIMULATED, WITHOUT_VERSION_5, Folder
 
 PAIRS = [("a.db", "b.db"), ("a.db", "b.duckdb"), ("a.duckdb", "b.db"), ("a.duckdb", "b.duckdb")]
@@ -199,7 +200,7 @@ def test_keys_beyond_what_a_table_holds_are_kept_together(folder: Folder) -> Non
     assert folder.abreast("merge", "a.db", "--into", "b.db").code == 0
     assert "nothing new" in folder.abreast("merge", "a.db", "--into", "b.db").out
     row = folder.abreast("tail", "b.db", "-n", "1", "--json").json[0]
-    told = {**row, **row[tracked.MORE]}
+    told = {**row, **row[tracked_rows.MORE]}
     assert [told[f"a{at}"] for at in range(1_000)] == list(range(1_000))
 
 
@@ -528,7 +529,7 @@ def stored(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
         if not store.journal.exists():
             return found
         connection = store.reading()
-        for table in tracked.tables(connection):
+        for table in tracked_rows.tables(connection):
             columns = ", ".join('"' + name.replace('"', '""') + '"' for name, _ in table.columns.values())
             for row in connection.execute(f'SELECT {columns} FROM "{table.relation}"'):
                 values = {key: value for key, value in zip(table.columns, row, strict=True) if value is not None}
@@ -540,7 +541,7 @@ def columns(path: Path) -> set[tuple[str, str]]:
     with open_store(path) as store:
         if not store.journal.exists():
             return set()
-        return {(table.name, key) for table in tracked.tables(store.reading()) for key in table.columns}
+        return {(table.name, key) for table in tracked_rows.tables(store.reading()) for key in table.columns}
 
 
 @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

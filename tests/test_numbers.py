@@ -16,12 +16,13 @@ from scipy import stats
 
 from abreast.errors import BadInput, Skipped
 from abreast.model import Answer, Case
-from abreast.suites.numbers import anomalies, conditions, series
+from abreast.suites.numbers import conditions
 from abreast.suites.numbers.cases import cases
-from abreast.suites.numbers.perturb import PERTURBATIONS
-from abreast.suites.numbers.queries import QUERIES
+from abreast.suites.numbers.dataset import anomalies, series
+from abreast.suites.numbers.dataset.perturb import PERTURBATIONS
+from abreast.suites.numbers.dataset.queries import QUERIES
+from abreast.suites.numbers.dataset.tasks import TASKS
 from abreast.suites.numbers.scoring import score
-from abreast.suites.numbers.tasks import TASKS
 
 ALL = list(cases())
 

@@ -17,7 +17,7 @@ from abreast.report.charts.drawing import NARROW, WIDE, Picture
 from abreast.report.sections import NamedTable, Section
 from abreast.store import open_store
 from abreast.suites.numbers.cases import cases
-from abreast.suites.numbers.report import sections
+from abreast.suites.numbers.report.sections import sections
 from conftest import Folder
 
 SCORER = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from abreast.targets import outside
+from abreast.targets.workspace import outside_changes
 from clis import bubblewrap_folder
 from conftest import Done, Folder
 from repositories import Project
@@ -68,7 +68,7 @@ def test_changes_are_found_with_and_without_a_watch(
 ) -> None:
     """In folders that a trial makes itself, by two trials in flight, and not by trials that begin later."""
     if not is_watched:
-        monkeypatch.setattr(outside, "_new_watch", lambda: None)
+        monkeypatch.setattr(outside_changes, "_new_watch", lambda: None)
     folder.write("notes/deep/old.txt", "old")
     folder.write("notes/deep/moved.txt", "old")
     agents = {
@@ -137,7 +137,7 @@ def test_a_sandbox_prevents_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) 
 def test_a_folder_that_is_too_large_is_not_looked_at_and_the_check_says_so(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside, "LARGEST", 10)
+    monkeypatch.setattr(outside_changes, "LARGEST", 10)
     for number in range(11):
         folder.write(f"data/{number}.txt", "x")
     done = run(folder, {"writes": "echo x > $ABREAST_FOLDER/new.txt"})

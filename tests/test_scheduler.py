@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.errors import RateLimited
+from abreast.execute.engine.local import LocalEngine
 from abreast.execute.job import Job
 from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.listener import Listener
-from abreast.execute.local import LocalEngine
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import Scheduler
 from abreast.model import Answer, Case, Failure, Outcome, Request, Variant

@@ -27,9 +27,9 @@ from abreast.code.reference import load_function
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
 from abreast.scorers import KINDS, Scorer, build
-from abreast.scorers.folding import folded
-from abreast.scorers.negation import Phrases
 from abreast.scorers.number import read
+from abreast.scorers.parsing.folding import folded
+from abreast.scorers.parsing.negation import Phrases
 from abreast.scorers.text import normalised
 
 MODULES = [scorers.__name__, *(each.name for each in pkgutil.iter_modules(scorers.__path__, "abreast.scorers."))]

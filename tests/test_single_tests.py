@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abreast.targets.reference_tests import compare
-from abreast.targets.test_results import instrument, parse_cargo, parse_go, parse_jest, parse_junit, reporter_of
+from abreast.targets.checks.reference_tests import compare
+from abreast.targets.checks.test_results import instrument, parse_cargo, parse_go, parse_jest, parse_junit, reporter_of
 from conftest import Folder
 from repositories import Project
 

@@ -342,7 +342,7 @@ def test_a_lost_duckdb_file_is_made_again(folder: Folder) -> None:
 def test_a_duckdb_file_gets_every_row_however_many_come_at_once(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("abreast.store.duckdb.CHUNK", 7)
+    monkeypatch.setattr("abreast.store.duckdb.engine.CHUNK", 7)
     cases = [{"id": f"c{n}", "input": "?", "expected": "yes"} for n in range(30)]
     run(folder, "results.duckdb", "yes", cases=cases)
     for table in ("cases", "trials", "payloads", "scores"):
@@ -465,7 +465,7 @@ def test_a_store_of_an_older_abreast_that_cannot_be_written_says_what_to_do(
     run(folder, "results.db", "yes")
     made_older(folder.path / "results.db")
     connection = apsw.Connection(str(folder.path / "results.db"))
-    monkeypatch.setattr("abreast.store.sqlite.BUSY_MS", 1)
+    monkeypatch.setattr("abreast.store.sqlite.driver.BUSY_MS", 1)
     connection.execute("BEGIN IMMEDIATE")  # somebody holds it
     done = folder.abreast("runs")
     assert done.code == 2

@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast import Experiment
-from abreast.analyse.decisions import Rule
-from abreast.analyse.sequential import UntilDecided
-from abreast.execute.deciding import Decision
+from abreast.analyse.decision.sequential import UntilDecided
+from abreast.analyse.decision.verdicts import Rule
+from abreast.execute.early_stopping import Decision
+from abreast.execute.engine.local import LocalEngine
 from abreast.execute.limits.assembly import Surroundings, assemble
-from abreast.execute.local import LocalEngine
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import LEAD, Scheduler
 from abreast.model import Case, Variant

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from abreast.execute.workers import Workers
+from abreast.execute.engine.workers import Workers
 
 
 def with_workers(use: Callable[[Workers], Coroutine[Any, Any, Any]]) -> Any:

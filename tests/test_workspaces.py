@@ -26,10 +26,11 @@ from abreast.errors import BadInput
 from abreast.model import Case
 from abreast.report import folder
 from abreast.store import open_store
-from abreast.targets.workspace import Diff, NoWorkspace, Workspace, Workspaces, copying
-from abreast.targets.workspace.diff import Counts, replaced
-from abreast.targets.workspace.looking import LARGE
-from abreast.targets.workspace.removal import remove_tree
+from abreast.targets.workspace import Diff, NoWorkspace, Workspace, Workspaces
+from abreast.targets.workspace.files import copies
+from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.scan import LARGE
+from abreast.targets.workspace.git.diff import Counts, replaced
 
 CASE = Case("c1", "do it")
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
@@ -164,8 +165,8 @@ def test_a_copy_is_the_same_where_there_is_no_cp(tmp_path: Path) -> None:
     (source / "sub" / "locked").chmod(0o555)
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
-    copying.copy_tree(source, tmp_path / "one")
-    copying.copy_tree_here(source, tmp_path / "other")
+    copies.copy_tree(source, tmp_path / "one")
+    copies.copy_tree_here(source, tmp_path / "other")
 
     def seen(folder: Path) -> list[Any]:
         return [
@@ -724,7 +725,7 @@ def test_repositories_that_an_agent_makes_inside_hide_nothing(at_start: Workspac
 def test_pipes_in_the_place_of_what_git_reads_hold_nobody_up(
     at_start: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("abreast.targets.workspace.git.PATIENCE_S", 5.0)
+    monkeypatch.setattr("abreast.targets.workspace.git.git_command.PATIENCE_S", 5.0)
     (at_start.path / "new").mkdir()
     for name in (".gitattributes", "new/.gitignore", "new/pipe"):
         (at_start.path / name).unlink(missing_ok=True)
@@ -765,7 +766,7 @@ def test_attributes_that_an_agent_writes_do_not_change_how_its_work_is_read(proj
 
 
 def test_ignore_rules_that_take_git_for_ever_hide_nothing(at_start: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("abreast.targets.workspace.looking.RULES_S", 0.5)
+    monkeypatch.setattr("abreast.targets.workspace.files.scan.RULES_S", 0.5)
     deep = "/".join(["aaa"] * 40)
     write(at_start.path, **{f"{deep}/{'a' * 100}": "here\n", "x.log": "log\n"})
     write(at_start.path, _gitignore="/".join(["**", "aaa"] * 25) + "/b\n" + "**/a*/" * 30 + "b\n")

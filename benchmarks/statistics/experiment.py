@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from abreast.analyse.decisions import Decided, Decider, Rule
+from abreast.analyse.decision.sequential import UntilDecided
+from abreast.analyse.decision.verdicts import Decided, Decider, Rule
 from abreast.analyse.paired import Side, pair
-from abreast.analyse.sequential import UntilDecided
 from abreast.model import Case, Variant
 from abreast.plan.plan import Plan
 from abreast.spec.cases import CaseTable, load_cases

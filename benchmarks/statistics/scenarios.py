@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from abreast.analyse.decisions import Rule
+from abreast.analyse.decision.verdicts import Rule
 from abreast.stats import Weight
-from abreast.stats.population import THESE_CASES
+from abreast.stats.intervals.population import THESE_CASES
 from benchmarks.statistics import draws
 from benchmarks.statistics.draws import Random
 from benchmarks.statistics.experiment import Scores

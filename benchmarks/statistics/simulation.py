@@ -11,7 +11,7 @@ from multiprocessing import Pool
 
 import numpy as np
 
-from abreast.analyse.decisions import Decided
+from abreast.analyse.decision.verdicts import Decided
 from benchmarks.statistics.experiment import Stage, extend, run
 from benchmarks.statistics.scenarios import SCENARIOS, Scenario
 

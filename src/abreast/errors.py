@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from abreast import headers as announced
+from abreast import rate_headers as announced
 from abreast.model import Answer, Blame, Failure, RateLimits
 from abreast.sizes import LARGEST_ANSWER_SIZE, megabytes
 

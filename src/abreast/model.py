@@ -140,7 +140,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """The rates that a provider announced with an answer or a refusal; `abreast.headers` reads them."""
+    """The rates that a provider announced with an answer or a refusal; `abreast.rate_headers` reads them."""
 
     requests: Allowance | None = None
     tokens: Allowance | None = None

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse.calibration import uncalibrated
-from abreast.analyse.censoring import lopsided
-from abreast.analyse.decisions import Decided, Decider, Rule
+from abreast.analyse.decision.censoring import lopsided
+from abreast.analyse.decision.verdicts import Decided, Decider, Rule
+from abreast.analyse.human_labels.calibration import uncalibrated
 from abreast.analyse.paired import Pairs, Side, pair, side_of
 from abreast.analyse.rows import Bools, Ints, Rows
 from abreast.analyse.run import Comparison, largest, largest_cases, no_comparison, why_incomparable
 from abreast.analyse.variants import VariantSummary, summarise
 from abreast.errors import BadInput, suggestion
 from abreast.stats import Population, population_of
-from abreast.stats.population import ALL_CASES
+from abreast.stats.intervals.population import ALL_CASES
 from abreast.store import Store
 from abreast.store.run_names import find_run, matching_runs
 

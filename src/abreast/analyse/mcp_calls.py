@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from abreast.analyse.answer_fields import number
 from abreast.analyse.rows import Rows
-from abreast.analyse.told import number
 
 PREFIX = "mcp__"  # of the names that agents give to tools of MCP servers
 

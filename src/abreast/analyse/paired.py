@@ -10,7 +10,7 @@ import numpy as np
 
 from abreast.analyse.rows import Bools, Floats, Ints, Rows
 from abreast.stats import CostPerCorrect, LatencyRatio, cost_per_correct, latency_ratio
-from abreast.stats.values import ROUNDING
+from abreast.stats.numerics.arrays import ROUNDING
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from abreast.errors import location
 from abreast.stats import Population, Weight, population_of
-from abreast.stats.population import ALL_CASES, THESE_CASES
-from abreast.stats.values import median
+from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
+from abreast.stats.numerics.arrays import median
 from abreast.store import Store
 from abreast.store.extension import Extension
 from abreast.store.lock_check import LockCheck

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse.calibration import Calibration, calibrate
-from abreast.analyse.censoring import Censoring, lopsided
-from abreast.analyse.decisions import Decided, Decider, Question, Rule
+from abreast.analyse.decision.censoring import Censoring, lopsided
+from abreast.analyse.decision.verdicts import Decided, Decider, Question, Rule
+from abreast.analyse.human_labels.calibration import Calibration, calibrate
 from abreast.analyse.mcp_calls import every_mcp_call_failed
 from abreast.analyse.paired import Pairs, pair, side_of
 from abreast.analyse.rows import Floats, Rows

@@ -12,8 +12,8 @@ import numpy as np
 from abreast.analyse.paired import Side, side_of
 from abreast.analyse.rows import TOKENS, Bools, Floats, Ints, Rows
 from abreast.stats import Interval, cost_per_correct, paired_t, pass_at_k, pass_hat_k, wilson
-from abreast.stats.units import units_of
-from abreast.stats.values import ROUNDING
+from abreast.stats.intervals.units import units_of
+from abreast.stats.numerics.arrays import ROUNDING
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 MODES = 8  # kinds of wrong answers told of a variant

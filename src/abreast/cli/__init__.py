@@ -8,10 +8,11 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
 from abreast import __version__
-from abreast.cli import collection
+from abreast.cli import garbage_collection
 from abreast.errors import AbreastError, BadInput, suggestion
 from abreast.output import echo, protect, say, write_error
 from abreast.signals import interrupting
@@ -19,7 +20,6 @@ from abreast.signals import interrupting
 if TYPE_CHECKING:
     from abreast.suites import Suite
 
-# name → what it does; the module is abreast.cli.NAME with dashes as underscores
 _WITH_SPEC = ("run", "check", "aa")
 _EXECUTING = ("run", "resume", "aa", "demo")  # they turn the garbage collector on when trials start
 _WITH_OUTCOME = ("run", "resume", "aa", "compare")  # their exit code is a verdict, also if its text cannot be written
@@ -62,6 +62,26 @@ COMMANDS = {
     "completion": "shell completion for bash, zsh or fish",
 }
 
+# The packages of `abreast.cli.commands`, with the commands that each has; dashes are underscores in module names.
+_PACKAGES = {
+    "experiments": (
+        "run",
+        "check",
+        "resume",
+        "aa",
+        "rescore",
+        "label",
+        "demo",
+        "init",
+        "suites",
+        "cases",
+        "spec-schema",
+    ),
+    "results": ("report", "compare", "validate", "runs", "show", "logs", "tag", "history"),
+    "tables": ("ls", "head", "tail", "columns", "stats", "plot", "sql", "export", "set", "rename"),
+    "maintenance": ("copy", "merge", "delete", "cache", "assets", "clean", "completion"),
+}
+
 EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input or spec · 3 incomplete, can be resumed ·
             4 preflight refused · 130 interrupted"""
 
@@ -69,7 +89,7 @@ EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command `abreast`."""
     if arguments is None:
-        collection.pause()
+        garbage_collection.pause()
     protect()
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = _run(words)
@@ -109,7 +129,7 @@ def _run(words: list[str]) -> int:
 
 def _say_redacted(text: str, longest: int | None = None) -> None:
     """Print a message about an error, which may quote what the user wrote or a file contains."""
-    from abreast.cli.tables import cut
+    from abreast.cli.listings import cut
     from abreast.redaction import redact_log
 
     text = redact_log(text)
@@ -146,7 +166,7 @@ def _dispatch(words: list[str]) -> int:
     if name not in COMMANDS:
         _say_redacted(f'error: no command "{name}"{suggestion(name, COMMANDS)}')
         return 2
-    module = import_module(f"abreast.cli.{name.replace('-', '_')}")
+    module = _module_of(name)
     words = _with_optional_values(name, words[1:])
     suite = _suite_in(name, words)
     parser = parser_of(name, suite)
@@ -156,7 +176,7 @@ def _dispatch(words: list[str]) -> int:
         raise (_misspelt(words) if suite is None and name in _WITH_SPEC else None) or error from None
     parsed.suite = suite
     if name not in _EXECUTING:
-        collection.resume()
+        garbage_collection.resume()
     code: int = module.main(parsed)
     return code
 
@@ -165,7 +185,7 @@ def _suite_in(name: str, words: list[str]) -> Suite | None:
     """The suite that SPEC names, if this command has a SPEC."""
     if name not in _WITH_SPEC:
         return None
-    from abreast.cli.spec_or_suite import suite_in, suite_of_file
+    from abreast.cli.spec_argument import suite_in, suite_of_file
 
     def parser(suite: Suite | None) -> argparse.ArgumentParser:
         return parser_of(name, suite)
@@ -174,7 +194,7 @@ def _suite_in(name: str, words: list[str]) -> Suite | None:
 
 
 def _misspelt(words: list[str]) -> BadInput | None:
-    from abreast.cli.spec_or_suite import misspelt
+    from abreast.cli.spec_argument import misspelt
 
     return misspelt(words)
 
@@ -206,9 +226,14 @@ class Parser(argparse.ArgumentParser):
         echo(message.removesuffix("\n"))  # --help
 
 
+def _module_of(name: str) -> ModuleType:
+    package = next(package for package, names in _PACKAGES.items() if name in names)
+    return import_module(f"abreast.cli.commands.{package}.{name.replace('-', '_')}")
+
+
 def parser_of(name: str, suite: Suite | None = None) -> argparse.ArgumentParser:
     """The parser of one command; with a suite, the one of that command for this suite."""
-    module = import_module(f"abreast.cli.{name.replace('-', '_')}")
+    module = _module_of(name)
     parser = Parser(
         prog=f"abreast {name}",
         description=COMMANDS[name][0].upper() + COMMANDS[name][1:] + ".",

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abreast.cli import stores, tables
+from abreast.cli import listings, store_argument
 from abreast.errors import BadInput
 from abreast.output import echo, emit, is_interactive, read_answer, say
 
@@ -27,7 +27,7 @@ def arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.report.sentence import many
+    from abreast.report.words.verdict_sentence import many
     from abreast.suites.code_search import finding, mining
     from abreast.suites.code_search.mining import casefile
 
@@ -52,16 +52,16 @@ def main(args: argparse.Namespace) -> int:
         casefile.append(output, [casefile.as_line(one.case) for one in found])
     if args.json:
         rows = [{**one.case, "why": one.why, "evidence": list(map(str, one.evidence))} for one in found]
-        tables.show(rows, True, "")
+        listings.show(rows, True, "")
     elif args.yes:
-        echo(f"accepted {many(len(found), 'case')}: {stores.shown(output)}")
+        echo(f"accepted {many(len(found), 'case')}: {store_argument.shown(output)}")
     elif is_interactive():
         return _ask(found, output)
     else:
         for one in found:
             emit(casefile.as_line(one.case) + "\n")
         command = shlex.join(["abreast", "cases", "new", "--repo", args.repo or ".", "--yes"])
-        again = f"{command} writes them to {stores.shown(output)}; on a terminal each is asked about"
+        again = f"{command} writes them to {store_argument.shown(output)}; on a terminal each is asked about"
         say(f"{many(len(found), 'case')} proposed, none written: {again}")
     return 0
 
@@ -88,7 +88,7 @@ def _warn_of_changes(repo: Path, found: list[Proposal]) -> None:
 
 def _ask(found: list[Proposal], output: Path) -> int:
     """Show one after another. Each answer is on disk before the next question."""
-    from abreast.report.sentence import many
+    from abreast.report.words.verdict_sentence import many
     from abreast.suites.code_search.mining import casefile
 
     accepted = rejected = 0
@@ -105,7 +105,7 @@ def _ask(found: list[Proposal], output: Path) -> int:
     except KeyboardInterrupt:
         say()
         code = 130
-    where = f": {stores.shown(output)}" if accepted or rejected else ""
+    where = f": {store_argument.shown(output)}" if accepted or rejected else ""
     echo(f"accepted {many(accepted, 'case')}, rejected {rejected:,}{where}")
     return code
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abreast.cli import stores, tables
+from abreast.cli import listings, store_argument
 from abreast.errors import BadInput
 from abreast.output import echo, say
 
@@ -29,7 +29,7 @@ def arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.report.sentence import many
+    from abreast.report.words.verdict_sentence import many
     from abreast.suites.coding_agents import staging
     from abreast.suites.coding_agents.history import Draft
 
@@ -57,17 +57,17 @@ def main(args: argparse.Namespace) -> int:
     try:
         draft.write(lambda entry: tell(f"{entry.id}  {entry.title}"))
     except KeyboardInterrupt:
-        kept = f"{len(draft.entries()):,} of {total:,} tasks are in {stores.shown(draft.path)}"
+        kept = f"{len(draft.entries()):,} of {total:,} tasks are in {store_argument.shown(draft.path)}"
         _say(f"interrupted: {kept}; the same command goes on")
         return 130
     finally:
         _tell_of(draft)
     entries = draft.entries()
     if args.json:
-        tables.show([entry.told() for entry in entries], True, "")
+        listings.show([entry.told() for entry in entries], True, "")
         return 0
     before = f" ({draft.before:,} of them were there before)" if draft.before else ""
-    echo(f"{many(len(entries), 'task')}{before}: {stores.shown(draft.path)}")
+    echo(f"{many(len(entries), 'task')}{before}: {store_argument.shown(draft.path)}")
     words = ["--repo", args.repo or ".", "--tasks", str(args.output or FILE)]
     _say(f"read them, then: abreast run coding-agents --agents claude-code,codex {shlex.join(words)}")
     return 0
@@ -83,7 +83,7 @@ def _tell_of(draft: Draft) -> None:
 
 
 def _tell_left_out(left: Sequence[LeftOut]) -> None:
-    from abreast.report.sentence import many
+    from abreast.report.words.verdict_sentence import many
 
     for one in left[-MOST_LEFT_OUT:]:
         _say(f'left out: {one.commit[:12]} "{one.title}" {one.reason}')

@@ -15,15 +15,15 @@ from functools import partial
 from typing import Any
 
 from abreast.errors import StoreError
-from abreast.execute.deciding import Deciding, Decision, Stop
+from abreast.execute.concurrency_stats import Flown, Flying
+from abreast.execute.early_stopping import Deciding, Decision, Stop
+from abreast.execute.engine.local import LocalEngine
 from abreast.execute.estimate import Spent
-from abreast.execute.flying import Flown, Flying
 from abreast.execute.job import Job
 from abreast.execute.judging import Judging, Panel, without_judges
 from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.limits.failing import Tally, tally
 from abreast.execute.listener import Listener, Listeners
-from abreast.execute.local import LocalEngine
 from abreast.execute.retry import Retry
 from abreast.execute.scheduler import INTERRUPTED, Scheduler
 from abreast.execute.scoring import Item, Scoring
@@ -35,10 +35,10 @@ from abreast.scorers.base import Scorer
 from abreast.signals import detach_closed_terminal, ending_signals
 from abreast.spec.schema import Limits
 from abreast.store import Lease, Store, Writer, rows
-from abreast.store.sqlite import RowTooLarge
+from abreast.store.sqlite.driver import RowTooLarge
 from abreast.store.writer import LeaseLost
 from abreast.targets import Target
-from abreast.targets.orphans import marked
+from abreast.targets.processes.orphans import marked
 
 GRACE_S = 30.0
 TICK_S = 1.0
@@ -361,7 +361,7 @@ class Execution:
         if self.store.engine != "duckdb":
             yield
             return
-        from abreast.store.duckdb import DuckDBStore, Follower
+        from abreast.store.duckdb.engine import DuckDBStore, Follower
 
         assert isinstance(self.store, DuckDBStore)
         follower = Follower(self.store)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abreast.analyse.decisions import Rule
-from abreast.analyse.sequential import UntilDecided
+from abreast.analyse.decision.sequential import UntilDecided
+from abreast.analyse.decision.verdicts import Rule
 
 if TYPE_CHECKING:
     from abreast.plan.plan import Plan

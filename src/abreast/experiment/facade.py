@@ -19,10 +19,10 @@ from abreast.experiment.options import Options, RunOptions, choose, with_options
 from abreast.experiment.prepared import Prepared
 from abreast.experiment.result import Result
 from abreast.experiment.stored import reopened
-from abreast.plan.carrying import Carrying
 from abreast.plan.chains import chains_of
 from abreast.plan.keys import variant_digest
 from abreast.plan.plan import Plan
+from abreast.plan.workspace_state import Carrying
 from abreast.spec.cases import Selection, load_cases
 from abreast.spec.load import load_spec, validated
 from abreast.spec.schema import LEAST_CASES, Limits, Spec
@@ -32,8 +32,8 @@ from abreast.store import Store, open_store
 from abreast.store.address import DEFAULT as DEFAULT_STORE
 from abreast.store.address import named_store
 from abreast.targets import Target, build
-from abreast.targets.cleanup import Cleanup, clean
-from abreast.targets.orphans import marked
+from abreast.targets.processes.cleanup import Cleanup, clean
+from abreast.targets.processes.orphans import marked
 
 if TYPE_CHECKING:
     from abreast.model import Check, Executor, Variant
@@ -187,10 +187,10 @@ class Experiment:
     def report(self, run: str = "latest", format: str = "terminal", all_pairs: bool = False) -> str:
         """The report of a stored run as text: terminal, markdown, json, csv, junit or html."""
         from abreast.analyse.run import analyse  # late: most runs are read, not printed
-        from abreast.report import formats
+        from abreast.report.formats import catalogue
 
         with open_store(self._store_path(None)) as store:
-            return formats.text(formats.Asked(analyse(store, run, all_pairs)), format)
+            return catalogue.text(catalogue.Asked(analyse(store, run, all_pairs)), format)
 
     def against_itself(self) -> Experiment:
         """The baseline under two names: an experiment that must find nothing."""

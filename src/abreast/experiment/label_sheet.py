@@ -9,7 +9,7 @@ from pathlib import Path
 
 from abreast.errors import BadInput
 from abreast.experiment.labelling import LabelBlock, Labelling, LabelQuestion
-from abreast.report.table import escape_formula
+from abreast.report.formats.row_files import escape_formula
 from abreast.text import printable
 
 LABEL = "label"  # the column to fill in, if the rubric has one dimension

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse.labels import SAMPLED, SKIPPED, judge_of, label_column, random_order, recorded_sample
+from abreast.analyse.human_labels.labels import SAMPLED, SKIPPED, judge_of, label_column, random_order, recorded_sample
 from abreast.analyse.rows import Rows
 from abreast.errors import BadInput, suggestion
 from abreast.scorers.base import clipped

@@ -118,6 +118,6 @@ def warn_if_useless(result: Result) -> None:
         stopped = f"{result.run}: stopped: {reason}; {left:,} of {result.planned:,} trials not run"
         warn(f"{stopped}.{fix} Run the experiment again to continue.")
     elif analysis.is_without_answer or analysis.is_without_score:
-        from abreast.report.sentence import preface
+        from abreast.report.words.verdict_sentence import preface
 
         warn(f"{result.run}: {preface(analysis)[0]}")

@@ -24,11 +24,11 @@ from abreast.experiment.options import Options
 from abreast.experiment.result import Result
 from abreast.experiment.stored import shown_params, stored_spec
 from abreast.plan import git
-from abreast.plan.carrying import Carrying
 from abreast.plan.keys import final_positions, find_reusable, mark_done
 from abreast.plan.names import new_name
 from abreast.plan.predecessor import find_extension
 from abreast.plan.provenance import provenance
+from abreast.plan.workspace_state import Carrying
 from abreast.preflight.context import Context
 from abreast.preflight.cost import question
 from abreast.preflight.earlier import earlier
@@ -47,10 +47,10 @@ from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.run_names import check_label_in
 from abreast.store.schema import Column
 from abreast.store.writer import StoreVanished, add_columns
-from abreast.targets.cleanup import Cleanup
+from abreast.targets.processes.cleanup import Cleanup
 
 if TYPE_CHECKING:
-    from abreast.analyse.sequential import UntilDecided
+    from abreast.analyse.decision.sequential import UntilDecided
     from abreast.plan.lock import LockedPlan
     from abreast.plan.plan import Plan
     from abreast.scorers.base import Scorer

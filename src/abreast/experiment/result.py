@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from abreast.errors import StoreError, did_you_mean
-from abreast.store import Store, open_store, tables
-from abreast.store.data_frame import data_frame
+from abreast.store import Store, open_store
+from abreast.store.user_tables import tables
+from abreast.store.user_tables.data_frame import data_frame
 from abreast.text import printable
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis, Comparison
-    from abreast.execute.deciding import Decision
-    from abreast.execute.flying import Flown
+    from abreast.execute.concurrency_stats import Flown
+    from abreast.execute.early_stopping import Decision
     from abreast.stats import Population
     from abreast.stats.verdict import Word
 
@@ -97,13 +98,13 @@ class Result:
         return f"Result({self.run}, {self.status}: {'; '.join(self._text.splitlines())})"
 
     def _repr_html_(self) -> str:
-        from abreast.report.notebook import result_html
+        from abreast.report.formats.notebook import result_html
 
         return result_html(self.analysis)
 
     @property
     def _text(self) -> str:
-        from abreast.report.sentence import verdict_lines
+        from abreast.report.words.verdict_sentence import verdict_lines
 
         return "\n".join(verdict_lines(self.analysis))
 
@@ -120,7 +121,7 @@ class Result:
     @property
     def verdicts(self) -> dict[str, VariantVerdict]:
         """The verdict on each variant but the baseline, by name."""
-        from abreast.report.sentence import comparison_lines
+        from abreast.report.words.verdict_sentence import comparison_lines
 
         return {
             item.variant: _verdict_on(item, "\n".join(comparison_lines(self.analysis, item)))
@@ -129,9 +130,9 @@ class Result:
 
     def report(self, format: str = "terminal") -> str:
         """The whole report as text: terminal, markdown, json, csv, junit or html."""
-        from abreast.report import formats
+        from abreast.report.formats import catalogue
 
-        return formats.text(formats.Asked(self.analysis), format)
+        return catalogue.text(catalogue.Asked(self.analysis), format)
 
     def write_files(self, output: str | Path | None = None, pictures: bool = True) -> list[Path]:
         """Write the files of results that the suite of the run makes under the name `output` of the experiment: beside
@@ -193,7 +194,7 @@ _INSTEAD = {
 
 
 def _verdict_on(item: Comparison, text: str) -> VariantVerdict:
-    from abreast.report.sentence import trusted
+    from abreast.report.words.verdict_sentence import trusted
 
     verdict, interval = item.verdict, trusted(item.verdict)
     estimate = verdict.interval

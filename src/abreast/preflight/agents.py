@@ -10,11 +10,11 @@ from pathlib import Path
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, listed, many
 from abreast.preflight.limits import likely_in_flight
-from abreast.store import drivers
-from abreast.targets import process_tree
-from abreast.targets.agent import Agent
+from abreast.store.user_state import drivers
+from abreast.targets.agents.agent import Agent
+from abreast.targets.processes import process_tree
 from abreast.targets.sandbox import bubblewrap
-from abreast.targets.workspace import git
+from abreast.targets.workspace.git import git_command
 
 ENOUGH = 0.5  # of what is free on the disk
 
@@ -34,7 +34,7 @@ def check(context: Context) -> Finding | None:
         missing += [f"{name}: there is no program {one} on the path" for one in own if own[one] == "missing"]
         told = ", ".join(f"{program} ({version})" for program, version in own.items())
         details.append(f"{name}: {told or 'a program that is asked for no version'}")
-    version = _git_version() if git.installed() else "missing"
+    version = _git_version() if git_command.installed() else "missing"
     details.append(f"git ({version})")
     details += [f"judge {name}: {target.name}" for name, target in context.judges.items()]
     named = f": {listed([_shown(*each) for each in programs.items()], 8)}" if programs else ""

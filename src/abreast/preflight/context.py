@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from abreast.targets.cleanup import Cleanup
+from abreast.targets.processes.cleanup import Cleanup
 
 if TYPE_CHECKING:
     from abreast.plan.plan import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abreast.preflight.context import TRIED_CASES, Context
 from abreast.preflight.finding import Finding, many
-from abreast.targets.agent import Agent
+from abreast.targets.agents.agent import Agent
 from abreast.targets.workspace import NoWorkspace
 
 NAME = "setup"

@@ -20,7 +20,7 @@ from abreast.plan.plan import Plan
 from abreast.preflight.history import History, Took
 from abreast.preflight.limits import likely_in_flight
 from abreast.spec.schema import Expectation, Limits, quota_window
-from abreast.store.ledger import Ledger, state_folder
+from abreast.store.user_state.quota_ledger import Ledger, state_folder
 from abreast.targets import Target
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, may_render
 

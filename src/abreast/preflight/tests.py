@@ -16,10 +16,10 @@ from abreast.plan.plan import Plan
 from abreast.preflight.context import TRIED_CASES, Context
 from abreast.preflight.finding import Finding, listed, many
 from abreast.preflight.waiting import waited_for
-from abreast.targets.agent import Agent
+from abreast.targets.agents.agent import Agent
 from abreast.targets.base import Moment
-from abreast.targets.checks import Told, says_nothing
-from abreast.targets.own_tests import BRINGS_NONE
+from abreast.targets.checks.case_tests import BRINGS_NONE
+from abreast.targets.checks.workspace_checks import Told, says_nothing
 
 NAME = "tests"
 LATE = "abreast check with the same words and --try-tests runs them before anybody is paid"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput
 from abreast.filenames import is_file_name, safe_file_name
-from abreast.store.beside import BESIDE, LEDGER, RUNS, known, put_beside, reports
+from abreast.store.report_ledger import BESIDE, LEDGER, RUNS, known, put_beside, reports
 
 if TYPE_CHECKING:
     from abreast.store import Store

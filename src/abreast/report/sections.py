@@ -68,7 +68,7 @@ class SuitePart:
 
 def sections_of(analysis: Analysis) -> list[Section]:
     """What the suite of this run adds, and the MCP calls. If the suite cannot, a sentence says why."""
-    from abreast.report.mcp_calls import mcp_section
+    from abreast.report.words.mcp_calls import mcp_section
 
     found, calls = suite_part(analysis), mcp_section(analysis)
     further = [] if calls is None else [_sound(calls)]

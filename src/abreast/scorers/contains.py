@@ -7,10 +7,10 @@ from typing import Any
 
 from abreast.errors import BadInput
 from abreast.model import Answer
-from abreast.scorers import patient
 from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, clipped, short, texts_of
-from abreast.scorers.folding import folded
-from abreast.scorers.negation import Phrases
+from abreast.scorers.parsing import regex_timeout
+from abreast.scorers.parsing.folding import folded
+from abreast.scorers.parsing.negation import Phrases
 from abreast.settings import is_flag, is_text, is_texts
 
 
@@ -98,9 +98,9 @@ def searched(patterns: list[re.Pattern[str]], text: str) -> Mark:
         text, note = text[:LONGEST_TEXT], f" (only the first {LONGEST_TEXT:,} characters were read)"
     for pattern in patterns:
         try:
-            match = patient.found(pattern, text)
-        except patient.TooSlow:
-            return None, f"{short(pattern.pattern)} {patient.TOO_SLOW}{note}"
+            match = regex_timeout.found(pattern, text)
+        except regex_timeout.TooSlow:
+            return None, f"{short(pattern.pattern)} {regex_timeout.TOO_SLOW}{note}"
         if match is not None:
             return 1.0, f"{short(pattern.pattern)} matches {short(match)}{note}"
     return 0.0, f"{short(' | '.join(pattern.pattern for pattern in patterns))} matches nothing{note}"

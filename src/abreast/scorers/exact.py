@@ -6,8 +6,8 @@ from typing import Any
 
 from abreast.model import Answer
 from abreast.scorers.base import Mark, SingleColumn, given_value, same, short
-from abreast.scorers.jsontext import MISSING, parsed
-from abreast.scorers.mismatch import mismatch, mismatch_any
+from abreast.scorers.parsing.json_text import MISSING, parsed
+from abreast.scorers.parsing.mismatch import mismatch, mismatch_any
 from abreast.settings import is_texts
 
 

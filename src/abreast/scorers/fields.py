@@ -8,9 +8,9 @@ from typing import Any
 from abreast.errors import BadInput, suggestion
 from abreast.model import Answer
 from abreast.scorers.base import Mark, Settings, SingleColumn, given_value, is_tolerance, same, within
-from abreast.scorers.jsontext import MISSING, find_list, find_object, parsed
-from abreast.scorers.mismatch import mismatch
 from abreast.scorers.number import read_value
+from abreast.scorers.parsing.json_text import MISSING, find_list, find_object, parsed
+from abreast.scorers.parsing.mismatch import mismatch
 from abreast.scorers.text import normalised
 from abreast.settings import is_flag, is_number
 

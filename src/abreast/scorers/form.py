@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
 from abreast.model import Answer
-from abreast.scorers import patient
 from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, given_value
 from abreast.scorers.contains import compiled, searched
-from abreast.scorers.jsontext import MISSING, find_list, find_object, parsed
+from abreast.scorers.parsing import regex_timeout
+from abreast.scorers.parsing.json_text import MISSING, find_list, find_object, parsed
 from abreast.settings import is_text
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ class _Fits:
         if value is MISSING:
             return 0.0, "there is no JSON in the answer"
         try:
-            flaws = patient.flaws(self._schema, value)
-        except patient.TooSlow:
-            return None, f"not validated: {patient.TOO_SLOW}"
+            flaws = regex_timeout.flaws(self._schema, value)
+        except regex_timeout.TooSlow:
+            return None, f"not validated: {regex_timeout.TOO_SLOW}"
         except RecursionError:
             return 0.0, _TOO_DEEP
         return (0.0, "; ".join(flaws)) if flaws else (1.0, "fits the schema")

@@ -16,8 +16,8 @@ from abreast.digest import compose, digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
 from abreast.scorers.base import Settings, clipped, short
-from abreast.scorers.jsontext import find_objects, parsed
-from abreast.scorers.quoting import quoted
+from abreast.scorers.parsing.json_text import find_objects, parsed
+from abreast.scorers.parsing.quoting import quoted
 from abreast.settings import is_flag, is_number, is_text
 
 REVISION = 1  # of the prompts and of how replies are read

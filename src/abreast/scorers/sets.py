@@ -9,9 +9,9 @@ from typing import Any
 
 from abreast.model import Answer, Case, Score
 from abreast.scorers.base import NO_EXPECTED, Settings, clipped, given_value, short
-from abreast.scorers.folding import folded
-from abreast.scorers.jsontext import MISSING, find_list, parsed
-from abreast.scorers.mismatch import difference
+from abreast.scorers.parsing.folding import folded
+from abreast.scorers.parsing.json_text import MISSING, find_list, parsed
+from abreast.scorers.parsing.mismatch import difference
 
 _MOST_ITEMS = 10_000
 _BULLET = re.compile(r"[ \t]*(?:[-*+•·–][ \t]+|\(?\d{1,4}[.)][ \t]+)")

@@ -9,8 +9,8 @@ from typing import Any
 
 from abreast.model import Answer
 from abreast.scorers.base import LONGEST_TEXT, Mark, SingleColumn, clipped, texts_of
-from abreast.scorers.folding import folded, without_mark_floods
-from abreast.scorers.mismatch import mismatch_any
+from abreast.scorers.parsing.folding import folded, without_mark_floods
+from abreast.scorers.parsing.mismatch import mismatch_any
 
 _SUPERSCRIPT = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 _FRACTION = re.compile("(?<=[0-9])([¼½¾⅐-⅞])")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from abreast.stats.intervals import Estimate
-from abreast.stats.student import NORMAL, quantile_t, two_sided_t
-from abreast.stats.units import Weight
-from abreast.stats.values import Floats, Numbers, group_index, numbers, share
+from abreast.stats.intervals.proportions import Estimate
+from abreast.stats.intervals.units import Weight
+from abreast.stats.numerics.arrays import Floats, Numbers, group_index, numbers, share
+from abreast.stats.numerics.student import NORMAL, quantile_t, two_sided_t
 
 LEAST_LABELS = 20  # labelled cases; with fewer the interval's coverage is not shown
 LEAST_GROUPS = 5  # groups with a labelled case

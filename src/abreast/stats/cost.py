@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abreast.stats.clusters import RelativeMeans, relative_means
-from abreast.stats.intervals import Interval, wilson_bounds
-from abreast.stats.student import quantile_t
-from abreast.stats.values import Floats, Numbers, exponential, numbers, share
+from abreast.stats.intervals.clusters import RelativeMeans, relative_means
+from abreast.stats.intervals.proportions import Interval, wilson_bounds
+from abreast.stats.numerics.arrays import Floats, Numbers, exponential, numbers, share
+from abreast.stats.numerics.student import quantile_t
 
 MODERATE_SKEWNESS = 0.2  # over √n: above it, a t interval misses the truth too often
 HARDLY_VARYING = 0.1  # the standard deviation of costs over their mean

@@ -9,10 +9,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from abreast.stats.intervals import Interval, paired_t
-from abreast.stats.student import NORMAL
-from abreast.stats.units import units_of
-from abreast.stats.values import Floats, Numbers, exponential, median, numbers, share
+from abreast.stats.intervals.proportions import Interval, paired_t
+from abreast.stats.intervals.units import units_of
+from abreast.stats.numerics.arrays import Floats, Numbers, exponential, median, numbers, share
+from abreast.stats.numerics.student import NORMAL
 
 EXACT_RANKS = 100  # up to so many pairs the distribution of signed ranks is counted, beyond it is nearly normal
 ALL_PAIRS = 1500  # up to so many all pairwise averages are written down

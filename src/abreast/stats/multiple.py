@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from abreast.stats.values import Floats, Numbers, numbers
+from abreast.stats.numerics.arrays import Floats, Numbers, numbers
 
 
 def holm(ps: Numbers) -> list[float]:

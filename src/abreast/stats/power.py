@@ -6,9 +6,9 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from abreast.stats.student import NORMAL
-from abreast.stats.units import Units, Weight, units_of
-from abreast.stats.values import UNIT, Numbers, Scale, share, unit_differences, unit_margin, whole
+from abreast.stats.intervals.units import Units, Weight, units_of
+from abreast.stats.numerics.arrays import UNIT, Numbers, Scale, share, unit_differences, unit_margin, whole
+from abreast.stats.numerics.student import NORMAL
 
 FUTILE = 0.05  # a smaller chance of a decision is not worth the remaining cases
 FUTILITY_CASES = 30

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abreast.stats.values import Floats
+from abreast.stats.numerics.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import comb
 
-from abreast.stats.values import whole
+from abreast.stats.numerics.arrays import whole
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abreast.stats.values import ROUNDING, Floats, Numbers, numbers, whole
+from abreast.stats.numerics.arrays import ROUNDING, Floats, Numbers, numbers, whole
 
 EXACT_SIGNS = 16  # up to so many differences all sign patterns are counted
 FLIPS = 10_000

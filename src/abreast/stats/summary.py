@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from abreast.stats.values import Floats
+from abreast.stats.numerics.arrays import Floats
 
 MOST_BINS = 200
 

@@ -35,7 +35,7 @@ def open_store(address: str | Path, engine: str | None = None) -> Store:
             f"{text}: it is a {ENGINES[found]} store, not {ENGINES[engine]}", "leave engine away, or name another file"
         )
     if (engine or found or ("duckdb" if path.suffix == ".duckdb" else "sqlite")) == "duckdb":
-        from abreast.store.duckdb import DuckDBStore
+        from abreast.store.duckdb.engine import DuckDBStore
 
         return DuckDBStore(path)
     return Store(path)
@@ -54,6 +54,6 @@ def _engine_in(path: Path) -> str | None:
 
 def _head(path: Path) -> bytes:
     """The first bytes, read by SQLite, which keeps its own locks."""
-    from abreast.store.sqlite import read_head
+    from abreast.store.sqlite.driver import read_head
 
     return read_head(path, 16) if path.is_file() else b""

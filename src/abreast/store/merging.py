@@ -23,13 +23,15 @@ from typing import Any
 import apsw
 
 from abreast.errors import BadInput, StoreError, suggestion
-from abreast.store import lease, schema, sqlite, tracked
-from abreast.store.assets import Assets
+from abreast.store import lease, schema
 from abreast.store.dialect import quote
-from abreast.store.drivers import temporary_folder
 from abreast.store.rows import to_json
+from abreast.store.sqlite import driver
 from abreast.store.store import RUNNING, Store
-from abreast.store.tables import mentions
+from abreast.store.user_state.drivers import temporary_folder
+from abreast.store.user_tables import tracked_rows
+from abreast.store.user_tables.assets import Assets
+from abreast.store.user_tables.tables import mentions
 from abreast.store.writer import add_columns
 
 CHUNK = 5_000
@@ -87,12 +89,12 @@ def copy_assets(target: Store, sources: Sequence[Store], only: Sequence[str] | N
 def _snapshot(store: Store) -> Iterator[apsw.Connection]:
     """One moment of a store. One of an older abreast is brought up to date in a copy."""
     store.exists()
-    with contextlib.ExitStack() as stack, sqlite.explained(store.journal):
+    with contextlib.ExitStack() as stack, driver.explained(store.journal):
         journal = store.journal
         if _is_older(journal):
             folder = stack.enter_context(temporary_folder())
             journal = _copied(journal, folder / journal.name)
-        connection = sqlite.open_for_reading(journal)
+        connection = driver.open_for_reading(journal)
         stack.callback(connection.close)
         connection.execute("BEGIN")
         yield connection
@@ -101,15 +103,15 @@ def _snapshot(store: Store) -> Iterator[apsw.Connection]:
 def _is_older(path: Path) -> bool:
     try:
         with contextlib.closing(_reader(path)) as connection:
-            sqlite.check_version(connection, path)
-            return 0 < sqlite.version_of(connection) < schema.VERSION
+            driver.check_version(connection, path)
+            return 0 < driver.version_of(connection) < schema.VERSION
     except (apsw.CantOpenError, apsw.ReadOnlyError):  # in a folder that nobody may write: seen to by who opens it
         return False
 
 
 def _reader(path: Path) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(sqlite.address(path, read_only=True), flags=flags)
+    return apsw.Connection(driver.address(path, read_only=True), flags=flags)
 
 
 def _copied(path: Path, copy: Path) -> Path:
@@ -123,7 +125,7 @@ def _copied(path: Path, copy: Path) -> Path:
 
 
 def _check_tables(store: Store, connection: apsw.Connection, only: Sequence[str] | None) -> None:
-    known = tracked.names(connection)
+    known = tracked_rows.names(connection)
     for name in only or ():
         if name not in known:
             told = "its rows are of runs, which go as a whole" if name in ("predictions", "metrics") else ""
@@ -134,12 +136,12 @@ def _check_tables(store: Store, connection: apsw.Connection, only: Sequence[str]
 
 
 def _merge_tables(source: apsw.Connection, target: apsw.Connection, merged: Merged, only: Sequence[str] | None) -> None:
-    known: dict[str, tracked.Table] = {}
-    for there in tracked.tables(source):
+    known: dict[str, tracked_rows.Table] = {}
+    for there in tracked_rows.tables(source):
         if only is not None and there.name not in only:
             continue
-        old = tracked.find(target, there.name)
-        here = tracked.prepare(target, known, there.name, {key: kind for key, (_, kind) in there.columns.items()})
+        old = tracked_rows.find(target, there.name)
+        here = tracked_rows.prepare(target, known, there.name, {key: kind for key, (_, kind) in there.columns.items()})
         if new := len(here.columns) - (len(old.columns) if old else 0):
             merged.columns[there.name] = new
         _name_rows(target, here)
@@ -151,7 +153,7 @@ def _merge_tables(source: apsw.Connection, target: apsw.Connection, merged: Merg
             merged.rows[there.name] = target.total_changes() - before
 
 
-def _rows(connection: apsw.Connection, table: tracked.Table, where: str = "1") -> Iterator[Row]:
+def _rows(connection: apsw.Connection, table: tracked_rows.Table, where: str = "1") -> Iterator[Row]:
     """Every row, in the order of the keys. One without a name (somebody's SQL made it) is named after its content."""
     columns = ", ".join(quote(column) for column, _ in table.columns.values())
     at = list(table.columns).index("row_id")
@@ -168,7 +170,7 @@ def _rows(connection: apsw.Connection, table: tracked.Table, where: str = "1") -
         yield (*row[:at], name, *row[at + 1 :])
 
 
-def _name_for(connection: apsw.Connection, table: tracked.Table, row: Row, taken: set[str]) -> str:
+def _name_for(connection: apsw.Connection, table: tracked_rows.Table, row: Row, taken: set[str]) -> str:
     content = repr(sorted((key, value) for key, value in zip(table.columns, row, strict=True) if value is not None))
     asked, number = f"SELECT 1 FROM {quote(table.relation)} WHERE row_id = ?", 0
     while True:
@@ -178,7 +180,7 @@ def _name_for(connection: apsw.Connection, table: tracked.Table, row: Row, taken
         number += 1
 
 
-def _name_rows(connection: apsw.Connection, table: tracked.Table) -> None:
+def _name_rows(connection: apsw.Connection, table: tracked_rows.Table) -> None:
     """Rows without a name get the one they would get elsewhere, so that they are known when they come back."""
     relation, at = quote(table.relation), list(table.columns).index("row_id")
     numbers = [row[0] for row in connection.execute(f"SELECT seq FROM {relation} WHERE row_id IS NULL ORDER BY seq")]
@@ -186,20 +188,22 @@ def _name_rows(connection: apsw.Connection, table: tracked.Table) -> None:
     connection.executemany(f"UPDATE {relation} SET row_id = ? WHERE seq = ?", list(zip(names, numbers, strict=True)))
 
 
-def _stored(there: tracked.Table, here: tracked.Table, rows: Iterable[Row]) -> tuple[list[str], Iterable[Row]]:
+def _stored(
+    there: tracked_rows.Table, here: tracked_rows.Table, rows: Iterable[Row]
+) -> tuple[list[str], Iterable[Row]]:
     """The columns here and the rows for them. What no column could be made for joins what has none already."""
     keys = list(there.columns)
     if all(key in here.columns for key in keys):
         return [here.columns[key][0] for key in keys], rows
-    kept = [key for key in keys if key in here.columns and key != tracked.MORE]
-    return [here.columns[key][0] for key in (*kept, tracked.MORE)], (
+    kept = [key for key in keys if key in here.columns and key != tracked_rows.MORE]
+    return [here.columns[key][0] for key in (*kept, tracked_rows.MORE)], (
         (*(row[key] for key in kept), _more(here, row)) for row in (dict(zip(keys, row, strict=True)) for row in rows)
     )
 
 
-def _more(here: tracked.Table, row: Mapping[str, Any]) -> str | None:
+def _more(here: tracked_rows.Table, row: Mapping[str, Any]) -> str | None:
     beyond = {key: value for key, value in row.items() if key not in here.columns and value is not None}
-    more = beyond | json.loads(row.get(tracked.MORE) or "{}")
+    more = beyond | json.loads(row.get(tracked_rows.MORE) or "{}")
     return to_json(more) if more else None
 
 
@@ -210,8 +214,8 @@ def _merge_runs(source: apsw.Connection, target: apsw.Connection, merged: Merged
     add_columns(target, [schema.Column(*row) for row in source.execute("SELECT kind, name, type FROM columns")])
     cases = ", ".join(schema.TABLES["cases"])
     target.executemany(schema.insert("cases", "INSERT OR IGNORE"), source.execute(f"SELECT {cases} FROM cases"))
-    here = {_identity(run): run for run in sqlite.rows_as_dicts(target, "SELECT * FROM runs")}
-    there = sqlite.rows_as_dicts(source, "SELECT * FROM runs ORDER BY created_at, run_id")
+    here = {_identity(run): run for run in driver.rows_as_dicts(target, "SELECT * FROM runs")}
+    there = driver.rows_as_dicts(source, "SELECT * FROM runs ORDER BY created_at, run_id")
     names = _names(there, here)
     merged.renamed = {run: names[run] for run in names if names[run] != run and names[run] not in _called(here)}
     for run in there:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from abreast.store.dialect import Dialect, json_value, literal, quote
-from abreast.store.joining import Tracked, joining
+from abreast.store.user_tables.tracked_views import Tracked, joining
 
 # What is derived, and with which type it may be logged.
 NUMBERS = {

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from abreast.store import metrics
 from abreast.store.dialect import Dialect, json_value, literal, quote
-from abreast.store.joining import Tracked, deletable, joining
+from abreast.store.user_tables.tracked_views import Tracked, deletable, joining
 
 VERSION = 6
 MOST_COLUMNS = 1_900  # generated ones: SQLite allows 2,000 in a result

@@ -20,9 +20,11 @@ import apsw
 
 from abreast.errors import BadInput, StoreError, suggestion
 from abreast.redaction import redact
-from abreast.store import lease, logged, run_names, schema, sqlite, tracked
-from abreast.store.isolation.client import as_remote
+from abreast.store import lease, run_names, schema
 from abreast.store.rows import Row, to_json
+from abreast.store.sqlite import driver
+from abreast.store.sqlite.isolation.client import as_remote
+from abreast.store.user_tables import logged_metrics, tracked_rows
 from abreast.store.writer import Lease, add_columns
 from abreast.text import storable
 
@@ -101,7 +103,7 @@ class Store:
 
     def exists(self) -> bool:
         """Whether a run has ever begun here; refuses files of others."""
-        return sqlite.is_made(self.journal)
+        return driver.is_made(self.journal)
 
     def __enter__(self) -> Store:
         return self
@@ -115,35 +117,35 @@ class Store:
             self._reader = None
         if self._is_changed:
             self._is_changed = False
-            sqlite.complete(self.journal)
+            driver.complete(self.journal)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def _open_reader(self) -> apsw.Connection:
-        return sqlite.open_for_reading(self.journal)
+        return driver.open_for_reading(self.journal)
 
     def reading(self) -> apsw.Connection:
         """A connection to the truth that can change nothing."""
-        if self._reader is None or sqlite.must_reopen(self._reader):
+        if self._reader is None or driver.must_reopen(self._reader):
             self.close()
             self._reader = self._open_reader()
         return self._reader
 
     def rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """The answer to a question about the truth, as tuples."""
-        with sqlite.explained(self.journal):
+        with driver.explained(self.journal):
             return self.reading().execute(sql, parameters).fetchall()
 
     def dicts(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[dict[str, Any]]:
         """The same, as dictionaries."""
-        with sqlite.explained(self.journal):
-            return sqlite.rows_as_dicts(self.reading(), sql, parameters)
+        with driver.explained(self.journal):
+            return driver.rows_as_dicts(self.reading(), sql, parameters)
 
     def each(self, sql: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """The same row by row, for what is too large to hold; on a connection of its own."""
         connection = self._open_reader()
         try:
-            with sqlite.explained(self.journal):
+            with driver.explained(self.journal):
                 yield from connection.execute(sql, parameters)
         finally:
             connection.close()
@@ -152,7 +154,7 @@ class Store:
         """The same so many rows at a time: for what is read whole, a third faster than row by row."""
         connection = self._open_reader()
         try:
-            with sqlite.explained(self.journal):
+            with driver.explained(self.journal):
                 found = connection.execute(sql, parameters)
                 while chunk := list(islice(found, size)):
                     yield chunk
@@ -163,9 +165,9 @@ class Store:
         """A user's own query in the store's own SQL; `db.predictions` is `predictions`."""
         write = write or self.tracked_that_loses(query) is not None
         self.reading()  # stays open until the query has ended: it completes the file, which a query cannot
-        with sqlite.writing(self.journal) if write else closing(sqlite.open_read_only(self.journal)) as connection:
+        with driver.writing(self.journal) if write else closing(driver.open_read_only(self.journal)) as connection:
             if re.search(r"\bdb\s*\.", query, re.IGNORECASE):
-                connection.execute("ATTACH ? AS db", (sqlite.address(self.journal, read_only=not write),))
+                connection.execute("ATTACH ? AS db", (driver.address(self.journal, read_only=not write),))
             if not write:
                 connection.set_authorizer(_no_other_file)
             try:
@@ -180,7 +182,7 @@ class Store:
         """The table of the user's own that this one DELETE is about: plain enough to need no further word."""
         is_delete = query.lstrip()[:6].lower() == "delete" and ";" not in query.rstrip().rstrip(";")
         table = changed_table(query) if is_delete else None
-        known = {name.lower(): name for name in tracked.names(self.reading())} if table else {}
+        known = {name.lower(): name for name in tracked_rows.names(self.reading())} if table else {}
         return known.get(table.lower()) if table else None
 
     def columns(self) -> list[schema.Column]:
@@ -311,9 +313,9 @@ class Store:
     def change(self) -> Iterator[apsw.Connection]:
         """One transaction on the truth."""
         with (
-            sqlite.explained(self.journal),
-            sqlite.writing(self.journal) as connection,
-            sqlite.transaction(connection),
+            driver.explained(self.journal),
+            driver.writing(self.journal) as connection,
+            driver.transaction(connection),
         ):
             yield connection
         self._is_changed = True
@@ -437,7 +439,7 @@ class Store:
 
     def log_metrics(self, run: str, variant: str | None, segment: str, values: Mapping[str, Any]) -> None:
         """A row of a user's own in `metrics`, for a variant or for the run as a whole; it stays as long as the run."""
-        data, segment = logged.checked(values), logged.checked_segment(segment)
+        data, segment = logged_metrics.checked(values), logged_metrics.checked_segment(segment)
         name = self.run(run)["run"]
         with self.change() as connection:
             found: list[Any] = connection.execute("SELECT run_id FROM runs WHERE run = ?", (name,)).fetchall()
@@ -445,7 +447,7 @@ class Store:
                 raise StoreError(f"{name} was deleted a moment ago", f"abreast runs --store {self.path}")
             run_id = found[0][0]
             index = None if variant is None else _variant_index(connection, run_id, name, variant)
-            columns = logged.columns_for(data)
+            columns = logged_metrics.columns_for(data)
             _refuse_too_many(connection, columns)
             add_columns(connection, columns)
             connection.execute(schema.insert("logged_metrics"), (run_id, index, segment, time.time(), to_json(data)))

@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 import apsw
 
 from abreast.errors import StoreError
-from abreast.store import schema, sqlite
-from abreast.store.isolation.client import Closed
-from abreast.store.isolation.sharing import SharedFile
-from abreast.store.opened_file import OpenedFile
+from abreast.store import schema
 from abreast.store.rows import Row, columns_of
+from abreast.store.sqlite import driver
+from abreast.store.sqlite.isolation.client import Closed
+from abreast.store.sqlite.isolation.sharing import SharedFile
+from abreast.store.sqlite.open_file import OpenedFile
 
 HEARTBEAT_S = 2.0
 RETRY_S = 1.0
@@ -109,7 +110,7 @@ class Writer:
 
     def _open(self, path: Path) -> None:
         self._path = path
-        self._connection = sqlite.open_for_writing(path)
+        self._connection = driver.open_for_writing(path)
         self._file = OpenedFile(self._connection, path)
 
     def put(self, table: str, row: Row) -> None:
@@ -180,7 +181,7 @@ class Writer:
                 for entry in batch:
                     self._try([entry])
             elif batch and batch[0].substitute is not None:
-                reason = sqlite.explanation(self._path, error)
+                reason = driver.explanation(self._path, error)
                 self._try([QueuedRows(batch[0].substitute(reason), batch[0].token)])
             else:
                 self._keep(batch, error)
@@ -196,21 +197,21 @@ class Writer:
     def _keep(self, batch: list[QueuedRows], error: Exception) -> None:
         """What could not be committed stays first in the queue: a disk that has room again gets it."""
         self._queue.extendleft(reversed(batch))
-        first, self.failure = self.failure is None, sqlite.explanation(self._path, error)
+        first, self.failure = self.failure is None, driver.explanation(self._path, error)
         if first:
             self._on_failure(self.failure)
 
     def _check_file(self) -> None:
         """Move to a copy if the path no longer names the file that is open; raise if no copy can be made."""
         # Another SQLite library in this process may remove the log of a connection that is not used any more.
-        change = self._file.find_change(with_log=not sqlite.must_reopen(self._connection))
+        change = self._file.find_change(with_log=not driver.must_reopen(self._connection))
         if not change:
             return
         what = f"{change} while the run was writing to it"
         try:
             copy = self._file.save_copy()
         except (apsw.Error, OSError, StoreError) as error:
-            reason = sqlite.explanation(self._path, error).message.removeprefix(f"{self._path}: ")
+            reason = driver.explanation(self._path, error).message.removeprefix(f"{self._path}: ")
             raise StoreVanished(f"{what}, and its rows could not be saved elsewhere: {reason}") from error
         self._file.abandon()
         self._open(copy)
@@ -219,11 +220,11 @@ class Writer:
 
     def _commit(self, batch: list[QueuedRows], attempts: int = 2) -> None:
         self._check_file()
-        if sqlite.must_reopen(self._connection):
+        if driver.must_reopen(self._connection):
             self._connection.close()
             self._open(self._path)
         try:
-            with sqlite.alone(self._connection), sqlite.transaction(self._connection):
+            with driver.alone(self._connection), driver.transaction(self._connection):
                 self._insert(self._connection, batch)
         except SharedFile:
             self._commit(batch, attempts)
@@ -272,7 +273,7 @@ def add_columns(connection: apsw.Connection, columns: Iterable[schema.Column]) -
             connection.execute(schema.insert("columns", "INSERT OR REPLACE"), (column.kind, column.name, wide))
             changed = True
     if changed:
-        sqlite.make_views(connection)
+        driver.make_views(connection)
 
 
 def _is_beyond_64_bits(value: object) -> bool:

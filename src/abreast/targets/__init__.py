@@ -37,19 +37,19 @@ def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
 
         return Simulated(where, variant.params, seed, shared)
     if target == "anthropic":
-        from abreast.targets.anthropic import Anthropic
+        from abreast.targets.api.anthropic import Anthropic
 
         return Anthropic(where, variant.params, shared)
     if target == "openai":
-        from abreast.targets.openai import OpenAI
+        from abreast.targets.api.openai import OpenAI
 
         return OpenAI(where, variant.params, shared)
     if target == "claude-code":
-        from abreast.targets.claude_code import ClaudeCode
+        from abreast.targets.agents.claude_code import ClaudeCode
 
         return ClaudeCode(where, variant.params, shared)
     if target == "command":
-        from abreast.targets.command import Command
+        from abreast.targets.agents.command import Command
 
         return Command(where, variant.params, shared)
     plugin = find_plugin("target", target)

@@ -23,8 +23,8 @@ from abreast.code.digest import source_digest
 from abreast.code.reference import load_function
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, did_you_mean, suggestion
-from abreast.headers import rate_limits
 from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
+from abreast.rate_headers import rate_limits
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Place, Sees, Workers
 from abreast.targets.request import Renderer, digest_of_params
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from abreast.store.cells import Cell, cell
+from abreast.store.user_tables.cells import Cell, cell
 
 MOST_KEYS = 200  # of a mapping; a larger one is data, not parameters, and stays one value
 MOST_ITEMS = 100  # of a list

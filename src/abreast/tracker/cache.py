@@ -16,7 +16,7 @@ from abreast.code.content import qualified_name
 from abreast.code.digest import content_digest
 from abreast.code.modules import home
 from abreast.digest import canonical, compose, digest
-from abreast.store.cached import Cache, warn_once
+from abreast.store.user_tables.result_cache import Cache, warn_once
 from abreast.tracker.function_state import state_of
 from abreast.tracker.process import Shared
 

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from abreast.errors import StoreError
 from abreast.plan.names import new_name
-from abreast.store import Store, open_store, sqlite, tracked
-from abreast.store.cells import Cell
-from abreast.store.held import Held
+from abreast.store import Store, open_store
+from abreast.store.sqlite import driver
+from abreast.store.sqlite.shared_connection import Held
 from abreast.store.store import OPEN_FOR_S
+from abreast.store.user_tables import tracked_rows
+from abreast.store.user_tables.cells import Cell
 from abreast.tracker.process import Shared
 
 if TYPE_CHECKING:
@@ -38,13 +40,13 @@ class Journal(Held):
     """One store as this process writes it."""
 
     def __init__(self, store: Store, follows: bool) -> None:
-        connection = sqlite.open_for_writing(store.journal)
+        connection = driver.open_for_writing(store.journal)
         connection.execute("PRAGMA synchronous=NORMAL")  # see above: the disk is waited for elsewhere
         connection.execute("PRAGMA wal_autocheckpoint=4000")
         connection.set_busy_handler(_wait_for_others)
         super().__init__(store.journal, connection)
         self.store = store
-        self._known: dict[str, tracked.Table] = {}
+        self._known: dict[str, tracked_rows.Table] = {}
         self._late: deque[tuple[str, Sequence[Mapping[str, Cell]]]] = deque()
         self._writing = False
         self._caches: set[Path] = set()
@@ -69,14 +71,14 @@ class Journal(Held):
             self._follower.written()
 
     def _write(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
-        if len(rows) > 1 or not tracked.insert_one(connection, self._known, table, rows[0]):
+        if len(rows) > 1 or not tracked_rows.insert_one(connection, self._known, table, rows[0]):
             self._write_together(connection, table, rows)
         self._disk.written()
 
     def _write_together(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         try:
-            with sqlite.transaction(connection):
-                tracked.insert(connection, self._known, table, rows)
+            with driver.transaction(connection):
+                tracked_rows.insert(connection, self._known, table, rows)
         except BaseException:
             self._known.clear()
             raise
@@ -86,12 +88,12 @@ class Journal(Held):
         if table in self._known:
             return True
         with self.using() as connection:
-            return tracked.find(connection, table) is not None
+            return tracked_rows.find(connection, table) is not None
 
     def has(self, table: str, row_id: str) -> bool:
         """Whether the row is still there."""
         with self.using() as connection:
-            return tracked.has_row(connection, table, row_id)
+            return tracked_rows.has_row(connection, table, row_id)
 
     def free_name(self) -> str:
         """A name that nothing has, here or in the store. Several are looked for together, more the more are used."""
@@ -107,7 +109,7 @@ class Journal(Held):
             while len(self._free) < self._wanted:
                 name = new_name(self._names)
                 self._names.add(name)
-                if not tracked.is_taken(connection, name):
+                if not tracked_rows.is_taken(connection, name):
                     self._free.append(name)
 
     def note_cache(self, folder: Path) -> None:
@@ -126,7 +128,7 @@ class Journal(Held):
         """
         if not self._closed:  # closing completes it too
             self._disk.wait()
-            sqlite.complete(self.store.journal)
+            driver.complete(self.store.journal)
         if self._follower is not None:
             self._follower.catch_up()
 
@@ -139,7 +141,7 @@ class Journal(Held):
         is_current = self.is_current()
         self._close()
         if is_current:
-            sqlite.complete(self.store.journal)
+            driver.complete(self.store.journal)
         if self._follower is not None and self._follower.stop():
             self._follower.catch_up(CLOSING_S)
 
@@ -155,7 +157,7 @@ class Journal(Held):
 def _wait_for_others(prior: int) -> bool:
     """Called while another process writes. SQLite's own waiting grows to a tenth of a second, which starves some."""
     time.sleep(0.0002 if prior < 20 else 0.002)
-    return prior < sqlite.BUSY_MS // 2
+    return prior < driver.BUSY_MS // 2
 
 
 class _Disk:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, StoreError
-from abreast.store.cells import Cell, values
 from abreast.store.rows import to_json
+from abreast.store.user_tables.cells import Cell, values
 
 STDOUT = "-"
 LEVEL = "TRACKING"  # log viewers filter by it

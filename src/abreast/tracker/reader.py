@@ -8,19 +8,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from abreast.store import open_store, tables
+from abreast.store import open_store
 from abreast.store.address import DEFAULT, named_store
-from abreast.store.cached import FILE, Cache, Hit
-from abreast.store.cells import cell, widest
-from abreast.store.data_frame import data_frame
 from abreast.store.run_names import find_run, matching_runs
-from abreast.store.tables import ALL, Condition, Frame
-from abreast.store.tracked import OWN, plain_name
+from abreast.store.user_tables import tables
+from abreast.store.user_tables.cells import cell, widest
+from abreast.store.user_tables.data_frame import data_frame
+from abreast.store.user_tables.result_cache import FILE, Cache, Hit
+from abreast.store.user_tables.tables import ALL, Condition, Frame
+from abreast.store.user_tables.tracked_rows import OWN, plain_name
 from abreast.tracker import cache as caches
 from abreast.tracker.journal import absolute
 
 if TYPE_CHECKING:
-    from abreast.store.assets import Assets
+    from abreast.store.user_tables.assets import Assets
 
 
 class Reader:
@@ -126,7 +127,7 @@ class Reader:
     @property
     def assets(self) -> Assets:
         """The objects beside the store."""
-        from abreast.store.assets import Assets
+        from abreast.store.user_tables.assets import Assets
 
         return Assets(self.db)
 

@@ -10,7 +10,7 @@ import os
 import weakref
 from pathlib import Path
 
-from abreast.store.drivers import driver_folder
+from abreast.store.user_state.drivers import driver_folder
 from abreast.tracker import journal as journals
 
 IN_MEMORY = ":memory:"

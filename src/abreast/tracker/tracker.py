@@ -17,11 +17,11 @@ from abreast.errors import BadInput
 from abreast.redaction import KNOWN, Redactor, redact_log
 from abreast.store import open_store
 from abreast.store.address import DEFAULT, named_store
-from abreast.store.cached import Hit, relative
-from abreast.store.cells import Cell, is_object, values
-from abreast.store.joining import JOINED
 from abreast.store.rows import ERROR_LIMIT, shown
-from abreast.store.tracked import cells_of, new_row_id, plain_name
+from abreast.store.user_tables.cells import Cell, is_object, values
+from abreast.store.user_tables.result_cache import Hit, relative
+from abreast.store.user_tables.tracked_rows import cells_of, new_row_id, plain_name
+from abreast.store.user_tables.tracked_views import JOINED
 from abreast.tracker import cache as caches
 from abreast.tracker import journal as journals
 from abreast.tracker import jsonl as jsonl_log
@@ -30,7 +30,7 @@ from abreast.tracker.commit import Commit, commit
 from abreast.tracker.temporary import IN_MEMORY, temporary_store
 
 if TYPE_CHECKING:
-    from abreast.store.assets import Assets
+    from abreast.store.user_tables.assets import Assets
     from abreast.tracker.reader import Reader
 
 Answer = TypeVar("Answer")

@@ -16,10 +16,11 @@ from abreast.preflight import files
 from abreast.preflight.code import since
 from abreast.preflight.finding import Finding, listed
 from abreast.preflight.renames import renames
-from abreast.store import Store, open_store, tables
+from abreast.store import Store, open_store
 from abreast.store.address import DEFAULT, named_store
-from abreast.store.tables import Frame
-from abreast.store.tracked import plain_name
+from abreast.store.user_tables import tables
+from abreast.store.user_tables.tables import Frame
+from abreast.store.user_tables.tracked_rows import plain_name
 from abreast.tracker.tracker import Tracker
 
 PREFIX = "params_"  # of the columns that a parameter called `params` is unpacked to

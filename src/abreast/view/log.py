@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from abreast.execute.listener import Listener
-from abreast.report.concurrency import describe_change
+from abreast.report.words.concurrency import describe_change
 from abreast.text import printable
 from abreast.view.progress import notice, trial_name
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 REPORT = (
     "abreast.analyse.run",
-    "abreast.report.terminal",
+    "abreast.report.formats.terminal",
     "abreast.report.page.html",
     "abreast.report.results",
 )

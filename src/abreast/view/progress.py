@@ -12,7 +12,7 @@ from abreast.errors import BadInput
 from abreast.execute.limits.breaker import is_answer
 from abreast.execute.listener import Listener
 from abreast.output import error_console, is_live_terminal, say
-from abreast.report.concurrency import describe_change
+from abreast.report.words.concurrency import describe_change
 from abreast.text import dump_json
 
 if TYPE_CHECKING:

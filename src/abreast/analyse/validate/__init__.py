@@ -22,7 +22,7 @@ from abreast.analyse.validate.tracked import TRACKED_CHECKS, Tracked
 from abreast.analyse.validate.variants import differences, models
 from abreast.analyse.validate.verdicts import doubtful_verdicts, lopsided_censoring
 from abreast.store import Store
-from abreast.store.tables import Condition, read
+from abreast.store.user_tables.tables import Condition, read
 
 __all__ = ["CHECKS", "Finding", "Validation", "validate", "validate_table"]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from abreast.analyse.validate.finding import FEWEST, MANY, SHOWN, Finding, Level, listed, many
 from abreast.preflight.renames import renames
-from abreast.store.tables import Frame
+from abreast.store.user_tables.tables import Frame
 
 _OF_THE_ROW = ("row_id", "track_id", "timestamp", "code_commit", "code_dirty", "cache", "cache_row", "function_time")
 _OF_THE_CALL = (*_OF_THE_ROW, "function_name", "error", "traceback", "cpu_s", "memory_peak_mb", "memory_grown_mb")

@@ -20,7 +20,7 @@ from abreast.execute.limits.turns import Turns
 from abreast.plan.plan import Plan
 from abreast.preflight.limits import asked_in_flight
 from abreast.spec.schema import Bounds, Limits, TargetLimits, quota_window, size_in_bytes
-from abreast.store.ledger import Ledger
+from abreast.store.user_state.quota_ledger import Ledger
 from abreast.targets import Target
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
         found.append(_resources(limits, targets, asked_in_flight(limits, targets[:trials]), around))
     starts = [getattr(target, "start_cpu_s", 0.0) for target in targets]
     if any(starts):
-        from abreast.execute.machine import Machine
+        from abreast.execute.engine.machine import Machine
 
         found.append(Stagger(starts, Machine().cores()))
     return found
@@ -94,8 +94,8 @@ def _breaker(limits: Limits, targets: Sequence[Target], around: Surroundings) ->
 
 
 def _resources(limits: Limits, targets: Sequence[Target], requested: int | None, around: Surroundings) -> Resources:
+    from abreast.execute.engine.machine import Machine
     from abreast.execute.limits.resources import Cores, Memory, Resources  # late: only for threads and processes
-    from abreast.execute.machine import Machine
 
     machine = Machine()
     free = None if limits.free_memory is None else size_in_bytes(limits.free_memory)

@@ -7,7 +7,7 @@ from typing import Any
 
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
-from abreast.store.ledger import Ledger
+from abreast.store.user_state.quota_ledger import Ledger
 
 
 class Quota(Limit):

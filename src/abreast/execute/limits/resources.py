@@ -12,9 +12,9 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from abreast.execute.engine.machine import Machine, MachineReading
 from abreast.execute.job import Job
 from abreast.execute.limits import UNTIL_AN_EVENT, Limit
-from abreast.execute.machine import Machine, MachineReading
 from abreast.model import Outcome
 from abreast.targets.base import Place
 

@@ -10,7 +10,7 @@ from abreast.errors import BadInput
 from abreast.report.charts import closing, difference, frontier, latency, outcomes, segments, sizes
 from abreast.report.charts.drawing import Picture
 from abreast.report.sections import sections_of
-from abreast.report.sentence import SIMULATED
+from abreast.report.words.verdict_sentence import SIMULATED
 
 _KINDS = {
     "difference": difference,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abreast.analyse.run import Analysis, Comparison
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.forest import LOOKS, Bar, forest
-from abreast.report.sentence import points, sentence, trusted
+from abreast.report.words.verdict_sentence import points, sentence, trusted
 
 MOST = 40
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from abreast.report.charts.drawing import Drawing, Scale, fitted, steps, wide
-from abreast.report.sentence import points
+from abreast.report.words.verdict_sentence import points
 
 
 @dataclass(frozen=True, slots=True)

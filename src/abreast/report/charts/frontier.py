@@ -7,7 +7,7 @@ import numpy as np
 from abreast.analyse.run import Analysis
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.pareto import Axis, Point, picture
-from abreast.report.figures import dollars
+from abreast.report.words.variant_figures import dollars
 
 _COST = Axis(
     "cost of a trial",

@@ -6,7 +6,7 @@ from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.segments import Segment
 from abreast.report.charts.drawing import Picture, slug
 from abreast.report.charts.forest import LOOKS, Bar, forest
-from abreast.report.sentence import points, where_it_helps
+from abreast.report.words.verdict_sentence import points, where_it_helps
 
 MOST = 24  # segments drawn
 COMPARISONS = 6

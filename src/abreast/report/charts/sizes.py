@@ -11,9 +11,9 @@ from abreast.analyse.rows import Rows
 from abreast.analyse.run import Analysis
 from abreast.report.charts.colours import SERIES
 from abreast.report.charts.drawing import Drawing, Picture, Scale, fitted, wide
-from abreast.report.sentence import many
+from abreast.report.words.verdict_sentence import many
 from abreast.stats import Interval, paired_t, wilson
-from abreast.stats.values import distinct
+from abreast.stats.numerics.arrays import distinct
 
 BINS = 5
 LEAST = 8  # cases in each

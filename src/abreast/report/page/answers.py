@@ -13,9 +13,9 @@ import numpy as np
 
 from abreast.analyse.rows import Rows
 from abreast.report.page.artifacts import Link, Links
-from abreast.report.page.left import Left, Trial
-from abreast.report.page.room import cut, size
-from abreast.report.sentence import failure
+from abreast.report.page.size_budget import cut, size
+from abreast.report.page.trial_artifacts import Left, Trial
+from abreast.report.words.verdict_sentence import failure
 
 if TYPE_CHECKING:
     from abreast.report.page.changes import Block, Changes

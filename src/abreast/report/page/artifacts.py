@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from abreast.report.page.left import Left, Trial, in_bytes
-from abreast.report.page.room import Room, cut, size
-from abreast.report.sentence import many
+from abreast.report.page.size_budget import Room, cut, size
+from abreast.report.page.trial_artifacts import Left, Trial, in_bytes
+from abreast.report.words.verdict_sentence import many
 
 LIST = 600_000  # bytes of a page for this list
 SCORES = 5  # columns

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from abreast.report.page.aligned import Beside, Change, Limits, side_by_side
-from abreast.report.page.left import DIFF, Left, Trial
-from abreast.report.page.room import Room, cut, size
-from abreast.report.sentence import many
+from abreast.report.page.side_by_side import Beside, Change, Limits, side_by_side
+from abreast.report.page.size_budget import Room, cut, size
+from abreast.report.page.trial_artifacts import DIFF, Left, Trial
+from abreast.report.words.verdict_sentence import many
 
 HUMAN = "the human"
 ON_THE_PAGE = Limits(24_000, 80, 240, 2_000)

@@ -12,11 +12,18 @@ from markupsafe import Markup
 
 from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.variants import failure_modes
-from abreast.report import charts, objects
+from abreast.report import charts
 from abreast.report.charts.drawing import Picture, slug
 from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
-from abreast.report.concurrency import describe_findings
-from abreast.report.figures import (
+from abreast.report.formats import json_report
+from abreast.report.page import listing, rendering
+from abreast.report.page.artifacts import Links, listed
+from abreast.report.page.size_budget import cut
+from abreast.report.page.trial_artifacts import Left
+from abreast.report.sections import Section, sections_of
+from abreast.report.words.concurrency import describe_findings
+from abreast.report.words.flags import flag_lines
+from abreast.report.words.variant_figures import (
     NOTHING,
     cost_in_words,
     count,
@@ -27,13 +34,7 @@ from abreast.report.figures import (
     score_in_words,
     seconds,
 )
-from abreast.report.flags import flag_lines
-from abreast.report.page import listing, rendering
-from abreast.report.page.artifacts import Links, listed
-from abreast.report.page.left import Left
-from abreast.report.page.room import cut
-from abreast.report.sections import Section, sections_of
-from abreast.report.sentence import (
+from abreast.report.words.verdict_sentence import (
     BLAMES,
     SIMULATED,
     advice,
@@ -255,7 +256,7 @@ def _waits(analysis: Analysis) -> Table | None:
 
 def _facts(analysis: Analysis, events: Sequence[Event]) -> list[tuple[str, str]]:
     """Under what circumstances the rows came about."""
-    found, run = objects.provenance(analysis), analysis.run
+    found, run = json_report.provenance(analysis), analysis.run
     commit = (found["commit"] or "none") + (" with uncommitted changes" if found["dirty"] else "")
     models = "; ".join(f"{name}: {', '.join(models)}" for name, models in found["models"].items())
     cores = many(found["cores"], "core") if found.get("cores") else "cores not known"
@@ -323,4 +324,4 @@ def _events(events: Sequence[Event]) -> dict[str, Any]:
 
 def _config(analysis: Analysis) -> str:
     """The experiment as it was executed."""
-    return cut(json.dumps(objects.config(analysis), ensure_ascii=False, indent=2), CONFIG)
+    return cut(json.dumps(json_report.config(analysis), ensure_ascii=False, indent=2), CONFIG)

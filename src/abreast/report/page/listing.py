@@ -11,13 +11,13 @@ import numpy as np
 from abreast.analyse.paired import Side, side_of
 from abreast.analyse.rows import Rows
 from abreast.analyse.run import Analysis, Comparison, largest_cases
-from abreast.report.figures import short_score
 from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown
 from abreast.report.page.artifacts import Links
-from abreast.report.page.left import Left
-from abreast.report.page.room import Room, cut, size
-from abreast.report.sentence import many, points
-from abreast.stats.values import ROUNDING
+from abreast.report.page.size_budget import Room, cut, size
+from abreast.report.page.trial_artifacts import Left
+from abreast.report.words.variant_figures import short_score
+from abreast.report.words.verdict_sentence import many, points
+from abreast.stats.numerics.arrays import ROUNDING
 
 ANSWERS = 3_000_000  # bytes of a page for what was asked and answered
 LINES = 1_300_000  # and for the list of cases

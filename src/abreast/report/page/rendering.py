@@ -12,9 +12,9 @@ import jinja2
 from markupsafe import Markup
 
 from abreast.report.charts.colours import DARK, LIGHT, rules, variables
-from abreast.report.figures import short_score
-from abreast.report.sentence import many, points
-from abreast.store.ledger import state_folder
+from abreast.report.words.variant_figures import short_score
+from abreast.report.words.verdict_sentence import many, points
+from abreast.store.user_state.quota_ledger import state_folder
 from abreast.text import printable
 
 

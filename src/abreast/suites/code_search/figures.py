@@ -10,13 +10,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from abreast.analyse.answer_fields import number, numbers, told_by
 from abreast.analyse.rows import Bools, Floats, Ints, by_case, mean_of_known, median_of_known
 from abreast.analyse.run import Analysis, Comparison, compared
-from abreast.analyse.told import number, numbers, told_by
 from abreast.analyse.variants import failures_by_case, mean_score
-from abreast.report.sentence import trusted
+from abreast.report.words.verdict_sentence import trusted
 from abreast.stats import Interval, latency_ratio, paired_t
-from abreast.stats.values import ROUNDING
+from abreast.stats.numerics.arrays import ROUNDING
 
 F1, PRECISION, RECALL = "retrieval_f1", "retrieval_precision", "retrieval_recall"
 COST_PER_CORRECT = "cost_per_correct_usd"

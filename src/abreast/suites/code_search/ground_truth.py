@@ -11,7 +11,7 @@ from abreast.errors import BadInput
 from abreast.scorers.retrieval.names import path_of
 from abreast.scorers.retrieval.truth import as_mapping
 from abreast.suites.code_search.finding import placed_cases
-from abreast.targets.workspace import git
+from abreast.targets.workspace.git import git_command
 
 MOST_SHOWN = 10  # cases in one message
 
@@ -41,8 +41,8 @@ def _lookup(workspace: Mapping[str, Any]) -> Callable[[str], bool]:
         root = Path(workspace["copy"])
         return lambda path: os.path.lexists(root / path)
     try:
-        listed = git.run_as_user("-C", workspace["git"], "ls-tree", "-r", "-t", "-z", workspace["commit"], "--")
-    except git.GitFailed:  # no commit, or none of this name: preparing the workspace reports it
+        listed = git_command.run_as_user("-C", workspace["git"], "ls-tree", "-r", "-t", "-z", workspace["commit"], "--")
+    except git_command.GitFailed:  # no commit, or none of this name: preparing the workspace reports it
         return lambda path: True
     entries = [entry.partition(b"\t") for entry in listed.split(b"\0") if entry]
     there = {os.fsdecode(path) for _, _, path in entries}

@@ -26,10 +26,10 @@ from abreast.analyse.run import Analysis
 from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.tools import listed_with_and
 from abreast.analyse.validate.variants import exchanges
-from abreast.report.figures import NOTHING, dollars, seconds, share
-from abreast.report.objects import ends, number
+from abreast.report.formats.json_report import ends, number
 from abreast.report.sections import NamedTable, Section
-from abreast.report.sentence import ALL_FAILED, many, points
+from abreast.report.words.variant_figures import NOTHING, dollars, seconds, share
+from abreast.report.words.verdict_sentence import ALL_FAILED, many, points
 from abreast.suites.code_search.figures import (
     COST_PER_CORRECT,
     CaseRow,

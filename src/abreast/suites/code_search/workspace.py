@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from abreast.errors import BadInput
-from abreast.store.beside import LEDGER
+from abreast.store.report_ledger import LEDGER
 from abreast.suites.code_search import finding
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abreast.errors import BadInput, did_you_mean, suggestion
-from abreast.targets.presets import PRESETS
+from abreast.targets.agents.presets import PRESETS
 
 CALLED = {
     "Claude Code": "claude-code",

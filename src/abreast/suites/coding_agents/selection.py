@@ -24,7 +24,7 @@ from abreast.suites.coding_agents.history import LeftOut, newest_first
 
 if TYPE_CHECKING:
     from abreast.suites.coding_agents.config import Config
-    from abreast.targets.agent import Agent
+    from abreast.targets.agents.agent import Agent
 
 TRIED = 10
 """Pull requests whose tests are run at most, for each that is wanted."""
@@ -114,7 +114,7 @@ def select(
 ) -> Selection:
     selection = Selection(which["last"])
     found = newest_first(Path(which["repo"]), which["branch"])
-    from abreast.targets.orphans import marked  # late: only who selects starts programs
+    from abreast.targets.processes.orphans import marked  # late: only who selects starts programs
 
     with marked(reaps=False):
         waited_for(lambda: _follow(selection, config, found, _target(config.base, workspace, scorer)))
@@ -125,7 +125,7 @@ def _target(base: Path, workspace: Mapping[str, Any], scorer: Mapping[str, Any])
     """A target whose checks can be tried; its program is never run."""
     from abreast.scorers import build as build_scorer
     from abreast.targets import build
-    from abreast.targets.agent import Agent
+    from abreast.targets.agents.agent import Agent
 
     check = build_scorer("tests", dict(scorer), base)
     params = {"command": ["true"], "workspace": dict(workspace), "prompt": "{{ task }}"}
@@ -181,7 +181,7 @@ def _leave_out(selection: Selection, config: Config, case: Case, reason: str) ->
 async def _examine(target: Agent, case: Case) -> tuple[str, str]:
     """Why its tests say nothing, empty if they do, and then what is to be told."""
     from abreast.preflight.tests import Threads
-    from abreast.targets.checks import says_nothing
+    from abreast.targets.checks.workspace_checks import says_nothing
 
     trial = Trial(0, case, Variant("tests", "command", {}), 0)
     (told,) = (await target.checked_without_agent(trial, Threads())).values()

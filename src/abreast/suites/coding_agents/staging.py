@@ -8,11 +8,11 @@ from pathlib import Path
 
 from abreast.digest import digest
 from abreast.errors import BadInput
-from abreast.targets.workspace import git
-from abreast.targets.workspace.address import is_address, without_secret
-from abreast.targets.workspace.git import GitFailed
-from abreast.targets.workspace.removal import remove_tree
-from abreast.targets.workspace.repository import Repository
+from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.git import git_command
+from abreast.targets.workspace.git.address import is_address, without_secret
+from abreast.targets.workspace.git.git_command import GitFailed
+from abreast.targets.workspace.git.repository import Repository
 
 STAGE = "stage"
 """Where a repository by address is cloned to, if nothing else is said."""
@@ -46,7 +46,7 @@ def commit_of(repo: Path, branch: str) -> str:
         commit = found.commit(name)
         if commit is not None:
             return commit
-    if not git.installed():
+    if not git_command.installed():
         raise BadInput("git is not installed", "install git")
     problem = found.problem()
     if problem is not None:
@@ -59,7 +59,7 @@ def commit_of(repo: Path, branch: str) -> str:
 def has(repo: Path, commit: str, path: str) -> bool:
     """Whether a file is in a commit."""
     try:
-        git.run_as_user("-C", repo, "cat-file", "-e", f"{commit}:{path}")
+        git_command.run_as_user("-C", repo, "cat-file", "-e", f"{commit}:{path}")
     except GitFailed:
         return False
     return True
@@ -80,10 +80,10 @@ def local(written: str, base: Path, stage: str) -> Path:
     try:
         if is_new:
             place.parent.mkdir(parents=True, exist_ok=True)
-            git.run_as_user("clone", "--quiet", "--bare", "--", written, place)
-            git.run_as_user("--git-dir", place, "config", "remote.origin.url", shown)  # a password is not kept
+            git_command.run_as_user("clone", "--quiet", "--bare", "--", written, place)
+            git_command.run_as_user("--git-dir", place, "config", "remote.origin.url", shown)  # a password is not kept
         else:
-            git.run_as_user(
+            git_command.run_as_user(
                 "--git-dir", place, "fetch", "--quiet", "--prune", "--", written, "+refs/heads/*:refs/heads/*"
             )
     except GitFailed as error:

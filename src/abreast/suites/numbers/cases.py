@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from abreast.errors import BadInput, suggestion
-from abreast.suites.numbers import anomalies, external
-from abreast.suites.numbers.perturb import PERTURBATIONS
-from abreast.suites.numbers.queries import ANOMALY, MARKED, QUERIES, Query
-from abreast.suites.numbers.series import Columns, Random, draw, rounded, spread
-from abreast.suites.numbers.tasks import DOMAINS, TASKS, Task
+from abreast.suites.numbers.dataset import anomalies, external
+from abreast.suites.numbers.dataset.perturb import PERTURBATIONS
+from abreast.suites.numbers.dataset.queries import ANOMALY, MARKED, QUERIES, Query
+from abreast.suites.numbers.dataset.series import Columns, Random, draw, rounded, spread
+from abreast.suites.numbers.dataset.tasks import DOMAINS, TASKS, Task
 
 SEED = 42
 TRIALS, QUICK = 30, 5

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from abreast.errors import Crashed, Skipped
-from abreast.suites.numbers.queries import present
-from abreast.suites.numbers.series import Columns, Values
+from abreast.suites.numbers.dataset.queries import present
+from abreast.suites.numbers.dataset.series import Columns, Values
 
 SYSTEM = (
     "You answer questions about data. You have no tools. Be exact, and keep to the form of reply that is asked for."

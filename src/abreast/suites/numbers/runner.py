@@ -12,7 +12,7 @@ from abreast.experiment.facade import Experiment
 from abreast.experiment.result import Result
 from abreast.output import emit
 from abreast.report.folder import keep
-from abreast.store.drivers import temporary_folder
+from abreast.store.user_state.drivers import temporary_folder
 from abreast.suites.numbers import conditions
 from abreast.suites.numbers.config import BackendType, BenchmarkConfig, experiment, target_settings
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from abreast.model import Answer, Case
 from abreast.scorers.base import short
+from abreast.suites.numbers.answers.reading import read_answer
 from abreast.suites.numbers.conditions import columns_of
-from abreast.suites.numbers.queries import QUERIES, VALUES, Query, is_named, quantities, scorer_of
-from abreast.suites.numbers.reading import read_answer
-from abreast.suites.numbers.series import Columns
+from abreast.suites.numbers.dataset.queries import QUERIES, VALUES, Query, is_named, quantities, scorer_of
+from abreast.suites.numbers.dataset.series import Columns
 
 DIGITS = 4  # significant digits that a number must share with another statistic to be taken for it
 DELAY = 3  # positions that `delayed` allows

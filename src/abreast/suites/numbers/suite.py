@@ -21,7 +21,7 @@ from abreast.suites.numbers.config import (
     BenchmarkConfig,
     experiment,
 )
-from abreast.suites.numbers.tasks import TASKS
+from abreast.suites.numbers.dataset.tasks import TASKS
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
@@ -108,7 +108,7 @@ class Numbers:
         return f"without a model: abreast run {NAME} --mock"
 
     def sections(self, analysis: Analysis) -> list[Section]:
-        from abreast.suites.numbers.report import sections
+        from abreast.suites.numbers.report.sections import sections
 
         return sections(analysis)
 

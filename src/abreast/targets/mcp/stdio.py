@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from abreast.redaction import redact_log
-from abreast.targets import orphans
 from abreast.targets.mcp.conversation import Message, Trouble, messages_in
 from abreast.targets.mcp.expanding import Expanded
 from abreast.targets.mcp.text import line, telling
+from abreast.targets.processes import orphans
 
 MARK = "ABREAST_MCP"
 PATIENCE_S = 1.0  # for a process to end by itself when its input ends

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abreast.targets.sandbox.setting import Sandbox, read_sandbox
+from abreast.targets.sandbox.config import Sandbox, read_sandbox
 from abreast.targets.sandbox.tool import bubblewrap, find_problem
 from abreast.targets.sandbox.view import Exposed, Needs, exit_code, wrap
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from abreast.targets.sandbox.setting import Sandbox
+from abreast.targets.sandbox.config import Sandbox
 
 INSTALL = "install it (apt install bubblewrap, dnf install bubblewrap), or remove sandbox:"
 FORBIDDEN = "allow unprivileged user namespaces (see docs/limits.md), or remove sandbox:"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from abreast.targets.sandbox.config import Sandbox
 from abreast.targets.sandbox.private_copy import copy_settings
-from abreast.targets.sandbox.setting import Sandbox
 from abreast.targets.sandbox.tool import NAMESPACES, bubblewrap
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix", "/gnu", "/sys")

@@ -21,9 +21,9 @@ no sandbox, which is `targets/sandbox`: an agent runs as the user who started it
 
 from __future__ import annotations
 
-from abreast.targets.workspace.diff import Diff
-from abreast.targets.workspace.place import NoWorkspace
-from abreast.targets.workspace.state import Carried, NotCarried, State
+from abreast.targets.workspace.files.directories import NoWorkspace
+from abreast.targets.workspace.git.carried_state import Carried, NotCarried, State
+from abreast.targets.workspace.git.diff import Diff
 from abreast.targets.workspace.workspaces import Workspace, Workspaces
 
 __all__ = ["Carried", "Diff", "NoWorkspace", "NotCarried", "State", "Workspace", "Workspaces"]

@@ -26,9 +26,9 @@ from pathlib import Path
 
 from abreast.digest import compose
 from abreast.redaction import redact_log
-from abreast.store.ledger import cache_folder
-from abreast.targets.workspace.place import NoWorkspace
-from abreast.targets.workspace.removal import remove_tree
+from abreast.store.user_state.quota_ledger import cache_folder
+from abreast.targets.workspace.files.directories import NoWorkspace
+from abreast.targets.workspace.files.removal import remove_tree
 
 SETUP_S = 1800.0
 LARGEST_TEXT = 1_000_000  # bytes of a file that may name the checkout

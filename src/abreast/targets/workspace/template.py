@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Hashable
 from pathlib import Path
 
-from abreast.store.drivers import root
-from abreast.targets.workspace import place
-from abreast.targets.workspace.copying import copy_tree
+from abreast.store.user_state.drivers import root
 from abreast.targets.workspace.environment import Environment
-from abreast.targets.workspace.removal import remove_tree
-from abreast.targets.workspace.snapshot import TICK_S, Snapshot, take_snapshot
-from abreast.targets.workspace.start import Start, record_start
+from abreast.targets.workspace.files import directories
+from abreast.targets.workspace.files.copies import copy_tree
+from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.snapshot import TICK_S, Snapshot, take_snapshot
+from abreast.targets.workspace.git.baseline import Start, record_start
 
 IDLE = 8  # templates kept that no trial uses now; cases of their own commits come one after the other
 SPARE_BYTES = 1_000_000_000  # of copies that wait for another trial, of all templates together
@@ -46,7 +46,7 @@ class Template:
     def _prepared(self) -> Path:
         """Needs the lock."""
         if self._folder is None:
-            folder = place.new_folder("templates")
+            folder = directories.new_folder("templates")
             try:
                 (folder / "files").mkdir()
                 if self._fill is not None:
@@ -110,7 +110,7 @@ class Template:
             spares, self.spares = self.spares, []
         for removed in (*spares, *([] if folder is None else [folder])):
             remove_tree(removed)
-            place.drop_empty(removed)
+            directories.drop_empty(removed)
 
 
 class Templates:
@@ -162,7 +162,7 @@ class Templates:
         """The trial is over; its folder is removed."""
         if folder is not None:
             remove_tree(folder)
-            place.drop_empty(folder)
+            directories.drop_empty(folder)
         with self._lock:
             template.trials -= 1
         self._sweep()

@@ -15,17 +15,18 @@ from typing import Any
 
 from abreast.digest import compose
 from abreast.model import Case
-from abreast.store import drivers
-from abreast.targets.workspace import git, place
-from abreast.targets.workspace.copying import Contents, contents, copy_contents
-from abreast.targets.workspace.diff import Diff, difference
+from abreast.store.user_state import drivers
+from abreast.targets.workspace.config import read_setting
 from abreast.targets.workspace.environment import Environment, environment_key, set_up, variables
-from abreast.targets.workspace.git import GitFailed
-from abreast.targets.workspace.place import NoWorkspace
-from abreast.targets.workspace.repository import Repository
-from abreast.targets.workspace.setting import read_setting
-from abreast.targets.workspace.snapshot import TICK_S
-from abreast.targets.workspace.state import Keeping, State
+from abreast.targets.workspace.files import directories
+from abreast.targets.workspace.files.copies import Contents, contents, copy_contents
+from abreast.targets.workspace.files.directories import NoWorkspace
+from abreast.targets.workspace.files.snapshot import TICK_S
+from abreast.targets.workspace.git import git_command
+from abreast.targets.workspace.git.carried_state import Keeping, State
+from abreast.targets.workspace.git.diff import Diff, difference
+from abreast.targets.workspace.git.git_command import GitFailed
+from abreast.targets.workspace.git.repository import Repository
 from abreast.targets.workspace.template import TEMPLATES, Template
 
 Fill = Callable[[Path], Environment | None]
@@ -85,7 +86,7 @@ class Workspaces:
     def _problem_of_the_place(self) -> list[tuple[str, str]]:
         root = drivers.root()
         fix = f"set ${drivers.ROOT_VARIABLE} to a folder elsewhere"
-        if (above := place.repository_above(root)) is not None:
+        if (above := directories.repository_above(root)) is not None:
             return [(f"{root} is inside of the repository {above}, which agents would find", fix)]
         copied = self._setting.copy
         if copied is not None and copied.resolve().is_relative_to(root.resolve()):
@@ -133,7 +134,7 @@ class Workspaces:
                 return self._notes_of_repository(self._repository)
         except (OSError, GitFailed, NoWorkspace):  # that is a problem, not a note
             pass
-        return [] if git.installed() else [_NO_GIT]
+        return [] if git_command.installed() else [_NO_GIT]
 
     def _notes_of_repository(self, repository: Repository) -> list[str]:
         notes = []
@@ -236,10 +237,10 @@ class Workspaces:
         try:
             folder = TEMPLATES.spare(template)
             if folder is not None:
-                folder = place.rename_folder(folder)  # programs may remember what they did at a path
+                folder = directories.rename_folder(folder)  # programs may remember what they did at a path
                 work = folder / "work"
             else:
-                folder = place.new_folder("trials")
+                folder = directories.new_folder("trials")
                 work = folder / "work"
                 work.mkdir(0o700)
                 template.copy_to(work)
@@ -384,7 +385,7 @@ class Workspace:
         self.is_unchanged = keeping is None and self._template.is_unchanged(self.path, self._since)
         if self.is_unchanged:
             return Diff()
-        if not git.installed():
+        if not git_command.installed():
             return Diff(problem="no diff: git is not installed")
         try:
             return difference(self._template.start(), self.path, self._since, most, keeping)
@@ -449,7 +450,7 @@ def _notes_of_folder(folder: Path, found: Contents) -> list[str]:
     ):
         if names:
             notes.append(f"{folder}: {len(names):,} {what} ({', '.join(map(ascii, names[:3]))})")
-    return notes if git.installed() else [*notes, _NO_GIT]
+    return notes if git_command.installed() else [*notes, _NO_GIT]
 
 
 def _may_read(folder: Path, name: str) -> bool:

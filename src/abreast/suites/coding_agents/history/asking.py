@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from abreast.errors import BadInput
+from abreast.execute.engine.local import LocalEngine
 from abreast.execute.estimate import cost_of
 from abreast.execute.job import Job
-from abreast.execute.local import LocalEngine
 from abreast.execute.retry import Retry
 from abreast.model import Case, Outcome, Trial, Variant
-from abreast.report.figures import dollars
-from abreast.report.sentence import SIMULATED, many
+from abreast.report.words.variant_figures import dollars
+from abreast.report.words.verdict_sentence import SIMULATED, many
 from abreast.suites.coding_agents.models import target_of
 from abreast.targets import build
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from abreast.suites.coding_agents.history import marks
+from abreast.suites.coding_agents.history import commit_messages
 from abreast.suites.coding_agents.history.commits import Commit, History
 
 MAIN = "merges a main branch into this one"
@@ -54,9 +54,9 @@ class Merges:
 
     def why_not(self, head: Commit, title: str) -> str:
         """Why a commit only brings in what others did; empty if it does not."""
-        source, is_plain = marks.merged_branch(head)
+        source, is_plain = commit_messages.merged_branch(head)
         says = _SAYS.match(title)
-        source = source or ("" if says is None else marks.without_remote(says[1]))
+        source = source or ("" if says is None else commit_messages.without_remote(says[1]))
         if source and (is_plain or says) and (source in _MAIN or source == self._own):
             return MAIN
         if source and is_release_branch(source):
@@ -76,7 +76,7 @@ class Merges:
         """Whether pull requests were merged into the branch itself. Two squashed ones, for a lone number behind a
         title may be that of an issue."""
         merged = self._history.all_between(*merge.parents)
-        numbers = marks.merge_number(merge), marks.squashed_number(merge.subject)
-        squashed = {marks.squashed_number(commit.subject) for commit in merged if len(commit.parents) == 1}
-        merges = {marks.merge_number(commit) for commit in merged if len(commit.parents) > 1}
+        numbers = commit_messages.merge_number(merge), commit_messages.squashed_number(merge.subject)
+        squashed = {commit_messages.squashed_number(commit.subject) for commit in merged if len(commit.parents) == 1}
+        merges = {commit_messages.merge_number(commit) for commit in merged if len(commit.parents) > 1}
         return bool(merges - {None, *numbers}) or len(squashed - {None, *numbers}) > 1

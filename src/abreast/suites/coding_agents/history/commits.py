@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from abreast.errors import BadInput, suggestion
-from abreast.targets.workspace import git
-from abreast.targets.workspace.git import GitFailed
+from abreast.targets.workspace.git import git_command
+from abreast.targets.workspace.git.git_command import GitFailed
 
 _FIELDS = ("%H", "%P", "%ae", "%ct", "%s", "%b")
 _FORMAT = f"--format={'%x00'.join(_FIELDS)}"
@@ -48,7 +48,7 @@ class History:
     def ask(self, *words: str) -> bytes:
         """What git says of the objects of the repository, whatever is checked out and however it is set up there."""
         try:
-            return git.run_as_user(
+            return git_command.run_as_user(
                 *("--git-dir", self._folder, "--bare", "--literal-pathspecs", "-c", "core.quotePath=false"),
                 *("-c", f"core.attributesFile={os.devnull}", "-c", "diff.suppressBlankEmpty=false"),
                 *words,
@@ -62,7 +62,9 @@ class History:
         if not revision or revision.startswith("-") or not revision.isprintable():
             return None
         try:
-            told = git.run_as_user("-C", self.repo, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+            told = git_command.run_as_user(
+                "-C", self.repo, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"
+            )
         except GitFailed:
             return None
         return told.decode().strip()
@@ -82,7 +84,7 @@ class History:
         if branch != "HEAD":
             return branch.removeprefix("refs/heads/").removeprefix("refs/remotes/").removeprefix("origin/")
         try:
-            told = git.run_as_user("-C", self.repo, "symbolic-ref", "--quiet", "--short", "HEAD")
+            told = git_command.run_as_user("-C", self.repo, "symbolic-ref", "--quiet", "--short", "HEAD")
         except GitFailed:  # no branch is checked out
             return ""
         return told.decode("utf-8", "replace").strip()
@@ -113,7 +115,7 @@ class History:
     def common_start(self, one: str, other: str) -> str | None:
         """Where two histories part; None if they have nothing in common."""
         try:
-            told = git.run_as_user("--git-dir", self._folder, "merge-base", one, other)
+            told = git_command.run_as_user("--git-dir", self._folder, "merge-base", one, other)
         except GitFailed:
             return None
         return told.decode().split("\n")[0]
@@ -125,23 +127,25 @@ class History:
 
 def _commit(fields: list[str]) -> Commit:
     name, parents, author, committed, subject, body = fields
-    return Commit(name.strip(), tuple(parents.split()), author, git.seconds(committed), subject, body.strip("\n"))
+    return Commit(
+        name.strip(), tuple(parents.split()), author, git_command.seconds(committed), subject, body.strip("\n")
+    )
 
 
 def _folder_of(repo: Path) -> Path:
-    if not git.installed():
+    if not git_command.installed():
         raise BadInput("git is not installed", "install git")
     if not repo.is_dir():
         raise BadInput(f"{repo}: there is no such folder", "write the folder of a git repository; clone a remote one")
     try:
-        found = git.folder_of(repo)
+        found = git_command.folder_of(repo)
     except GitFailed as error:
         if "dubious ownership" in str(error):
             fix = f"if you trust it: git config --global --add safe.directory {repo.absolute()}"
             raise BadInput(f"{repo}: belongs to another user, so git does not read it", fix) from error
         raise BadInput(f"{repo}: is not a git repository: {error}", "write the folder that has .git") from error
     try:
-        top = Path(os.fsdecode(git.run_as_user("-C", repo, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
+        top = Path(os.fsdecode(git_command.run_as_user("-C", repo, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
     except GitFailed:  # a bare one has no files
         return found
     if top.resolve() != repo.resolve():

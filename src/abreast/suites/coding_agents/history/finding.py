@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from abreast.errors import BadInput
-from abreast.suites.coding_agents.history import marks
+from abreast.suites.coding_agents.history import commit_messages
 from abreast.suites.coding_agents.history.branches import Merges
 from abreast.suites.coding_agents.history.change import changed_lines, files_between, readable
+from abreast.suites.coding_agents.history.commit_messages import TakenBack, Words
 from abreast.suites.coding_agents.history.commits import Commit, History
 from abreast.suites.coding_agents.history.maintenance import why_maintenance
-from abreast.suites.coding_agents.history.marks import TakenBack, Words
 
 Style = Literal["merge", "squash", "rebase", "commit"]
 
@@ -105,7 +105,7 @@ class _Looking:
             if later.is_meant(hashes, words):
                 self._taken_back.remove(later)
                 return "was reverted later"
-        if (back := marks.taken_back(words)) is not None:
+        if (back := commit_messages.taken_back(words)) is not None:
             self._taken_back.append(back)
             return "reverts an earlier change"
         if not head.parents:
@@ -114,7 +114,7 @@ class _Looking:
             return "merges several branches at once"
         if (why := self._merges.why_not(head, words.title)) or len(head.parents) == 2:
             return why
-        if len(unit) == 1 and marks.squashed_number(head.subject) is None:
+        if len(unit) == 1 and commit_messages.squashed_number(head.subject) is None:
             return "is a lone commit without a mark; to take it, name it in commits"
         return ""
 
@@ -153,18 +153,20 @@ def _continues(later: Commit, earlier: Commit) -> bool:
 
 def _has_no_mark(commit: Commit) -> bool:
     words = Words(None, commit.subject, commit.body)
-    is_marked = marks.squashed_number(commit.subject) is not None or marks.taken_back(words) is not None
+    is_marked = (
+        commit_messages.squashed_number(commit.subject) is not None or commit_messages.taken_back(words) is not None
+    )
     return len(commit.parents) == 1 and not is_marked
 
 
 def _words(history: History, unit: Sequence[Commit]) -> Words:
     head = unit[-1]
     if len(head.parents) < 2:
-        return marks.words_of_series(unit)
-    own = marks.words_of_merge(head)
+        return commit_messages.words_of_series(unit)
+    own = commit_messages.words_of_merge(head)
     if own.title:
         return own
-    merged = marks.words_of_series(history.between(head.parents[0], head.hash))
+    merged = commit_messages.words_of_series(history.between(head.parents[0], head.hash))
     return Words(own.number, merged.title, merged.body)
 
 
@@ -219,7 +221,7 @@ def _range(history: History, text: str) -> PullRequest:
         why = "their histories have nothing in common" if base is None else "no commit is in it"
         raise BadInput(f'{history.repo}: commits: "{text}": {why}', "write FROM..TO, the earlier one first")
     series = history.between(base, head)
-    return _made(history, base, history.read(head), "rebase", marks.words_of_series(series))
+    return _made(history, base, history.read(head), "rebase", commit_messages.words_of_series(series))
 
 
 def pinned(history: History, where: str, commit: str, base: str | None) -> PullRequest:
@@ -233,7 +235,7 @@ def pinned(history: History, where: str, commit: str, base: str | None) -> PullR
     if start in last.parents[:1]:
         found = _pull_request(history, [last], _words(history, [last]))
     elif start != head and history.common_start(start, head) == start:
-        words = marks.words_of_series(history.between(start, head))
+        words = commit_messages.words_of_series(history.between(start, head))
         found = _made(history, start, last, "rebase", words)
     else:
         raise BadInput(f"{where}: base {base} is not before commit {commit}", "leave base out for the first parent")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from abreast.report.objects import ends, number
+from abreast.report.formats.json_report import ends, number
 from abreast.report.sections import NamedTable, Section
-from abreast.report.sentence import ALL_FAILED, many
+from abreast.report.words.verdict_sentence import ALL_FAILED, many
 from abreast.stats import Interval
 from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.measures import OWN, SOLVED, Measure, Runs, measures_of, runs_of

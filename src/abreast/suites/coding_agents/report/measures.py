@@ -11,7 +11,7 @@ import numpy as np
 from abreast.analyse.rows import Floats, mean_of_known
 from abreast.analyse.variants import mean_score, quantiles
 from abreast.stats import Interval, paired_t
-from abreast.stats.values import ROUNDING
+from abreast.stats.numerics.arrays import ROUNDING
 from abreast.suites.coding_agents.report.work import LINES, RESPONSE_TIME, Metric, Work
 
 LEAST = 5  # cases that the interval of an amount needs

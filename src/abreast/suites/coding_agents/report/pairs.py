@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import combinations
 
 from abreast.analyse.run import Comparison, compared
-from abreast.report.figures import NOTHING
-from abreast.report.objects import adjusted, verdict
+from abreast.report.formats.json_report import adjusted, verdict
 from abreast.report.sections import NamedTable, Section
-from abreast.report.sentence import many, points, trusted
-from abreast.stats.population import THESE_CASES
+from abreast.report.words.variant_figures import NOTHING
+from abreast.report.words.verdict_sentence import many, points, trusted
+from abreast.stats.intervals.population import THESE_CASES
 from abreast.suites.coding_agents.report.words import one_of
 from abreast.suites.coding_agents.report.work import Work
 

@@ -10,10 +10,10 @@ import numpy as np
 from abreast.analyse.rows import Floats
 from abreast.report.charts.drawing import Picture
 from abreast.report.charts.lanes import MOST, Group, Lane, lanes, of_most
-from abreast.report.figures import NOTHING
-from abreast.report.figures import count as short
+from abreast.report.words.variant_figures import NOTHING
+from abreast.report.words.variant_figures import count as short
 from abreast.stats import Interval, paired_t, wilson
-from abreast.stats.values import ROUNDING
+from abreast.stats.numerics.arrays import ROUNDING
 from abreast.suites.coding_agents.report.measures import Measure, measures_of
 from abreast.suites.coding_agents.report.words import said
 from abreast.suites.coding_agents.report.work import Metric, Work

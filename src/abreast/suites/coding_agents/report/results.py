@@ -15,12 +15,13 @@ from typing import Any
 
 from abreast import __version__
 from abreast.analyse.run import Analysis
-from abreast.report import charts, markdown
-from abreast.report.objects import moment, number
+from abreast.report import charts
+from abreast.report.formats import markdown
+from abreast.report.formats.json_report import moment, number
+from abreast.report.formats.row_files import CsvFile
 from abreast.report.results import ResultFile
 from abreast.report.sections import plain
-from abreast.report.sentence import not_run_line, verdict_lines
-from abreast.report.table import CsvFile
+from abreast.report.words.verdict_sentence import not_run_line, verdict_lines
 from abreast.suites.coding_agents import judging
 from abreast.suites.coding_agents.config import PROMPTS, PULL_REQUESTS
 from abreast.suites.coding_agents.report import pictures as drawn
@@ -28,7 +29,7 @@ from abreast.suites.coding_agents.report import sections
 from abreast.suites.coding_agents.report.work import FORM, SIMILARITY, SUCCESS, TESTS, Work
 from abreast.suites.coding_agents.settings import FORM as FORM_METRIC
 from abreast.suites.coding_agents.settings import SIMILARITY as SIMILARITY_METRIC
-from abreast.targets.workspace.diff import Counts
+from abreast.targets.workspace.git.diff import Counts
 
 COUNTS = tuple(Counts().columns())
 DIFF = "diff_metrics"

@@ -11,11 +11,11 @@ import numpy as np
 from abreast.analyse.paired import side_of
 from abreast.analyse.rows import Floats
 from abreast.analyse.variants import failures_by_case
-from abreast.report.figures import NOTHING, seconds
-from abreast.report.objects import number
+from abreast.report.formats.json_report import number
 from abreast.report.sections import NamedTable, Section
-from abreast.report.sentence import many
-from abreast.stats.values import ROUNDING
+from abreast.report.words.variant_figures import NOTHING, seconds
+from abreast.report.words.verdict_sentence import many
+from abreast.stats.numerics.arrays import ROUNDING
 from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.words import failed_in_words, mean_change, written
 from abreast.suites.coding_agents.report.work import RESPONSE_TIME, Work

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from abreast.report.figures import NOTHING, dollars, seconds
+from abreast.report.words.variant_figures import NOTHING, dollars, seconds
 from abreast.stats import Interval
 from abreast.suites.coding_agents.report.work import Kind, Metric
 

@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from abreast.analyse.answer_fields import numbers, told_by
 from abreast.analyse.rows import Bools, Floats, by_case
 from abreast.analyse.run import Analysis
-from abreast.analyse.told import numbers, told_by
 from abreast.suites.coding_agents.config import PULL_REQUEST
 
 TESTS, SIMILARITY, FORM, SUCCESS = "tests", "change_similarity", "format", "success"

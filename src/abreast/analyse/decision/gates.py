@@ -1,0 +1,214 @@
+"""Requirements on a result, such as `worse` or `score < 0.8`: what fails a build. Read before anything is executed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from abreast.errors import BadInput, suggestion
+from abreast.stats.intervals.population import THESE_CASES
+
+if TYPE_CHECKING:
+    from abreast.analyse.compare import AcrossRuns
+    from abreast.analyse.run import Analysis, Comparison
+    from abreast.analyse.variants import VariantSummary
+
+WORDS = ("worse", "not better", "inconclusive")
+HELP = (
+    'write worse, "not better", inconclusive, "score < 0.8", "score[variant] < 0.8", "score_NAME < 0.8", '
+    '"cost_usd > 5", "latency_p95 > +10%" or "errors > 2%"'
+)
+
+
+def _errors(summary: VariantSummary) -> float | None:
+    failed = sum(summary.errors.values())
+    return failed / (summary.ok + failed) if summary.ok + failed else None
+
+
+MEASURES: dict[str, Callable[[VariantSummary], float | None]] = {
+    "score": lambda summary: summary.score.estimate if summary.score else None,
+    "cost_usd": lambda summary: (
+        None if summary.unpriced or summary.cost_usd is None else summary.cost_usd + summary.in_vain_usd
+    ),
+    "latency_p50": lambda summary: summary.latency_p50,
+    "latency_p95": lambda summary: summary.latency_p95,
+    "errors": _errors,
+}
+_ALIASES = {"cost": "cost_usd", "latency": "latency_p50"}
+_FORM = re.compile(
+    r"(?P<measure>[a-z_0-9]+)\s*(?:\[(?P<variant>[^\]]+)\])?\s*(?P<sign><=|>=|<|>)\s*"
+    r"(?P<number>[+-]?\d+(?:\.\d+)?)\s*(?P<percent>%)?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One requirement, as it was written: the run fails if it holds."""
+
+    text: str
+    measure: str = ""  # empty: the verdict itself
+    variant: str | None = None  # None: every one but the baseline, or the only one
+    sign: str = "<"
+    bound: float = 0.0
+    relative: bool = False  # to the baseline
+
+
+def read(text: str) -> Gate:
+    """A requirement out of its text.
+
+    >>> read("latency_p95 > +10%")
+    Gate(text='latency_p95 > +10%', measure='latency_p95', variant=None, sign='>', bound=0.1, relative=True)
+    >>> read("errors > 2%").bound, read("score[short] < 0.8").variant
+    (0.02, 'short')
+    """
+    text = text.strip()
+    if text in WORDS:
+        return Gate(text)
+    found = _FORM.fullmatch(text)
+    if found is None:
+        raise BadInput(f'--fail-if "{text}": not understood', HELP)
+    measure = _ALIASES.get(found["measure"].lower(), found["measure"].lower())
+    if measure not in MEASURES and not measure.startswith("score_"):
+        known = [*MEASURES, *_ALIASES]
+        raise BadInput(f'--fail-if "{text}": no measure {measure}{suggestion(measure, known)}', HELP)
+    relative = found["number"][0] in "+-"
+    if relative and not found["percent"]:
+        raise BadInput(f'--fail-if "{text}": a change against the baseline is in per cent', "such as +10%")
+    bound = float(found["number"]) / (100 if found["percent"] else 1)
+    return Gate(text, measure, found["variant"], found["sign"], bound, relative)
+
+
+def check(gate: Gate, variants: list[str]) -> None:
+    """Refuse what is about a variant that there is not."""
+    if gate.variant is not None and gate.variant not in variants:
+        raise BadInput(f'--fail-if "{gate.text}": no variant {gate.variant}{suggestion(gate.variant, variants)}')
+
+
+def failures(gates: Sequence[Gate], analysis: Analysis) -> list[str]:
+    """A sentence for each requirement that a run does not meet. What cannot be decided is not met either."""
+    sides = {summary.name: summary for summary in analysis.variants}
+    return unmet(gates, analysis.comparisons, sides, analysis.run["baseline"])
+
+
+def unmet(
+    gates: Sequence[Gate], comparisons: Sequence[Comparison], sides: Mapping[str, VariantSummary], baseline: str
+) -> list[str]:
+    """The same of any contenders against a baseline."""
+    return [sentence for gate in gates for sentence in _unmet(gate, comparisons, sides, baseline)]
+
+
+def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str]:
+    """The same of runs against runs. `score[RUN:VARIANT]` is about that contender, `score[VARIANT]` about the later
+    one of that name; others are about every contender of a later run.
+
+    A verdict is required of the variants that have new answers, if any has.
+    """
+    known = [_contenders(item) for item in items]
+    has_new = any(item.is_compared for item in items)
+    for gate in gates:
+        check(gate, sorted({name for names in known for name in names}))
+    found: list[str] = []
+    for item, names in zip(items, known, strict=True):
+        sides = {item.first.name: item.first.summary, item.second.name: item.second.summary}
+        mine = [
+            replace(gate, variant=names[gate.variant]) if gate.variant else gate
+            for gate in gates
+            if (gate.variant is None or gate.variant in names) and (gate.measure or not (has_new and item.is_unchanged))
+        ]
+        found += unmet(mine, [item.comparison], sides, item.first.name)
+    return list(dict.fromkeys(found))
+
+
+def _contenders(item: AcrossRuns) -> dict[str, str]:
+    """What each of the two may be called, and its full name. A variant alone means the later run's."""
+    first, second = item.first, item.second
+    ambiguous = (first.names & second.names) - {second.variant} if first.run != second.run else set()
+    names = {name: side.name for side in (first, second) for name in side.names}
+    return {name: full_name for name, full_name in names.items() if name not in ambiguous}
+
+
+def _unmet(
+    gate: Gate, comparisons: Sequence[Comparison], sides: Mapping[str, VariantSummary], baseline: str
+) -> list[str]:
+    if not gate.measure and not comparisons:
+        return [_undecided(gate, f"there is nothing to compare {baseline} with")]
+    if not gate.measure:
+        return [sentence for item in comparisons if (sentence := _unmet_verdict(gate, item))]
+    check(gate, list(sides))
+    names = [gate.variant] if gate.variant else [name for name in sides if name != baseline] or [baseline]
+    if gate.relative:
+        return _unmet_changes(gate, sides, names, baseline)
+    sentences = []
+    for name in names:
+        value = _measure(gate)(sides[name])
+        if value is None:
+            sentences.append(_undecided(gate, _unknown(gate, sides[name], name)))
+        elif _holds(value, gate):
+            formatted = f"{value:.1%}" if gate.measure == "errors" else f"{value:.4g}"
+            sentences.append(f"{gate.text}: {gate.measure} of {name} is {formatted}")
+    return sentences
+
+
+def _undecided(gate: Gate, reason: str) -> str:
+    return f'"{gate.text}" cannot be decided: {reason}'
+
+
+def _unknown(gate: Gate, summary: VariantSummary, name: str) -> str:
+    """Why a measure has no value. A reused answer counts as no new latency or cost."""
+    reused = " (all its answers are reused)" if summary.reused and summary.reused == summary.trials else ""
+    return f"{gate.measure} of {name} is not known{reused}"
+
+
+def _unmet_verdict(gate: Gate, item: Comparison) -> str:
+    """What a verdict has against a requirement; empty if the requirement is met."""
+    word = item.verdict.word
+    if word == "no comparison":
+        return _undecided(gate, f"no comparison of {item.variant} with {item.baseline}: {item.verdict.reason}")
+    if word != gate.text and (gate.text != "not better" or word == "better"):
+        return ""
+    where = f" on {item.these_cases}" if item.verdict.population == THESE_CASES else ""
+    if gate.text == "worse":
+        return f"{item.variant} is worse than {item.baseline}{where}"
+    return f"{gate.text}: {item.variant} against {item.baseline} is {word}{where}"
+
+
+def _measure(gate: Gate) -> Callable[[VariantSummary], float | None]:
+    """How a summary tells it; `score_NAME` is the mean of that score."""
+    name = gate.measure.removeprefix("score_")
+    if gate.measure in MEASURES:
+        return MEASURES[gate.measure]
+    return lambda summary: summary.scores[name].estimate if name in summary.scores else None
+
+
+def _unmet_changes(gate: Gate, sides: Mapping[str, VariantSummary], names: list[str], baseline: str) -> list[str]:
+    sentences, measure = [], _measure(gate)
+    before = measure(sides[baseline])
+    for name in names:
+        value = measure(sides[name])
+        if name == baseline:
+            sentences.append(_undecided(gate, f"there is nothing to compare {name} with"))
+        elif value is None or before is None:
+            unknown = [side for side, known in ((baseline, before), (name, value)) if known is None]
+            sentences.append(_undecided(gate, "; ".join(_unknown(gate, sides[side], side) for side in unknown)))
+        elif before == 0 and value != 0:
+            sentences.append(_undecided(gate, f"{gate.measure} of {baseline} is 0, that of {name} {value:.4g}"))
+        else:
+            change = value / before - 1 if before else 0.0
+            if _holds(change, gate):
+                difference = f"{change:+.1%} against {baseline}"
+                sentences.append(f"{gate.text}: {gate.measure} of {name} is {value:.4g}, {difference}")
+    return sentences
+
+
+def _holds(value: float, gate: Gate) -> bool:
+    match gate.sign:
+        case "<":
+            return value < gate.bound
+        case "<=":
+            return value <= gate.bound
+        case ">":
+            return value > gate.bound
+    return value >= gate.bound

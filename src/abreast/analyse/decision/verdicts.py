@@ -1,0 +1,194 @@
+"""From paired cases to verdicts: the looks on the way, Holm's order, and the lost pairs at their worst."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from abreast.analyse.paired import Pairs, Repeats
+from abreast.analyse.rows import Floats, Ints
+from abreast.stats import (
+    Look,
+    Population,
+    RepeatedScores,
+    Verdict,
+    Weight,
+    Word,
+    alphas,
+    verdicts,
+    watched,
+    weighted_mean,
+)
+from abreast.stats.calibration import case_weights
+from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
+from abreast.stats.verdict import SEQUENTIAL_CASES
+
+DRAWN = 0.05  # the chance of error of a sequence that is only drawn, where too few cases are planned to use it
+
+Question = tuple[int, int]  # the indexes of baseline and variant
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How differences become a verdict; fixed before a run."""
+
+    margin: float = 0.0
+    weight: Weight = "case"
+    largest: int = 1  # cases in the largest group of the plan
+    only_sequence: bool = False  # an earlier run has used up the final interval's chance of error
+    population: Population = ALL_CASES  # what the verdict is about
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A verdict, with the looks on the way and the scores behind it."""
+
+    verdict: Verdict
+    looks: tuple[Look, ...]  # empty if the run was not watched
+    scores: tuple[float, float] | None  # of baseline and variant, on the compared cases
+    bounds: tuple[float, float] | None  # of the difference, with the lost pairs at their worst and at their best
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """The scores of each compared case; further cases of the plan have none."""
+
+    cases: Ints
+    repeats: Repeats
+    differences: Floats
+    dropped: int
+
+    @classmethod
+    def of(cls, cases: Ints, repeats: Repeats, dropped: int) -> _Sample:
+        return cls(cases, repeats, repeats.differences, dropped)
+
+
+class Decider:
+    """Decides all questions of a run, or of two runs, together."""
+
+    def __init__(
+        self,
+        planned: Mapping[Question, int],
+        groups_of: Callable[[Question, Ints], list[str] | None],
+        rule: Rule,
+        watch: bool = True,
+    ) -> None:
+        """`watch`: the cases come in the order in which they were started, so the looks on the way count too."""
+        self._planned, self._groups_of, self._rule, self._watch = planned, groups_of, rule, watch
+
+    def decide(self, paired: Mapping[Question, Pairs]) -> dict[Question, Decided]:
+        if not paired:
+            return {}
+        samples = {q: _Sample.of(pairs.cases, pairs.repeats, pairs.dropped) for q, pairs in paired.items()}
+        looks = {q: self._looks(q, sample) for q, sample in samples.items()}
+        results = self._verdicts(samples, looks)
+        if any(pairs.worst for pairs in paired.values()):
+            low, high = ({q: _at_worst(pairs, end) for q, pairs in paired.items()} for end in ("low", "high"))
+            results = self._demote(results, paired, low, high)
+        return {
+            q: Decided(
+                results[q],
+                looks[q],
+                (self._mean(q, pairs.cases, pairs.baseline), self._mean(q, pairs.cases, pairs.variant))
+                if len(pairs.cases)
+                else None,
+                (self._mean(q, low[q].cases, low[q].differences), self._mean(q, high[q].cases, high[q].differences))
+                if pairs.worst
+                else None,
+            )
+            for q, pairs in paired.items()
+        }
+
+    def decide_on_these_cases(self, paired: Mapping[Question, Pairs]) -> dict[Question, Verdict]:
+        """The same questions about these cases alone; none where the verdict is about them, or has cases enough."""
+        if self._rule.population == THESE_CASES or max(self._planned.values(), default=0) >= SEQUENTIAL_CASES:
+            return {}
+        rule = replace(self._rule, population=THESE_CASES)
+        decided = Decider(self._planned, self._groups_of, rule, watch=False).decide(paired)
+        return {question: item.verdict for question, item in decided.items()}
+
+    def _demote(
+        self,
+        results: dict[Question, Verdict],
+        paired: Mapping[Question, Pairs],
+        low: Mapping[Question, _Sample],
+        high: Mapping[Question, _Sample],
+    ) -> dict[Question, Verdict]:
+        """Take a word back if the lost pairs, at their worst or at their best, would have changed it."""
+        worst, best = (self._verdicts(end, {q: self._looks(q, end[q]) for q in end}) for end in (low, high))
+        return {
+            q: result
+            if paired[q].worst is None or stands(result.word, worst[q].word, best[q].word)
+            else replace(result, word="inconclusive", demoted=result.word)
+            for q, result in results.items()
+        }
+
+    def _looks(self, question: Question, sample: _Sample) -> tuple[Look, ...]:
+        if not self._watch:
+            return ()
+        groups, rule = self._groups_of(question, sample.cases), self._rule
+        alpha = self._sequence_alpha or DRAWN
+        return tuple(
+            watched(sample.differences, alpha, rule.margin or None, groups, weight=rule.weight, largest=rule.largest)
+        )
+
+    @property
+    def _sequence_alpha(self) -> float:
+        if self._rule.population == THESE_CASES:
+            return 0.0
+        planned = max(1, *self._planned.values())
+        return alphas(planned, len(self._planned), self._rule.only_sequence)[0]
+
+    def _verdicts(
+        self, samples: Mapping[Question, _Sample], looks: Mapping[Question, tuple[Look, ...]]
+    ) -> dict[Question, Verdict]:
+        rule = self._rule
+        groups = {q: self._groups_of(q, sample.cases) for q, sample in samples.items()}
+        results = verdicts(
+            {_key(q): sample.differences for q, sample in samples.items()},
+            {_key(q): max(1, self._planned[q]) for q in samples},
+            rule.margin,
+            {_key(q): labels for q, labels in groups.items() if labels is not None},
+            weight=rule.weight,
+            largest=rule.largest,
+            seen={_key(q): history[-1] for q, history in looks.items() if history and self._sequence_alpha},
+            dropped={_key(q): sample.dropped for q, sample in samples.items()},
+            only_sequence=rule.only_sequence,
+            repeats={_key(q): self._repeats(q, sample) for q, sample in samples.items() if len(sample.cases)}
+            if rule.population == THESE_CASES
+            else None,
+        )
+        return {q: results[_key(q)] for q in samples}
+
+    def _repeats(self, question: Question, sample: _Sample) -> RepeatedScores:
+        groups = self._groups_of(question, sample.cases)
+        weights = None if groups is None else case_weights(groups, self._rule.weight)
+        return RepeatedScores.of(sample.repeats.baseline, sample.repeats.variant, weights)
+
+    def _mean(self, question: Question, cases: Ints, values: Floats) -> float:
+        return weighted_mean(values, self._groups_of(question, cases), self._rule.weight)
+
+
+def _key(question: Question) -> str:
+    return f"{question[0]}:{question[1]}"
+
+
+def _at_worst(pairs: Pairs, end: str) -> _Sample:
+    if pairs.worst is None:
+        return _Sample.of(pairs.cases, pairs.repeats, pairs.dropped)
+    return _Sample.of(pairs.worst.cases, pairs.worst.low if end == "low" else pairs.worst.high, pairs.skipped)
+
+
+def stands(word: Word, at_worst: Word, at_best: Word) -> bool:
+    """Whether a word survives the lost pairs.
+
+    >>> stands("better", "inconclusive", "better"), stands("not worse", "not worse", "better")
+    (False, True)
+    """
+    if word == "better":
+        return at_worst == "better"
+    if word == "worse":
+        return at_best == "worse"
+    if word == "equivalent":
+        return at_worst == at_best == "equivalent"
+    return word != "not worse" or at_worst in ("not worse", "equivalent", "better")

@@ -1,0 +1,31 @@
+"""`abreast suites`: the experiments that packages bring along."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from abreast.cli import listings
+from abreast.output import say
+
+EPILOG = """abreast run NAME runs one, abreast run NAME --help tells its flags.
+A package brings suites by entry points of the group abreast.suites."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    listings.argument(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    from abreast import suites
+
+    found = suites.listed()
+    if args.json:
+        listings.show([asdict(one) for one in found], True, "")
+        return 0
+    rows = [{"name": one.name, "summary": one.summary, "package": one.package} for one in found]
+    listings.show(rows, False, "no suite is installed")
+    for one in found:
+        if one.problem:
+            say(f"warning: {one.problem}")
+    return 0

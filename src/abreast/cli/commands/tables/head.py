@@ -1,0 +1,44 @@
+"""`abreast head`: the first rows of a table."""
+
+from __future__ import annotations
+
+import argparse
+
+from abreast.cli import listings, table_arguments
+
+EPILOG = """  abreast head                               of predictions, in the store of this folder
+  abreast head results.db metrics -n 20
+  abreast head results.db --columns model,accuracy"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", metavar="[STORE] [TABLE]", nargs="*")
+    parser.add_argument("-n", "--n", dest="rows", type=int, default=5, metavar="N", help="how many rows (5)")
+    table_arguments.columns_argument(parser)
+    table_arguments.arguments(parser)
+    listings.argument(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    return show(args, "head")
+
+
+def show(args: argparse.Namespace, command: str) -> int:
+    from abreast.errors import BadInput
+    from abreast.store.user_tables.tables import read
+
+    if args.rows < 0:
+        raise BadInput(f"{command}: -n {args.rows} is not a number of rows", f"abreast {command} -n 5")
+    store, words = table_arguments.split(args)
+    with store:
+        table_arguments.at_most(command, words, 1, "[STORE] [TABLE]")
+        name = table_arguments.table(args, *words)
+        amount = {"first" if command == "head" else "last": args.rows}
+        rows = read(store, name, keys=table_arguments.columns(args), **amount).rows()
+        if args.json:
+            listings.show(rows, True, "")
+        elif rows:
+            listings.show_fitted(rows)
+        else:
+            listings.show([], False, table_arguments.nothing(store, name))
+    return 0

@@ -1,0 +1,124 @@
+"""What this machine has left: memory, cores and pressure, within the limits of its control group (v1 or v2)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from abreast.targets.processes.process_usage import SAMPLER, ProcessSample
+
+UNLIMITED = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class MachineReading:
+    """What the machine has left, and what this run uses of it."""
+
+    available: int  # bytes
+    memory_pressure: float  # see `Machine.memory_pressure`
+    own: ProcessSample
+
+
+class Machine:
+    """Readings of the machine. `root` is where `/proc` and `/sys` are found, so that tests can make their own."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._groups = self._own_groups()
+
+    def read(self) -> MachineReading:
+        """Take a reading. It looks at every process of this run, so not where others wait for it."""
+        return MachineReading(self.available_memory(), self.memory_pressure(), SAMPLER.sample())
+
+    def cores(self) -> float:
+        """Cores this process may use: fewer than the machine has, if a quota or an affinity says so."""
+        try:
+            available = float(len(os.sched_getaffinity(0)))
+        except AttributeError:
+            available = float(os.cpu_count() or 1)
+        return max(1.0, min(available, self._cpu_quota()))
+
+    def total_memory(self) -> int:
+        return min(psutil.virtual_memory().total, self._memory_limit())
+
+    def available_memory(self) -> int:
+        """Bytes that can still be used before something is killed."""
+        free = psutil.virtual_memory().available
+        limit = self._memory_limit()
+        return min(free, max(0, limit - self._memory_used())) if limit < UNLIMITED else free
+
+    def memory_pressure(self) -> float:
+        """Per cent of the last ten seconds in which something waited for memory; 0 where that is not known."""
+        text = self._read("proc/pressure/memory") or ""
+        for word in text.split("\n", 1)[0].split():
+            if word.startswith("avg10="):
+                return float(word[6:])
+        return 0.0
+
+    # -- control groups --------------------------------------------------------------------------------------------
+
+    def _own_groups(self) -> dict[str, str]:
+        """Controller to path: '' is v2."""
+        groups = {}
+        for line in (self._read("proc/self/cgroup") or "").splitlines():
+            _, controllers, path = line.split(":", 2)
+            for controller in controllers.split(","):
+                groups[controller] = path.lstrip("/")
+        return groups
+
+    def _memory_limit(self) -> int:
+        limits = [UNLIMITED]
+        for value in self._up_the_tree("", "memory.max") + self._up_the_tree("memory", "memory.limit_in_bytes"):
+            if value.isdecimal():
+                limits.append(int(value))
+        return min(limits)
+
+    def _memory_used(self) -> int:
+        for controller, name in (("", "memory.current"), ("memory", "memory.usage_in_bytes")):
+            found = self._up_the_tree(controller, name)
+            if found and found[0].isdecimal():
+                return int(found[0]) - self._reclaimable(controller)
+        return 0
+
+    def _reclaimable(self, controller: str) -> int:
+        """File cache counts as used in a group, but is given back when needed."""
+        for text in self._up_the_tree(controller, "memory.stat")[:1]:
+            for line in text.splitlines():
+                key, _, value = line.partition(" ")
+                if key in ("inactive_file", "total_inactive_file"):
+                    return int(value)
+        return 0
+
+    def _cpu_quota(self) -> float:
+        shares = [float("inf")]
+        for text in self._up_the_tree("", "cpu.max"):
+            quota, _, period = text.partition(" ")
+            if quota.isdecimal() and period.isdecimal():
+                shares.append(int(quota) / int(period))
+        quotas = self._up_the_tree("cpu", "cpu.cfs_quota_us")
+        for quota, period in zip(quotas, self._up_the_tree("cpu", "cpu.cfs_period_us"), strict=False):
+            if quota.isdecimal() and period.isdecimal():
+                shares.append(int(quota) / int(period))
+        return min(shares)
+
+    def _up_the_tree(self, controller: str, name: str) -> list[str]:
+        """What the file of this name says in our group and in those above it."""
+        base = self._root / "sys/fs/cgroup" / controller
+        folder = base / self._groups.get(controller, "")
+        found = []
+        while True:
+            text = self._read(str((folder / name).relative_to(self._root)))
+            if text is not None:
+                found.append(text.strip())
+            if folder == base or base not in folder.parents:
+                return found
+            folder = folder.parent
+
+    def _read(self, path: str) -> str | None:
+        try:
+            return (self._root / path).read_text()
+        except OSError:
+            return None

@@ -1,0 +1,110 @@
+"""The report as JUnit XML, for whatever shows test results in CI.
+
+The suite `verdict` has a test for each comparison, which fails if the variant is worse and is an error if there is no
+comparison, and one for each requirement (`--fail-if`). Each variant is a suite with a test for each trial: an error is
+an error, a score below 0.5 a failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from abreast.analyse.run import Analysis
+from abreast.report.words.verdict_sentence import SIMULATED, failure, sentence
+
+PASSED = 0.5  # a lower score is a failed test
+
+
+def text(analysis: Analysis, unmet: Sequence[str] = (), trials: bool = True) -> str:
+    """`unmet` are the requirements that are not met, a sentence for each; without `trials`, the verdict alone."""
+    root = ElementTree.Element("testsuites", name=clean(analysis.run["experiment"]))
+    _verdicts(root, analysis, unmet)
+    for index in range(len(analysis.variants) if trials else 0):
+        _trials(root, analysis, index)
+    return finished(root)
+
+
+def finished(root: ElementTree.Element) -> str:
+    """The document, with its tests counted."""
+    for suite in root:
+        for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            suite.set(kind, str(len(suite.findall(f"testcase/{tag}"))))
+        suite.set("tests", str(len(suite.findall("testcase"))))
+    for kind in ("tests", "failures", "errors", "skipped"):
+        root.set(kind, str(sum(int(suite.get(kind, "0")) for suite in root)))
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + _refer(ElementTree.tostring(root, encoding="unicode")) + "\n"
+
+
+def _refer(document: str) -> str:
+    """The document with references for characters that a terminal would obey or not show.
+
+    >>> _refer("<a>\\x9b</a>")
+    '<a>&#x9b;</a>'
+    """
+    unprintable = {char for char in set(document) if not char.isprintable() and char not in "\n\t"}
+    return document.translate({ord(char): f"&#x{ord(char):x};" for char in unprintable}) if unprintable else document
+
+
+def _suite(root: ElementTree.Element, analysis: Analysis, name: str) -> ElementTree.Element:
+    suite = ElementTree.SubElement(root, "testsuite", name=clean(name))
+    facts = {"run": analysis.run["run"], "status": analysis.run["status"]}
+    facts |= {"simulated": SIMULATED} if analysis.simulated else {}
+    holder = ElementTree.SubElement(suite, "properties")
+    for key, value in facts.items():
+        ElementTree.SubElement(holder, "property", name=key, value=clean(str(value)))
+    return suite
+
+
+def _verdicts(root: ElementTree.Element, analysis: Analysis, unmet: Sequence[str]) -> None:
+    suite = _suite(root, analysis, "verdict")
+    place = clean(f"{analysis.run['experiment']}.verdict")
+    for item in analysis.comparisons:
+        test = ElementTree.SubElement(
+            suite, "testcase", classname=place, name=clean(f"{item.variant} against {item.baseline}"), time="0"
+        )
+        if item.verdict.word == "worse":
+            ElementTree.SubElement(test, "failure", message=clean(sentence(item)), type="worse")
+        elif item.verdict.word == "no comparison":
+            ElementTree.SubElement(test, "error", message=clean(sentence(item)), type="no comparison")
+        else:
+            ElementTree.SubElement(test, "system-out").text = clean(sentence(item))
+    for told in unmet:
+        test = ElementTree.SubElement(suite, "testcase", classname=place, name=clean(told.split(": ")[0]), time="0")
+        ElementTree.SubElement(test, "failure", message=clean(told), type="requirement")
+
+
+def _trials(root: ElementTree.Element, analysis: Analysis, index: int) -> None:
+    rows = analysis.rows
+    suite = _suite(root, analysis, rows.variants[index])
+    place = clean(f"{analysis.run['experiment']}.{rows.variants[index]}")
+    several = rows.repeats > 1
+    told = rows.store.each(
+        "SELECT t.position, c.id, t.repeat, t.status, t.error_kind, t.error_blame, t.error, "
+        "CASE WHEN t.reused_from IS NULL THEN t.service_s END, s.value, s.explanation "
+        "FROM trials t JOIN cases c ON c.digest = t.case_digest LEFT JOIN scores s ON s.run_id = t.run_id "
+        "AND s.position = t.position AND s.name = ? WHERE t.run_id = ? AND t.variant = ? ORDER BY t.position",
+        (rows.primary, rows.run_id, index),
+    )
+    for _, case_id, repeat, status, kind, blame, error, seconds, value, explanation in told:
+        name = f"{case_id} [{repeat}]" if several else case_id
+        test = ElementTree.SubElement(
+            suite, "testcase", classname=place, name=clean(name), time=f"{max(0.0, seconds or 0.0):.3f}"
+        )
+        if status == "error":
+            row = {"status": status, "error_kind": kind, "error_blame": blame, "error": error}
+            ElementTree.SubElement(test, "error", message=clean(failure(row)), type=clean(kind or "error"))
+        elif status != "ok":
+            ElementTree.SubElement(test, "skipped", message=clean(error or status))
+        elif value is not None and value < PASSED:
+            message = f"score {value:.3g}" + (f": {explanation}" if explanation else "")
+            ElementTree.SubElement(test, "failure", message=clean(message), type="score")
+        elif value is None and rows.primary:
+            ElementTree.SubElement(test, "error", message=clean(explanation or "not scored"), type="unscored")
+
+
+def clean(words: str) -> str:
+    """Text without the characters that XML cannot hold."""
+    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "�", words)

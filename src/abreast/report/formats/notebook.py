@@ -1,0 +1,37 @@
+"""A run in a cell of a notebook: the verdict and the table of variants."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from abreast.report.sections import NOTHING
+from abreast.report.words.variant_figures import TITLES, cells
+from abreast.report.words.verdict_sentence import SIMULATED, not_run_line, sentence, verdict_lines
+from abreast.text import printable
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis
+
+
+def result_html(analysis: Analysis) -> str:
+    """HTML without scripts or styles of its own, so that it takes the look of the notebook. Names and messages may come
+    from a model: everything is escaped."""
+    lines = [*verdict_lines(analysis), *filter(None, [not_run_line(analysis)])]
+    verdicts = {SIMULATED, lines[0], *map(sentence, analysis.comparisons)}
+    rows = [(summary.name, *cells(summary)) for summary in analysis.variants]
+    used = [at for at in range(len(TITLES) + 1) if at == 0 or any(row[at] != NOTHING for row in rows)]
+    titles = ("variant", *TITLES)
+    table = [
+        f"<tr>{''.join(f'<th>{_text(titles[at])}</th>' for at in used)}</tr>",
+        *(f"<tr>{''.join(f'<td>{_text(row[at])}</td>' for at in used)}</tr>" for row in rows),
+    ]
+    paragraphs = [f"<strong>{_text(line)}</strong>" if line in verdicts else _text(line) for line in lines]
+    run = f"run {analysis.run['run']}, {analysis.run['status'].replace('_', ' ')}"
+    return (
+        f"<div><p>{'<br>'.join(paragraphs)}</p><table>{''.join(table)}</table><p><small>{_text(run)}</small></p></div>"
+    )
+
+
+def _text(value: str) -> str:
+    return escape(printable(value)).replace("$", "&#36;")  # a notebook takes text between two dollars for a formula

@@ -1,0 +1,77 @@
+"""Trials that a reader should know of: the agent changed tests, or files outside of its workspace changed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from abreast.analyse.run import Analysis
+from abreast.model import OUTSIDE_FILES, TEST_FILES
+from abreast.report.words.verdict_sentence import many
+
+NAMED = 3  # cases of a line, and files of a case
+_FLAGGED = (
+    "SELECT position, data FROM payloads WHERE run_id = ? "
+    f"AND (data LIKE '%\"{TEST_FILES}\"%' OR data LIKE '%\"{OUTSIDE_FILES}\"%') ORDER BY position"
+)
+_LINES = (
+    ("tests_changed", "{agent} changed tests in {trials}; they were restored before the check"),
+    ("outside_changes", "files outside of the workspace changed while {agent} was at work in {trials}"),
+)
+
+
+class Flag(NamedTuple):
+    """One flagged trial, with the files in question."""
+
+    case: str
+    variant: str
+    repeat: int
+    tests_changed: list[str]
+    outside_changes: list[str]
+
+
+def flags_of(analysis: Analysis) -> list[Flag]:
+    """All flagged trials of a run, in plan order."""
+    rows = analysis.rows
+    asked = "SELECT 1 FROM columns WHERE name IN (?, ?) LIMIT 1"
+    if not rows.store.rows(asked, (TEST_FILES, OUTSIDE_FILES)):
+        return []
+    found = []
+    for position, text in rows.store.each(_FLAGGED, (rows.run_id,)):
+        at = int(np.searchsorted(rows.position, position))
+        if at == len(rows.position) or rows.position[at] != position:
+            continue  # stored since the analysis was made
+        data = json.loads(text)
+        lists = (file_names(data, TEST_FILES), file_names(data, OUTSIDE_FILES))
+        if any(lists):
+            case, variant = rows.cases[int(rows.case[at])].id, rows.variants[int(rows.variant[at])]
+            found.append(Flag(case, variant, int(rows.repeat[at]), *lists))
+    return found
+
+
+def file_names(data: Mapping[str, Any], name: str) -> list[str]:
+    """A list of files from the data of an answer; empty if it has none."""
+    found = data.get(name)
+    return [str(file) for file in found] if isinstance(found, list) else []
+
+
+def flag_lines(analysis: Analysis) -> list[str]:
+    """A sentence for each variant and kind of flag, with the first cases and files."""
+    flags = flags_of(analysis)
+    return [line for kind, words in _LINES for line in _lines(analysis, flags, kind, words)]
+
+
+def _lines(analysis: Analysis, flags: list[Flag], kind: str, words: str) -> Iterator[str]:
+    stored = Counter(analysis.rows.variant[analysis.rows.present].tolist())
+    for at, name in enumerate(analysis.rows.variants):
+        flagged = [(flag.case, getattr(flag, kind)) for flag in flags if flag.variant == name and getattr(flag, kind)]
+        if flagged:
+            by_case = {case: ", ".join(files[:NAMED]) for case, files in flagged}
+            named = "; ".join(f"{case} ({files})" for case, files in list(by_case.items())[:NAMED])
+            more = f"; {len(by_case) - NAMED:,} more" if len(by_case) > NAMED else ""
+            trials = f"{len(flagged):,} of {many(stored[at], 'trial')}"
+            yield f"{words.format(agent=name, trials=trials)}: {named}{more}"

@@ -1,0 +1,422 @@
+"""The verdict in words: the first line of every report, and never more than the data say."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from abreast.report.words.calibration import calibration_lines, correction
+from abreast.stats.intervals.final import GROUPS
+from abreast.stats.intervals.population import THESE_CASES, repeats_needed, units_needed
+from abreast.stats.numerics.arrays import ROUNDING
+from abreast.stats.verdict import NO_CASE
+
+if TYPE_CHECKING:
+    from abreast.analyse.run import Analysis, Comparison
+    from abreast.analyse.segments import Segment
+    from abreast.stats import Interval, Verdict
+
+ALL_FAILED = "N/A (all failed)"  # where a score would stand
+SIMULATED = "SIMULATED · no model was called"
+
+MANY_COMPARISONS = 5  # that they are counted first
+
+BLAMES = {"variant": "the variant's", "infrastructure": "infrastructure", "unknown": "unclear whose"}
+
+
+def many(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun.
+
+    >>> many(1, "win"), many(1_200, "case"), many(2, "loss", "losses")
+    ('1 win', '1,200 cases', '2 losses')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def failure(row: Mapping[str, Any]) -> str:
+    """What a trial that gave no answer says of itself.
+
+    >>> failure({"status": "error", "error_kind": "timeout", "error_blame": "variant", "error": "no answer in 3 s"})
+    "error (timeout, the variant's): no answer in 3 s"
+    """
+    if row["status"] != "error":
+        return f"{row['status']}: {row['error'] or 'no reason was given'}"
+    return f"error ({row['error_kind']}, {BLAMES.get(row['error_blame'], 'unclear whose')}): {row['error']}"
+
+
+def points(value: float) -> str:
+    """A difference in points, signed.
+
+    >>> points(0.1237), points(-0.05), points(-1e-17)
+    ('+12.4', '−5.0', '+0.0')
+    """
+    return f"{value * 100 if abs(value) > ROUNDING else 0.0:+.1f}".replace("-", "−")
+
+
+def verdict_lines(analysis: Analysis) -> list[str]:
+    """A sentence for each variant against the baseline; what to do next where it is not decided."""
+    lines = [SIMULATED] if analysis.simulated else []
+    if analysis.score_name is None:
+        lines.append("no scorer: answers are stored, nothing is compared")
+    elif not analysis.comparisons:
+        lines.extend(_single(analysis))
+    lines += preface(analysis)
+    for comparison in analysis.comparisons:
+        lines += _verdict_of(analysis, comparison)
+    lines += circumstances(analysis)
+    if analysis.retried_failures:
+        lines.append("failures of the variants were retried on request (--retry-failed): that flatters flaky ones")
+    return lines
+
+
+def comparison_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
+    """The sentence on one variant and what stands behind it."""
+    return [*([SIMULATED] if analysis.simulated else ()), *_verdict_of(analysis, comparison)]
+
+
+def _verdict_of(analysis: Analysis, comparison: Comparison) -> list[str]:
+    return [sentence(comparison), *advice(comparison), *scores_behind(analysis, comparison)]
+
+
+def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
+    """The two scores whose difference is the effect, where the table shows others because variants lost other cases."""
+    summaries = {summary.name: summary for summary in analysis.variants}
+    before, after = summaries[comparison.baseline].score, summaries[comparison.variant].score
+    if comparison.scores is None or before is None or after is None or correction(comparison):
+        return []
+    first, second = comparison.scores
+    if max(abs(first - before.estimate), abs(second - after.estimate)) < ROUNDING:
+        return []
+    scores = f"{comparison.baseline} {first:.1%}, {comparison.variant} {second:.1%}"
+    return [f"on the {many(comparison.cases, 'case')} that both answered: {scores}"]
+
+
+def circumstances(analysis: Analysis) -> list[str]:
+    """How the run was made and evaluated, where a reader must know it."""
+    return [
+        *_weighting(analysis),
+        *_jointly(analysis),
+        *_of_plan(analysis),
+        *_in_turns(analysis),
+        *_of_chains(analysis),
+    ]
+
+
+def _weighting(analysis: Analysis) -> list[str]:
+    if not analysis.rows.grouped or not analysis.comparisons:
+        return []
+    unit = "group" if analysis.rows.weight == "group" else "case"
+    groups = len(set(analysis.rows.groups(analysis.rows.counted) or ()))
+    if not groups:
+        return []
+    return [f"cases are in {many(groups, 'group')}; every {unit} weighs the same (weight: {unit})"]
+
+
+def _jointly(analysis: Analysis) -> list[str]:
+    if len(analysis.comparisons) < 2:
+        return []
+    return ["the verdicts hold together at 95 %; each interval holds on its own, at the level shown"]
+
+
+def _of_plan(analysis: Analysis) -> list[str]:
+    """Which run this one extends, and whether it kept to the locked plan."""
+    records = (analysis.rows.extension if analysis.comparisons else None, analysis.rows.lock)
+    return [record.sentence() for record in records if record is not None]
+
+
+def _in_turns(analysis: Analysis) -> list[str]:
+    """That variants did not meet the same circumstances, if so."""
+    if not (analysis.rows.spec.get("limits") or {}).get("turns") or len(analysis.variants) < 2:
+        return []
+    return ["variants took turns, one at a time: they were not interleaved, so what changed in time counts too"]
+
+
+def _of_chains(analysis: Analysis) -> list[str]:
+    """What cases that begin with what others left can say."""
+    if not analysis.rows.chained:
+        return []
+    told = "each case begins with what the variant itself left of the one before"
+    chains = len({case.group for case in analysis.rows.cases.values()})
+    if chains >= GROUPS:
+        return [f"{told}: the cases of a chain are not independent, and count as one"]
+    what = "one chain" if chains == 1 else f"{chains:,} chains"
+    alone = "without --cumulative" if analysis.rows.spec.get("suite") else "with cases that begin each on its own"
+    return [
+        f"{told}: they are {what}, not independent, and no interval can be trusted; to know who is better run {alone}"
+    ]
+
+
+def preface(analysis: Analysis) -> list[str]:
+    """What comes before all verdicts: that nothing answered; `19 comparisons: 13 better, 6 inconclusive`."""
+    lines, items = [], analysis.comparisons
+    if analysis.is_without_answer:
+        lines.append(_why_no_answer(analysis))
+    elif analysis.is_without_score and (found := analysis.rows.why_unscored()):
+        lines.append(f"no answer could be scored: {found[0]} (case {found[1]})")
+    if len(items) >= MANY_COMPARISONS:
+        words = Counter(item.verdict.word for item in items)
+        counts = ", ".join(f"{count:,} {word}" for word, count in words.most_common())
+        lines.append(f"{len(items):,} comparisons: {counts}")
+    return lines
+
+
+def _why_no_answer(analysis: Analysis) -> str:
+    """`no trial gave an answer: 12 failed (12 crash); first error: crash: KeyError: 'x' (predict.py:4 in predict)`."""
+    line, kinds = "no trial gave an answer", Counter[str]()
+    for summary in analysis.variants:
+        for (kind, _), count in summary.errors.items():
+            kinds[kind] += count
+    if not kinds:
+        return line
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+    kind, message, where = analysis.rows.first_error()
+    reason = f"{line}: {kinds.total():,} failed ({counts}); first error: {kind}: {message}"
+    return f"{reason} ({where})" if where else reason
+
+
+def _single(analysis: Analysis) -> list[str]:
+    summary = analysis.variants[0]
+    if summary.all_failed:
+        return [f"{summary.name}: {ALL_FAILED}"]
+    if summary.score is None:
+        return [f"{summary.name}: no scored answer"]
+    score = summary.score
+    return [f"{summary.name}: {score.estimate:.1%} (95 % interval {score.low:.1%} … {score.high:.1%})"]
+
+
+def sentence(comparison: Comparison) -> str:
+    """For example `short is better than long: +12.4 points (95 % interval +5.1 … +19.3); 31 wins, ...`."""
+    result, interval = comparison.verdict, comparison.verdict.interval
+    if result.word == "no comparison" or interval is None:
+        return f"no comparison: {_why_not(comparison)}"
+    corrected = correction(comparison)
+    counts = f"{many(result.wins, 'win')}, {many(result.losses, 'loss', 'losses')}, {many(result.ties, 'tie')}"
+    text = f"{_claim(comparison)}{_amount(comparison, interval)}{corrected}{_within(result.word, comparison.margin)}"
+    counted = "by the judge " if corrected else "case by case " if comparison.weight == "group" else ""
+    cases = many(comparison.cases, comparison.case_noun)
+    if result.population == THESE_CASES and comparison.planned_repeats > 1:
+        cases += f" × {many(comparison.planned_repeats, 'repeat')}"
+    return f"{text}; {counted}{counts} in {cases}{_decided_after(comparison)}"
+
+
+def _why_not(comparison: Comparison) -> str:
+    """Why two variants cannot be compared."""
+    if comparison.cases or comparison.verdict.reason != NO_CASE:
+        return comparison.reason
+    what = "has a score of both" if comparison.pairs.unscored else "was answered by both"
+    return f"no {comparison.case_noun} {what} {comparison.variant} and {comparison.baseline}"
+
+
+def _claim(comparison: Comparison) -> str:
+    """`short is better than long`, `short is better than long on these 3 prompts`, or `inconclusive: short vs long`."""
+    result, variant, baseline = comparison.verdict, comparison.variant, comparison.baseline
+    word, where = result.demoted or result.word, ""
+    if result.population == THESE_CASES:
+        where = f" on {comparison.these_cases}"
+    if word == "inconclusive":
+        return f"inconclusive{where}: {variant} vs {baseline}"
+    claim = f"{variant} is {word} {'to' if word == 'equivalent' else 'than'} {baseline}{where}"
+    return f"{claim}, unless {doubt(comparison)}" if result.demoted else claim
+
+
+def _other_population(comparison: Comparison) -> list[str]:
+    """What the run says, or cannot say, about the cases that its verdict is not about."""
+    result, noun = comparison.verdict, comparison.case_noun
+    if result.population == THESE_CASES:
+        units = many(units_needed(comparison.comparisons), "group" if comparison.is_grouped else noun)
+        return [f"this says nothing about {noun}s in general: for that at least {units} are needed"]
+    if result.word != "inconclusive" or result.demoted:
+        return []
+    needed = repeats_needed(comparison.planned, comparison.comparisons)
+    if comparison.planned < units_needed(comparison.comparisons) and comparison.planned_repeats < needed:
+        return [f"--repeats {needed} can decide about {comparison.these_cases} alone"]
+    alone = comparison.on_these_cases
+    if alone is None or alone.word not in ("better", "worse"):
+        return []
+    amount = "" if alone.interval is None else f": {points(alone.interval.estimate)} points{_ends(alone)}"
+    claim = f"{comparison.variant} is {alone.word} than {comparison.baseline}{amount}"
+    return [f"on {comparison.these_cases} alone, {claim}; {noun}s in general need more {noun}s"]
+
+
+def _ends(result: Verdict) -> str:
+    printed = trusted(result)
+    if printed is None:
+        return ""
+    return f" ({printed.level * 100:.4g} % interval {points(printed.low)} … {points(printed.high)})"
+
+
+def doubt(comparison: Comparison) -> str:
+    """What could take the word back: `the 23 lost cases were its failures`; empty if nothing could."""
+    worst, word = comparison.pairs.worst, comparison.verdict.demoted
+    if worst is None or word is None:
+        return ""
+    lost = many(worst.lost, "lost repeat" if comparison.pairs.repeats_left_out else "lost case")
+    verb = "was" if worst.lost == 1 else "were"
+    if word == "better":
+        return f"the {lost} {verb} its {'failure' if worst.lost == 1 else 'failures'}"
+    if word == "worse":
+        return f"the {lost} {verb} its {'success' if worst.lost == 1 else 'successes'}"
+    return f"the {lost} would have changed it"
+
+
+def _amount(comparison: Comparison, interval: Interval) -> str:
+    """The difference with its interval; after an early stop the interval first, for the estimate is inflated then."""
+    printed, estimate = trusted(comparison.verdict), points(interval.estimate)
+    if printed is None:
+        return f": {estimate} points"
+    ends, level = f"{points(printed.low)} … {points(printed.high)}", f"{printed.level * 100:.4g} % interval"
+    if _stopped_early(comparison):
+        return f" by {ends} points ({level}; {estimate} so far, which stopping early inflates)"
+    return f": {estimate} points ({level} {ends})"
+
+
+def _stopped_early(comparison: Comparison) -> bool:
+    return comparison.stopped_after is not None and comparison.verdict.word in ("better", "worse")
+
+
+def _decided_after(comparison: Comparison) -> str:
+    if comparison.stopped_after is None or not comparison.verdict.settled:
+        return ""
+    return f", decided after {comparison.stopped_after:,} of {comparison.planned:,}"
+
+
+def _within(word: str, margin: float) -> str:
+    """What `equivalent` and `not worse` mean by it."""
+    if word == "equivalent":
+        return f", within the margin of ±{margin * 100:.4g} points"
+    return f", at most {margin * 100:.4g} points (the margin) worse" if word == "not worse" else ""
+
+
+def trusted(result: Verdict) -> Interval | None:
+    """The interval, unless it is the whole range."""
+    return result.interval if result.interval is not None and result.interval.level < 1 else None
+
+
+def advice(comparison: Comparison) -> list[str]:
+    """What stands behind the sentence or against it."""
+    result = comparison.verdict
+    if result.word == "no comparison":
+        return [line for line in (_cases_left_out(comparison),) if line]
+    lines = [comparison.reason] if comparison.reason else []
+    lines += _other_population(comparison)
+    lines += [
+        f"{item.noun}: {item.variant:,} of {comparison.variant}, {item.baseline:,} of {comparison.baseline}"
+        for item in comparison.censoring
+    ]
+    if result.word == "inconclusive" and result.needed and trusted(result) and not result.demoted:
+        effect = f"{result.effect * 100:.4g} points"
+        if result.population == THESE_CASES:
+            repeats = many(result.needed, "repeat")
+            lines.append(f"to detect {effect} on {comparison.these_cases} you need about {repeats} of each")
+        elif result.still_needed:
+            needed = f"to detect {effect} you need about {many(result.needed, comparison.case_noun)}"
+            lines.append(f"{needed}; this run compares {comparison.cases:,}")
+        elif result.interval is not None and max(-result.interval.low, result.interval.high) < result.effect:
+            lines.append(f"any difference is smaller than {effect}: the whole interval is")
+        else:
+            lines.append(f"a difference of {effect} is not excluded; more {comparison.case_noun}s would tell")
+    lines += calibration_lines(comparison)
+    lines += [line for line in (_cases_left_out(comparison), bounds(comparison), _repeats_left_out(comparison)) if line]
+    return lines
+
+
+def whose(analysis: Analysis, comparison: Comparison) -> str:
+    """Which comparison a line is about, as its beginning; empty if there is but one."""
+    if len(analysis.comparisons) < 2:
+        return ""
+    several = len({item.baseline for item in analysis.comparisons}) > 1
+    return f"{comparison.variant} against {comparison.baseline}: " if several else f"{comparison.variant}: "
+
+
+def aside(comparison: Comparison) -> str:
+    """What else changed: `cost per correct answer −38 % (−52 … −21), median latency ×0.82 (0.74 … 0.91)`."""
+    parts, cost, latency = [], comparison.pairs.cost, comparison.pairs.latency
+    ratio = cost.ratio if cost else None
+    if ratio is not None and math.isfinite(ratio.estimate):
+        ends = "" if math.isinf(ratio.high) else f" ({change(ratio.low)} … {change(ratio.high)})"
+        parts.append(f"cost per correct answer {change(ratio.estimate)} %{ends}")
+    if latency is not None and math.isfinite(latency.high):
+        parts.append(f"latency ×{latency.estimate:.2f} ({latency.low:.2f} … {latency.high:.2f})")
+    return ", ".join(parts)
+
+
+def change(ratio: float) -> str:
+    """A ratio as a change in per cent.
+
+    >>> change(0.62), change(1.1)
+    ('−38', '+10')
+    """
+    return f"{(ratio - 1) * 100:+.0f}".replace("-", "−")
+
+
+def bounds(comparison: Comparison) -> str:
+    """What the lost cases could change at most."""
+    worst = comparison.pairs.worst
+    if comparison.bounds is None or worst is None:
+        return ""
+    low, high = comparison.bounds
+    return f"with what was lost counted at worst {points(low)} points, at best {points(high)}"
+
+
+def _cases_left_out(comparison: Comparison) -> str:
+    """`3 of 100 cases are not compared: 2 failed by infrastructure, 1 skipped`."""
+    reasons = {
+        "failed by infrastructure": comparison.pairs.failed,
+        "could not be scored": comparison.pairs.unscored,
+        "skipped": comparison.pairs.skipped,
+        "not run, to save them" if comparison.stopped_after is not None else "not run yet": comparison.not_run,
+        "waiting for an earlier case": comparison.waiting,
+    }
+    told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
+    count = comparison.planned - comparison.cases
+    what = f"{count:,} of {many(comparison.planned, 'case')} {'is' if count == 1 else 'are'} not compared"
+    return f"{what}: {told}" if told else ""
+
+
+def _repeats_left_out(comparison: Comparison) -> str:
+    left_out = comparison.pairs.repeats_left_out
+    if not left_out:
+        return ""
+    what = f"{left_out:,} of {comparison.repeats:,} repeats of the compared cases"
+    return f"{what} {'is' if left_out == 1 else 'are'} left out: one side has no score there"
+
+
+def where_it_helps(segments: Sequence[Segment], shown: int = 4) -> str:
+    """`category=navigate +21.0 (n 47) · category=read +2.0 (n 32, not clear)`: the largest differences first."""
+    largest = sorted(segments, key=lambda item: (item.word == "inconclusive", -abs(item.estimate.estimate)))[:shown]
+    return " · ".join(
+        f"{item.tag}={item.value} {points(item.estimate.estimate)} "
+        f"(n {item.cases:,}{', not clear' if item.word == 'inconclusive' else ''})"
+        for item in largest
+    )
+
+
+def not_run_line(analysis: Analysis) -> str:
+    """How many trials were not run, and why; empty if none."""
+    left = analysis.planned - analysis.stored
+    if not left:
+        return ""
+    reason = analysis.run["reason"] or "unknown"
+    return f"{left:,} of {many(analysis.planned, 'trial')} {'was' if left == 1 else 'were'} not run: {reason}"
+
+
+def judge_lines(analysis: Analysis) -> list[str]:
+    """`judge    24 calls, $0.12`: what judges took, which is no cost of a variant."""
+    found = []
+    for one in analysis.rows.judges:
+        parts = [many(one["calls"], "call")]
+        parts += [f"${one['cost_usd']:,.2f}"] if one["cost_usd"] is not None else []
+        parts += [f"{one['failed']:,} of them without a usable reply"] if one["failed"] else []
+        parts += [f"{many(one['reused'], 'judgement')} reused"] if one["reused"] else []
+        found.append(f"{one['scorer']:<8} {', '.join(parts)}")
+    return found
+
+
+def ranking_line(analysis: Analysis) -> str:
+    """`ranking: short (52 %), long (30 %), none (18 %)`: each one's share of the strength of all."""
+    ranking = analysis.ranking
+    assert ranking is not None
+    told = [f"{analysis.variants[index].name} ({ranking.strengths[index]:.0%})" for index in ranking.order]
+    return f"ranking by wins (Bradley–Terry, strengths of 100 % in all): {', '.join(told)}"

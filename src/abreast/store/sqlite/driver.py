@@ -1,0 +1,378 @@
+"""SQLite, through `apsw`: opening files, and saying in plain words why one cannot be opened."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from functools import wraps
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+
+from abreast.errors import StoreError
+from abreast.store import schema
+from abreast.store.sqlite.isolation import client, sharing
+from abreast.store.sqlite.isolation.sharing import LocalConnection
+from abreast.store.user_state.drivers import temporary_folder
+from abreast.store.user_tables.tracked_views import JOINED, Tracked
+
+BUSY_MS = 60_000
+_WRITING = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+SCARCE = 128_000  # bytes; less is called a full disk
+CHECKPOINT_MS = 500  # how long a checkpoint waits for readers
+
+Opening = Callable[[Path], apsw.Connection]
+
+
+def _isolated(opening: Opening) -> Opening:
+    """Open the file in the helper process if another SQLite library in this process has it open."""
+
+    @wraps(opening)
+    def opened(path: Path) -> apsw.Connection:
+        if not sharing.is_shared(os.path.realpath(path)):
+            with suppress(sharing.SharedFile):
+                return opening(path)
+        return cast(apsw.Connection, client.connect(opened, path))
+
+    return opened
+
+
+@_isolated
+def open_for_writing(path: Path) -> apsw.Connection:
+    """The journal, made if it is not there. Every commit is on disk when it returns."""
+    with explained(path):
+        if not path.parent.is_dir():
+            raise StoreError(f"{path}: the folder {path.parent} does not exist", f"mkdir -p {path.parent}")
+        connection = LocalConnection(path, address(path), _WRITING)
+        try:
+            with alone(connection):
+                _prepare(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[apsw.Connection]:
+    """A connection that writes and is closed again; other SQLite libraries in this process wait for its end."""
+    with ExitStack() as stack:
+        connection = stack.enter_context(closing(open_for_writing(path)))
+        try:
+            stack.enter_context(alone(connection))
+        except sharing.SharedFile:
+            connection = stack.enter_context(closing(open_for_writing(path)))
+        yield connection
+
+
+def complete(path: Path) -> None:
+    """Move everything from the log into the file, for people who copy it. If a reader prevents that, the reader does it
+    when it closes."""
+    with suppress(apsw.Error, StoreError):
+        if path.is_file():
+            with writing(path) as connection:
+                connection.set_busy_timeout(CHECKPOINT_MS)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def alone(connection: apsw.Connection) -> AbstractContextManager[None]:
+    """Write with this connection while no other SQLite library in this process can open the file.
+
+    Raises `SharedFile` if one has opened it since: then the connection must not be used any more.
+    """
+    if isinstance(connection, LocalConnection):
+        return sharing.use(connection.file, connection.gate)
+    return nullcontext()
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """Commit what is done meanwhile, or roll it back, whenever it is interrupted."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(client.Closed):  # then the helper process rolls back
+            if connection.in_transaction:  # SQLite may have done it already
+                connection.execute("ROLLBACK")
+        raise
+
+
+def must_reopen(connection: apsw.Connection) -> bool:
+    """Whether the connection is of no use any more: another SQLite library has opened the file, or the helper ended."""
+    if isinstance(connection, LocalConnection):
+        return sharing.is_shared(connection.file)
+    remote = client.as_remote(connection)
+    return remote is not None and remote.is_closed
+
+
+def _prepare(connection: apsw.Connection, path: Path) -> None:
+    connection.set_busy_timeout(BUSY_MS)
+    check_version(connection, path)
+    _switch_to_wal(connection)
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA cache_size=-8000")
+    with transaction(connection):
+        version = version_of(connection)
+        if version != schema.VERSION:
+            for statement in schema.upgrades(version) if version else schema.create_tables():
+                connection.execute(statement)
+            make_views(connection)
+            connection.execute(f"PRAGMA user_version={schema.VERSION}")
+            connection.execute(f"PRAGMA application_id={APPLICATION}")
+
+
+@_isolated
+def plain(path: Path) -> apsw.Connection:
+    """A SQLite file for many processes, with nothing in it yet."""
+    connection = LocalConnection(path, address(path), _WRITING)
+    connection.set_busy_timeout(BUSY_MS)
+    _switch_to_wal(connection)
+    return connection
+
+
+def make_views(connection: apsw.Connection) -> None:
+    """The views anew, inside a transaction, after columns came."""
+    for statement in schema.create_views("sqlite", *view_columns(connection)):
+        connection.execute(statement)
+
+
+def view_columns(connection: apsw.Connection) -> tuple[list[schema.Column], dict[str, list[Tracked]]]:
+    """What the views are generated from: the registry of runs, and what users track under the views' names."""
+    columns = [schema.Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
+    tracked: dict[str, list[Tracked]] = {}
+    for view, relation, name in connection.execute(
+        "SELECT t.name, t.relation, c.name FROM tracked_tables t JOIN tracked_columns c ON c.relation = t.relation "
+        "WHERE t.name IN (SELECT value FROM json_each(?)) ORDER BY c.seq",
+        (json.dumps(JOINED),),
+    ):
+        tracked.setdefault(str(view), []).append(Tracked(str(relation), str(name)))
+    return columns, tracked
+
+
+def _switch_to_wal(connection: apsw.Connection) -> None:
+    """SQLite does not wait here for another process that makes the same file at the same moment; so this does."""
+    deadline = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def read_head(path: Path, size: int) -> bytes:
+    """The first bytes of a file, read by SQLite, which keeps its own locks; fewer if the file is shorter."""
+    file = os.path.realpath(path)
+    try:
+        with sharing.use(file, sharing.gate_of(file)):
+            sharing.check_descriptors(file)
+            return _read_head(file, size)
+    except sharing.SharedFile:
+        return bytes(client.run(_read_head, file, size))
+
+
+def _read_head(file: str, size: int) -> bytes:
+    try:
+        opened = apsw.VFSFile("", file, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+        try:
+            return opened.xRead(size, 0)
+        finally:
+            opened.xClose()
+    except (apsw.Error, OSError, UnicodeError):
+        return b""
+
+
+APPLICATION = 0x41425253  # "ABRS": tells our files from other SQLite files
+
+
+def open_for_reading(path: Path) -> apsw.Connection:
+    """A reader that never blocks a writer, also where nothing may be written."""
+    with explained(path):
+        if not path.is_file():
+            raise StoreError(f"{path}: no such store", "abreast run SPEC makes one; --store names another")
+        connection = _reader(path)
+        try:
+            check_version(connection, path)
+            version = version_of(connection)
+            if version == 0:
+                raise StoreError(f"{path}: empty, no run has begun in it", "abreast run SPEC begins one")
+        except BaseException:
+            connection.close()
+            raise
+        if version == schema.VERSION:
+            return connection
+        connection.close()
+        _upgrade(path, version)
+        return _reader(path)
+
+
+def _upgrade(path: Path, version: int) -> None:
+    """Bring the file of an older abreast up to date; nothing in it is lost."""
+    try:
+        open_for_writing(path).close()
+    except StoreError as error:
+        raise StoreError(
+            f"{path}: made by an older abreast (its format is {version}), and it cannot be brought up to date here "
+            f"({error.message.removeprefix(f'{path}: ')})",
+            "copy it to a place that can be written, and name that with --store",
+        ) from error
+
+
+def is_made(path: Path) -> bool:
+    """Whether the tables are there: a process that died while it made them, or a full disk, leaves an empty file."""
+    with explained(path):
+        if not path.is_file():
+            return False
+        connection = _reader(path)
+        try:
+            check_version(connection, path)
+            return version_of(connection) != 0
+        finally:
+            connection.close()
+
+
+@_isolated
+def _reader(path: Path) -> apsw.Connection:
+    """A connection that changes no row, but completes the file if it is the last one to close it."""
+    if not os.access(path.parent, os.W_OK):
+        return _reader_in_read_only_folder(path)
+    connection = _local_reader(path, apsw.SQLITE_OPEN_READWRITE)
+    connection.execute("PRAGMA query_only=1")
+    return connection
+
+
+@_isolated
+def open_read_only(path: Path) -> apsw.Connection:
+    """A connection for statements that are not ours: nothing in them can change the file."""
+    if not os.access(path.parent, os.W_OK):
+        return _reader_in_read_only_folder(path)
+    return _local_reader(path, apsw.SQLITE_OPEN_READONLY)
+
+
+def _local_reader(path: Path, access: int) -> apsw.Connection:
+    connection = LocalConnection(path, address(path), access | apsw.SQLITE_OPEN_URI)
+    try:
+        connection.set_busy_timeout(BUSY_MS)
+        connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _reader_in_read_only_folder(path: Path) -> apsw.Connection:
+    """A WAL file needs a shared-memory file next to it, which cannot be made there."""
+    log = path.with_name(path.name + "-wal")
+    if not log.exists() or log.stat().st_size == 0:
+        return apsw.Connection(address(path) + "?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    import shutil  # late: it imports much
+
+    with temporary_folder() as folder:
+        copy = folder / "copy.db"
+        shutil.copyfile(path, copy)
+        shutil.copyfile(log, copy.with_name("copy.db-wal"))
+        source, memory = apsw.Connection(str(copy)), apsw.Connection(":memory:")
+        with memory.backup("main", source, "main") as backup:
+            backup.step()
+        source.close()
+        memory.execute("PRAGMA query_only=1")
+        return memory
+
+
+def address(path: Path, read_only: bool = False) -> str:
+    """The file as SQLite's own kind of address."""
+    text = "file:" + str(path.resolve()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return f"{text}?mode=ro" if read_only else text
+
+
+def version_of(connection: apsw.Connection) -> int:
+    return int(connection.pragma("user_version"))
+
+
+def check_version(connection: apsw.Connection, path: Path) -> None:
+    """Refuse files of a newer abreast, and files that are somebody else's."""
+    connection.execute("BEGIN")  # one moment for all three: another process may be making the tables
+    try:
+        version, application = version_of(connection), connection.pragma("application_id")
+        is_empty = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+    finally:
+        connection.execute("COMMIT")
+    if application != APPLICATION:
+        if version or not is_empty:
+            raise StoreError(f"{path}: a SQLite file, but not a store of abreast", "name another file with --store")
+    elif version > schema.VERSION:
+        raise StoreError(
+            f"{path}: made by a newer abreast (its format is {version}, this one reads up to {schema.VERSION})",
+            "update abreast, or name another store with --store",
+        )
+
+
+class RowTooLarge(StoreError):
+    """SQLite takes no row above 1 GB."""
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """SQLite's errors as one sentence and one way out."""
+    try:
+        yield
+    except (apsw.Error, OSError, UnicodeDecodeError) as error:
+        raise explanation(path, error) from error
+
+
+def explanation(path: Path, error: Exception) -> StoreError:
+    """What went wrong with this file, for people."""
+    match error:
+        case StoreError():
+            return error
+        case apsw.TooBigError():
+            return RowTooLarge(f"{path}: a row is larger than 1 GB, the most that SQLite can store", "store less in it")
+        case apsw.NotADBError():
+            return StoreError(f"{path}: not a SQLite file", "name another file with --store")
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() if not _is_full(path):
+            why = "is a folder" if path.is_dir() else "cannot be written here (read-only, or no permission)"
+            return StoreError(f"{path}: {why}", "name a place that can be written with --store")
+        case apsw.BusyError():
+            return StoreError(f"{path}: another process holds it locked", "wait for it, or name another store")
+        case apsw.CorruptError() | apsw.SQLError() | UnicodeDecodeError():
+            return StoreError(f"{path}: damaged ({error})", "restore it from a copy")
+        case apsw.Error() | OSError() if isinstance(error, apsw.FullError) or _is_full(path):
+            return StoreError(
+                f"{path}: the disk is full; everything acknowledged is safe", "free some space, then: abreast resume"
+            )
+        case apsw.Error() | OSError():
+            return StoreError(f"{path}: the disk reports an error ({error})", "check the disk, then: abreast resume")
+    return StoreError(f"{path}: a row cannot be stored ({type(error).__name__}: {error})")
+
+
+def _is_full(path: Path) -> bool:
+    """SQLite needs room for its own files too, and reports its lack as one fault or another."""
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return not disk.f_flag & os.ST_RDONLY and disk.f_bavail * disk.f_frsize < SCARCE
+
+
+def rows_as_dicts(connection: apsw.Connection, sql: str, parameters: tuple[Any, ...] = ()) -> list[dict[str, Any]]:
+    remote = client.as_remote(connection)
+    if remote is not None:
+        return list(remote.run(rows_as_dicts, sql, parameters))
+    cursor = connection.cursor()
+    names: list[str] = []
+
+    def note(current: apsw.Cursor, row: Any) -> Any:
+        if not names:
+            names.extend(column[0] for column in current.get_description())
+        return row
+
+    cursor.row_trace = note
+    return [dict(zip(names, row, strict=True)) for row in cursor.execute(sql, parameters)]

@@ -1,0 +1,130 @@
+"""Results by key, in a folder of the user's own: what `Tracker(cache=...)` finds again.
+
+One file, whose results are pickled. Every result names the row it was first stored in; when that row is deleted, the
+result goes with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from abreast.redaction import find_secret
+from abreast.store.sqlite import driver
+from abreast.store.sqlite.shared_connection import Held
+from abreast.text import printable
+
+FILE = "abreast-cache.db"
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, track_id TEXT, row_id TEXT, store TEXT, "
+    "table_name TEXT, stored_at REAL, result BLOB) WITHOUT ROWID"
+)
+
+
+class Hit(NamedTuple):
+    """A result, and the row it was first stored in. `store` is relative to the cache's folder."""
+
+    track_id: str
+    row_id: str
+    store: str
+    table: str
+    result: Any
+
+
+class Cache(Held):
+    """The results in one folder, shared by all threads of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = folder / FILE
+        with driver.explained(path):
+            folder.mkdir(parents=True, exist_ok=True)
+            connection = driver.plain(path)
+            connection.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes is computed again
+            connection.execute(_TABLE)
+        super().__init__(path, connection)
+
+    def get(self, key: str) -> Hit | None:
+        with self.using() as connection:
+            rows: list[Any] = connection.execute(
+                "SELECT track_id, row_id, store, table_name, result FROM results WHERE key = ?", (key,)
+            ).fetchall()
+        for track_id, row_id, store, table, result in rows:
+            with contextlib.suppress(Exception):  # of a class that is no more: it is computed again
+                return Hit(track_id, row_id, store, table, pickle.loads(result))
+        return None
+
+    def put(self, key: str, hit: Hit) -> None:
+        try:
+            content = pickle.dumps(hit.result, protocol=5)
+            if secret := find_secret(content):
+                raise ValueError(f"it contains the value of {secret}")
+        except Exception as error:  # noqa: BLE001 - whatever a user's object says against it
+            name = key.rpartition(":")[0]
+            warn_once(name, f"a result of {name} cannot be cached ({error})")
+            return
+        with self.using() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?)", (key, *hit[:4], time.time(), content)
+            )
+
+    def forget(self, key: str) -> None:
+        with self.using() as connection:
+            connection.execute("DELETE FROM results WHERE key = ?", (key,))
+
+    def keys(self) -> list[str]:
+        """Every key, the oldest first."""
+        with self.using() as connection:
+            return [str(row[0]) for row in connection.execute("SELECT key FROM results ORDER BY stored_at")]
+
+    def listed(self) -> list[dict[str, Any]]:
+        """What every result is of, the oldest first; no result is loaded for that."""
+        with self.using() as connection:
+            return driver.rows_as_dicts(
+                connection,
+                "SELECT key, track_id, row_id, store, table_name, stored_at, LENGTH(result) AS size FROM results "
+                "ORDER BY stored_at, key",
+            )
+
+    def forget_tracked(self, track_id: str) -> int:
+        """Remove the results of one tracker; how many there were."""
+        with self.using() as connection:
+            connection.execute("DELETE FROM results WHERE track_id = ?", (track_id,))
+            return connection.changes()
+
+    def rows_of(self, store: Path) -> list[tuple[str, str]]:
+        """The rows of a store that results were first stored in: table and row."""
+        with self.using() as connection:
+            found: list[Any] = connection.execute(
+                "SELECT table_name, row_id FROM results WHERE store = ?", (relative(store, self.folder),)
+            ).fetchall()
+        return found
+
+    def forget_rows(self, store: Path, rows: Sequence[str]) -> None:
+        """Remove the results that were first stored in these rows of a store."""
+        with self.using() as connection, driver.transaction(connection):
+            connection.executemany(
+                "DELETE FROM results WHERE row_id = ? AND store = ?",
+                [(row, relative(store, self.folder)) for row in rows],
+            )
+
+
+def relative(store: Path, folder: Path) -> str:
+    """A store as seen from the cache's folder, so that both can be moved together."""
+    return os.path.relpath(store.resolve(), folder.resolve())
+
+
+_warned: set[str] = set()
+
+
+def warn_once(name: str, message: str) -> None:
+    """Say it to whoever called, the first time for a function of this name."""
+    if name not in _warned:
+        _warned.add(name)
+        warnings.warn(printable(message), stacklevel=5)

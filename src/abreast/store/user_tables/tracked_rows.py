@@ -1,0 +1,357 @@
+"""Tables of users: a row per tracked call or logged dictionary, a real column per key, added when it first appears.
+
+A table is kept under its own name where SQL has that name free, else as `tracked_NAME`: so `predictions` and `metrics`,
+which are views over runs and tracked rows together, and names of the store's own tables. SQL does not tell `Lr` from
+`lr`; keys do, so the registry `tracked_columns` says which column holds which key, and of what type its values were.
+
+New columns are added inside the transaction that writes the row, after a look at what others added meanwhile: two
+threads or processes that meet the same new key at the same moment agree.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import apsw
+
+from abreast.errors import BadInput
+from abreast.store import schema
+from abreast.store.dialect import literal, quote
+from abreast.store.sqlite import driver
+from abreast.store.user_tables.cells import Cell, cell, values, widest
+from abreast.store.user_tables.tracked_views import JOINED
+from abreast.text import storable
+
+OWN = {"row_id": "text", "track_id": "text", "timestamp": "text"}  # the columns that every such table has
+MOST_COLUMNS = 1_900  # SQLite allows 2,000; keys beyond are kept together, as JSON, in the column MORE
+MORE = "more_columns"
+OF_THE_FILE = ("watermarks", "batch")  # names that a DuckDB file uses itself
+_MEANT = {"seq", "rowid", "oid", "_rowid_"}  # SQLite's own words for a row's number
+
+
+@dataclass(slots=True)
+class Table:
+    """One table of a user: which column holds which key."""
+
+    name: str
+    relation: str
+    columns: dict[str, tuple[str, str]] = field(default_factory=dict)  # key → its column, the type of its values
+    statements: dict[tuple[str, ...], str] = field(default_factory=dict)  # keys → INSERT
+
+    def type_of(self, key: str) -> str | None:
+        found = self.columns.get(key)
+        return found[1] if found else None
+
+
+class Listed(NamedTuple):
+    """A table with its size."""
+
+    name: str
+    relation: str
+    rows: int
+    columns: int
+
+
+def plain_name(table: str) -> str:
+    """`db.predictions` is `predictions`: some name tables with their database.
+
+    >>> plain_name("db.predictions"), plain_name("predictions")
+    ('predictions', 'predictions')
+    """
+    name = table.removeprefix("db.").strip() if isinstance(table, str) else ""
+    if not name or "\0" in name or len(name) > schema.LONGEST_NAME:
+        raise BadInput(f"table {str(table)[:60]!r}: not a name for a table", 'write such as "predictions"')
+    return storable(name)
+
+
+# All but those that somebody's SQL dropped.
+_THERE = "FROM tracked_tables WHERE relation IN (SELECT tbl_name FROM sqlite_master)"
+
+
+# -- looking up ----------------------------------------------------------------------------------------------------
+
+
+def find(connection: apsw.Connection, name: str) -> Table | None:
+    """The table of this name, as it is now."""
+    rows: list[Any] = connection.execute(f"SELECT relation {_THERE} AND name = ?", (name,)).fetchall()
+    if not rows:
+        return None
+    table = Table(name, rows[0][0])
+    for key, column, kind in connection.execute(
+        "SELECT key, name, type FROM tracked_columns WHERE relation = ? ORDER BY seq", (table.relation,)
+    ):
+        table.columns[str(key)] = (str(column), str(kind))
+    return table
+
+
+def names(connection: apsw.Connection) -> list[str]:
+    return [str(row[0]) for row in connection.execute(f"SELECT name {_THERE} ORDER BY seq")]
+
+
+def listed(connection: apsw.Connection) -> list[Listed]:
+    """Every table of users, the oldest first."""
+    found = []
+    for name in names(connection):
+        table = find(connection, name)
+        if table is not None:
+            ((rows,),) = connection.execute(f"SELECT COUNT(*) FROM {quote(table.relation)}").fetchall()
+            found.append(Listed(name, table.relation, int(str(rows)), len(table.columns)))
+    return found
+
+
+# -- writing: inside a transaction ---------------------------------------------------------------------------------
+
+
+def insert_one(connection: apsw.Connection, known: Mapping[str, Table], name: str, row: Mapping[str, Cell]) -> bool:
+    """Add a row, in a transaction of its own, if all it needs is known to be there; else it is not added."""
+    table = known.get(name)
+    if table is None:
+        return False
+    if not _fits(table, row):
+        (row,) = _folded(table.columns, [row])
+        if not _fits(table, row):
+            return False
+    try:
+        _insert(connection, table, (row,))
+    except apsw.SQLError:  # somebody renamed a column since
+        return False
+    return True
+
+
+def insert(connection: apsw.Connection, known: dict[str, Table], name: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+    """Add rows. `known` is what this process remembers of the tables; it is brought up to date."""
+    table, folded = _made(connection, name, rows)
+    known[name] = table
+    _insert(connection, table, folded)
+
+
+def prepare(connection: apsw.Connection, known: dict[str, Table], name: str, types: Mapping[str, str]) -> Table:
+    """The table with a column for each of these keys, as far as there is room; made if it is not there."""
+    known[name], _ = _made(connection, name, [{key: Cell(kind, None) for key, kind in types.items()}])
+    return known[name]
+
+
+def _fits(table: Table, row: Mapping[str, Cell]) -> bool:
+    columns = table.columns
+    for key, (kind, _) in row.items():
+        found = columns.get(key)
+        if found is None or (found[1] != kind and widest(found[1], kind) != found[1]):
+            return False
+    return True
+
+
+def _folded(columns: Iterable[str], rows: Sequence[Mapping[str, Cell]]) -> list[Mapping[str, Cell]]:
+    """The rows with what no column can be made for, beside these, kept together as JSON."""
+    known = {*columns}
+    found: list[Mapping[str, Cell]] = []
+    for row in rows:
+        kept: dict[str, Cell] = {}
+        more: dict[str, Any] = {}
+        for key, one in row.items():
+            if key not in known and len(known) < MOST_COLUMNS and _is_name(key):
+                known.add(key)
+            if key in known:
+                kept[key] = one
+            else:
+                more[key] = values(one.type, [one.value])[0]
+        if more and MORE in kept:  # a key of the user's own
+            more[MORE] = kept[MORE].value
+        found.append({**kept, MORE: cell(more)} if more else kept)
+    return found
+
+
+def _is_name(key: str) -> bool:
+    return bool(key.strip()) and "\0" not in key and len(key) <= schema.LONGEST_NAME
+
+
+def _insert(connection: apsw.Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:
+    for row in rows:
+        keys = tuple(row)
+        statement = table.statements.get(keys)
+        if statement is None:
+            columns = ", ".join(quote(table.columns[key][0]) for key in keys)
+            # a row that is there already was written before its writer knew
+            statement = (
+                f"INSERT OR IGNORE INTO {quote(table.relation)} ({columns}) VALUES ({', '.join('?' * len(keys))})"
+            )
+            if len(table.statements) < 1_000:
+                table.statements[keys] = statement
+        connection.execute(statement, tuple([one.value for one in row.values()]))
+
+
+def _made(
+    connection: apsw.Connection, name: str, rows: Sequence[Mapping[str, Cell]]
+) -> tuple[Table, list[Mapping[str, Cell]]]:
+    """The table as it is now, with every column these rows need, and the rows as they go into it."""
+    table = find(connection, name)
+    folded = _folded(table.columns if table is not None else OWN, rows)
+    changed = table is None
+    if table is None:
+        table = Table(name, _free_relation(connection, name))
+        _create(connection, table, folded)
+    changed = _add_columns(connection, table, folded) or changed
+    if changed and name in JOINED:
+        driver.make_views(connection)
+    return table, folded
+
+
+def _create(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> None:
+    """All columns at once: a thousand of them one by one take seconds."""
+    taken = {*_MEANT}
+    keys = dict.fromkeys([*OWN, *(key for row in rows for key in row)])
+    table.columns = {key: (schema.distinct(key, taken), OWN.get(key, "null")) for key in keys}
+    relation = quote(table.relation)
+    columns = ", ".join(quote(column) for column, _ in table.columns.values())
+    connection.execute(f"CREATE TABLE {relation} (seq INTEGER PRIMARY KEY AUTOINCREMENT, {columns}, UNIQUE(row_id))")
+    index = schema.distinct(f"{table.relation} by track", _taken(connection))
+    connection.execute(f"CREATE INDEX {quote(index)} ON {relation}(track_id)")
+    for event in ("DELETE", "UPDATE"):  # what a DuckDB file cannot follow by watermark
+        connection.execute(
+            f"CREATE TRIGGER {quote(f'{table.relation} {event.lower()}')} AFTER {event} ON {relation} BEGIN "
+            f"UPDATE tracked_tables SET changes = changes + 1 WHERE relation = {literal(table.relation)}; END"
+        )
+    connection.execute("DELETE FROM tracked_columns WHERE relation = ?", (table.relation,))
+    connection.execute(schema.insert("tracked_tables", "INSERT OR REPLACE"), (table.name, table.relation, 0))
+    connection.executemany(
+        schema.insert("tracked_columns"),
+        [(table.relation, key, column, kind) for key, (column, kind) in table.columns.items()],
+    )
+
+
+def _free_relation(connection: apsw.Connection, name: str) -> str:
+    """What the table is called in SQL: its own name unless that is taken or means something."""
+    taken = _taken(connection)
+    lower = name.lower()
+    if lower not in taken and not lower.startswith(("sqlite_", "tracked_")):
+        return name
+    return schema.distinct(f"tracked_{name}", taken)
+
+
+def _taken(connection: apsw.Connection) -> set[str]:
+    named = {str(row[0]).lower() for row in connection.execute("SELECT name FROM sqlite_master")}
+    return named | {"predictions", "metrics", *schema.TABLES, *OF_THE_FILE}
+
+
+def _add_columns(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> bool:
+    """Whether a column came or became wider."""
+    taken = {column.lower() for column, _ in table.columns.values()} | _MEANT
+    changed = False
+    for row in rows:
+        for key, (kind, _) in row.items():
+            old = table.columns.get(key)
+            if old is None:
+                column = schema.distinct(key, taken)
+                connection.execute(f"ALTER TABLE {quote(table.relation)} ADD COLUMN {quote(column)}")
+                connection.execute(schema.insert("tracked_columns"), (table.relation, key, column, kind))
+                table.columns[key] = (column, kind)
+                changed = True
+            elif (wide := widest(old[1], kind)) != old[1]:
+                connection.execute(
+                    "UPDATE tracked_columns SET type = ? WHERE relation = ? AND key = ?", (wide, table.relation, key)
+                )
+                table.columns[key] = (old[0], wide)
+                changed = True
+    return changed
+
+
+def cells_of(row: Mapping[str, Any]) -> dict[str, Cell]:
+    """A row of a user as cells."""
+    return {storable(key): value if type(value) is Cell else cell(value) for key, value in row.items()}
+
+
+def new_row_id() -> str:
+    """A name for a row that no other row has, in whatever store."""
+    return f"{_chance.getrandbits(64):016x}"
+
+
+_chance = random.Random()  # of its own: who seeds the one of all must not get the same names again
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_chance.seed)
+
+
+def rename(connection: apsw.Connection, table: Table, old: str, new: str) -> int:
+    """Another name for a column; if both are there, what the old one holds goes into the new one. How many values."""
+    relation, (before, kind) = quote(table.relation), table.columns[old]
+    ((held,),) = connection.execute(f"SELECT COUNT({quote(before)}) FROM {relation}").fetchall()
+    for view in JOINED:  # SQLite changes no table that a view would no longer fit
+        connection.execute(f"DROP VIEW IF EXISTS {view}")
+    if new in table.columns:
+        after, other = table.columns[new]
+        clash = f"SELECT 1 FROM {relation} WHERE {quote(before)} IS NOT NULL AND {quote(after)} IS NOT NULL LIMIT 1"
+        if connection.execute(clash).fetchall():
+            raise BadInput(f"{table.name}: rows have {old} and {new}: what one of them holds would be lost")
+        connection.execute(f"UPDATE {relation} SET {quote(after)} = COALESCE({quote(after)}, {quote(before)})")
+        connection.execute("DELETE FROM tracked_columns WHERE relation = ? AND key = ?", (table.relation, old))
+        connection.execute(
+            "UPDATE tracked_columns SET type = ? WHERE relation = ? AND key = ?",
+            (widest(kind, other), table.relation, new),
+        )
+        connection.execute(f"ALTER TABLE {relation} DROP COLUMN {quote(before)}")
+    else:
+        taken = {column.lower() for column, _ in table.columns.values() if column != before} | _MEANT
+        column = schema.distinct(new, taken)
+        connection.execute(f"ALTER TABLE {relation} RENAME COLUMN {quote(before)} TO {quote(column)}")
+        connection.execute(
+            "UPDATE tracked_columns SET key = ?, name = ? WHERE relation = ? AND key = ?",
+            (new, column, table.relation, old),
+        )
+    connection.execute("UPDATE tracked_tables SET changes = changes + 1 WHERE relation = ?", (table.relation,))
+    driver.make_views(connection)
+    return int(str(held))
+
+
+def update(connection: apsw.Connection, name: str, key: str, new: Cell, equal: Mapping[str, Cell]) -> int:
+    """Write a value into a column, added if there is none, of the rows with these values; how many rows."""
+    table = prepare(connection, {}, name, {key: new.type})
+    if key not in table.columns:
+        raise BadInput(f"{name}: there is no room for a column {key!r}")
+    where = " AND ".join(f"{quote(table.columns[other][0])} IS ?" for other in equal) or "1"
+    connection.execute(
+        f"UPDATE {quote(table.relation)} SET {quote(table.columns[key][0])} = ? WHERE {where}",
+        (new.value, *(item.value for item in equal.values())),
+    )
+    return connection.changes()
+
+
+def tables(connection: apsw.Connection) -> Iterator[Table]:
+    for name in names(connection):
+        table = find(connection, name)
+        if table is not None:
+            yield table
+
+
+def delete(connection: apsw.Connection, track_id: str, only: str | None = None) -> dict[str, int]:
+    """Remove what was written under this name: how many rows of which table."""
+    removed: dict[str, int] = {}
+    for table in tables(connection):
+        if only is None or table.name == only:
+            connection.execute(f"DELETE FROM {quote(table.relation)} WHERE track_id = ?", (track_id,))
+            if connection.changes():
+                removed[table.name] = connection.changes()
+    return removed
+
+
+def has_row(connection: apsw.Connection, name: str, row_id: str) -> bool:
+    table = find(connection, name)
+    return table is not None and bool(
+        connection.execute(f"SELECT 1 FROM {quote(table.relation)} WHERE row_id = ?", (row_id,)).fetchall()
+    )
+
+
+def is_taken(connection: apsw.Connection, track_id: str) -> bool:
+    """Whether something was written under this name, or a run is called so."""
+    try:
+        return _is_in(connection, "SELECT relation FROM tracked_tables", track_id)
+    except apsw.SQLError:  # somebody's SQL dropped one
+        return _is_in(connection, f"SELECT relation {_THERE}", track_id)
+
+
+def _is_in(connection: apsw.Connection, tables: str, track_id: str) -> bool:
+    asked = ["SELECT 1 FROM runs WHERE run = ?1"]
+    asked += [f"SELECT 1 FROM {quote(str(row[0]))} WHERE track_id = ?1" for row in connection.execute(tables)]
+    pieces = (asked[at : at + 400] for at in range(0, len(asked), 400))  # SQLite takes 500 at a time
+    return any(connection.execute(" UNION ALL ".join(piece), (track_id,)).fetchall() for piece in pieces)

@@ -1,0 +1,378 @@
+"""The figures of a run, from its stored rows and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from abreast.analyse.rows import Bools, Floats, mean_of_known, median_of_known
+from abreast.analyse.run import Analysis
+from abreast.analyse.variants import mean_score
+from abreast.experiment.result import predictions
+from abreast.model import Answer, Case
+from abreast.stats import Interval, final_interval, paired_t
+from abreast.suites.numbers.answers.answerable import is_answerable
+from abreast.suites.numbers.answers.reading import read_answer
+from abreast.suites.numbers.dataset.perturb import PERTURBATIONS
+from abreast.suites.numbers.dataset.queries import LEVELS, QUERIES
+from abreast.suites.numbers.dataset.tasks import TASKS
+
+CORRECT, CLOSENESS, GROUNDED = "numbers_correct", "numbers_closeness", "numbers_grounded"
+Key = TypeVar("Key", int, str)
+UNREAD = "(none read)"  # an answer that names no class, or several
+_PROMPTS = (
+    "SELECT t.position, p.prompt FROM trials t JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
+    "WHERE t.run_id = ? AND t.status <> 'skipped' ORDER BY t.position"
+)
+ERRORS = ((0.01, "≤ 1 %"), (0.05, "≤ 5 %"), (0.2, "≤ 20 %"), (1.0, "< 100 %"), (np.inf, "≥ 100 %"))
+
+
+class Share(NamedTuple):
+    """A mean score with its interval, over so many trials, and what they add up to; None if there are none."""
+
+    of: Interval | None
+    trials: int
+    total: float = 0.0
+
+
+class Confusion(NamedTuple):
+    """How often each class was answered where each was right: `counts[right][answered]`."""
+
+    query: str
+    variant: str
+    classes: tuple[str, ...]  # what can be right
+    answers: tuple[str, ...]  # what was answered: the same, and what could not be read
+    counts: tuple[tuple[int, ...], ...]
+
+
+class Answerable(NamedTuple):
+    """How many cases a variant can answer by its prompt alone, and how well it does on those that the baseline can
+    answer too. Both accuracies and their difference are over the same cases."""
+
+    variant: str
+    yes: int
+    no: int
+    unknown: int
+    both: int  # cases
+    accuracy: Share  # on those
+    of_baseline: Share
+    difference: Interval | None
+
+
+class Degradation(NamedTuple):
+    """What a perturbation does to a variant: its accuracy there, and the change from the same cases without it."""
+
+    perturbation: str
+    variant: str
+    accuracy: Share
+    change: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class VariantFigures:
+    """One condition in figures. What is not known is None, never 0."""
+
+    name: str
+    accuracy: Share
+    by_task: dict[str, Share]
+    by_size: dict[int, Share]
+    by_difficulty: dict[str, Share]
+    skipped: int
+    median_error: float | None  # relative, of numbers; 1 is 100 % or more
+    errors: tuple[int, ...]  # trials in each class of ERRORS
+    hallucinated: Share  # of the numbers that were answered
+    tokens_in: float | None  # of a call, the cache's included
+    tokens_in_by_task: dict[str, float]
+    tokens_out: float | None
+    compression: Interval | None  # baseline input tokens per input token of the variant
+    per_1000_tokens: float | None  # right answers for 1,000 tokens in and out
+    context_utilisation: float | None  # right answers for a token against the baseline's, on the same cases
+    cost_usd: float | None  # of a call
+    latency_s: float | None  # median
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All of them, variants in the order of the run as everywhere in a report."""
+
+    variants: tuple[VariantFigures, ...]
+    confusions: tuple[Confusion, ...] = ()
+    robustness: tuple[Degradation, ...] = ()
+    baseline: str = ""
+    tasks: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    difficulties: tuple[str, ...] = field(default=())
+    answerable: tuple[Answerable, ...] = ()
+    answerable_by: dict[str, dict[str, bool | None]] = field(default_factory=dict)  # by case and variant
+
+
+def figures(analysis: Analysis) -> Figures:
+    """What the suite tells besides the verdict."""
+    table = _Table(analysis)
+    tasks = tuple(task for task in TASKS if task in set(table.task.tolist()))
+    sizes = tuple(sorted(set(table.size.tolist())))
+    levels = tuple(level for level in LEVELS if level in set(table.difficulty.tolist()))
+    order = range(len(table.names))
+    known = _answerable_by(analysis)
+    return Figures(
+        tuple(_of_variant(table, index, tasks, sizes, levels) for index in order),
+        tuple(_confusions(analysis)),
+        tuple(_robustness(table, order)),
+        table.baseline,
+        tasks,
+        sizes,
+        levels,
+        tuple(_answerable(table, index, known) for index in order),
+        _by_name(table, known),
+    )
+
+
+class _Table:
+    """The trials as columns, with the tags of their cases."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        rows = analysis.rows
+        self.rows, self.names = rows, rows.variants
+        self.baseline: str = analysis.run["baseline"]
+        self.variant, self.case, self.ok = rows.variant, rows.case, rows.ok
+        nothing = np.full(len(rows.case), np.nan)
+        answered = np.array([(self.ok & (self.variant == index)).any() for index in range(len(self.names))], dtype=bool)
+        correct = rows.scores.get(CORRECT, rows.score)
+        self.correct: Floats = np.where(answered[self.variant], correct, np.nan)  # who never answered is not known
+        self.closeness: Floats = rows.scores.get(CLOSENESS, nothing)
+        self.grounded: Floats = rows.scores.get(GROUNDED, nothing)
+        tags = [rows.cases[case].tags for case in rows.case.tolist()]
+        self.task = np.array([tag.get("task", "") for tag in tags], dtype=object)
+        self.difficulty = np.array([tag.get("difficulty", "") for tag in tags], dtype=object)
+        self.size = np.array([_whole(tag.get("size", "0")) for tag in tags], dtype=np.int64)
+        self.perturbation = np.array([tag.get("perturbation", "none") for tag in tags], dtype=object)
+        self.group = [rows.cases[case].group or rows.cases[case].id for case in rows.case.tolist()]
+        known = [rows.tokens[name] for name in ("input", "cache_read", "cache_write")]
+        missing = np.all([np.isnan(each) for each in known], axis=0) if known else nothing
+        self.tokens_in: Floats = np.where(self.ok & ~missing, np.nansum(known, axis=0), np.nan)
+        self.tokens_out: Floats = np.where(self.ok, rows.tokens["output"], np.nan)
+
+    def of(self, variant: int) -> Bools:
+        found: Bools = self.variant == variant
+        return found
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+def _of_variant(
+    table: _Table, index: int, tasks: Sequence[str], sizes: Sequence[int], levels: Sequence[str]
+) -> VariantFigures:
+    mine = table.of(index)
+    error = 1.0 - table.closeness[mine & table.ok & ~np.isnan(table.closeness)]
+    tokens = table.tokens_in + table.tokens_out
+    known = mine & ~np.isnan(tokens)
+    right, total = float(np.nansum(table.correct[known])), float(tokens[known].sum())
+    return VariantFigures(
+        table.names[index],
+        _share(table, mine, table.correct),
+        {task: _share(table, mine & (table.task == task), table.correct) for task in tasks},
+        {size: _share(table, mine & (table.size == size), table.correct) for size in sizes},
+        {level: _share(table, mine & (table.difficulty == level), table.correct) for level in levels},
+        int(table.rows.skipped[mine].sum()),
+        float(np.median(error)) if len(error) else None,
+        _in_classes(error),
+        _share(table, mine & table.ok, 1.0 - table.grounded),
+        mean_of_known(table.tokens_in[mine]),
+        {
+            task: mean
+            for task in tasks
+            if (mean := mean_of_known(table.tokens_in[mine & (table.task == task)])) is not None
+        },
+        mean_of_known(table.tokens_out[mine]),
+        _compression(table, index),
+        1000 * right / total if total else None,
+        _utilisation(table, index, tokens),
+        mean_of_known(table.rows.cost_usd[mine]),
+        median_of_known(table.rows.service_s[mine & table.ok]),
+    )
+
+
+def _share(table: _Table, mine: Bools, values: Floats) -> Share:
+    """By the interval that the report has everywhere: repeats and cases of one group do not count as independent."""
+    known = values[mine & ~np.isnan(values)]
+    return Share(mean_score(table.rows, mine, values), len(known), float(known.sum()))
+
+
+def _in_classes(error: Floats) -> tuple[int, ...]:
+    """Trials by how far off they are: up to each bound and beyond the one before."""
+    counts, before = [], -np.inf
+    for bound, _ in ERRORS:
+        inside = (error > before) & (error < bound if bound in (1.0, np.inf) else error <= bound + 1e-9)
+        counts.append(int(inside.sum()))
+        before = bound - 1e-12 if bound == 1.0 else bound + 1e-9
+    return tuple(counts)
+
+
+def _compression(table: _Table, index: int) -> Interval | None:
+    """How many tokens of the baseline one of its own stands for: the ratio of the sums over cases that have both, with
+    a 95 % interval by how far the cases are from that ratio."""
+    if table.names[index] == table.baseline:
+        return None
+    own = _by_case(table, index, table.tokens_in)
+    base = _by_case(table, table.names.index(table.baseline), table.tokens_in)
+    both = sorted(case for case in own if case in base and own[case] > 0 and base[case] > 0)
+    groups = table.rows.groups(np.array(both, dtype=np.int64))
+    if len(both if groups is None else set(groups)) < 2:
+        return None
+    here, there = np.array([own[case] for case in both]), np.array([base[case] for case in both])
+    ratio = float(there.sum() / here.sum())
+    around = paired_t((there - ratio * here) / here.mean(), groups=groups)  # the delta method
+    return Interval(ratio, max(0.0, ratio + around.low), ratio + around.high)
+
+
+def _utilisation(table: _Table, index: int, tokens: Floats) -> float | None:
+    """Right answers for a token against the baseline's, over the cases whose tokens are known for both."""
+    if table.names[index] == table.baseline:
+        return None
+    known = np.where(np.isnan(table.correct), np.nan, tokens)
+    own, base = (_by_case(table, each, known) for each in (index, table.names.index(table.baseline)))
+    shared = set(own) & set(base)
+    rates = []
+    for each, used in ((index, own), (table.names.index(table.baseline), base)):
+        right = _by_case(table, each, np.where(np.isnan(known), np.nan, table.correct))
+        total = sum(used[case] for case in shared)
+        rates.append(sum(right[case] for case in shared) / total if total else 0.0)
+    return rates[0] / rates[1] if rates[1] else None
+
+
+def _by_case(table: _Table, index: int, values: Floats) -> dict[int, float]:
+    """The mean of each case of a variant, over its repeats."""
+    mine = table.of(index) & ~np.isnan(values)
+    return _means(table.case[mine].tolist(), values[mine])
+
+
+def _means(keys: Sequence[Key], values: Floats) -> dict[Key, float]:
+    found: dict[Key, list[float]] = {}
+    for key, value in zip(keys, values.tolist(), strict=True):
+        found.setdefault(key, []).append(value)
+    return {key: sum(each) / len(each) for key, each in found.items()}
+
+
+def _confusions(analysis: Analysis) -> list[Confusion]:
+    """For each query with classes and each variant."""
+    rows = analysis.rows
+    asked = {rows.cases[case].id: _asked(text) for case, text in rows.inputs().items()}
+    counted: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+    for row in predictions(rows.store, analysis.run["run"]):
+        query = QUERIES.get(asked[row["case_id"]])
+        if row["status"] == "ok" and query is not None and query.kind == "class":
+            pair = _text(row["expected"]), _class(query.name, row["answer"] or "")
+            of_query = counted.setdefault((query.name, row["variant"]), {})
+            of_query[pair] = of_query.get(pair, 0) + 1
+    found = []
+    for name in QUERIES:
+        for variant in rows.variants:
+            counts = counted.get((name, variant))
+            if counts:
+                found.append(_confusion(name, variant, counts))
+    return found
+
+
+def _asked(text: str) -> str:
+    """The query of a case; empty if its input is none of this suite's."""
+    found = json.loads(text)
+    return str(found.get("query", "")) if isinstance(found, dict) else ""
+
+
+def _confusion(name: str, variant: str, counts: dict[tuple[str, str], int]) -> Confusion:
+    classes = tuple(QUERIES[name].choices)
+    answers = (*classes, UNREAD)
+    matrix = tuple(tuple(counts.get((right, said), 0) for said in answers) for right in classes)
+    return Confusion(name, variant, classes, answers, matrix)
+
+
+def _text(expected: Any) -> str:
+    """The stored expected value, which is JSON where it is not plain text."""
+    try:
+        return str(json.loads(expected))
+    except (TypeError, ValueError):
+        return str(expected)
+
+
+def _class(query: str, answer: str) -> str:
+    value = read_answer(QUERIES[query], Answer(answer)).value
+    return UNREAD if value is None else str(value)
+
+
+Known = dict[int, dict[int, bool | None]]  # by case and variant
+
+
+def _answerable_by(analysis: Analysis) -> Known:
+    """What each prompt can answer, by the prompts that are stored. A trial that was skipped has none."""
+    rows = analysis.rows
+    known: Known = {}
+    expected = rows.expected()
+    asked = {
+        case: Case(rows.cases[case].id, json.loads(text), json.loads(expected[case]))
+        for case, text in rows.inputs().items()
+        if _asked(text) in QUERIES
+    }
+    variants = dict(zip(rows.position.tolist(), rows.variant.tolist(), strict=True))
+    for position, prompt in rows.store.each(_PROMPTS, (rows.run_id,)):
+        case, variant = position // rows.per_case, variants.get(position)
+        if case in asked and variant is not None and variant not in known.setdefault(case, {}):
+            known[case][variant] = is_answerable(asked[case], prompt or "")
+    return known
+
+
+def _by_name(table: _Table, known: Known) -> dict[str, dict[str, bool | None]]:
+    return {
+        table.rows.cases[case].id: {table.names[variant]: of_case[variant] for variant in sorted(of_case)}
+        for case, of_case in sorted(known.items())
+    }
+
+
+def _answerable(table: _Table, index: int, known: Known) -> Answerable:
+    baseline = table.names.index(table.baseline)
+    mine = [of_case[index] for of_case in known.values() if index in of_case]
+    both = [case for case, of_case in known.items() if of_case.get(index) and of_case.get(baseline)]
+    shared = np.isin(table.case, both)
+    own, base = (_by_case(table, each, np.where(shared, table.correct, np.nan)) for each in (index, baseline))
+    paired = sorted(set(own) & set(base))
+    groups = table.rows.groups(np.array(paired, dtype=np.int64))
+    enough = index != baseline and len(paired if groups is None else set(groups)) >= 2
+    differences = [own[case] - base[case] for case in paired]
+    return Answerable(
+        table.names[index],
+        mine.count(True),
+        mine.count(False),
+        mine.count(None),
+        len(both),
+        _share(table, table.of(index) & shared, table.correct),
+        _share(table, table.of(baseline) & shared, table.correct),
+        final_interval(differences, level=0.95, groups=groups) if enough else None,
+    )
+
+
+def _robustness(table: _Table, order: Sequence[int]) -> list[Degradation]:
+    """Each perturbation against the same cases without it."""
+    found: list[Degradation] = []
+    if set(table.perturbation.tolist()) <= {"none"}:
+        return found
+    for index in order:
+        clean = _by_group(table, index, "none")
+        for kind in ("none", *PERTURBATIONS):
+            mine = table.of(index) & (table.perturbation == kind)
+            own = _by_group(table, index, kind)
+            both = [group for group in own if group in clean]
+            differences = [own[group] - clean[group] for group in both]
+            change = final_interval(differences, level=0.95) if kind != "none" and len(both) >= 2 else None
+            found.append(Degradation(kind, table.names[index], _share(table, mine, table.correct), change))
+    return found
+
+
+def _by_group(table: _Table, index: int, kind: str) -> dict[str, float]:
+    """The mean of each group under a perturbation, over its repeats."""
+    mine = np.flatnonzero(table.of(index) & (table.perturbation == kind) & ~np.isnan(table.correct))
+    return _means([table.group[at] for at in mine.tolist()], table.correct[mine])

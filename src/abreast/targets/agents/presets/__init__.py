@@ -1,0 +1,182 @@
+"""Agents that are known by name: how each is called, how it takes the prompt, and how its output is read.
+
+>>> PRESETS["codex"].words[:2]
+('exec', '--json')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from abreast.targets.agents.claude_code import INSTALL as CLAUDE_INSTALL
+from abreast.targets.agents.claude_code import QUIET
+from abreast.targets.agents.claude_stream import LOGIN as CLAUDE_LOGIN
+from abreast.targets.agents.claude_stream import PARTIAL, PARTIAL_LINE, Stream
+from abreast.targets.agents.presets import aider, claude, codex, custom, gemini, opencode, result
+from abreast.targets.agents.presets.agent_output import Reader, Said
+from abreast.targets.agents.presets.custom import Paths
+from abreast.targets.agents.provider_retries import OutputListener
+
+__all__ = ["PRESETS", "Paths", "Preset", "Reader", "Said", "custom"]
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """One agent. Each works in the workspace and changes files there without asking.
+
+    `words` come after the program, then those of `model`, then a variant's own `args`, then `last`. The prompt is given
+    on standard input unless a word has a placeholder for it.
+    """
+
+    program: str
+    words: tuple[str, ...]
+    reads: Reader
+    install: str
+    login: str
+    start_cpu_s: float  # what it takes to start: seconds of a core
+    memory_mb: int
+    model: tuple[str, ...] = ("--model", "{model}")
+    last: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    version: tuple[str, ...] = ("--version",)
+    verified: str = ""  # the version that was tried against a fake provider
+    settings: tuple[str, ...] = ()  # files and folders in the home with its settings
+    login_file: str = ""  # the file among them that holds its login, which it may renew
+    settings_variable: str = ""  # names another folder for them
+    in_sandbox: Mapping[str, str] = field(default_factory=dict)  # words that stand for others there
+    endpoint_variable: str = ""  # names another address of its provider
+    listens: Callable[[], OutputListener] | None = None  # makes what follows its output while it runs
+    dropped: bytes = b""  # lines of output that begin so are heard and not kept
+
+    def settings_in(self, environment: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+        """Where its settings are, and its login."""
+        home = Path(environment.get("HOME") or Path.home())
+        if elsewhere := environment.get(self.settings_variable):
+            folder = Path(elsewhere).absolute()
+            return (folder,), (folder / Path(self.login_file).name,) if self.login_file else ()
+        return tuple(home / name for name in self.settings), (home / self.login_file,) if self.login_file else ()
+
+
+PRESETS: Mapping[str, Preset] = {
+    "claude-code": Preset(
+        program="claude",
+        words=(
+            *("-p", "--output-format", "stream-json", "--verbose", PARTIAL, "--strict-mcp-config"),
+            *("--no-session-persistence", "--permission-mode", "acceptEdits"),
+            *("--allowedTools", "Bash,Edit,Write,MultiEdit,NotebookEdit,Read,Glob,Grep,LS,TodoWrite,Task"),
+        ),
+        reads=claude.read,
+        install=CLAUDE_INSTALL,
+        login=CLAUDE_LOGIN,
+        start_cpu_s=0.8,
+        memory_mb=180,
+        environment=QUIET,
+        verified="2.1.325",
+        settings=(".claude", ".claude.json"),
+        login_file=".claude/.credentials.json",
+        settings_variable="CLAUDE_CONFIG_DIR",
+        listens=Stream,
+        dropped=PARTIAL_LINE,
+        endpoint_variable="ANTHROPIC_BASE_URL",
+    ),
+    "codex": Preset(
+        program="codex",
+        words=(
+            *("exec", "--json", "--skip-git-repo-check", "--ephemeral", "--sandbox", "workspace-write"),
+            *("-c", "sandbox_workspace_write.exclude_slash_tmp=true"),  # or it makes a /tmp/.git while it works
+        ),
+        reads=codex.read,
+        install="npm install -g @openai/codex, or name the program: command: /path/to/codex",
+        login=codex.LOGIN,
+        start_cpu_s=0.5,
+        memory_mb=148,
+        last=("-",),
+        verified="0.166.0",
+        settings=(".codex",),
+        login_file=".codex/auth.json",
+        settings_variable="CODEX_HOME",
+        in_sandbox={"workspace-write": "danger-full-access"},  # its own sandbox does not work inside of another one
+    ),
+    "gemini": Preset(
+        program="gemini",
+        words=("--output-format", "json", "--skip-trust", "--approval-mode", "yolo"),
+        reads=gemini.read,
+        install="npm install -g @google/gemini-cli, or name the program: command: /path/to/gemini",
+        login=gemini.LOGIN,
+        start_cpu_s=3.2,
+        memory_mb=256,
+        verified="0.61.0",
+        settings=(".gemini",),
+        login_file=".gemini/oauth_creds.json",
+        endpoint_variable="GOOGLE_GEMINI_BASE_URL",
+    ),
+    "qwen": Preset(
+        program="qwen",
+        words=("--output-format", "stream-json", "--approval-mode", "yolo", "--chat-recording", "false"),
+        reads=claude.read_qwen,
+        install="npm install -g @qwen-code/qwen-code, or name the program: command: /path/to/qwen",
+        login=claude.QWEN_LOGIN,
+        start_cpu_s=3.3,
+        memory_mb=265,
+        verified="0.15.10",
+        settings=(".qwen",),
+        login_file=".qwen/oauth_creds.json",
+        endpoint_variable="OPENAI_BASE_URL",
+    ),
+    "opencode": Preset(
+        program="opencode",
+        words=("run", "--format", "json", "--pure", "--auto"),
+        reads=opencode.read,
+        install="npm install -g opencode-ai, or name the program: command: /path/to/opencode",
+        login=opencode.LOGIN,
+        start_cpu_s=6.3,
+        memory_mb=571,
+        environment={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+        verified="1.18.33",
+        settings=(".config/opencode", ".local/share/opencode"),
+        login_file=".local/share/opencode/auth.json",
+    ),
+    "auggie": Preset(
+        program="auggie",
+        words=(
+            *("--print", "--quiet", "--output-format", "json", "--dont-save-session"),
+            *("--workspace-root", "{workspace}", "--instruction-file", "{prompt_file}"),
+        ),
+        reads=result.read_auggie,
+        install="npm install -g @augmentcode/auggie, or name the program: command: /path/to/auggie",
+        login=result.AUGGIE_LOGIN,
+        start_cpu_s=2.3,
+        memory_mb=306,
+        settings=(".augment",),
+        login_file=".augment/session.json",
+    ),
+    "aider": Preset(
+        program="aider",
+        words=(
+            *("--message-file", "{prompt_file}", "--yes-always", "--no-git", "--no-pretty", "--no-stream"),
+            *("--no-check-update", "--no-show-release-notes", "--analytics-disable", "--no-show-model-warnings"),
+            *("--chat-history-file", "/dev/null", "--input-history-file", "/dev/null"),
+        ),
+        reads=aider.read,
+        install="python -m pip install aider-chat, or name the program: command: /path/to/aider",
+        login=aider.LOGIN,
+        start_cpu_s=4.7,
+        memory_mb=246,
+        verified="0.86.2",
+        settings=(".aider", ".aider.conf.yml"),
+        endpoint_variable="OPENAI_API_BASE",
+    ),
+    "cursor-agent": Preset(
+        program="cursor-agent",
+        words=("-p", "--force", "--output-format", "json"),
+        reads=result.read_cursor,
+        install="see the documentation of Cursor's CLI, or name the program: command: /path/to/cursor-agent",
+        login=result.CURSOR_LOGIN,
+        start_cpu_s=1.0,
+        memory_mb=0,  # nobody measured it
+        last=("{prompt}",),
+        settings=(".cursor", ".config/cursor"),
+    ),
+}

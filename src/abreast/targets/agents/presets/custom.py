@@ -1,0 +1,118 @@
+"""Output of one's own commands: text, or JSON in which paths such as `result.text` tell what is what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from abreast.errors import TooBig
+from abreast.model import Usage
+from abreast.sizes import EXCERPT, megabytes
+from abreast.targets.agents.presets.agent_output import LONGEST_JSON, Said, document, objects
+from abreast.targets.api import anthropic, openai
+from abreast.targets.processes import process
+from abreast.targets.untrusted_json import count, dollars
+
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class WholeText:
+    """All that was printed is the answer."""
+
+    most: int  # bytes
+
+    def read(self, out: Path, err: Path) -> Said:
+        try:
+            size = out.lstat().st_size
+        except OSError:
+            size = 0
+        if size <= self.most:
+            output = process.content(out, self.most)
+            return Said(output.strip(), raw=output if size <= process.RAW_SIZE else None)
+        said = Said(process.content(out, min(self.most, EXCERPT)).strip())
+        said.trouble = TooBig.of(f"the output has {megabytes(size)}", self.most)
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Where in a JSON document, or in the lines of one, the answer stands, and the tokens, and the cost."""
+
+    answer: str
+    usage: str | None = None
+    cost: str | None = None
+    most: int = LONGEST_JSON  # bytes
+
+    def of_document(self, out: Path, err: Path) -> Said:
+        told = document(out, self.most)
+        said = Said()
+        if told is None:
+            size = out.stat().st_size if out.is_file() else 0
+            if size > self.most:
+                said.text = process.content(out, min(self.most, EXCERPT)).strip()
+                said.trouble = TooBig.of(f"the output has {megabytes(size)}", self.most)
+            said.missing = f"the output is not valid JSON: {process.tail(out, 200) or 'nothing'}"
+            return said
+        self._take(said, told)
+        return self._checked(said, "output")
+
+    def of_lines(self, out: Path, err: Path) -> Said:
+        said = Said()
+        for told in objects(out, self.most):
+            self._take(said, told)
+        return self._checked(said, "lines of the output")
+
+    def _take(self, said: Said, told: Any) -> None:
+        answer = at(told, self.answer)
+        if answer is not _MISSING and answer is not None:
+            said.text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+            said.value = None if isinstance(answer, str) else answer
+        if self.usage and isinstance(used := at(told, self.usage), Mapping):
+            said.usage = usage_of(used)
+        if self.cost and (cost := dollars(at(told, self.cost))) is not None:
+            said.cost_usd = cost
+
+    def _checked(self, said: Said, where: str) -> Said:
+        if said.text is None:
+            said.missing = f'no "{self.answer}" in the {where}'
+        return said
+
+
+def at(told: Any, path: str) -> Any:
+    """What stands at a dotted path; a number is a place in a list.
+
+    >>> at({"choices": [{"text": "yes"}]}, "choices.0.text"), at([1, 2], "-1")
+    ('yes', 2)
+    """
+    for name in path.split("."):
+        if isinstance(told, Mapping) and name in told:
+            told = told[name]
+        elif isinstance(told, list) and name.removeprefix("-").isdecimal() and -len(told) <= int(name) < len(told):
+            told = told[int(name)]
+        else:
+            return _MISSING
+    return told
+
+
+def usage_of(told: Mapping[str, Any]) -> Usage:
+    """Tokens in OpenAI's words, in Anthropic's, or in ours.
+
+    >>> usage_of({"input_tokens": 5, "output_tokens": 2, "cache_read_tokens": 9}).cache_read_tokens
+    9
+    """
+    details = ("prompt_tokens_details", "completion_tokens_details", "input_tokens_details", "output_tokens_details")
+    plain = {name: value for name, value in told.items() if name not in details or isinstance(value, Mapping)}
+    if "prompt_tokens" in plain or "input_tokens_details" in plain:
+        return openai.usage_of(plain)
+    used = anthropic.usage_of(plain)
+    return Usage(
+        used.input_tokens,
+        used.output_tokens,
+        count(plain.get("cache_read_tokens", used.cache_read_tokens)),
+        count(plain.get("cache_write_tokens", used.cache_write_tokens)),
+        count(plain.get("reasoning_tokens", used.reasoning_tokens)),
+    )

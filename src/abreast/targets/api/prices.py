@@ -1,0 +1,101 @@
+"""What tokens cost: a dated table that ships as data, and what a spec says instead.
+
+>>> Prices().of("claude-sonnet-4-5-20250929").output
+15.0
+>>> Prices().of("a-model-of-tomorrow") is None
+True
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from abreast.model import Usage
+
+_SNAPSHOT = re.compile(r"[-@](?:latest|\d{8}|\d{4}-\d{2}-\d{2})(?:-v\d+(?::\d+)?)?$")
+MILLION = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars per million tokens; with more than `over` tokens given, those of `long`."""
+
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    over: int | None = None
+    long: Price | None = None
+
+    def of(self, usage: Usage) -> float | None:
+        """What this usage costs; None if nobody said what was used."""
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        given = (usage.input_tokens, usage.cache_read_tokens or 0, usage.cache_write_tokens or 0)
+        if self.long is not None and self.over is not None and sum(given) > self.over:
+            return self.long.of(usage)
+        prices = (self.input, self.cache_read, self.cache_write)
+        paid = sum(count * price for count, price in zip(given, prices, strict=True))
+        return (paid + usage.output_tokens * self.output) / MILLION
+
+
+class Prices:
+    """The shipped table with a spec's own prices over it."""
+
+    def __init__(self, own: Mapping[str, Any] | None = None) -> None:
+        """`own` maps models to prices: mappings, or objects with the same names."""
+        self._own = {model: _price(_mapping(price)) for model, price in (own or {}).items()}
+
+    def of(self, *models: str | None) -> Price | None:
+        """The price of the first of these names that has one: the model that answered, then the one that was asked."""
+        names = [name for model in models if model for name in _names(model)]
+        for table in (self._own, _shipped()):
+            for name in names:
+                if name in table:
+                    return table[name]
+        return None
+
+
+def as_of() -> str:
+    """The day of the shipped table."""
+    return str(_table()["as_of"])
+
+
+def _names(model: str) -> list[str]:
+    """A model as it is called, without its snapshot, and without the provider before it.
+
+    >>> _names("anthropic/claude-opus-4-5-20251101")[-1]
+    'claude-opus-4-5'
+    """
+    plain = model.rpartition("/")[2]
+    return list(dict.fromkeys([model, _SNAPSHOT.sub("", model), plain, _SNAPSHOT.sub("", plain)]))
+
+
+@cache
+def _table() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(files("abreast.targets.api").joinpath("prices.json").read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def _shipped() -> dict[str, Price]:
+    return {model: _price(price) for model, price in _table()["models"].items()}
+
+
+def _price(told: Mapping[str, Any]) -> Price:
+    given = float(told["input"])
+    long = told.get("long")
+    read, write = (given if told.get(name) is None else float(told[name]) for name in ("cache_read", "cache_write"))
+    if long is None:
+        return Price(given, float(told["output"]), read, write)
+    return Price(given, float(told["output"]), read, write, int(long["over"]), _price(long))
+
+
+def _mapping(price: Any) -> Mapping[str, Any]:
+    return price if isinstance(price, Mapping) else price.model_dump()

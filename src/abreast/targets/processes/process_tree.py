@@ -1,0 +1,429 @@
+"""A program with everything that it starts, which ends as one.
+
+On Linux a supervisor process contains the tree (`supervisor`). Elsewhere the process group does, and the mark in the
+environment finds processes that left it: a daemon that also clears its environment survives there.
+
+To start a program takes one message to a supervisor, and its end is one message back, which the event loop reads.
+Supervisors are used again, one trial after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from abreast.errors import Transient
+from abreast.targets.base import Workers
+from abreast.targets.processes import orphans, supervisor
+
+TRIAL = "ABREAST_TRIAL"  # the variable with the mark of a trial
+START_S = 60  # for a new supervisor to answer
+KILL_S = 1.5  # for a supervisor to end a tree, before it is killed itself
+CLOSE_S = 2.5  # for the launcher to end, before it is killed
+Containment = Literal["subreaper", "group"]
+
+
+class Exit(NamedTuple):
+    """How a program ended, and what it and everything it started used."""
+
+    code: int  # negative: the signal
+    cpu_s: float
+    largest: int = 0  # bytes of the largest process; 0 if unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A program to start, and descriptors for its standard streams."""
+
+    argv: Sequence[str]
+    cwd: Path
+    environment: Mapping[str, str]
+    streams: tuple[int, int, int]
+
+    @property
+    def mark(self) -> str:
+        return self.environment.get(TRIAL, "")
+
+    def encode(self) -> bytes:
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
+        texts = [str(self.cwd), *self.argv, *variables]
+        encoded = os.fsencode("\0".join(texts))  # at once, which takes a tenth of the time
+        if encoded.count(b"\0") >= len(texts):
+            raise ValueError("embedded null byte")
+        return supervisor.LENGTH.pack(len(self.argv)) + encoded
+
+
+class ProcessTree(ABC):
+    """A running program and its descendants."""
+
+    is_supervised: bool
+
+    @abstractmethod
+    async def root(self) -> int:
+        """The process id of the program or, if it is supervised, of its supervisor; 0 if that has died. To be called
+        after `wait`."""
+
+    @abstractmethod
+    def wait(self, workers: Workers) -> asyncio.Future[Exit]:
+        """A future for when the program has ended and nothing is left of what it started; a new one at each call. It
+        raises OSError if a supervisor could not start the program."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Begin to end all of it; the future of `wait` tells when that is done."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what belongs to it. A program that still runs is killed."""
+
+
+def start(launch: Launch) -> ProcessTree:
+    """Start a program in a session of its own. May block for a moment. Raises OSError."""
+    return _LAUNCHER.start(launch) if _LAUNCHER.open() else ProcessGroup(launch)
+
+
+def containment() -> Containment:
+    """What keeps together what a trial starts on this machine."""
+    return "subreaper" if _LAUNCHER.open() else "group"
+
+
+def close_launcher() -> None:
+    """End the process that forks supervisors if no program runs; the next program starts another one."""
+    _LAUNCHER.close_if_idle()
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """A supervisor process, and the channel to it."""
+
+    channel: socket.socket
+    pid: int = 0  # unknown until its first message
+
+
+class SupervisedTree(ProcessTree):
+    """A program below a supervisor, which reports its end."""
+
+    is_supervised = True
+
+    def __init__(self, supervisor: Supervisor, launch: Launch) -> None:
+        self._supervisor, self._launch = supervisor, launch
+        self._loop: asyncio.AbstractEventLoop | None = None  # that reads the channel
+        self._future: asyncio.Future[Exit] | None = None  # the last one of `wait`
+        self._outcome: Exit | Exception | None = None
+        self._answered = asyncio.Event()  # by a new supervisor
+        self._is_killed = False
+
+    async def root(self) -> int:
+        for _ in range(START_S):
+            if self._supervisor.pid or self._outcome is not None:
+                return self._supervisor.pid
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._answered.wait(), 1)
+                continue
+            _LAUNCHER.resume()
+        raise Transient(f"the supervisor of the program does not answer within {START_S} s")
+
+    def wait(self, workers: Workers) -> asyncio.Future[Exit]:
+        loop = asyncio.get_running_loop()
+        if self._future is None:
+            self._loop = loop
+            loop.add_reader(self._supervisor.channel.fileno(), self._read, workers)
+        self._future = loop.create_future()
+        self._tell()
+        return self._future
+
+    def _read(self, workers: Workers) -> None:
+        is_new = not self._supervisor.pid
+        try:
+            report = self._supervisor.channel.recv(supervisor.HELLO.size if is_new else supervisor.ENDED.size)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:  # what it was sent is unread
+            report, is_new = b"", True
+        except OSError:
+            report = b""
+        if report and is_new:
+            (self._supervisor.pid,) = supervisor.HELLO.unpack(report)
+            self._answered.set()
+        elif is_new:
+            self._end(Transient("the supervisor of the program was killed before it started the program"))
+        elif not report:
+            self._stop_reading()
+            self._is_killed = True
+            limit = _LAUNCHER.limit_of(self._supervisor)
+            self._supervisor.pid = 0  # the system may give it to another process
+            self._reaping = asyncio.ensure_future(self._reap(limit, workers))
+        else:
+            self._report(*supervisor.ENDED.unpack(report))
+
+    def _report(self, problem: int, code: int, cpu_s: float, largest: int) -> None:
+        if problem:
+            self._end(OSError(problem, os.strerror(problem), self._launch.argv[0]))
+        else:
+            self._end(Exit(code, cpu_s, largest))
+
+    async def _reap(self, limit: int, workers: Workers) -> None:
+        """End what a killed supervisor left. The launcher does that too, but may have been stopped or killed itself."""
+        try:
+            await workers.in_thread(orphans.reap_limited, limit, limit)
+            await workers.in_thread(orphans.reap, [self._launch.mark], TRIAL)
+        finally:
+            self._end(Exit(-signal.SIGKILL, 0.0))
+
+    def _end(self, outcome: Exit | Exception) -> None:
+        self._stop_reading()
+        self._outcome = outcome
+        self._is_killed |= isinstance(outcome, Transient)
+        self._answered.set()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Complete the future if the outcome is known. A task that was cancelled has cancelled its own."""
+        if self._future is None or self._future.done() or self._outcome is None:
+            return
+        if isinstance(self._outcome, Exit):
+            self._future.set_result(self._outcome)
+        else:
+            self._future.set_exception(self._outcome)
+
+    def _stop_reading(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._supervisor.channel.fileno())
+            self._loop = None
+
+    def kill(self) -> None:
+        self._is_killed = True
+        if self._outcome is None:
+            self._kill_groups()  # at once: what they would do next may cost money
+        with contextlib.suppress(OSError):
+            self._supervisor.channel.shutdown(socket.SHUT_WR)
+        asyncio.get_running_loop().call_later(KILL_S, self._kill_supervisor)
+
+    def _kill_groups(self) -> None:
+        """Kill the process groups of the program and of daemons below the supervisor, which ends the rest."""
+        pid = self._supervisor.pid
+        with contextlib.suppress(OSError):
+            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+                _kill_group(int(child))
+
+    def _kill_supervisor(self) -> None:
+        """Kill a supervisor that has not ended its program. The program may have stopped it."""
+        if self._outcome is None and self._supervisor.pid:
+            with contextlib.suppress(OSError):
+                os.kill(self._supervisor.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        self._stop_reading()
+        _LAUNCHER.release(self._supervisor, reusable=self._outcome is not None and not self._is_killed)
+
+
+class Launcher:
+    """The process that forks supervisors: one for this process, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_available = sys.platform == "linux" and bool(sys.executable) and not getattr(sys, "frozen", False)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._owner = os.getpid()
+        self._control: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._idle: list[Supervisor] = []
+        self._busy = 0
+        self._number = int.from_bytes(os.urandom(4), "big")  # see `supervisor.limit_of`
+
+    def open(self) -> bool:
+        """Start it unless it runs. False where supervisors cannot work."""
+        with self._lock:
+            if self._owner != os.getpid():  # a forked copy: the launcher is the parent's
+                self._forget()
+            if self._control is None and self._is_available:
+                self._open()
+            return self._is_available
+
+    def start(self, launch: Launch) -> SupervisedTree:
+        request = launch.encode()
+        while True:
+            used, is_new = self._take()
+            try:
+                _send(used, request, launch.streams)
+            except OSError as error:
+                self.release(used, reusable=False)
+                if is_new:
+                    raise Transient(f"the supervisor of the program does not answer: {error}") from error
+                continue  # an idle one was killed
+            except BaseException:
+                self.release(used, reusable=False)
+                raise
+            return SupervisedTree(used, launch)
+
+    def limit_of(self, used: Supervisor) -> int:
+        """The resource limit that marks what a supervisor has started."""
+        return supervisor.limit_of(self._number, used.pid)
+
+    def resume(self) -> None:
+        """Continue the launcher. An agent may have stopped it."""
+        with self._lock:
+            if self._process is not None:
+                self._process.send_signal(signal.SIGCONT)
+
+    def release(self, used: Supervisor, reusable: bool) -> None:
+        with self._lock:
+            self._busy -= 1
+            if reusable:
+                self._idle.append(used)
+                return
+        _close(used.channel)
+
+    def close_if_idle(self) -> None:
+        with self._lock:
+            if not self._busy and self._owner == os.getpid():
+                self._close()
+
+    def _take(self) -> tuple[Supervisor, bool]:
+        """A supervisor without a program, and whether it is a new one."""
+        with self._lock:
+            if self._idle:
+                self._busy += 1
+                return self._idle.pop(), False
+            ours, theirs = socket.socketpair()
+            with theirs:
+                try:
+                    self._fork(theirs)
+                except OSError:  # it was killed, or closed a moment ago
+                    self._close()
+                    self._open()
+                    self._fork(theirs)
+            ours.setblocking(False)
+            self._busy += 1
+            return Supervisor(ours), True
+
+    def _fork(self, channel: socket.socket) -> None:
+        if self._control is None or self._process is None:
+            raise ConnectionError("no launcher")
+        self._process.send_signal(signal.SIGCONT)  # an agent may have stopped it
+        socket.send_fds(self._control, [supervisor.FORK], [channel.fileno()])
+
+    def _open(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(START_S)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno()), str(self._number)],
+                pass_fds=[theirs.fileno()],
+                cwd="/",
+                env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._control = ours
+        try:
+            self._is_available = ours.recv(1) == supervisor.READY
+        except OSError:
+            self._is_available = False
+        if not self._is_available:
+            self._close()
+
+    def _close(self) -> None:
+        for channel in (*(idle.channel for idle in self._idle), *([] if self._control is None else [self._control])):
+            channel.close()
+        if self._process is not None:
+            self._end(self._process)
+        self._idle.clear()
+        self._control = self._process = None
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the launcher, which ends when its channel is closed unless an agent stops or kills it."""
+        process.send_signal(signal.SIGCONT)
+        try:
+            process.wait(CLOSE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.returncode and not self._busy:
+            orphans.reap_limited(supervisor.limit_of(self._number, 0), supervisor.limit_of(self._number + 1, 0) - 1)
+
+
+def _send(used: Supervisor, request: bytes, streams: Sequence[int]) -> None:
+    """Have a supervisor start a program. Raises OSError if it was killed."""
+    if used.pid:
+        os.kill(used.pid, signal.SIGCONT)  # an agent may have stopped it
+    message = supervisor.LENGTH.pack(len(request)) + request
+    sent = socket.send_fds(used.channel, [message], streams)
+    if sent < len(message):  # the buffer is full until the supervisor reads
+        used.channel.settimeout(START_S)
+        used.channel.sendall(memoryview(message)[sent:])
+        used.channel.setblocking(False)
+
+
+def _close(channel: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        channel.shutdown(socket.SHUT_RDWR)  # another process may have a copy of it
+    channel.close()
+
+
+_LAUNCHER = Launcher()
+atexit.register(close_launcher)
+
+
+class ProcessGroup(ProcessTree):
+    """A program and its process group, where there are no supervisors."""
+
+    is_supervised = False
+
+    def __init__(self, launch: Launch) -> None:
+        self._mark = launch.mark
+        stdin, stdout, stderr = launch.streams
+        self._process = subprocess.Popen(
+            launch.argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=launch.cwd,
+            env=dict(launch.environment),
+            start_new_session=True,
+        )
+        self._waiting: asyncio.Future[Exit] | None = None
+
+    async def root(self) -> int:
+        return self._process.pid
+
+    def wait(self, workers: Workers) -> asyncio.Future[Exit]:
+        if self._waiting is None:
+            self._waiting = asyncio.ensure_future(self._wait(workers))
+        return asyncio.shield(self._waiting)
+
+    async def _wait(self, workers: Workers) -> Exit:
+        _, status, usage = await workers.in_thread(os.wait4, self._process.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)  # nobody must wait for it again
+        self.kill()  # the rest of its group
+        await workers.in_thread(orphans.reap, [self._mark], TRIAL)
+        return Exit(self._process.returncode, usage.ru_utime + usage.ru_stime)
+
+    def kill(self) -> None:
+        _kill_group(self._process.pid)
+
+    def close(self) -> None:
+        if self._process.returncode is None:
+            self.kill()
+            self._process.wait()

@@ -1,0 +1,201 @@
+"""What a trial changed, as text."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from abreast.targets.workspace.files import directories
+from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.scan import SETTINGS, Looked, large, look_at, remove_pipes
+from abreast.targets.workspace.git import git_command
+from abreast.targets.workspace.git.baseline import Start, surroundings
+from abreast.targets.workspace.git.carried_state import Keeping, NotCarried, State, state_of
+from abreast.targets.workspace.git.git_command import GitFailed
+
+_COMPARE = ("diff-index", "--cached", "--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+_KINDS = {"A": "added", "D": "deleted", "R": "renamed"}  # any other letter of git's: modified
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+
+
+@dataclass(slots=True)
+class Counts:
+    """How much a change is. Each file is of one kind; binary ones are among them. Files that git did not know count as
+    any other. `lines_modified` are those of the added lines that stand in the place of deleted ones; None if the
+    diff is too long to be looked through."""
+
+    files_added: int = 0
+    files_modified: int = 0
+    files_deleted: int = 0
+    files_renamed: int = 0  # whether or not they were edited besides
+    files_binary: int = 0
+    lines_added: int = 0
+    lines_deleted: int = 0
+    lines_modified: int | None = 0
+
+    @property
+    def files_changed(self) -> int:
+        return self.files_added + self.files_modified + self.files_deleted + self.files_renamed
+
+    def columns(self) -> dict[str, int | None]:
+        """By the names of their columns."""
+        own = {name: getattr(self, name) for name in self.__slots__}
+        return {"files_changed": self.files_changed, **own}
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The change of a workspace against its start. `text` is a unified diff that `git apply` takes, but where it is
+    `truncated`: then it ends early, or only names a file. Bytes that are no UTF-8 are replaced. If there is no diff,
+    `problem` says why."""
+
+    text: str = ""
+    files: tuple[str, ...] = ()
+    counts: Counts = field(default_factory=Counts)
+    renames: tuple[tuple[str, str], ...] = ()  # old and new names
+    truncated: bool = False
+    problem: str = ""
+    state: State | None = None  # for another trial to begin with, if that was asked for
+    not_carried: str = ""  # why there is none
+
+
+def difference(start: Start, folder: Path, since: int, most: int, keeping: Keeping | None = None) -> Diff:
+    """Compare a folder with its start. Nothing is written into the folder; pipes that would hold up git go. With
+    `keeping` its state is kept too."""
+    scratch = directories.new_folder("measures")
+    try:
+        index = scratch / "index"
+        if start.index.exists():
+            shutil.copyfile(start.index, index)
+        (scratch / "objects").mkdir()
+        if folder.is_symlink() or not folder.is_dir():  # the agent removed it: there is nothing
+            folder = scratch / "nothing"
+            folder.mkdir()
+        environment = {
+            **surroundings(start.record, index, folder),
+            "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(start.record / "objects"),
+        }
+        remove_pipes(folder)
+        looked = look_at(folder, environment, start.files, since)
+        looked.enter(environment, scratch)
+        found = _compared(start, environment, looked, most)
+        return found if keeping is None else replace(found, **_kept(start, looked, environment, scratch, keeping))
+    except (GitFailed, OSError) as error:
+        return Diff(problem=f"no diff: {error}")
+    finally:
+        remove_tree(scratch)
+        directories.drop_empty(scratch)
+
+
+def _compared(start: Start, environment: dict[str, str], looked: Looked, most: int) -> Diff:
+    named = {name for name, _, _ in looked.named}
+    files, renames, counts, stand_ins = _counted(start, environment, named | large(start.files))
+    if not files:
+        return Diff(truncated=looked.incomplete)
+    text, cut = _text(start, environment, most)
+    counts.lines_modified = None if cut else sum(map(replaced, _signs(text))) - stand_ins
+    is_named = not {_readable(name) for name in named}.isdisjoint(files)
+    return Diff(text, files, counts, renames, cut or looked.incomplete or is_named)
+
+
+def _kept(start: Start, looked: Looked, environment: dict[str, str], scratch: Path, keeping: Keeping) -> dict[str, Any]:
+    try:
+        return {"state": state_of(start, looked, environment, scratch, keeping)}
+    except (NotCarried, GitFailed) as error:
+        return {"not_carried": str(error)}
+
+
+def _counted(
+    start: Start, environment: dict[str, str], named: Collection[bytes]
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...], Counts, int]:
+    """The files, which of them were renamed, and how much they are. Those that are only named have no lines, as binary
+    ones; a line of the diff stands in for them, and the last number is how many of these are in the place of others."""
+    told = git_command.run(
+        *_COMPARE, "--raw", "--numstat", "-z", start.tree, settings=SETTINGS, environment=environment
+    )
+    parts = iter(told.split(b"\0"))
+    files, renames, counts, stand_ins = [], [], Counts(), 0
+    for part in parts:
+        if part.startswith(b":"):  # modes, digests and the kind; one name follows, of a renamed file two
+            kind = _KINDS.get(chr(part.rpartition(b" ")[2][0]), "modified")
+            setattr(counts, f"files_{kind}", getattr(counts, f"files_{kind}") + 1)
+            next(parts)
+            if kind == "renamed":
+                next(parts)
+        elif part:
+            plus, minus, name = part.split(b"\t", 2)
+            if not name:  # renamed: the old name and the new one follow
+                old = next(parts)
+                name = next(parts)
+                renames.append((_readable(old), _readable(name)))
+            files.append(_readable(name))
+            if name in named or not plus.isdigit():
+                counts.files_binary += 1
+                stand_ins += min(int(plus), int(minus)) if plus.isdigit() else 0
+            else:
+                counts.lines_added += int(plus)
+                counts.lines_deleted += int(minus)
+    return tuple(files), tuple(renames), counts, stand_ins
+
+
+def _signs(diff: str) -> Iterator[list[str]]:
+    """The signs of the lines of each hunk, of a diff as git writes it."""
+    old = new = 0
+    signs: list[str] = []
+    for line in diff.split("\n"):
+        if old > 0 or new > 0:
+            sign = line[:1]
+            if sign != "\\":  # that a file has no line feed at its end
+                signs.append(sign)
+                old, new = old - (sign != "+"), new - (sign != "-")
+        elif found := _HUNK.match(line):
+            if signs:
+                yield signs
+            signs = []
+            old, new = (1 if part is None else int(part) for part in found.groups())
+    if signs:
+        yield signs
+
+
+def replaced(signs: Iterable[str]) -> int:
+    """How many lines of a hunk were put in the place of others: of each stretch without a line that stayed, as many as
+    were both deleted and added.
+
+    >>> replaced("--++++ - +")
+    2
+    """
+    total = plus = minus = 0
+    for sign in (*signs, " "):
+        if sign in ("+", "-"):
+            plus, minus = plus + (sign == "+"), minus + (sign == "-")
+        else:
+            total, plus, minus = total + min(plus, minus), 0, 0
+    return total
+
+
+def _text(start: Start, environment: dict[str, str], most: int) -> tuple[str, bool]:
+    words = (*_COMPARE, "--patch", "--binary", "--full-index", start.tree)
+    found = git_command.first_bytes(most + 1, *words, settings=SETTINGS, environment=environment)
+    cut = len(found) > most
+    if cut:
+        found = found[: found.rfind(b"\n", 0, most) + 1]
+    return _readable(found), cut
+
+
+def _readable(words: bytes) -> str:
+    """Text that every store takes."""
+    return words.decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+def _quoted(path: Path) -> str:
+    """A path in a list that colons divide."""
+    text = os.fspath(path)
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
