@@ -393,12 +393,12 @@ def test_a_large_output_is_read_without_holding_it(tmp_path: Path) -> None:
     code = f"""
         import resource
         from pathlib import Path
-        from abreast.targets.presets import PRESETS, Paths, own
+        from abreast.targets.agents.presets import PRESETS, Paths, custom
         peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         text, lines, nothing = Path({str(text)!r}), Path({str(lines)!r}), Path("nothing")
         Paths("answer").of_lines(nothing, nothing)
         before = peak()
-        assert len(own.WholeText(2_000_000).read(text, nothing).text) < 2_100_000
+        assert len(custom.WholeText(2_000_000).read(text, nothing).text) < 2_100_000
         assert Paths("answer").of_lines(lines, nothing).text == "yes"
         for preset in PRESETS.values():
             preset.reads(lines, nothing)

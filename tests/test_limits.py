@@ -324,7 +324,7 @@ def test_a_function_hands_on_what_the_headers_said(folder: Folder) -> None:
         """
         from abreast import Answer
         from abreast.errors import RateLimited
-        from abreast.headers import rate_limits
+        from abreast.rate_headers import rate_limits
 
         calls = []
 

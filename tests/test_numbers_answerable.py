@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from abreast.suites.numbers import conditions
-from abreast.suites.numbers.answers.answerable import follows
+from abreast.suites.numbers.answerable import follows
 from abreast.suites.numbers.cases import cases
 from abreast.suites.numbers.dataset.queries import QUERIES
 from conftest import Folder

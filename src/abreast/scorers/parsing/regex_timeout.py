@@ -24,7 +24,7 @@ TOO_SLOW = f"took longer than {SECONDS:g} s"
 _PLAIN_TEXT = 10_000  # characters that a pattern with one repeat looks through in no time
 _REPEAT = re.compile(r"[*+?{]")
 _LENGTH = 8  # bytes
-_SERVE = "import sys; sys.path.insert(0, sys.argv[1]); from abreast.scorers.patient import serve; serve()"
+_SERVE = "import sys; sys.path.insert(0, sys.argv[1]); from abreast.scorers.parsing.regex_timeout import serve; serve()"
 
 
 class TooSlow(Exception):

@@ -188,7 +188,7 @@ class _Helper:
         with theirs:
             script = (
                 f"import sys; sys.path[:] = {sys.path!r}; "
-                f"from abreast.store.isolation.server import main; main({theirs.fileno()})"
+                f"from abreast.store.sqlite.isolation.server import main; main({theirs.fileno()})"
             )
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", script],

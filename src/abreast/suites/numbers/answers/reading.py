@@ -32,7 +32,7 @@ class FinalAnswer(NamedTuple):
 def read_answer(query: Query, answer: Answer) -> FinalAnswer:
     """The answer that a reply gives to a query.
 
-    >>> from abreast.suites.numbers.queries import QUERIES
+    >>> from abreast.suites.numbers.dataset.queries import QUERIES
     >>> read_answer(QUERIES["mean"], Answer("Answer: 4983 / 100 = 49.83 (n = 100)\\nConfidence: 90 %")).value
     49.83
     >>> read_answer(QUERIES["mean"], Answer("Answer: cannot be determined (mean 49.83)"))
