@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from abreast.code.parts import Parts, parts
+from abreast.code.parts import Parts, parts, returned_keys
 from abreast.code.reference import load_function, references_in
-from abreast.code.returns import returned_keys
 from abreast.errors import AbreastError
 from abreast.model import Variant
 from abreast.plan import git

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from abreast.redaction.decoding import LINE_BREAK, decode_escapes, unwrap
-from abreast.redaction.forms import base64_forms, byte_forms, text_forms
+from abreast.redaction.forms import LINE_BREAK, base64_forms, byte_forms, decode_escapes, text_forms, unwrap
 
 SHORTEST_FRAGMENT = 6  # characters of a secret that a cut text may still show
 MAX_DEPTH = 60

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import comb
 from types import UnionType
 from typing import Any
 
 import numpy as np
 
-from abreast.stats.numerics.arrays import Floats
+from abreast.stats.numerics.arrays import Floats, whole
 
 MOST_BINS = 200
 
@@ -117,3 +119,30 @@ def mean_by(keys: Sequence[Any], values: Sequence[float | None]) -> list[tuple[A
     return [
         (key, count, math.fsum(numbers) / len(numbers) if numbers else None) for key, count, numbers in found.values()
     ]
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """The chance that at least one of k tries succeeds, estimated from c successes in n repeats.
+
+    >>> round(pass_at_k(10, 3, 5), 6)
+    0.916667
+    """
+    n, c, k = _counts(n, c, k)
+    return float(1 - Fraction(comb(n - c, k), comb(n, k)))
+
+
+def pass_hat_k(n: int, c: int, k: int) -> float:
+    """The chance that all of k tries succeed (pass^k), estimated from c successes in n repeats.
+
+    >>> round(pass_hat_k(10, 8, 3), 6)
+    0.466667
+    """
+    n, c, k = _counts(n, c, k)
+    return float(Fraction(comb(c, k), comb(n, k)))
+
+
+def _counts(n: int, c: int, k: int) -> tuple[int, int, int]:
+    n, c, k = whole(n, "n", least=1), whole(c, "c"), whole(k, "k", least=1)
+    if c > n or k > n:
+        raise ValueError(f"c and k cannot be more than n, got n={n}, c={c}, k={k}")
+    return n, c, k
