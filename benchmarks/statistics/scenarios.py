@@ -8,7 +8,7 @@ from functools import partial
 
 from abreast.analyse.decision.verdicts import Rule
 from abreast.stats import Weight
-from abreast.stats.intervals.units import THESE_CASES
+from abreast.stats.intervals.population import THESE_CASES
 from benchmarks.statistics import draws
 from benchmarks.statistics.draws import Random
 from benchmarks.statistics.experiment import Scores

@@ -18,7 +18,7 @@ from abreast.analyse.run import Comparison, largest, largest_cases, no_compariso
 from abreast.analyse.variants import VariantSummary, summarise
 from abreast.errors import BadInput, suggestion
 from abreast.stats import Population, population_of
-from abreast.stats.intervals.units import ALL_CASES
+from abreast.stats.intervals.population import ALL_CASES
 from abreast.store import Store
 from abreast.store.run_names import find_run, matching_runs
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from abreast.errors import location
 from abreast.stats import Population, Weight, population_of
-from abreast.stats.intervals.units import ALL_CASES, THESE_CASES
+from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
 from abreast.stats.numerics.arrays import median
 from abreast.store import Store
 from abreast.store.extension import Extension

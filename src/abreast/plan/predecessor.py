@@ -15,7 +15,7 @@ from typing import Any
 
 from abreast.plan.plan import Plan
 from abreast.spec.schema import Spec
-from abreast.stats.intervals.units import ALL_CASES, THESE_CASES, Population, units_needed
+from abreast.stats.intervals.population import ALL_CASES, THESE_CASES, Population, units_needed
 from abreast.store import Store
 from abreast.store.extension import Extension
 

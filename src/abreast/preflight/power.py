@@ -8,7 +8,7 @@ from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, many
 from abreast.stats import alphas, cases_needed, smallest_detectable
 from abreast.stats.intervals.final import GROUPS
-from abreast.stats.intervals.units import THESE_CASES, repeats_needed, units_needed
+from abreast.stats.intervals.population import THESE_CASES, repeats_needed, units_needed
 
 TYPICAL_SD = 0.5  # of differences between two contenders that mostly agree
 TYPICAL_REPEAT_SD = 0.5  # of yes-or-no scores of one case, at most

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput, suggestion
-from abreast.stats.intervals.units import THESE_CASES
+from abreast.stats.intervals.population import THESE_CASES
 
 if TYPE_CHECKING:
     from abreast.analyse.compare import AcrossRuns

@@ -20,7 +20,7 @@ from abreast.stats import (
     weighted_mean,
 )
 from abreast.stats.calibration import case_weights
-from abreast.stats.intervals.units import ALL_CASES, THESE_CASES
+from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
 from abreast.stats.verdict import SEQUENTIAL_CASES
 
 DRAWN = 0.05  # the chance of error of a sequence that is only drawn, where too few cases are planned to use it

@@ -16,7 +16,7 @@ from abreast.report.words.flags import flags_of
 from abreast.report.words.mcp_calls import mcp_section
 from abreast.report.words.verdict_sentence import doubt, trusted, verdict_lines
 from abreast.stats import Interval, holm
-from abreast.stats.intervals.units import THESE_CASES
+from abreast.stats.intervals.population import THESE_CASES
 from abreast.text import dump_json
 
 if TYPE_CHECKING:

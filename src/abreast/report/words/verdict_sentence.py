@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.report.words.calibration import calibration_lines, correction
 from abreast.stats.intervals.final import GROUPS
-from abreast.stats.intervals.units import THESE_CASES, repeats_needed, units_needed
+from abreast.stats.intervals.population import THESE_CASES, repeats_needed, units_needed
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.stats.verdict import NO_CASE
 

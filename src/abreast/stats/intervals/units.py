@@ -9,8 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from abreast.stats.intervals.final import GROUPS, T_CASES
-from abreast.stats.numerics.arrays import Floats, group_index, whole
+from abreast.stats.numerics.arrays import Floats, group_index
 
 Weight = Literal["case", "group"]
 WEIGHTS: tuple[Weight, ...] = ("case", "group")
@@ -71,46 +70,3 @@ def units_of(values: Floats, groups: Sequence[Hashable] | None = None, weight: W
 def weighted_mean(values: Floats, groups: Sequence[Hashable] | None = None, weight: Weight = "case") -> float:
     """Mean over cases, or over groups if each group weighs the same."""
     return units_of(values, groups, weight).estimate
-
-
-Population = Literal["cases in general", "these cases"]
-ALL_CASES: Population = "cases in general"
-THESE_CASES: Population = "these cases"
-ALPHA = 0.05
-
-
-def population_of(cases: int, repeats: int, comparisons: int = 1, groups: int | None = None) -> Population:
-    """Cases in general if so many can decide about them, else these cases if their repeats can; else in general.
-
-    `groups` is the number of independent groups of cases, if they have any.
-
-    >>> population_of(cases=3, repeats=10), population_of(cases=12, repeats=10), population_of(cases=3, repeats=1)
-    ('these cases', 'cases in general', 'cases in general')
-    """
-    if groups is not None and groups >= GROUPS and (repeats == 1 or cases >= T_CASES):
-        return ALL_CASES  # Student's t decides from fewer groups than a unanimous result does
-    if (cases if groups is None else groups) >= units_needed(comparisons):
-        return ALL_CASES
-    return THESE_CASES if repeats >= repeats_needed(cases, comparisons) else ALL_CASES
-
-
-def units_needed(comparisons: int = 1) -> int:
-    """Cases, or groups of cases, from which a unanimous result decides about cases in general.
-
-    >>> units_needed(), units_needed(comparisons=3)
-    (6, 7)
-    """
-    return math.ceil(math.log2(2 * whole(comparisons, "comparisons", least=1) / ALPHA) - 1e-9)
-
-
-def repeats_needed(cases: int, comparisons: int = 1) -> int:
-    """Repeats from which a unanimous result decides about these cases.
-
-    >>> repeats_needed(1), repeats_needed(3), repeats_needed(3, comparisons=5), repeats_needed(6)
-    (4, 2, 2, 1)
-    """
-    cases, repeats = whole(cases, "cases", least=1), 1
-    rearrangements = 2 * whole(comparisons, "comparisons", least=1) / ALPHA
-    while cases * math.log(math.comb(2 * repeats, repeats)) < math.log(rearrangements):
-        repeats += 1
-    return repeats

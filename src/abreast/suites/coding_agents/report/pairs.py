@@ -9,7 +9,7 @@ from abreast.report.formats.json_report import adjusted, verdict
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING
 from abreast.report.words.verdict_sentence import many, points, trusted
-from abreast.stats.intervals.units import THESE_CASES
+from abreast.stats.intervals.population import THESE_CASES
 from abreast.suites.coding_agents.report.words import one_of
 from abreast.suites.coding_agents.report.work import Work
 
