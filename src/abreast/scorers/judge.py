@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from abreast.digest import compose, digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import Settings, clipped, short
+from abreast.scorers.base import Scorer, Settings, clipped, short
 from abreast.scorers.parsing.json_text import find_objects, parsed
 from abreast.scorers.parsing.quoting import quoted
 from abreast.settings import is_flag, is_number, is_text
@@ -55,7 +55,7 @@ class Reading(NamedTuple):
     final: bool = True
 
 
-class Judge:
+class Judge(Scorer):
     """Asks a target `samples` times what it thinks of an answer, and averages.
 
     With `pairwise` the answer is compared with the baseline's to the same case, always in both orders: whoever prefers
@@ -90,7 +90,7 @@ class Judge:
         self.params = _params(settings)
         further = () if isinstance(rubric, str) else tuple(f"{self.name}_{dimension}" for dimension in rubric)
         passed = tuple(f"{self.name}_{dimension}_passed" for dimension in self._passing)
-        self.columns: tuple[str, ...] = (self.name, *further, *passed)
+        self.columns = (self.name, *further, *passed)
         self._own = digest([REVISION, rubric, self._low, self._high, self.samples, self.pairwise, sorted(self._shows)])
         if self._passing:
             self._own = digest([self._own, sorted(self._passing.items())])
@@ -120,7 +120,7 @@ class Judge:
 
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
         """A judge is asked by a run, never in passing."""
-        return self.without_a_call(None, "nobody was asked: a judge is asked by abreast run, resume and rescore")
+        return self.fill(None, "nobody was asked: a judge is asked by abreast run, resume and rescore")
 
     # -- what a person is asked, who labels the same answers --------------------------------------------------------
 
@@ -258,7 +258,7 @@ class Judge:
         lost = [reading.wrong for sample in samples for reading in sample if reading.remarks is None]
         few = f"{len(samples) - len(usable)} of {len(samples)} samples could not be used: {lost[0]}" if lost else ""
         if not usable:
-            return self.without_a_call(None, lost[0] if self.samples == 1 else few)
+            return self.fill(None, lost[0] if self.samples == 1 else few)
         found = [self._dimension(dimension, usable, few) for dimension in self._rubric]
         if self._is_one:
             return (found[0], *self._passed(found))
@@ -298,10 +298,6 @@ class Judge:
         ]
         name = self.name if self._is_one else f"{self.name}_{dimension}"
         return Score(name, value, " | ".join([*told, *notes]))
-
-    def without_a_call(self, value: float | None, why: str) -> tuple[Score, ...]:
-        """The same in every column, where nobody has to be asked or nothing was said."""
-        return tuple(Score(column, value, why) for column in self.columns)
 
 
 _REPLY = """

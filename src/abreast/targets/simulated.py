@@ -25,7 +25,7 @@ from abreast.digest import compose, digest
 from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
 from abreast.rate_headers import rate_limits
-from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Place, Sees, Workers
+from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Target, Workers
 from abreast.targets.request import Renderer, digest_of_params
 
 REVISION = 3  # of its answers: those of another are not reused, and who is right stays the same
@@ -116,16 +116,14 @@ class _Server:
         return {f"x-ratelimit-{name}-requests": text for name, text in told.items()}
 
 
-class Simulated:
+class Simulated(Target):
     """`target: simulated`: accuracy, latency, errors by kind and a capacity, all declared."""
 
     simulated = True
-    sees: Sees = "truth"
-    place: Place = "loop"
-    is_service = False
+    sees = "truth"
+    name = "simulated"
 
     def __init__(self, where: str, params: Mapping[str, Any], seed: int, shared: dict[str, Any]) -> None:
-        self.name = "simulated"
         self._renderer = Renderer(where, params)
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         check = _Checked(where, params)
@@ -220,9 +218,6 @@ class Simulated:
             if uniform < reached:
                 retry_after = self._retry_after if kind == "rate_limit" else None
                 raise _ERRORS[kind](f"simulated {kind}", retry_after=retry_after)
-
-    async def close(self) -> None:
-        return None
 
 
 def _text_of(value: Any) -> str:
