@@ -28,7 +28,7 @@ from abreast.settings import Settings, is_mapping_of_texts
 from abreast.store.user_state.drivers import note_kept
 from abreast.targets.base import Problem, Target, Workers, widest
 from abreast.targets.checks.workspace_checks import Checks, Told, Trialled
-from abreast.targets.mcp.references import Variables
+from abreast.targets.mcp.declaration import Variables
 from abreast.targets.processes import process, process_tree
 from abreast.targets.processes.scratch import TEMPORARY, ScratchFolders
 from abreast.targets.request import Renderer, seen_by

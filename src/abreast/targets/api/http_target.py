@@ -39,7 +39,7 @@ from abreast.targets.api.http_client import HttpClient, Reply, Sizes, make_clien
 from abreast.targets.api.keys import Key, command_of
 from abreast.targets.api.prices import Prices, as_of
 from abreast.targets.base import Problem, Target, Workers
-from abreast.targets.mcp.references import REFERENCE, Variables
+from abreast.targets.mcp.declaration import REFERENCE, Variables
 from abreast.targets.request import Renderer, Template, digest_of_params, seen_by
 from abreast.targets.untrusted_json import dollars, parsed, storable
 from abreast.text import parse_json

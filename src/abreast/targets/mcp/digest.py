@@ -12,10 +12,9 @@ from pathlib import Path
 
 from abreast.digest import compose, digest
 from abreast.errors import BadInput
-from abreast.targets.mcp.declaration import Server
+from abreast.targets.mcp.declaration import Server, Variables
 from abreast.targets.mcp.expanding import located
 from abreast.targets.mcp.imports import Imports, sites_of
-from abreast.targets.mcp.references import Variables
 
 LARGEST = 500_000_000  # bytes; of a larger file only the size counts
 
