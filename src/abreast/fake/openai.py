@@ -6,8 +6,18 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abreast.fake.conversation import Conversation, Made, characters, joined, written
-from abreast.fake.form import REFUSAL, arguments, dumps, name, pieces
+from abreast.fake.conversation import (
+    REFUSAL,
+    Conversation,
+    Made,
+    arguments,
+    characters,
+    dumps,
+    joined,
+    name,
+    pieces,
+    written,
+)
 
 _ENDINGS = {"end": "stop", "tool": "tool_calls", "cut": "length", "refusal": "stop"}
 _ERRORS: dict[int, tuple[str, str | None, str]] = {

@@ -9,7 +9,7 @@ from abreast import regex_timeout
 from abreast.errors import BadInput
 from abreast.model import Answer
 from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, clipped, short, texts_of
-from abreast.scorers.parsing.folding import folded
+from abreast.scorers.parsing.answer_text import folded
 from abreast.scorers.parsing.negation import Phrases
 from abreast.settings import is_flag, is_text, is_texts
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from abreast.model import Answer, Case, Score
 from abreast.scorers.base import NO_EXPECTED, Scorer, Settings, clipped, given_value, short
-from abreast.scorers.parsing.folding import folded
+from abreast.scorers.parsing.answer_text import folded
 from abreast.scorers.parsing.json_text import MISSING, find_list, parsed
 from abreast.scorers.parsing.mismatch import difference
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from abreast.model import Answer, Case, Score
 from abreast.scorers.base import NO_EXPECTED, Scorer, Settings, short
 from abreast.scorers.change_similarity.comparison import Comparison
-from abreast.scorers.change_similarity.ignoring import ignored
 from abreast.scorers.change_similarity.unified import Entry, entries
 from abreast.scorers.change_similarity.versions import files
 from abreast.scorers.retrieval.truth import as_mapping
@@ -84,3 +84,22 @@ class ChangeSimilarity(Scorer):
     def _counting(self, diff: str) -> list[Entry]:
         """The files of a diff that are not ignored under all of their names."""
         return [each for each in entries(diff) if not all(ignored(name, self._ignore) for name in each.names)]
+
+
+def ignored(path: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns means a file: `*.lock` by its name, `gen/*.py` by its path, `docs/` by a folder that
+    it is in.
+
+    >>> [ignored(path, ["*.lock", "docs/"]) for path in ("a/b.lock", "docs/x/a.md", "a/docs/b.md", "docs.py")]
+    [True, True, True, False]
+    """
+    parts = path.split("/")
+    folders = ["/".join(parts[:count]) for count in range(1, len(parts))]
+    for pattern in patterns:
+        plain = pattern.removeprefix("./").removeprefix("/")
+        is_folder, plain = plain.endswith("/"), plain.rstrip("/")
+        for name in folders if is_folder else [path]:
+            by_name = "/" not in pattern.rstrip("/") and fnmatchcase(name.rpartition("/")[2], plain)
+            if by_name or fnmatchcase(name, plain):
+                return True
+    return False

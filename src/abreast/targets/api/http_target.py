@@ -39,7 +39,7 @@ from abreast.targets.api.http_client import HttpClient, Reply, Sizes, make_clien
 from abreast.targets.api.keys import Key, command_of
 from abreast.targets.api.prices import Prices, as_of
 from abreast.targets.base import Problem, Target, Workers
-from abreast.targets.mcp.declaration import REFERENCE, Variables
+from abreast.targets.mcp.declaration import Variables, is_literal
 from abreast.targets.request import Renderer, Template, digest_of_params, seen_by
 from abreast.targets.untrusted_json import dollars, parsed, storable
 from abreast.text import parse_json
@@ -362,7 +362,7 @@ class ApiTarget(Target):
                     f"{settings.where}: headers: {name!r} has line breaks or characters in it that no header can hold"
                 )
                 raise BadInput(told, "write it in one line, without spaces in its name")
-            if is_secret_setting(name, value) and _is_literal(value):
+            if is_secret_setting(name, value) and is_literal(value):
                 variable = re.sub(r"\W", "_", name).upper()
                 raise BadInput(
                     f"{settings.where}: headers: {name} would store a secret",
@@ -548,9 +548,3 @@ def _is_command(value: Any) -> bool:
 
 def _is_header_value(value: str) -> bool:
     return re.fullmatch(r"[\t\x20-\x7e\xa0-\xff]*", value) is not None
-
-
-def _is_literal(value: str) -> bool:
-    """Whether a value is there for everybody to read: no variable in it, or one that has a default."""
-    references = REFERENCE.findall(value)
-    return bool(value) and (not references or any(default for _, default in references))

@@ -199,7 +199,7 @@ def _texts(place: str, value: Any, names: str) -> dict[str, str]:
         if not isinstance(name, str) or "\0" in name or not re.fullmatch(names, name):
             raise BadInput(f"{place}: {_shown(name)} is no name", "correct it")
         found[name] = _text(f"{place}.{name}", each)
-        if is_secret_setting(name, found[name]) and _is_literal(found[name]):
+        if is_secret_setting(name, found[name]) and is_literal(found[name]):
             variable = re.sub(r"\W", "_", name).upper()
             fix = f"write ${{{variable}}} and set {variable} in the environment: what is written here is stored"
             raise BadInput(f"{place}.{name} is a secret in plain text", fix)
@@ -208,7 +208,7 @@ def _texts(place: str, value: Any, names: str) -> dict[str, str]:
     return found
 
 
-def _is_literal(value: str) -> bool:
+def is_literal(value: str) -> bool:
     """Whether a value is there for everybody to read: no variable in it, or one that has a default."""
     references = REFERENCE.findall(value)
     return bool(value) and (not references or any(default for _, default in references))
