@@ -6,18 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abreast.fake.conversation import (
-    REFUSAL,
-    Conversation,
-    Made,
-    arguments,
-    characters,
-    dumps,
-    joined,
-    name,
-    pieces,
-    written,
-)
+from abreast.fake.conversation import Conversation, Made, characters, joined, written
+from abreast.fake.form import REFUSAL, arguments, dumps, name, pieces
 
 _ENDINGS = {"end": "stop", "tool": "tool_calls", "cut": "length", "refusal": "stop"}
 _ERRORS: dict[int, tuple[str, str | None, str]] = {

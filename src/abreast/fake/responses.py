@@ -6,18 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abreast.fake.conversation import (
-    REFUSAL,
-    Conversation,
-    Made,
-    arguments,
-    characters,
-    event,
-    joined,
-    name,
-    pieces,
-    written,
-)
+from abreast.fake.conversation import Conversation, Made, characters, joined, written
+from abreast.fake.form import REFUSAL, arguments, event, name, pieces
 from abreast.fake.openai import problem_of_model
 
 MOST_KEPT = 10_000  # responses that a later request can go on from

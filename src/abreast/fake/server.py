@@ -19,7 +19,8 @@ from aiohttp import web
 from abreast.errors import BadInput
 from abreast.fake import anthropic, openai
 from abreast.fake.anthropic import Messages
-from abreast.fake.conversation import CHARACTERS_PER_TOKEN, Conversation, Form, Made, Usage, arguments, dumps, name
+from abreast.fake.conversation import CHARACTERS_PER_TOKEN, Conversation, Made, Usage
+from abreast.fake.form import Form, arguments, dumps, name
 from abreast.fake.openai import ChatCompletions
 from abreast.fake.rate import Rate, Window
 from abreast.fake.reply import Reply

@@ -11,10 +11,8 @@ import json
 import math
 import random
 import struct
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from statistics import NormalDist
 from typing import Any
 
@@ -24,7 +22,7 @@ from abreast.code.reference import load_function
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
-from abreast.rate_headers import rate_limits
+from abreast.rate_headers import announcement, rate_limits
 from abreast.settings import Settings, is_count, is_number
 from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Target, Workers
 from abreast.targets.request import Renderer, digest_of_params
@@ -105,16 +103,12 @@ class _Server:
             self._window, self._used = int(window), 0
         return allows.seconds - passed
 
-    def headers(self, allows: Allows) -> dict[str, str]:
-        """As a provider of that manner would write them."""
+    def headers(self, allows: Allows) -> dict[str, str] | None:
+        """What it announces, if it does."""
+        if allows.headers is None:
+            return None
         left = self._turn(allows)
-        remaining = str(max(0, allows.requests - self._used))
-        if allows.headers == "anthropic":
-            moment = datetime.fromtimestamp(time.time() + left, UTC).isoformat(timespec="milliseconds")
-            told = {"limit": str(allows.requests), "remaining": remaining, "reset": moment}
-            return {f"anthropic-ratelimit-requests-{name}": text for name, text in told.items()}
-        told = {"limit": str(allows.requests), "remaining": remaining, "reset": f"{math.ceil(left * 1000)}ms"}
-        return {f"x-ratelimit-{name}-requests": text for name, text in told.items()}
+        return announcement(allows.headers, "requests", allows.requests, allows.requests - self._used, left)
 
 
 class Simulated(Target):
@@ -175,7 +169,7 @@ class Simulated(Target):
         usage = self._usage(request.prompt, text)
         basis: CostBasis = "unknown" if self._cost is None else "estimated"
         kept = None if isinstance(value, str) else value
-        rate = None if self._allows is None else rate_limits(self._announcement(self._allows))
+        rate = None if self._allows is None else rate_limits(self._server.headers(self._allows))
         return Answer(text, kept, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated", rate=rate)
 
     def _value(self, case: Case, prompt: str, of_case: str, own: float, choice: float) -> Any:
@@ -184,9 +178,6 @@ class Simulated(Target):
             choices = _choices(case)
             return choices[int(own * len(choices))] if choices else wrong(case, choice)
         return case.expected if self._is_right(of_case, own) else wrong(case, choice)
-
-    def _announcement(self, allows: Allows) -> dict[str, str] | None:
-        return self._server.headers(allows) if allows.headers else None
 
     async def _work(self, of_trial: str, attempt: int) -> None:
         """Take a place at the server, take time, perhaps fail."""
@@ -198,7 +189,7 @@ class Simulated(Target):
             raise errors.RateLimited(
                 f"simulated: more than {self._allows.requests} requests in {self._allows.seconds:g} s",
                 retry_after=self._retry_after,
-                headers=self._announcement(self._allows),
+                headers=self._server.headers(self._allows),
             )
         server.busy += 1
         try:
