@@ -98,6 +98,17 @@ def is_tolerance(value: Any) -> bool:
     return is_number(value) and 0 <= value < math.inf
 
 
+def is_range(value: Any) -> bool:
+    """Whether a value is two finite numbers, the lower first."""
+    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(is_number, value)):
+        return False
+    try:
+        width = float(value[1]) - float(value[0])
+    except OverflowError:  # a whole number beyond the floats
+        return False
+    return 0 < width < math.inf
+
+
 def is_column(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[a-z][a-z0-9_]*", value) is not None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
@@ -14,8 +13,7 @@ from typing import Any
 from abreast.code.digest import source_digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import Mark, Scorer, Settings, is_column, short
-from abreast.settings import is_number
+from abreast.scorers.base import Mark, Scorer, Settings, is_column, is_range, short
 
 _RETURNS = "a scorer returns True, False, a number, a Score, or a mapping of names to numbers"
 NAMES = ("case", "answer", "text", "expected", "input", "value")
@@ -46,7 +44,7 @@ class Function(Scorer):
         expects = "a list of different names in lowercase letters, digits and underscores"
         self._keys: list[str] = settings.take("columns", [], _is_columns, expects)
         self._range: tuple[float, float] = tuple(
-            settings.take("range", (0, 1), _is_range, "two numbers, the lower first")
+            settings.take("range", (0, 1), is_range, "two numbers, the lower first")
         )
         self.columns = tuple(f"{name}_{key}" for key in self._keys) or (name,)
         self.version = settings.version(self.revision, source_digest(function))
@@ -104,12 +102,6 @@ def read_mark(result: Any, scale: tuple[float, float] = (0, 1)) -> Mark:
         return None, f"gave {short(result)}, which is not between {low:g} and {high:g}"
     value = (float(number) - low) / (high - low)
     return value, "" if (low, high) == (0, 1) else f"{float(number):g} on a scale from {low:g} to {high:g}"
-
-
-def _is_range(value: Any) -> bool:
-    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(is_number, value)):
-        return False
-    return bool(math.isfinite(value[0]) and math.isfinite(value[1]) and value[0] < value[1])
 
 
 def _waited_for(result: Awaitable[Any]) -> Any:

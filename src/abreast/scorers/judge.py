@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from abreast.digest import compose, digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import Scorer, Settings, clipped, short
+from abreast.scorers.base import Scorer, Settings, clipped, is_range, short
 from abreast.scorers.parsing.json_text import find_objects, parsed
 from abreast.settings import is_flag, is_number, is_text
 
@@ -75,7 +75,7 @@ class Judge(Scorer):
         rubric = _rubric(settings)
         self._is_one = isinstance(rubric, str)
         self._rubric: Mapping[str, str] = {OVERALL: rubric} if isinstance(rubric, str) else rubric
-        scale = settings.take("scale", (1, 5), _is_scale, "two numbers that are not infinite, the lower first")
+        scale = settings.take("scale", (1, 5), is_range, "two numbers that are not infinite, the lower first")
         self._low, self._high = float(scale[0]), float(scale[1])
         expects = f"a whole number from 1 to {MOST_SAMPLES}"
         self.samples: int = settings.take("samples", 1, _is_samples, expects)
@@ -295,8 +295,7 @@ class Judge(Scorer):
             for sample in remarks
             for remark in sample
         ]
-        name = self.name if self._is_one else f"{self.name}_{dimension}"
-        return Score(name, value, " | ".join([*told, *notes]))
+        return Score(self.column(dimension), value, " | ".join([*told, *notes]))
 
 
 _REPLY = """
@@ -388,16 +387,6 @@ def _is_rubric(value: Any) -> bool:
         return is_text(value) and bool(value.strip())
     named = all(isinstance(key, str) and re.fullmatch(r"[a-z0-9_]+", key) for key in value)
     return bool(value) and named and all(is_text(meaning) for meaning in value.values())
-
-
-def _is_scale(value: Any) -> bool:
-    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(is_number, value)):
-        return False
-    try:
-        width = float(value[1]) - float(value[0])
-    except OverflowError:  # a whole number beyond any other
-        return False
-    return 0 < width < math.inf
 
 
 def _is_samples(value: Any) -> bool:

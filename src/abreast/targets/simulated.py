@@ -125,8 +125,8 @@ class Simulated(Target):
             if key not in OWN and (hint := did_you_mean(str(key), OWN)):
                 raise BadInput(f'{where}: unknown parameter "{key}" of the simulator{hint}')
         settings = Settings(where, params)
-        self._accuracy = float(settings.take("accuracy", 1.0, _is_share, "between 0 and 1"))
-        self._correlation = float(settings.take("correlation", 0.5, _is_share, "between 0 and 1"))
+        self._accuracy = _share(settings, "accuracy", 1.0)
+        self._correlation = _share(settings, "correlation", 0.5)
         self._latency = _latency(settings)
         self._errors = _error_rates(settings)
         self._capacity: int | None = settings.take("capacity", None, _is_none_or(is_count), _COUNT)
@@ -299,12 +299,15 @@ def _is_amount(value: Any) -> bool:
     return is_number(value) and 0 <= value < math.inf
 
 
-def _is_share(value: Any) -> bool:
-    return is_number(value) and 0 <= value <= 1
-
-
 def _is_none_or(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or check(value)
+
+
+def _share(settings: Settings, key: str, default: float) -> float:
+    value: float = settings.take(key, default, _is_amount, _AMOUNT)
+    if value > 1:
+        raise BadInput(f"{settings.where}: {key} must be between 0 and 1, got {value!r}")
+    return float(value)
 
 
 def _knows(settings: Settings) -> Callable[..., Any] | None:
@@ -360,7 +363,7 @@ def _error_rates(settings: Settings) -> dict[str, float]:
 
 
 def _are_rates(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(map(_is_share, value.values()))
+    return isinstance(value, Mapping) and all(_is_amount(share) and share <= 1 for share in value.values())
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:
