@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from abreast.code.reference import is_async
 from abreast.model import Answer, Case, Score
 from abreast.plugins import Plugin, describe
 from abreast.scorers.base import Scorer, is_column
 from abreast.scorers.function import read_mark
-
-METHODS = {"score": ("case", "answer"), "flaw": ("expected",)}
 
 
 class PluginScorer(Scorer):
@@ -25,11 +22,9 @@ class PluginScorer(Scorer):
         if scorer is None or isinstance(scorer, type) or not hasattr(scorer, "score"):
             plugin.refuse("it must make an object with the methods and attributes of abreast.Scorer", scorer)
         plugin.call("reading its attributes", self._take_attributes)
-        for name, names in METHODS.items():
-            method = getattr(scorer, name, getattr(self, name))
-            if is_async(method):
-                raise plugin.error(f"{type(scorer).__name__}.{name}({', '.join(names)}) must not be async")
-            plugin.check_call(f"{name} is a method of a scorer", method, names)
+        plugin.check_method(scorer, "score", ("case", "answer"))
+        if hasattr(scorer, "flaw"):
+            plugin.check_method(scorer, "flaw", ("expected",))
 
     def _take_attributes(self) -> None:
         kind, refuse = type(self._scorer).__name__, self._plugin.refuse

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from abreast.code.reference import is_async
 from abreast.errors import Crashed, TrialError, classify
 from abreast.model import Answer, Request, Trial, Variant
 from abreast.plugins import Plugin, describe
@@ -72,10 +71,10 @@ class PluginTarget(Target):
         for name, rule in ATTRIBUTES.items():
             setattr(self, name, plugin.call("reading its attributes", self._attribute, name, rule))
         for name, (names, is_awaited) in METHODS.items():
-            self._check_method(name, names, is_awaited)
+            plugin.check_method(target, name, names, is_awaited)
         for name, (names, rule) in HOOKS.items():
             if hasattr(target, name):
-                self._check_method(name, names, False)
+                plugin.check_method(target, name, names)
                 setattr(self, name, partial(self._call, name, rule))
 
     def _attribute(self, name: str, rule: Rule) -> Any:
@@ -87,15 +86,6 @@ class PluginTarget(Target):
         if value is not default and not is_valid(value):
             self._plugin.refuse(f"{kind}.{name} must be {expected}", value)
         return value
-
-    def _check_method(self, name: str, names: tuple[str, ...], is_awaited: bool) -> None:
-        method, kind = getattr(self._target, name, None), type(self._target).__name__
-        called = f"{name}({', '.join(names)})"
-        if not callable(method):
-            raise self._plugin.error(f"{kind} has no method {called}")
-        if is_async(method) != is_awaited:
-            raise self._plugin.error(f"{kind}.{called} must {'' if is_awaited else 'not '}be async")
-        self._plugin.check_call(f"{name} is a method of a target", method, names)
 
     def _call(self, name: str, rule: Rule, *arguments: Any) -> Any:
         value = self._plugin.call(f"{name}()", getattr(self._target, name), *arguments)
