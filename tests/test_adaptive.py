@@ -21,13 +21,14 @@ from abreast.execute.limits.adaptive.latency import LatencyCurve
 from abreast.execute.limits.adaptive.refusals import RefusalTest
 from abreast.model import Answer, Failure, Outcome, Request, Usage
 from abreast.rate_headers import rate_limits
+from abreast.targets import Target
 from test_scheduler import go, plan_of
 
 LATENCY = 0.2
 
 
 @dataclass
-class Server:
+class Server(Target):
     """An API that takes `capacity` requests at once, refuses some at random, and queues beyond its knee."""
 
     capacity: Callable[[float], float] = lambda _now: math.inf
@@ -41,10 +42,7 @@ class Server:
     seed: int = 1
     name: str = "server"
     version: str = "1"
-    simulated: bool = False
     sees: str = "input"
-    transforms: bool = False
-    place: str = "loop"
     refused: int = 0
     latencies: list[float] = field(default_factory=list)
     answered_at: list[float] = field(default_factory=list)
@@ -83,7 +81,7 @@ class Server:
 def seconds(server: Server, trials: int, parallel: Any = "auto") -> float:
     """Run the trials, all of which must succeed; how long they take."""
     plan, _ = plan_of(trials, [{}], 1)
-    watch, elapsed = go(plan, [server], parallel=parallel, retries=50)  # type: ignore[list-item]
+    watch, elapsed = go(plan, [server], parallel=parallel, retries=50)
     assert {outcome.status for _, outcome in watch.finished_jobs} == {"ok"}
     return elapsed
 
@@ -107,7 +105,7 @@ def test_a_lone_refusal_costs_no_place(moment: int) -> None:
                 raise RateLimited("overloaded")
             return await super().answer()
 
-    watch, _ = go(plan, [Hiccup()], parallel="auto")  # type: ignore[list-item]
+    watch, _ = go(plan, [Hiccup()], parallel="auto")
     assert "cut" not in watch.events
 
 
@@ -205,7 +203,7 @@ def test_a_capacity_is_used_once_it_is_found(capacity: int, latency: float) -> N
     server = Server(lambda _: capacity, latency=latency)
     trials = 30 * capacity
     plan, _ = plan_of(trials, [{}], 1)
-    watch, _ = go(plan, [server], parallel={"min": 1, "max": 100}, retries=50)  # type: ignore[list-item]
+    watch, _ = go(plan, [server], parallel={"min": 1, "max": 100}, retries=50)
     times = sorted(server.answered_at)
     first, last = trials // 5, trials * 4 // 5
     assert (last - first) / (times[last] - times[first]) >= 0.95 * capacity / latency
@@ -220,7 +218,7 @@ def test_a_dip_is_followed_and_left_again(capacity: int, depth: float, rounds: f
     server = Server(lambda now: low if begin <= now < end else capacity, seed=seed)
     trials = int((begin + 6.0) * capacity / LATENCY + rounds * low)
     plan, _ = plan_of(trials, [{}], 1)
-    watch, _ = go(plan, [server], parallel="auto", retries=50)  # type: ignore[list-item]
+    watch, _ = go(plan, [server], parallel="auto", retries=50)
     late = [at for at in server.answered_at if end + 4.0 <= at < end + 5.0]
     assert len(late) >= 0.9 * capacity / LATENCY, "the full rate within 20 answer times"
     assert watch.events.count("cut") <= 4, "at the start, for the dip and after it"

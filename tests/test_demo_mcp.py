@@ -352,7 +352,7 @@ def test_without_tree_sitter_it_searches_and_says_what_to_install(repository: Pa
 
 @pytest.mark.parametrize(
     ("wanted", "given"),
-    [("2025-06-18", "2025-06-18"), ("2025-03-26", "2025-03-26"), ("2099-01-01", "2025-06-18"), (7, "2025-06-18")],
+    [("2025-11-25", "2025-11-25"), ("2025-03-26", "2025-03-26"), ("2099-01-01", "2025-11-25"), (7, "2025-11-25")],
 )
 def test_the_version_of_the_client_is_spoken_if_it_is_known(repository: Path, wanted: Any, given: str) -> None:
     hello = ask(server_of(repository), "initialize", {"protocolVersion": wanted})["result"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from abreast import regex_timeout
 from abreast.errors import BadInput
 from abreast.model import Answer, Case
 from abreast.scorers import build
-from abreast.scorers.parsing import regex_timeout
 from conftest import Folder
 
 PERSON = {

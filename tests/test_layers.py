@@ -17,6 +17,8 @@ LAYERS = [
         "digest",
         "settings",
         "globs",
+        "mcp_protocol",
+        "regex_timeout",
         "filenames",
         "output",
         "plugins",

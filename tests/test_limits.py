@@ -46,7 +46,7 @@ from abreast.model import (
 from abreast.rate_headers import rate_limits, retry_after
 from abreast.spec.schema import Limits, quota_window, size_in_bytes
 from abreast.store.user_state.quota_ledger import Ledger
-from abreast.targets.base import Place
+from abreast.targets.base import Place, Target
 from abreast.targets.processes.process_usage import ProcessSample, ProcessSampler
 from abreast.view.progress import Counts
 from conftest import Folder
@@ -237,11 +237,10 @@ def test_a_server_that_announces_its_rate_refuses_nothing_and_is_used_to_the_ful
     assert watch.events.count("announced") >= 7
 
 
-class Bucket:
+class Bucket(Target):
     """A server whose allowance fills up steadily, as most do; it counts when a request comes in."""
 
-    name, version, simulated, sees, transforms, place = "bucket", "1", False, "input", False, "loop"
-    is_service = False
+    name, version, sees = "bucket", "1", "input"
 
     def __init__(self, most: float, period_s: float, tokens_each: int = 0) -> None:
         self.most, self.rate, self.each = most, most / period_s, tokens_each or 1

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from abreast.errors import BadInput
 from abreast.targets.mcp import Found, Server, config, look, look_at_all, servers, version
-from abreast.targets.mcp.references import Variables
+from abreast.targets.mcp.declaration import Variables
 from abreast.targets.mcp.stdio import StdioChannel
 from conftest import Done, Folder
 from mcp_server import TOOLS, answer

@@ -17,7 +17,8 @@ from test_docs import blocks
 DOCS = Path(__file__).parent.parent / "docs/extending.md"
 
 TARGET = """
-from abreast import Answer, Request, Target
+from abreast import Answer, Request
+from abreast.targets import Target
 
 class Service(Target):
     name = "service"
@@ -36,7 +37,8 @@ class Service(Target):
         pass
 """
 SCORER = """
-from abreast import Score, Scorer
+from abreast import Score
+from abreast.scorers import Scorer
 
 class Mine(Scorer):
     version = "1"
@@ -105,6 +107,29 @@ def test_the_package_of_the_documentation_works(site: Folder) -> None:
     site.write("manners.yaml", (site.path / "manners.yaml").read_text().replace("[please]", "please"))
     done = site.abreast("run", "manners.yaml")
     assert (done.code, "words must be a list, got 'please'" in done.err) == (2, True)
+
+
+def test_a_target_and_a_scorer_in_one_file_each_need_no_more_than_the_base_class_leaves_open(site: Folder) -> None:
+    answers = "    async def answer(self, trial, request, attempt, workers):\n        return Answer('yes')\n"
+    header = (
+        "from abreast import Answer, Score\nfrom abreast.targets import Target\nfrom abreast.scorers import Scorer\n"
+    )
+    site.write(
+        "site/plug.py",
+        f"{header}class Least(Target):\n    name, version = 'least', '1'\n"
+        f"    def __init__(self, variant, seed, shared):\n        pass\n{answers}",
+    )
+    site.write(
+        "site/grading.py",
+        f"{header}class Always(Scorer):\n    columns, version = ('always',), '1'\n"
+        "    def __init__(self, name, settings):\n        pass\n"
+        "    def score(self, case, answer):\n        return (Score('always', 1.0),)\n",
+    )
+    install(site, "acme", {"abreast.targets": {"least": "plug:Least"}, "abreast.scorers": {"always": "grading:Always"}})
+    site.write("spec.yaml", SPEC.replace("TARGET", "least").replace("SCORER", "always"))
+    done = site.anew("run", "spec.yaml", "--yes")
+    assert done.code == 0, done.said
+    assert site.sql("select count(*) n from predictions where score_always = 1.0") == [{"n": 24}]
 
 
 def test_what_an_author_needs_is_public() -> None:

@@ -344,11 +344,10 @@ def outcomes_of(
     return found
 
 
-class Stubborn:
+class Stubborn(Target):
     """A target that does not let itself be cancelled."""
 
-    name, version, simulated, sees, transforms, place = "stubborn", "1", False, "input", False, "loop"
-    is_service = False
+    name, version, sees = "stubborn", "1", "input"
 
     def request(self, trial: Any) -> Request:
         return Request("prompt", "prompt", {})
@@ -439,11 +438,10 @@ def test_a_found_capacity_holds_its_places_too() -> None:
     assert most_that_a_kill_repeats(1.0, {"min": 1, "start": 5, "max": 10}, 0.5) == 10
 
 
-class Server:
+class Server(Target):
     """A target that takes so many at once, which may change, and refuses the rest sooner or later."""
 
-    name, version, simulated, sees, transforms, place = "server", "1", False, "input", False, "loop"
-    is_service = False
+    name, version, sees = "server", "1", "input"
 
     def __init__(self, capacity: Callable[[float], int], refuses_after: float) -> None:
         self._capacity = capacity

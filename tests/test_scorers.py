@@ -28,7 +28,7 @@ from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
 from abreast.scorers import KINDS, Scorer, build
 from abreast.scorers.number import read
-from abreast.scorers.parsing.folding import folded
+from abreast.scorers.parsing.answer_text import folded
 from abreast.scorers.parsing.negation import Phrases
 from abreast.scorers.text import normalised
 

@@ -75,6 +75,15 @@ class Plugin:
             name = getattr(function, "__name__", type(function).__name__)
             raise self.error(f"{rule}, called as ({', '.join(names)}), got {name}{signature}") from None
 
+    def check_method(self, owner: Any, name: str, names: Sequence[str], is_awaited: bool = False) -> None:
+        """Refuse an object whose method is missing, or cannot be called so."""
+        method, kind, called = getattr(owner, name, None), type(owner).__name__, f"{name}({', '.join(names)})"
+        if not callable(method):
+            raise self.error(f"{kind} has no method {called}")
+        if inspect.iscoroutinefunction(inspect.unwrap(method)) != is_awaited:
+            raise self.error(f"{kind}.{called} must {'' if is_awaited else 'not '}be async")
+        self.check_call(f"{name} is a method of a {self.kind}", method, names)
+
     def refuse(self, rule: str, value: Any) -> NoReturn:
         raise self.error(f"{rule}, got {describe(value)}")
 

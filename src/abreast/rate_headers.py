@@ -24,6 +24,7 @@ from abreast.model import Allowance, RateLimits
 
 LONGEST_S = 7 * 86_400.0
 MOST_HEADERS = 1_000
+_STYLES = {"anthropic": "anthropic-ratelimit-{kind}-{field}", "openai": "x-ratelimit-{field}-{kind}"}
 _TOKENS = ("tokens", "input-tokens", "output-tokens")
 _DURATION = re.compile(r"(?:\d{1,15}(?:\.\d{0,15})?(?:ms|us|µs|ns|[dhms]))+", re.IGNORECASE)
 _PART = re.compile(r"(\d+(?:\.\d*)?)(ms|us|µs|ns|[dhms])", re.IGNORECASE)
@@ -45,6 +46,14 @@ def rate_limits(headers: Any, now: float | None = None) -> RateLimits | None:
     return None if requests is None and scarcest is None else RateLimits(requests, scarcest)
 
 
+def announcement(style: str, kind: str, limit: int, remaining: int, reset_s: float) -> dict[str, str]:
+    """The headers by which a provider in the style of `anthropic` or `openai` announces a rate."""
+    moment = datetime.fromtimestamp(time.time() + reset_s, UTC).isoformat(timespec="milliseconds")
+    reset = moment if style == "anthropic" else f"{math.ceil(reset_s * 1000)}ms"
+    fields = {"limit": str(limit), "remaining": str(max(0, remaining)), "reset": reset}
+    return {_STYLES[style].format(kind=kind, field=field): text for field, text in fields.items()}
+
+
 def retry_after(headers: Any) -> float | None:
     """Seconds to wait, from `retry-after-ms`, else from `retry-after`; a date is not a number of seconds."""
     found = _lowered(headers)
@@ -55,7 +64,7 @@ def retry_after(headers: Any) -> float | None:
 
 
 def _announced(found: dict[str, str], kind: str, now: float) -> Allowance | None:
-    for style in ("anthropic-ratelimit-{kind}-{field}", "x-ratelimit-{field}-{kind}"):
+    for style in _STYLES.values():
         limit, remaining, reset = (
             found.get(style.format(kind=kind, field=field)) for field in ("limit", "remaining", "reset")
         )

@@ -51,7 +51,7 @@ class Modules:
                     pending += self._take(each)
 
     def add_imports(self, imports: set[Import], scope: dict[str, Any]) -> None:
-        for name in _resolved(imports, str(scope.get("__package__") or "")):
+        for name in resolve_imports(imports, str(scope.get("__package__") or "")):
             self.add(name)
 
     def written(self, code: types.CodeType, scope: dict[str, Any]) -> Definition | None:
@@ -90,7 +90,7 @@ class Modules:
         source = read(content) if origin.endswith(".py") else None
         self._files[name] = source.digest if source else hashlib.blake2b(content, digest_size=16).hexdigest()
         if source:
-            yield from _resolved(source.whole.imports, name if Path(origin).name == "__init__.py" else parent)
+            yield from resolve_imports(source.whole.imports, name if Path(origin).name == "__init__.py" else parent)
         yield from _modules_of(name)
 
 
@@ -126,7 +126,7 @@ def _content(name: str, origin: str) -> bytes | None:
         return None
 
 
-def _resolved(imports: set[Import], package: str) -> Iterator[str]:
+def resolve_imports(imports: set[Import], package: str) -> Iterator[str]:
     """The names of modules that a source imports anywhere in it; `from a import b` may mean a module a.b."""
     for origin, taken in imports:
         try:

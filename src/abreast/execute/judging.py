@@ -240,7 +240,7 @@ class Judging:
         elif not judge.pairwise:
             self._ask(number, position, earlier, mine)
         elif position == baseline:
-            self._give(number, position, earlier, judge.without_a_call(0.5, "the baseline itself"))
+            self._give(number, position, earlier, judge.fill(0.5, "the baseline itself"))
         elif theirs is None or _is_open(theirs.status, theirs.blame):
             if baseline in self._fallen:  # nothing can be said in this execution
                 self._tell(number, position, None)
@@ -248,9 +248,9 @@ class Judging:
         elif theirs.status != "ok" or theirs.answer is None:
             value = None if theirs.status == "skipped" else 1.0
             why = "the baseline was skipped" if theirs.status == "skipped" else "the baseline gave no answer"
-            self._give(number, position, earlier, judge.without_a_call(value, why))
+            self._give(number, position, earlier, judge.fill(value, why))
         elif theirs.answer == mine.answer and (theirs.change == mine.change or not judge.sees_change):
-            self._give(number, position, earlier, judge.without_a_call(0.5, "the same answer as the baseline's"))
+            self._give(number, position, earlier, judge.fill(0.5, "the same answer as the baseline's"))
         else:
             self._ask(number, position, earlier, mine, theirs)
 

@@ -57,7 +57,7 @@ class WarmUp:
         left = (~self.plan.done).reshape(-1, len(self.targets)).sum(axis=0)
         chosen: dict[str, int] = {}
         for index, (variant, target) in enumerate(zip(self.plan.variants, self.targets, strict=True)):
-            wanted = getattr(target, "warmup", False) if variant.warmup is None else variant.warmup
+            wanted = target.warmup if variant.warmup is None else variant.warmup
             if left[index] and wanted:
                 chosen.setdefault(target.name, index)
         return list(chosen.values())

@@ -309,7 +309,7 @@ def _refuse_early_stop(spec: Spec, chained: bool) -> None:
 def _refuse_checks(checks: Sequence[Check], variants: Sequence[Variant], targets: Sequence[Target]) -> None:
     """What is run in a workspace needs one: agents have it."""
     for variant, target in zip(variants, targets, strict=True):
-        if checks and not hasattr(target, "checks"):
+        if checks and not target.has_workspace:
             raise BadInput(
                 f'scorer "{checks[0].name}": {target.name} (variant "{variant.name}") has no workspace to run it in',
                 "use target: claude-code or target: command, or another scorer",

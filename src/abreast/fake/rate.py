@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from abreast.errors import BadInput
+from abreast.rate_headers import announcement
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +57,15 @@ class Window:
         """Count the tokens of an answer."""
         self._tokens += tokens
 
-    def headers(self, manner: str) -> Iterator[tuple[str, str]]:
+    def headers(self, manner: str) -> dict[str, str]:
         """The announcement in the manner of `anthropic` or `openai`."""
-        left = max(0.0, self._left())
-        moment = datetime.fromtimestamp(time.time() + left, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        reset = moment if manner == "anthropic" else f"{math.ceil(left * 1000)}ms"
-        for kind, limit, used in (
-            ("requests", self._rate.requests, self._requests),
-            ("tokens", self._rate.tokens, self._tokens),
-        ):
-            if limit is not None:
-                for field, text in (("limit", limit), ("remaining", max(0, limit - used)), ("reset", reset)):
-                    style = f"anthropic-ratelimit-{kind}-{field}" if manner == "anthropic" else ""
-                    yield style or f"x-ratelimit-{field}-{kind}", str(text)
+        left, headers = max(0.0, self._left()), dict[str, str]()
+        if self._rate.requests is not None:
+            requests = self._rate.requests
+            headers |= announcement(manner, "requests", requests, requests - self._requests, left)
+        if self._rate.tokens is not None:
+            headers |= announcement(manner, "tokens", self._rate.tokens, self._rate.tokens - self._tokens, left)
+        return headers
 
     def _left(self) -> float:
         return self._ends - self._clock()

@@ -19,14 +19,7 @@ from abreast.errors import BadInput, suggestion
 
 Kind = Literal["answer", "error", "too-long", "hang", "drop", "empty", "refusal", "cut", "tool"]
 OPENING = "[[fake:"
-_KINDS: dict[str, Kind] = {
-    "too-long": "too-long",
-    "hang": "hang",
-    "drop": "drop",
-    "empty": "empty",
-    "refusal": "refusal",
-    "cut": "cut",
-}
+_KINDS = ("too-long", "hang", "drop", "empty", "refusal", "cut")
 _WORD = re.compile(r"[A-Za-z][\w-]*")
 _BARE = re.compile(r"(?:(?!\]\])\S)+")
 _SPACE = re.compile(r"[\s,]*")
@@ -136,7 +129,7 @@ def reply_of(words: Mapping[str, Any], where: str) -> Reply:
         if name in _KINDS:
             if value is not True:
                 raise BadInput(f"{where}: {name} stands alone, got {value!r}")
-            told["kind"] = _KINDS[name]
+            told["kind"] = name
         elif name in _VALUES:
             told[name.replace("-", "_")] = _VALUES[name](value, f"{where}: {name}")
         else:

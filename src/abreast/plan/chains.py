@@ -26,14 +26,13 @@ def chains_of(cases: CaseTable, targets: Sequence[Target]) -> Before | None:
     """Which case each comes after; None if no target carries anything on. Raises BadInput for what is no chain."""
     found: Before | None = None
     for variant, target in enumerate(targets):
-        after = getattr(target, "after", None)
-        if after is None or not len(cases) or after(cases[0]) is None:
+        if not len(cases) or target.after(cases[0]) is None:
             continue
         if found is None:
             found = np.full((len(targets), len(cases)), FIRST, dtype=np.int64)
         numbers = {case_id: index for index, case_id in enumerate(cases.ids)}
         for index in range(len(cases)):
-            if name := after(cases[index]):
+            if name := target.after(cases[index]):
                 found[variant, index] = _known(cases, numbers, index, name)
     return found
 

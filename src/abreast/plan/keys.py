@@ -27,7 +27,7 @@ from abreast.targets.request import digest_of_params, params_as_mapping
 
 def variant_digest(variant: Variant, target: Target) -> str:
     """The contender itself, whatever it is called."""
-    keyed = getattr(target, "keyed_params", variant.params)  # without those that change no answer
+    keyed = variant.params if target.keyed_params is None else target.keyed_params
     params = compose(digest_of_params(keyed), *_code_in(keyed))
     return compose("variant", target.name, target.version, params, variant.version)
 

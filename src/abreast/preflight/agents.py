@@ -29,7 +29,7 @@ def check(context: Context) -> Finding | None:
     details: list[str] = []
     missing: list[str] = []
     for name, agent in agents:
-        own: dict[str, str] = getattr(agent, "cli_versions", {})
+        own = agent.cli_versions
         programs |= own
         missing += [f"{name}: there is no program {one} on the path" for one in own if own[one] == "missing"]
         told = ", ".join(f"{program} ({version})" for program, version in own.items())

@@ -92,7 +92,7 @@ def changes(context: Context, earlier: Earlier) -> Changes:
 
 def _beneath(variant: str, target: Target) -> str:
     """What is not written in the spec and counts all the same."""
-    if hasattr(target, "function"):
+    if target.function is not None:
         return f"what {variant} is made of"
     return f"what {target.name} runs on (its address, program, servers or workspace)"
 

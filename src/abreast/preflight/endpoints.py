@@ -32,7 +32,7 @@ def check(context: Context) -> Finding | None:
         return None
     addresses: dict[str, list[str]] = {}
     for user, target in _needed(context):
-        address = _address(getattr(target, "endpoint", None))
+        address = _address(target.endpoint)
         if address is not None:
             addresses.setdefault(address, []).append(user)
     if not addresses:

@@ -189,9 +189,9 @@ def _sampled(
         lengths = [_length(plan.trial(position).case.input) for position in positions]
         filled, expected = _filled(Expected(sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN), expects)
         return Guess(Took(0, *filled), "inputs", expected)
-    basis: Basis = "declared" if getattr(target, "expects", None) is not None else "prompts"
     seen = list(_expected(plan, positions, target))
-    answered = [one for one in seen if one is not None]
+    answered = [one[1] for one in seen if one is not None]
+    basis: Basis = "declared" if any(one is not None and one[0] for one in seen) else "prompts"
     if seen and not answered:
         return Guess(Took(0, 0.0, 0.0, 0.0, 0.0), basis)
     means = Expected(*(_mean([getattr(one, name) for one in answered]) for name in Expected._fields))
@@ -204,14 +204,12 @@ def _sampled(
 
 def _priced(answered: Sequence[Expected], output_tokens: float, target: Target) -> float | None:
     """What such requests cost on average, if their target has a price."""
-    costs = getattr(target, "costs", None)
     given = [one.input_tokens for one in answered if one.input_tokens is not None]
-    return _mean([costs(tokens, output_tokens) for tokens in given]) if costs else None
+    return _mean([target.costs(tokens, output_tokens) for tokens in given])
 
 
-def _expected(plan: Plan, positions: Sequence[int], target: Target) -> Iterator[Expected | None]:
-    """What each of these trials takes; None for one that is skipped."""
-    expects, beside = getattr(target, "expects", None), getattr(target, "sent_with_each", 0)
+def _expected(plan: Plan, positions: Sequence[int], target: Target) -> Iterator[tuple[bool, Expected] | None]:
+    """Whether the target declares what each of these trials takes, and how much; None for one that is skipped."""
     for position in positions:
         trial = plan.trial(position)
         try:
@@ -221,8 +219,9 @@ def _expected(plan: Plan, positions: Sequence[int], target: Target) -> Iterator[
             continue
         except TrialError:  # it will fail in the run as well, and be told there
             continue
-        sent = len(request.prompt) + beside
-        yield expects(trial, request) if expects else Expected(sent / CHARACTERS_PER_TOKEN)
+        declared = target.expects(trial, request)
+        sent = len(request.prompt) + target.sent_with_each
+        yield declared is not None, declared or Expected(sent / CHARACTERS_PER_TOKEN)
 
 
 def _length(value: object) -> int:
@@ -280,7 +279,7 @@ def _duration(
 
 
 def _quotas(of_each: npt.NDArray[np.int64], targets: Sequence[Target], limits: Limits) -> Iterator[QuotaEstimate]:
-    for name, account in {target.name: getattr(target, "account", target.name) for target in targets}.items():
+    for name, account in {target.name: target.account or target.name for target in targets}.items():
         quota = limits.of(name).quota
         if quota is not None:
             most, window_s = quota_window(quota)

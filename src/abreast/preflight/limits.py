@@ -37,7 +37,7 @@ def check(context: Context) -> Finding:
     for target in context.targets:
         own = limits.of(target.name)
         rates = [name for name in ("requests_per_second", "requests_per_minute") if getattr(own, name) is not None]
-        if rates and getattr(target, "asks_often", False):
+        if rates and target.asks_often:
             told = f"a trial of {target.name} makes as many requests as it likes: {rates[0]} counts trials"
             return Finding("limits", "note", told)
     for name in ("parallel", "trial_parallelism", "per_variant"):

@@ -40,8 +40,8 @@ def _users(context: Context) -> list[User]:
     for variant, target in zip(context.plan.variants, context.targets, strict=True):
         if variant.name not in left:
             continue
-        folder = Path(getattr(target, "mcp_folder", None) or context.surroundings.base)
-        for server in getattr(target, "mcp_servers", ()):
+        folder = Path(target.mcp_folder or context.surroundings.base)
+        for server in target.mcp_servers:
             same = next((names for one, there, names in found if (one, there) == (server, folder)), None)
             if same is None:
                 found.append((server, folder, [variant.name]))

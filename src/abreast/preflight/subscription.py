@@ -15,7 +15,7 @@ def check(context: Context) -> Finding | None:
     limits = context.limits
     for target in {target.name: target for target in context.targets}.values():
         plan = limits.of(target.name).quota
-        if plan not in QUOTAS and not getattr(target, "subscription", False):
+        if plan not in QUOTAS and not target.subscription:
             continue
         most = most_in_flight_of(target.name, limits, context.targets)
         if most is None or most > MOST:

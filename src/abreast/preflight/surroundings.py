@@ -74,7 +74,7 @@ def surroundings(
     modules = [file for each in found.values() for file in each.files]
     programs: dict[str, str] = {}
     for target in targets:
-        programs |= getattr(target, "cli_versions", {})
+        programs |= target.cli_versions
     return Surroundings(
         base,
         repository,
@@ -92,7 +92,7 @@ def _functions(variants: Sequence[Variant], targets: Sequence[Target]) -> Iterab
     """Each of the user's functions that are measured, once: targets and transforms."""
     seen: set[int] = set()
     for variant, target in zip(variants, targets, strict=True):
-        named = {target.name: getattr(target, "function", None)}
+        named = {target.name: target.function}
         transform = params_as_mapping(variant.params).get("transform")
         for reference in references_in(transform) if target.transforms else ():
             with contextlib.suppress(AbreastError):

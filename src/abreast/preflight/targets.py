@@ -14,9 +14,9 @@ def check(context: Context) -> Finding | None:
     notes: dict[str, list[str]] = {}
     problems: dict[str, str] = {}
     for where, target in _needed(context):
-        for problem in getattr(target, "problems", list)():
+        for problem in target.problems():
             problems.setdefault(f"{where}: {problem.message.removeprefix(f'{where}: ')}", problem.fix)
-        for note in getattr(target, "notes", list)():
+        for note in target.notes():
             notes.setdefault(note, []).append(where)
     if problems:
         return _told("fail", list(problems), next(iter(problems.values())))

@@ -9,9 +9,9 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from abreast.model import Answer, Case, Score
+from abreast.model import Answer, Case, Check, Score
 from abreast.settings import Settings as Named
 from abreast.settings import is_number
 
@@ -25,19 +25,28 @@ Mark = tuple[float | None, str]
 """A value in [0, 1], or None if it could not be judged, and a short sentence why."""
 
 
-class Scorer(Protocol):
-    """Turns a case and an answer into scores in [0, 1]. Derive a class from it for a scorer of your own.
+class Scorer(ABC):
+    """Turns a case and an answer into scores in [0, 1].
 
-    `columns` are the names of the scores it gives, without `score_`; the first is the one a verdict uses.
-    `version` changes when the same answer could get another score: stored scores carry it.
+    Derive a class from it for a scorer of your own; docs/extending.md shows one in a single file.
     """
 
-    columns: tuple[str, ...]
-    version: str
-    needs_expected: bool = True
+    columns: tuple[str, ...]  # names of its scores, without `score_`; a verdict uses the first
+    version: str  # changes when the same answer could get another score: stored scores carry it
+    needs_expected: bool = True  # every case must have an expected value
+    takes_expected: bool = False  # at least one case must have one
+    check: Check | None = None  # a command that is run where an agent worked, for its score
 
     @abstractmethod
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]: ...
+
+    def flaw(self, expected: Any) -> tuple[str, str] | None:
+        """Return what is wrong with the expected value of a case and how to fix it, or None. Asked before a run."""
+        return None
+
+    def fill(self, value: float | None, why: str) -> tuple[Score, ...]:
+        """Return the same score in every column."""
+        return tuple(Score(column, value, why) for column in self.columns)
 
 
 class Settings(Named):
@@ -65,20 +74,20 @@ class Settings(Named):
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-class SingleColumn(ABC):
+class SingleColumn(Scorer):
     """A scorer with one column: the family only says how to `mark` an answer."""
 
     revision = 1
 
     def __init__(self, settings: Settings, needs_expected: bool = True) -> None:
-        self.columns: tuple[str, ...] = (settings.name(settings.kind),)
+        self.columns = (settings.name(settings.kind),)
         self.version = settings.version(self.revision)
         self.needs_expected = needs_expected
 
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
         if self.needs_expected and case.expected is None:
-            return (Score(self.columns[0], None, NO_EXPECTED),)
-        return (Score(self.columns[0], *self.mark(case.expected, answer)),)
+            return self.fill(None, NO_EXPECTED)
+        return self.fill(*self.mark(case.expected, answer))
 
     @abstractmethod
     def mark(self, expected: Any, answer: Answer) -> Mark:
@@ -87,6 +96,17 @@ class SingleColumn(ABC):
 
 def is_tolerance(value: Any) -> bool:
     return is_number(value) and 0 <= value < math.inf
+
+
+def is_range(value: Any) -> bool:
+    """Whether a value is two finite numbers, the lower first."""
+    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(is_number, value)):
+        return False
+    try:
+        width = float(value[1]) - float(value[0])
+    except OverflowError:  # a whole number beyond the floats
+        return False
+    return 0 < width < math.inf
 
 
 def is_column(value: Any) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from abreast import regex_timeout
 from abreast.errors import BadInput
 from abreast.model import Answer
 from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, clipped, short, texts_of
-from abreast.scorers.parsing import regex_timeout
-from abreast.scorers.parsing.folding import folded
+from abreast.scorers.parsing.answer_text import folded
 from abreast.scorers.parsing.negation import Phrases
 from abreast.settings import is_flag, is_text, is_texts
 
@@ -98,7 +98,7 @@ def searched(patterns: list[re.Pattern[str]], text: str) -> Mark:
         text, note = text[:LONGEST_TEXT], f" (only the first {LONGEST_TEXT:,} characters were read)"
     for pattern in patterns:
         try:
-            match = regex_timeout.found(pattern, text)
+            match = regex_timeout.search(pattern, text)
         except regex_timeout.TooSlow:
             return None, f"{short(pattern.pattern)} {regex_timeout.TOO_SLOW}{note}"
         if match is not None:

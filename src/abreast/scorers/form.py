@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from abreast import regex_timeout
 from abreast.errors import BadInput
 from abreast.model import Answer
 from abreast.scorers.base import LONGEST_TEXT, Mark, Settings, SingleColumn, given_value
 from abreast.scorers.contains import compiled, searched
-from abreast.scorers.parsing import regex_timeout
 from abreast.scorers.parsing.json_text import MISSING, find_list, find_object, parsed
 from abreast.settings import is_text
 
@@ -75,7 +75,7 @@ class _Fits:
         if value is MISSING:
             return 0.0, "there is no JSON in the answer"
         try:
-            flaws = regex_timeout.flaws(self._schema, value)
+            flaws = regex_timeout.call("abreast.scorers.form:flaws_of", self._schema, value)
         except regex_timeout.TooSlow:
             return None, f"not validated: {regex_timeout.TOO_SLOW}"
         except RecursionError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
@@ -14,14 +13,13 @@ from typing import Any
 from abreast.code.digest import source_digest
 from abreast.errors import BadInput
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import Mark, Settings, is_column, short
-from abreast.settings import is_number
+from abreast.scorers.base import Mark, Scorer, Settings, is_column, is_range, short
 
 _RETURNS = "a scorer returns True, False, a number, a Score, or a mapping of names to numbers"
 NAMES = ("case", "answer", "text", "expected", "input", "value")
 
 
-class Function:
+class Function(Scorer):
     """Calls a function with what its parameters ask for, by name: case, answer, text, expected, input, value. A
     function with other parameters is called with the case and the answer.
 
@@ -46,23 +44,23 @@ class Function:
         expects = "a list of different names in lowercase letters, digits and underscores"
         self._keys: list[str] = settings.take("columns", [], _is_columns, expects)
         self._range: tuple[float, float] = tuple(
-            settings.take("range", (0, 1), _is_range, "two numbers, the lower first")
+            settings.take("range", (0, 1), is_range, "two numbers, the lower first")
         )
-        self.columns: tuple[str, ...] = tuple(f"{name}_{key}" for key in self._keys) or (name,)
+        self.columns = tuple(f"{name}_{key}" for key in self._keys) or (name,)
         self.version = settings.version(self.revision, source_digest(function))
 
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
         try:
             return self._scores(self._call(case, answer))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a scorer that crashes never spoils an answer
-            return self._all((None, f"crashed: {type(error).__name__}: {_message(error)}"))
+            return self.fill(None, f"crashed: {type(error).__name__}: {_message(error)}")
 
     def _scores(self, result: Any) -> tuple[Score, ...]:
         if isinstance(result, Mapping):
             return self._from_mapping(result)
         if len(self.columns) > 1:
-            return self._all((None, f"gave {short(result)}, not a mapping with {', '.join(self._keys)}"))
-        return self._all(read_mark(result, self._range))
+            return self.fill(None, f"gave {short(result)}, not a mapping with {', '.join(self._keys)}")
+        return self.fill(*read_mark(result, self._range))
 
     def _call(self, case: Case, answer: Answer) -> Any:
         offered = dict(zip(NAMES, (case, answer, answer.text, case.expected, case.input, answer.value), strict=True))
@@ -75,15 +73,12 @@ class Function:
             )
         return _waited_for(result) if inspect.isawaitable(result) else result
 
-    def _all(self, mark: Mark) -> tuple[Score, ...]:
-        return tuple(Score(column, *mark) for column in self.columns)
-
     def _from_mapping(self, result: Mapping[Any, Any]) -> tuple[Score, ...]:
         why = str(result.get("explanation", ""))
         keys = self._keys or ["score"]
         others = [str(key) for key in result if key not in keys and key != "explanation"]
         if others and not self._keys:
-            return self._all((None, f"gave several numbers; declare them: columns: [{', '.join(map(str, others))}]"))
+            return self.fill(None, f"gave several numbers; declare them: columns: [{', '.join(others)}]")
         why += f"{'; ' if why else ''}not declared in columns: {', '.join(others)}" if others else ""
         marks = (read_mark(result[key], self._range) if key in result else (None, f'gave no "{key}"') for key in keys)
         return tuple(Score(column, value, own or why) for column, (value, own) in zip(self.columns, marks, strict=True))
@@ -107,12 +102,6 @@ def read_mark(result: Any, scale: tuple[float, float] = (0, 1)) -> Mark:
         return None, f"gave {short(result)}, which is not between {low:g} and {high:g}"
     value = (float(number) - low) / (high - low)
     return value, "" if (low, high) == (0, 1) else f"{float(number):g} on a scale from {low:g} to {high:g}"
-
-
-def _is_range(value: Any) -> bool:
-    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(is_number, value)):
-        return False
-    return bool(math.isfinite(value[0]) and math.isfinite(value[1]) and value[0] < value[1])
 
 
 def _waited_for(result: Awaitable[Any]) -> Any:

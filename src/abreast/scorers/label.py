@@ -9,8 +9,7 @@ from typing import Any
 from abreast.errors import BadInput
 from abreast.model import Answer
 from abreast.scorers.base import LONGEST_PROSE, Mark, Settings, SingleColumn, clipped, short, texts_of
-from abreast.scorers.parsing.answer_marker import marker_ends, spoken_words
-from abreast.scorers.parsing.folding import folded
+from abreast.scorers.parsing.answer_text import folded, marker_ends, spoken_words
 from abreast.scorers.parsing.json_text import ANSWER_KEYS, answers_in, find_object
 from abreast.scorers.parsing.negation import Mention, Phrases
 from abreast.scorers.text import normalised

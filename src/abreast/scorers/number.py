@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from abreast.model import Answer
 from abreast.scorers.base import LONGEST_PROSE, Mark, Settings, SingleColumn, clipped, given_value, short, within
-from abreast.scorers.parsing.answer_marker import marker_ends, spoken_words
+from abreast.scorers.parsing.answer_text import marker_ends, spoken_words
 from abreast.scorers.parsing.json_text import MISSING, answers_in, find_object
 from abreast.scorers.parsing.negation import Negations
 from abreast.scorers.parsing.numerals import Numeral, numerals, prepared

@@ -5,30 +5,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from abreast.code.reference import is_async
 from abreast.model import Answer, Case, Score
 from abreast.plugins import Plugin, describe
 from abreast.scorers.base import Scorer, is_column
 from abreast.scorers.function import read_mark
 
-METHODS = {"score": ("case", "answer"), "flaw": ("expected",)}
 
+class PluginScorer(Scorer):
+    """A scorer of another package. A wrong score is an empty one with the reason; the answer is kept.
 
-class PluginScorer:
-    """A scorer of another package. A wrong score is an empty one with the reason; the answer is kept."""
+    An object that has the methods of `Scorer` and is not derived from it gets the defaults here.
+    """
 
     def __init__(self, plugin: Plugin, scorer: Any) -> None:
         self._plugin, self._scorer = plugin, scorer
-        plugin.call("reading its attributes", _check, plugin, scorer)
-        self.columns: tuple[str, ...] = tuple(scorer.columns)
-        self.version: str = scorer.version
-        self.needs_expected: bool = scorer.needs_expected
+        if scorer is None or isinstance(scorer, type) or not hasattr(scorer, "score"):
+            plugin.refuse("it must make an object with the methods and attributes of abreast.Scorer", scorer)
+        plugin.call("reading its attributes", self._take_attributes)
+        plugin.check_method(scorer, "score", ("case", "answer"))
+        if hasattr(scorer, "flaw"):
+            plugin.check_method(scorer, "flaw", ("expected",))
+
+    def _take_attributes(self) -> None:
+        kind, refuse = type(self._scorer).__name__, self._plugin.refuse
+        for name in ("columns", "version", "needs_expected", "takes_expected", "check"):
+            if not hasattr(self._scorer, name) and not hasattr(Scorer, name):
+                raise self._plugin.error(f"{kind} has no {name}")
+            setattr(self, name, getattr(self._scorer, name, getattr(Scorer, name, None)))
+        if not isinstance(self.columns, tuple | list) or not self.columns or not all(map(is_column, self.columns)):
+            rule = f"{kind}.columns must be a tuple of names in lowercase letters, digits and underscores"
+            refuse(rule, self.columns)
+        self.columns = tuple(self.columns)
+        if not isinstance(self.version, str) or not self.version:
+            refuse(f"{kind}.version must be text that changes whenever a score could change", self.version)
+        if not isinstance(self.needs_expected, bool):
+            refuse(f"{kind}.needs_expected must be True or False", self.needs_expected)
 
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
         scores = self._scorer.score(case, answer)
         if not isinstance(scores, Sequence) or not all(isinstance(score, Score) for score in scores):
             reason = f"{self._plugin}: score() must return a tuple of abreast.Score, got {describe(scores)}"
-            return tuple(Score(column, None, reason) for column in self.columns)
+            return self.fill(None, reason)
         by_name = {score.name: score for score in scores}
         unknown = [name for name in by_name if name not in self.columns]
         missing = f"{self._plugin}: score() gave no score for this column"
@@ -37,9 +54,8 @@ class PluginScorer:
         return tuple(Score(column, *mark) for column, mark in zip(self.columns, marks, strict=True))
 
     def flaw(self, expected: Any) -> tuple[str, str] | None:
-        if not hasattr(self._scorer, "flaw"):
-            return None
-        problem: tuple[str, str] | None = self._plugin.call("flaw()", self._scorer.flaw, expected)
+        method = getattr(self._scorer, "flaw", super().flaw)
+        problem: tuple[str, str] | None = self._plugin.call("flaw()", method, expected)
         is_pair = isinstance(problem, tuple) and len(problem) == 2 and all(isinstance(text, str) for text in problem)
         if problem is not None and not is_pair:
             self._plugin.refuse("flaw() must return what is wrong and how to fix it, two texts, or None", problem)
@@ -52,28 +68,3 @@ def build_scorer(plugin: Plugin, settings: dict[str, Any]) -> Scorer:
     scorer = plugin.build(what, ("name", "settings"), plugin.point.name, settings)
     is_ours = type(scorer).__module__.startswith("abreast.scorers.")
     return scorer if is_ours else PluginScorer(plugin, scorer)
-
-
-def _check(plugin: Plugin, scorer: Any) -> None:
-    if scorer is None or isinstance(scorer, type) or not hasattr(scorer, "score"):
-        plugin.refuse("it must make an object with the methods and attributes of abreast.Scorer", scorer)
-    kind = type(scorer).__name__
-    for name in ("columns", "version", "needs_expected"):
-        if not hasattr(scorer, name):
-            raise plugin.error(f"{kind} has no {name}")
-    columns = scorer.columns
-    if not isinstance(columns, tuple | list) or not columns or not all(map(is_column, columns)):
-        plugin.refuse(f"{kind}.columns must be a tuple of names in lowercase letters, digits and underscores", columns)
-    if not isinstance(scorer.version, str) or not scorer.version:
-        plugin.refuse(f"{kind}.version must be text that changes whenever a score could change", scorer.version)
-    if not isinstance(scorer.needs_expected, bool):
-        plugin.refuse(f"{kind}.needs_expected must be True or False", scorer.needs_expected)
-    for name, names in METHODS.items():
-        method = getattr(scorer, name, None)
-        if method is None and name != "score":
-            continue
-        if not callable(method):
-            plugin.refuse(f"{kind}.{name} must be a method", method)
-        if is_async(method):
-            raise plugin.error(f"{kind}.{name}({', '.join(names)}) must not be async")
-        plugin.check_call(f"{name} is a method of a scorer", method, names)

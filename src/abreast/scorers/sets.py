@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import NO_EXPECTED, Settings, clipped, given_value, short
-from abreast.scorers.parsing.folding import folded
+from abreast.scorers.base import NO_EXPECTED, Scorer, Settings, clipped, given_value, short
+from abreast.scorers.parsing.answer_text import folded
 from abreast.scorers.parsing.json_text import MISSING, find_list, parsed
 from abreast.scorers.parsing.mismatch import difference
 
@@ -21,7 +21,7 @@ _TRAILING = ".,;:!?"
 _NOTHING = {"", "none", "nothing", "n/a", "empty", "[]", "{}", "()", "∅", "no items", "null"}
 
 
-class SetOverlap:
+class SetOverlap(Scorer):
     """Precision, recall and F1 of the listed items. Two empty sets agree; one empty set scores 0 in all three.
 
     Items come from a list that a Python target returned, a JSON list, or the text split at lines, commas, semicolons
@@ -35,16 +35,15 @@ class SetOverlap:
     """
 
     revision = 1
-    needs_expected = True
 
     def __init__(self, settings: Settings) -> None:
         name = settings.name("set")
-        self.columns: tuple[str, ...] = (f"{name}_f1", f"{name}_precision", f"{name}_recall")
+        self.columns = (f"{name}_f1", f"{name}_precision", f"{name}_recall")
         self.version = settings.version(self.revision)
 
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
         if case.expected is None:
-            return tuple(Score(column, None, NO_EXPECTED) for column in self.columns)
+            return self.fill(None, NO_EXPECTED)
         wanted = items_of(case.expected, frozenset())
         text, note = clipped(answer.text)
         value = given_value(answer)

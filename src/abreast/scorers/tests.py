@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from abreast.errors import BadInput
-from abreast.model import Answer, Case, Check, Score, variable_of
-from abreast.scorers.base import Settings, short
+from abreast.model import Answer, Check, variable_of
+from abreast.scorers.base import Mark, Settings, SingleColumn, short
 from abreast.settings import is_encodable, is_flag, is_number, is_text, is_texts
 
 TIMEOUT_S = 600.0
@@ -18,7 +18,7 @@ _BRINGS = 'write expected: {commit: HASH, tests: ["tests/test_app.py"]}'
 _PLACEHOLDER = re.compile(r"(?<!\$)\{(case|folder|tests)\}")
 
 
-class Tests:
+class Tests(SingleColumn):
     """1 if the command ends with 0, 0 if it does not or takes longer than `timeout` seconds (600).
 
     It is run when the agent has ended, in the folder where it worked. With `fails_before` it is also run on what trials
@@ -29,11 +29,8 @@ class Tests:
     Tests that were there at the start are restored before the command runs; `tests` names other files instead.
     """
 
-    needs_expected = False
-    revision = 1
-
     def __init__(self, settings: Settings) -> None:
-        name = settings.name("tests")
+        super().__init__(settings, needs_expected=False)
         shell = settings.take("shell", False, is_flag, "true or false")
         expects = "a text or a list of words"
         command = settings.take("command", None, lambda value: is_text(value) or is_texts(value), expects)
@@ -42,36 +39,39 @@ class Tests:
         own = settings.take("own", False, is_flag, "true or false")
         files = settings.take("tests", None, _is_globs, 'a list of globs such as ["checks/**"], or [] for none')
         words = () if own and command is None and not shell else _words(settings.where, command, shell)
-        self.columns: tuple[str, ...] = (name,)
-        self.check = Check(name, words, shell, float(timeout), before, own, None if files is None else tuple(files))
+        self.check: Check = Check(
+            self.columns[0],
+            words,
+            shell,
+            timeout_s=float(timeout),
+            fails_before=before,
+            own=own,
+            tests=None if files is None else tuple(files),
+        )
         if self.check.names("tests") and not own:
             raise BadInput(
                 f"{settings.where}: command: which are the tests of a case?",
                 "add own: true; its cases are pull requests, or others with expected: {commit: ..., tests: [...]}",
             )
-        self.flaw = _flaw if own else None
-        self.version = settings.version(self.revision)
 
-    def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
+    def mark(self, expected: Any, answer: Answer) -> Mark:
         found = answer.data.get("checks")
-        told = found.get(self.columns[0]) if isinstance(found, Mapping) else None
-        return (Score(self.columns[0], *_judged(told)),)
+        return _judged(found.get(self.columns[0]) if isinstance(found, Mapping) else None)
+
+    def flaw(self, expected: Any) -> tuple[str, str] | None:
+        """A case may bring nothing."""
+        if not self.check.own or not isinstance(expected, Mapping):
+            return None
+        commit, tests = expected.get("commit"), expected.get("tests")
+        if tests is not None and not (isinstance(tests, list | tuple) and all(map(_is_inside, tests))):
+            return f".tests must be a list of paths in the repository, got {short(tests)}", _BRINGS
+        if (commit is not None or tests) and not is_text(commit):
+            return (".commit is missing" if commit is None else f".commit must be a text, got {short(commit)}"), _BRINGS
+        return None
 
 
 def _is_globs(value: Any) -> bool:
     return value == [] or is_texts(value)
-
-
-def _flaw(expected: Any) -> tuple[str, str] | None:
-    """What is wrong with what a case brings, after its name, and how to mend it. It may bring nothing."""
-    if not isinstance(expected, Mapping):
-        return None
-    commit, tests = expected.get("commit"), expected.get("tests")
-    if tests is not None and not (isinstance(tests, list | tuple) and all(map(_is_inside, tests))):
-        return f".tests must be a list of paths in the repository, got {short(tests)}", _BRINGS
-    if (commit is not None or tests) and not is_text(commit):
-        return (".commit is missing" if commit is None else f".commit must be a text, got {short(commit)}"), _BRINGS
-    return None
 
 
 def _is_inside(path: Any) -> bool:
@@ -105,7 +105,7 @@ def _text(where: str, command: Any) -> str:
     return command
 
 
-def _judged(told: Any) -> tuple[float | None, str]:
+def _judged(told: Any) -> Mark:
     """A score and why, from what is kept of the command."""
     if not isinstance(told, Mapping):
         return None, "it was not run with this answer"

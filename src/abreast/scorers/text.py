@@ -9,7 +9,7 @@ from typing import Any
 
 from abreast.model import Answer
 from abreast.scorers.base import LONGEST_TEXT, Mark, SingleColumn, clipped, texts_of
-from abreast.scorers.parsing.folding import folded, without_mark_floods
+from abreast.scorers.parsing.answer_text import folded, without_mark_floods
 from abreast.scorers.parsing.mismatch import mismatch_any
 
 _SUPERSCRIPT = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from abreast.errors import BadInput, suggestion
@@ -11,7 +12,13 @@ from abreast.targets.base import Expected, Problem, Target, Workers
 
 __all__ = ["NAMES", "Expected", "Problem", "Target", "Workers", "build"]
 
-NAMES = ("simulated", "mock", "anthropic", "openai", "claude-code", "command", "python:MODULE:FUNCTION")
+_FAMILIES = {  # where each is defined
+    "anthropic": ("api.anthropic", "Anthropic"),
+    "openai": ("api.openai", "OpenAI"),
+    "claude-code": ("agents.claude_code", "ClaudeCode"),
+    "command": ("agents.command", "Command"),
+}
+NAMES = ("simulated", "mock", *_FAMILIES, "python:MODULE:FUNCTION")
 
 
 def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
@@ -36,22 +43,11 @@ def build(variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
         from abreast.targets.simulated import Simulated
 
         return Simulated(where, variant.params, seed, shared)
-    if target == "anthropic":
-        from abreast.targets.api.anthropic import Anthropic
-
-        return Anthropic(where, variant.params, shared)
-    if target == "openai":
-        from abreast.targets.api.openai import OpenAI
-
-        return OpenAI(where, variant.params, shared)
-    if target == "claude-code":
-        from abreast.targets.agents.claude_code import ClaudeCode
-
-        return ClaudeCode(where, variant.params, shared)
-    if target == "command":
-        from abreast.targets.agents.command import Command
-
-        return Command(where, variant.params, shared)
+    if target in _FAMILIES:
+        module, name = _FAMILIES[target]
+        family: type[Any] = getattr(import_module(f"{__name__}.{module}"), name)
+        built: Target = family(where, variant.params, shared)
+        return built
     plugin = find_plugin("target", target)
     if plugin is None:
         known = [*NAMES, *plugin_names("target")]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from abreast.model import Answer, Request, Trial
+from abreast.model import Answer, Case, Request, Trial
+
+if TYPE_CHECKING:
+    from abreast.targets.mcp.declaration import Server
 
 Sees = Literal["input", "case", "truth"]
 """What of a case a target sees: its input; also its id, tags and group; or even the expected answer."""
@@ -68,46 +73,67 @@ class Workers(Protocol):
     def in_process(self, function: Callable[..., Any] | str, *arguments: Any) -> Awaitable[Any]: ...
 
 
-class Target(Protocol):
-    """What is measured. `version` is part of the key of every answer: whatever could change one must change it.
+class Target(ABC):
+    """What is measured: `answer` turns a trial into an answer. Everything else has a default.
 
-    `name` is what limits and displays go by; `simulated` marks every result for good. `sees` is what of a case an
-    answer may depend on: answers are reused by it. `transforms` says that making a request runs a user's code.
-    `is_service` marks a network service, whose latency shows how busy it is: adaptive concurrency goes by it.
-
-    A target may have more. `expects(trial, request)` returns an `Expected`, which estimates use; so they do
-    `costs(input_tokens, output_tokens)`, dollars or None, `sent_with_each`, characters of every request beside its
-    prompt, and `quick = True`, by which they may make requests although that runs a user's code. `problems()` are
-    reasons why it could not answer at all, and `notes()` sentences worth knowing, both asked before a run. By
-    `warmup = True` it is asked once before anything is measured. By `subscription = True` more than a few of its trials
-    in flight are warned of. `account` is whose quota it uses, and `pool` what shares a rate that a provider announces;
-    both are its name if it says nothing. `endpoint` is the address of its provider; before a run, a connection to it is
-    tried. `keyed_params` are the parameters that can change an answer, if not all can.
-
-    Of one that starts programs: `cli_versions` by name, `start_cpu_s` seconds of a core that a start takes,
-    `asks_often` if a trial makes many requests, `mcp_servers` that are tried before a run, in `mcp_folder`.
+    Derive a class from it for a target of your own; docs/extending.md shows one in a single file.
     """
 
-    name: str
-    version: str
-    simulated: bool = False
-    sees: Sees = "case"
-    transforms: bool = False
+    name: str  # what limits and displays call it
+    version: str  # part of the key of every answer: whatever could change an answer must change it
+    simulated: bool = False  # marks every result for good
+    sees: Sees = "case"  # what of a case an answer may depend on: answers are reused by it
+    transforms: bool = False  # `request` runs a user's code
+    quick: bool = False  # although `transforms`, estimates may call `request`
     place: Place = "loop"
-    is_service: bool = False
-
-    def request(self, trial: Trial) -> Request:
-        """What this trial sends: its input. Raises a `TrialError` if it cannot be made."""
-        params = trial.variant.params
-        return Request(prompt_of(trial.case.input), trial.case.input, params if isinstance(params, dict) else {})
+    is_service: bool = False  # a network service, whose latency shows how busy it is, for `parallel: auto`
+    warmup: bool = False  # is asked once before anything is measured
+    subscription: bool = False  # more than a few trials in flight are warned of
+    asks_often: bool = False  # a trial makes many requests, so that rates count trials
+    has_workspace: bool = False  # scorers may run commands where a trial worked
+    account: str | None = None  # whose quota it uses; None: its name
+    pool: str | None = None  # what shares a rate that the provider announces; None: its name
+    endpoint: str | None = None  # the address of its provider, which is tried before a run
+    sent_with_each: float = 0  # characters of every request besides its prompt
+    start_cpu_s: float = 0.0  # seconds of a core that starting a trial takes
+    keyed_params: Mapping[str, Any] | None = None  # the parameters that can change an answer; None: all of them
+    cli_versions: Mapping[str, str] = MappingProxyType({})  # of the programs it starts, by name
+    mcp_servers: Sequence[Server] = ()  # started and asked for their tools before a run
+    mcp_folder: Path | None = None  # where they are started; None: the folder of the spec
+    function: Callable[..., Any] | None = None  # the user's function that is measured
 
     @abstractmethod
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
-        """The answer, or a `TrialError`. Any other exception is a crash of the variant."""
+        """Return the answer, or raise a `TrialError`. Any other exception is a crash of the variant."""
 
-    async def close(self) -> None:
-        """Let go of connections and processes."""
-        return
+    def request(self, trial: Trial) -> Request:
+        """Return what this trial sends: its input. Raises a `TrialError` if it cannot be made."""
+        params = trial.variant.params
+        return Request(prompt_of(trial.case.input), trial.case.input, params if isinstance(params, dict) else {})
+
+    def expects(self, trial: Trial, request: Request) -> Expected | None:
+        """Return what a trial will probably take, for estimates; None if only the size of the prompt is known."""
+        return None
+
+    def costs(self, input_tokens: float, output_tokens: float) -> float | None:
+        """Return the dollars of one request; None without a price."""
+        return None
+
+    def problems(self) -> Iterable[Problem]:
+        """Return reasons why it could not answer at all, before a run."""
+        return ()
+
+    def notes(self) -> Iterable[str]:
+        """Return sentences worth knowing before a run."""
+        return ()
+
+    def after(self, case: Case) -> str | None:
+        """Return the case whose trial, of the same variant and repeat, leaves what one of this case begins with; empty
+        if it is the first, None if nothing is carried on at all."""
+        return None
+
+    async def close(self) -> None:  # noqa: B027 - most targets have nothing to close
+        """Close connections and end processes."""
 
 
 def prompt_of(value: Any) -> str:
@@ -117,4 +143,4 @@ def prompt_of(value: Any) -> str:
 
 def may_render(target: Target) -> bool:
     """Whether requests may be rendered before a run: a transform may take long or cost, unless it says it is quick."""
-    return not target.transforms or getattr(target, "quick", False)
+    return not target.transforms or target.quick

@@ -4,75 +4,95 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from abreast.code.reference import is_async
 from abreast.errors import Crashed, TrialError, classify
 from abreast.model import Answer, Request, Trial, Variant
 from abreast.plugins import Plugin, describe
-from abreast.targets.base import Expected, Place, Problem, Sees, Target, Workers
+from abreast.targets.base import Expected, Problem, Target, Workers
 
-METHODS = {  # what is called, and whether it is async
-    "request": (("trial",), False),
-    "answer": (("trial", "request", "attempt", "workers"), True),
-    "close": ((), True),
-}
-HOOKS = {  # optional methods
-    "expects": ("trial", "request"),
-    "costs": ("input_tokens", "output_tokens"),
-    "problems": (),
-    "notes": (),
-}
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
+Rule = tuple[Callable[[Any], bool], str]
 
 
 def _is_amount(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
-Rule = tuple[Callable[[Any], bool], str]
+def _is_list_of(value: Any, kind: type) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str) and all(isinstance(item, kind) for item in value)
 
-ATTRIBUTES: dict[str, Rule] = {
-    "name": (_is_text, "text"),
-    "version": (_is_text, "text that changes whenever an answer could change"),
-    "simulated": (_is_bool, "True or False"),
+
+_TEXT: Rule = (lambda value: isinstance(value, str) and bool(value.strip()), "text")
+_FLAG: Rule = (lambda value: isinstance(value, bool), "True or False")
+_AMOUNT: Rule = (_is_amount, "a number that is not negative")
+_MAPPING: Rule = (lambda value: isinstance(value, Mapping), "a mapping")
+_ANYTHING: Rule = (lambda value: True, "anything")
+
+ATTRIBUTES: dict[str, Rule] = {  # those that differ from the defaults of `Target` must be so
+    "name": _TEXT,
+    "version": (_TEXT[0], "text that changes whenever an answer could change"),
     "sees": (lambda value: value in ("input", "case", "truth"), '"input", "case" or "truth"'),
-    "transforms": (_is_bool, "True or False"),
     "place": (lambda value: value in ("loop", "thread", "process"), '"loop", "thread" or "process"'),
+    **dict.fromkeys(("simulated", "transforms", "quick", "is_service", "warmup"), _FLAG),
+    **dict.fromkeys(("subscription", "asks_often", "has_workspace"), _FLAG),
+    **dict.fromkeys(("account", "pool"), _TEXT),
+    **dict.fromkeys(("sent_with_each", "start_cpu_s"), _AMOUNT),
+    **dict.fromkeys(("keyed_params", "cli_versions"), _MAPPING),
+    **dict.fromkeys(("endpoint", "mcp_servers", "mcp_folder", "function"), _ANYTHING),
 }
-OPTIONAL: dict[str, Rule] = {
-    **dict.fromkeys(("quick", "warmup", "subscription", "asks_often", "is_service"), (_is_bool, "True or False")),
-    **dict.fromkeys(("account", "pool"), (_is_text, "text")),
-    **dict.fromkeys(("sent_with_each", "start_cpu_s"), (_is_amount, "a number that is not negative")),
-    **dict.fromkeys(("keyed_params", "cli_versions"), (lambda value: isinstance(value, Mapping), "a mapping")),
+METHODS = {  # what is called, and whether it is async
+    "request": (("trial",), False),
+    "answer": (("trial", "request", "attempt", "workers"), True),
+    "close": ((), True),
+}
+HOOKS: dict[str, tuple[tuple[str, ...], Rule]] = {  # optional methods, and what they return
+    "expects": (
+        ("trial", "request"),
+        (lambda value: isinstance(value, Expected | None), "an abreast.targets.Expected"),
+    ),
+    "costs": (("input_tokens", "output_tokens"), (lambda cost: cost is None or _is_amount(cost), "dollars, or None")),
+    "problems": ((), (lambda value: _is_list_of(value, Problem), "a list of abreast.targets.Problem")),
+    "notes": ((), (lambda value: _is_list_of(value, str), "a list of texts")),
+    "after": (("case",), (lambda value: isinstance(value, str | None), "the id of a case, or None")),
 }
 
 
-class PluginTarget:
-    """A target of another package. What it lacks, and what it returns of the wrong type, is an error of its package."""
+class PluginTarget(Target):
+    """A target of another package. What it lacks, and what it returns of the wrong type, is an error of its package.
+
+    An object that has the methods of `Target` and is not derived from it gets the defaults here.
+    """
 
     def __init__(self, plugin: Plugin, target: Any) -> None:
         self._plugin, self._target = plugin, target
-        plugin.call("reading its attributes", _check, plugin, target)
-        self.name: str = target.name
-        self.version: str = target.version
-        self.simulated: bool = target.simulated
-        self.sees: Sees = target.sees
-        self.transforms: bool = target.transforms
-        self.place: Place = target.place
-        self.is_service: bool = getattr(target, "is_service", False)
+        if target is None or isinstance(target, type) or not hasattr(target, "answer"):
+            plugin.refuse("it must make an object with the methods and attributes of abreast.Target", target)
+        for name, rule in ATTRIBUTES.items():
+            setattr(self, name, plugin.call("reading its attributes", self._attribute, name, rule))
+        for name, (names, is_awaited) in METHODS.items():
+            plugin.check_method(target, name, names, is_awaited)
+        for name, (names, rule) in HOOKS.items():
+            if hasattr(target, name):
+                plugin.check_method(target, name, names)
+                setattr(self, name, partial(self._call, name, rule))
 
-    def __getattr__(self, name: str) -> Any:
-        """Optional attributes and hooks, of the target itself."""
-        value = getattr(self._target, name)
-        return _guarded(self._plugin, name, value) if name in HOOKS else value
+    def _attribute(self, name: str, rule: Rule) -> Any:
+        kind, (is_valid, expected) = type(self._target).__name__, rule
+        default = getattr(Target, name, ...)
+        value = getattr(self._target, name, default)
+        if value is ...:
+            raise self._plugin.error(f"{kind} has no {name}: it must be {expected}")
+        if value is not default and not is_valid(value):
+            self._plugin.refuse(f"{kind}.{name} must be {expected}", value)
+        return value
+
+    def _call(self, name: str, rule: Rule, *arguments: Any) -> Any:
+        value = self._plugin.call(f"{name}()", getattr(self._target, name), *arguments)
+        is_valid, expected = rule
+        if not is_valid(value):
+            self._plugin.refuse(f"{name}() must return {expected}", value)
+        return value
 
     def request(self, trial: Trial) -> Request:
         try:
@@ -80,7 +100,7 @@ class PluginTarget:
         except TrialError:
             raise
         except Exception as error:
-            raise self._crash("request()", error) from error
+            raise Crashed(f"{self._plugin}: request() failed: {classify(error).message}") from error
         if not isinstance(request, Request):
             self._plugin.refuse("request() must return an abreast.Request", request)
         if not isinstance(request.prompt, str):
@@ -99,68 +119,8 @@ class PluginTarget:
         except Exception as error:
             raise self._plugin.error(f"close() failed: {classify(error).message}") from error
 
-    def _crash(self, what: str, error: Exception) -> Crashed:
-        return Crashed(f"{self._plugin}: {what} failed: {classify(error).message}")
-
 
 def build_target(plugin: Plugin, variant: Variant, seed: int, shared: dict[str, Any]) -> Target:
     """The target that a plugin makes for a variant."""
     what = "a class or function that makes a target"
     return PluginTarget(plugin, plugin.build(what, ("variant", "seed", "shared"), variant, seed, shared))
-
-
-def _check(plugin: Plugin, target: Any) -> None:
-    if target is None or isinstance(target, type) or not hasattr(target, "answer"):
-        plugin.refuse("it must make an object with the methods and attributes of abreast.Target", target)
-    for name, rule in ATTRIBUTES.items():
-        if not hasattr(target, name):
-            raise plugin.error(f"{type(target).__name__} has no {name}: it must be {rule[1]}")
-        _check_attribute(plugin, target, name, rule)
-    for name, rule in OPTIONAL.items():
-        if hasattr(target, name):
-            _check_attribute(plugin, target, name, rule)
-    for name, (names, awaited) in METHODS.items():
-        _check_method(plugin, target, name, names, awaited)
-    for name, names in HOOKS.items():
-        if hasattr(target, name):
-            _check_method(plugin, target, name, names, False)
-
-
-def _check_attribute(plugin: Plugin, target: Any, name: str, rule: Rule) -> None:
-    is_valid, expected = rule
-    value = getattr(target, name)
-    if not is_valid(value):
-        plugin.refuse(f"{type(target).__name__}.{name} must be {expected}", value)
-
-
-def _check_method(plugin: Plugin, target: Any, name: str, names: tuple[str, ...], awaited: bool) -> None:
-    method = getattr(target, name, None)
-    called = f"{name}({', '.join(names)})"
-    if not callable(method):
-        raise plugin.error(f"{type(target).__name__} has no method {called}")
-    if is_async(method) != awaited:
-        raise plugin.error(f"{type(target).__name__}.{called} must {'' if awaited else 'not '}be async")
-    plugin.check_call(f"{name} is a method of a target", method, names)
-
-
-_RESULTS: dict[str, Rule] = {
-    "expects": (lambda value: value is None or isinstance(value, Expected), "an abreast.targets.Expected"),
-    "costs": (lambda value: value is None or _is_amount(value), "dollars, or None"),
-    "problems": (lambda value: _is_list_of(value, Problem), "a list of abreast.targets.Problem"),
-    "notes": (lambda value: _is_list_of(value, str), "a list of texts"),
-}
-
-
-def _guarded(plugin: Plugin, name: str, hook: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
-        is_valid, expected = _RESULTS[name]
-        result = plugin.call(f"{name}()", hook, *arguments)
-        if not is_valid(result):
-            plugin.refuse(f"{name}() must return {expected}", result)
-        return result
-
-    return call
-
-
-def _is_list_of(value: Any, kind: type) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str) and all(isinstance(item, kind) for item in value)

@@ -17,33 +17,30 @@ from abreast.code.reference import load_function
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, Classified, Crashed, NoAnswer, TrialError, classify, did_you_mean
 from abreast.model import Answer, Case, Executor, Request, Trial, Usage, has_fields
-from abreast.targets.base import Place, Sees, Workers
+from abreast.targets.base import Target, Workers
 from abreast.targets.request import Renderer, params_as_mapping
 from abreast.text import storable
 
 _USAGE = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
-class PythonTarget:
+class PythonTarget(Target):
     """`function(case, **params)`; with a dataclass or pydantic instance `function(item, params)`.
 
     What a function does to its parameters is seen by no other trial.
     """
 
-    simulated = False
-    is_service = False
-
     def __init__(
         self, where: str, target: str | Callable[..., Any], params: Any, executor: Executor, version: str
     ) -> None:
-        self.function = load_function(target) if isinstance(target, str) else target
+        self.function: Callable[..., Any] = load_function(target) if isinstance(target, str) else target
         self.name = target if isinstance(target, str) else reference_of(self.function)
         self._typed = has_fields(params)
         self._params: Mapping[str, Any] = {} if self._typed else dict(params)
         self._object = params
         self._is_async = inspect.iscoroutinefunction(inspect.unwrap(_innermost(self.function)))
         self._in_process = executor == "process"
-        self.place: Place = "process" if self._in_process else "loop" if self._is_async else "thread"
+        self.place = "process" if self._in_process else "loop" if self._is_async else "thread"
         if self._is_async and self._in_process:
             raise BadInput(
                 f"{where}: {self.name} is async; executor: process is for plain functions", "remove executor"
@@ -57,7 +54,7 @@ class PythonTarget:
         shown = {key: value for key, value in self._params.items() if key in ("prompt", "transform")}
         self._renderer = Renderer(where, shown if not self._typed else {})
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
-        self.sees: Sees = "input" if self._typed else "case"
+        self.sees = "input" if self._typed else "case"
         self._arguments = {key: value for key, value in self._params.items() if key != "transform"}
         self._mutable = any(isinstance(value, list | dict | set) for value in self._arguments.values())
         self._own = _Copies(params) if self._typed else None
@@ -124,9 +121,6 @@ class PythonTarget:
             if inspect.isawaitable(returned):  # a plain function that hands back a coroutine
                 returned = await returned
         return returned
-
-    async def close(self) -> None:
-        return None
 
 
 class _Copies:

@@ -11,10 +11,8 @@ import json
 import math
 import random
 import struct
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from statistics import NormalDist
 from typing import Any
 
@@ -24,8 +22,9 @@ from abreast.code.reference import load_function
 from abreast.digest import compose, digest
 from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.model import Answer, Case, CostBasis, Request, Trial, Usage
-from abreast.rate_headers import rate_limits
-from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Place, Sees, Workers
+from abreast.rate_headers import announcement, rate_limits
+from abreast.settings import Settings, is_count, is_number
+from abreast.targets.base import CHARACTERS_PER_TOKEN, Expected, Target, Workers
 from abreast.targets.request import Renderer, digest_of_params
 
 REVISION = 3  # of its answers: those of another are not reused, and who is right stays the same
@@ -104,41 +103,38 @@ class _Server:
             self._window, self._used = int(window), 0
         return allows.seconds - passed
 
-    def headers(self, allows: Allows) -> dict[str, str]:
-        """As a provider of that manner would write them."""
+    def headers(self, allows: Allows) -> dict[str, str] | None:
+        """What it announces, if it does."""
+        if allows.headers is None:
+            return None
         left = self._turn(allows)
-        remaining = str(max(0, allows.requests - self._used))
-        if allows.headers == "anthropic":
-            moment = datetime.fromtimestamp(time.time() + left, UTC).isoformat(timespec="milliseconds")
-            told = {"limit": str(allows.requests), "remaining": remaining, "reset": moment}
-            return {f"anthropic-ratelimit-requests-{name}": text for name, text in told.items()}
-        told = {"limit": str(allows.requests), "remaining": remaining, "reset": f"{math.ceil(left * 1000)}ms"}
-        return {f"x-ratelimit-{name}-requests": text for name, text in told.items()}
+        return announcement(allows.headers, "requests", allows.requests, allows.requests - self._used, left)
 
 
-class Simulated:
+class Simulated(Target):
     """`target: simulated`: accuracy, latency, errors by kind and a capacity, all declared."""
 
     simulated = True
-    sees: Sees = "truth"
-    place: Place = "loop"
-    is_service = False
+    sees = "truth"
+    name = "simulated"
 
     def __init__(self, where: str, params: Mapping[str, Any], seed: int, shared: dict[str, Any]) -> None:
-        self.name = "simulated"
         self._renderer = Renderer(where, params)
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
-        check = _Checked(where, params)
-        self._accuracy = check.share("accuracy", 1.0)
-        self._correlation = check.share("correlation", 0.5)
-        self._latency = check.latency()
-        self._errors = check.errors()
-        self._capacity = check.whole("capacity")
-        self._allows = check.allows()
-        self._retry_after = check.number("retry_after", None)
-        self._cost = check.number("cost_usd", None)
-        self._output_tokens = check.whole("output_tokens")
-        self._knows = check.function("knows")
+        for key in params:
+            if key not in OWN and (hint := did_you_mean(str(key), OWN)):
+                raise BadInput(f'{where}: unknown parameter "{key}" of the simulator{hint}')
+        settings = Settings(where, params)
+        self._accuracy = _share(settings, "accuracy", 1.0)
+        self._correlation = _share(settings, "correlation", 0.5)
+        self._latency = _latency(settings)
+        self._errors = _error_rates(settings)
+        self._capacity: int | None = settings.take("capacity", None, _is_none_or(is_count), _COUNT)
+        self._allows = _allowance(settings)
+        self._retry_after: float | None = settings.take("retry_after", None, _is_none_or(_is_amount), _AMOUNT)
+        self._cost: float | None = settings.take("cost_usd", None, _is_none_or(_is_amount), _AMOUNT)
+        self._output_tokens: int | None = settings.take("output_tokens", None, _is_none_or(is_count), _COUNT)
+        self._knows = _knows(settings)
         self._seed = seed
         self._instant = not (self._errors or self._capacity or self._allows or self._latency.mean())
         self._of_case, self._of_own = math.sqrt(self._correlation), math.sqrt(1 - self._correlation)
@@ -173,7 +169,7 @@ class Simulated:
         usage = self._usage(request.prompt, text)
         basis: CostBasis = "unknown" if self._cost is None else "estimated"
         kept = None if isinstance(value, str) else value
-        rate = None if self._allows is None else rate_limits(self._announcement(self._allows))
+        rate = None if self._allows is None else rate_limits(self._server.headers(self._allows))
         return Answer(text, kept, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated", rate=rate)
 
     def _value(self, case: Case, prompt: str, of_case: str, own: float, choice: float) -> Any:
@@ -182,9 +178,6 @@ class Simulated:
             choices = _choices(case)
             return choices[int(own * len(choices))] if choices else wrong(case, choice)
         return case.expected if self._is_right(of_case, own) else wrong(case, choice)
-
-    def _announcement(self, allows: Allows) -> dict[str, str] | None:
-        return self._server.headers(allows) if allows.headers else None
 
     async def _work(self, of_trial: str, attempt: int) -> None:
         """Take a place at the server, take time, perhaps fail."""
@@ -196,7 +189,7 @@ class Simulated:
             raise errors.RateLimited(
                 f"simulated: more than {self._allows.requests} requests in {self._allows.seconds:g} s",
                 retry_after=self._retry_after,
-                headers=self._announcement(self._allows),
+                headers=self._server.headers(self._allows),
             )
         server.busy += 1
         try:
@@ -220,9 +213,6 @@ class Simulated:
             if uniform < reached:
                 retry_after = self._retry_after if kind == "rate_limit" else None
                 raise _ERRORS[kind](f"simulated {kind}", retry_after=retry_after)
-
-    async def close(self) -> None:
-        return None
 
 
 def _text_of(value: Any) -> str:
@@ -278,7 +268,7 @@ def _other_choices(case: Case) -> list[Any]:
 
 
 def _is_of_numbers(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and _numbers(dict(enumerate(value)))
+    return isinstance(value, list) and bool(value) and _are_numbers(value)
 
 
 def _off(expected: float, uniform: float) -> float:
@@ -298,91 +288,83 @@ def _none_of(expected: list[Any], uniform: float) -> list[float]:
     return [sign * (largest + (1 + largest) * (0.5 + draws.random())) for _ in expected]
 
 
-class _Checked:
-    """The simulator's own parameters, each checked with a message that names it."""
-
-    def __init__(self, where: str, params: Mapping[str, Any]) -> None:
-        self.where = where
-        self.params = params
-        for key in params:
-            if key not in OWN and (hint := did_you_mean(str(key), OWN)):
-                raise BadInput(f'{where}: unknown parameter "{key}" of the simulator{hint}')
-
-    def number(self, key: str, default: float | None) -> float | None:
-        value = self.params.get(key, default)
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf
-        ):
-            raise BadInput(f"{self.where}: {key} must be a number of at least 0, got {value!r}")
-        return value
-
-    def function(self, key: str) -> Callable[..., Any] | None:
-        value = self.params.get(key)
-        if isinstance(value, str):
-            return load_function(value)
-        if value is not None and not callable(value):
-            raise BadInput(f"{self.where}: {key} must be python:module:function, got {value!r}")
-        return value
-
-    def share(self, key: str, default: float) -> float:
-        value = self.number(key, default)
-        if value is None or value > 1:
-            raise BadInput(f"{self.where}: {key} must be between 0 and 1, got {value!r}")
-        return float(value)
-
-    def whole(self, key: str) -> int | None:
-        value = self.params.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise BadInput(f"{self.where}: {key} must be a whole number of at least 1, got {value!r}")
-        return value
-
-    def allows(self) -> Allows | None:
-        value = self.params.get("allows")
-        if value is None:
-            return None
-        known = isinstance(value, Mapping) and {"requests", "seconds"} <= set(value) <= {
-            "requests",
-            "seconds",
-            "headers",
-        }
-        if known and type(value["requests"]) is int and _numbers({"": value["seconds"]}):
-            requests, seconds, manner = value["requests"], float(value["seconds"]), value.get("headers")
-            if requests >= 1 and 0 < seconds < math.inf and manner in (None, "anthropic", "openai"):
-                return Allows(requests, seconds, manner)
-        raise BadInput(
-            f"{self.where}: allows must be such as {{requests: 60, seconds: 60, headers: openai}} "
-            f"(headers: openai, anthropic or left out), got {value!r}"
-        )
-
-    def latency(self) -> Latency:
-        value = self.params.get("latency", 0.0)
-        if not isinstance(value, Mapping):
-            seconds = self.number("latency", 0.0) or 0.0
-            return Latency(seconds, seconds)
-        if set(value) == {"low", "high"} and _numbers(value) and 0 <= value["low"] <= value["high"]:
-            return Latency(float(value["low"]), float(value["high"]))
-        if set(value) == {"median", "p95"} and _numbers(value) and 0 < value["median"] <= value["p95"]:
-            sigma = math.log(value["p95"] / value["median"]) / _NORMAL.inv_cdf(0.95)
-            return Latency(0.0, 0.0, float(value["median"]), sigma)
-        raise BadInput(
-            f"{self.where}: latency must be seconds, {{low, high}} or {{median, p95}} in ascending order, got {value!r}"
-        )
-
-    def errors(self) -> dict[str, float]:
-        value = self.params.get("errors", {})
-        if (
-            not isinstance(value, Mapping)
-            or not _numbers(value)
-            or any(not 0 <= share <= 1 for share in value.values())
-        ):
-            raise BadInput(f"{self.where}: errors must map kinds to probabilities, got {value!r}")
-        for kind in value:
-            if kind not in _ERRORS:
-                raise BadInput(f'{self.where}: errors: unknown kind "{kind}"{suggestion(str(kind), _ERRORS)}')
-        if sum(value.values()) > 1:
-            raise BadInput(f"{self.where}: errors: the probabilities add up to {sum(value.values()):g}, more than 1")
-        return dict(value)
+# -- parameters -------------------------------------------------------------------------------------------------------
 
 
-def _numbers(value: Mapping[Any, Any]) -> bool:
-    return all(isinstance(item, int | float) and not isinstance(item, bool) for item in value.values())
+_AMOUNT = "a number of at least 0"
+_COUNT = "a whole number of at least 1"
+
+
+def _is_amount(value: Any) -> bool:
+    return is_number(value) and 0 <= value < math.inf
+
+
+def _is_none_or(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or check(value)
+
+
+def _share(settings: Settings, key: str, default: float) -> float:
+    value: float = settings.take(key, default, _is_amount, _AMOUNT)
+    if value > 1:
+        raise BadInput(f"{settings.where}: {key} must be between 0 and 1, got {value!r}")
+    return float(value)
+
+
+def _knows(settings: Settings) -> Callable[..., Any] | None:
+    is_function = _is_none_or(lambda value: isinstance(value, str) or callable(value))
+    function = settings.take("knows", None, is_function, "python:module:function")
+    return load_function(function) if isinstance(function, str) else function
+
+
+def _allowance(settings: Settings) -> Allows | None:
+    expects = "such as {requests: 60, seconds: 60, headers: openai} (headers: openai, anthropic or left out)"
+    allows = settings.take("allows", None, _is_none_or(_is_allowance), expects)
+    return None if allows is None else Allows(allows["requests"], float(allows["seconds"]), allows.get("headers"))
+
+
+def _is_allowance(value: Any) -> bool:
+    if not isinstance(value, Mapping) or not {"requests", "seconds"} <= set(value) <= {
+        "requests",
+        "seconds",
+        "headers",
+    }:
+        return False
+    is_rate = is_count(value["requests"]) and _is_amount(value["seconds"]) and value["seconds"] > 0
+    return is_rate and value.get("headers") in (None, "anthropic", "openai")
+
+
+def _latency(settings: Settings) -> Latency:
+    if not isinstance(settings.given.get("latency"), Mapping):
+        seconds = settings.take("latency", 0.0, _is_none_or(_is_amount), _AMOUNT) or 0.0
+        return Latency(seconds, seconds)
+    expects = "seconds, {low, high} or {median, p95} in ascending order"
+    value = settings.take("latency", None, _is_distribution, expects)
+    if "low" in value:
+        return Latency(float(value["low"]), float(value["high"]))
+    sigma = math.log(value["p95"] / value["median"]) / _NORMAL.inv_cdf(0.95)
+    return Latency(0.0, 0.0, float(value["median"]), sigma)
+
+
+def _is_distribution(value: Mapping[str, Any]) -> bool:
+    if set(value) == {"low", "high"}:
+        return _are_numbers(value.values()) and 0 <= value["low"] <= value["high"]
+    is_median = set(value) == {"median", "p95"} and _are_numbers(value.values())
+    return is_median and 0 < value["median"] <= value["p95"]
+
+
+def _error_rates(settings: Settings) -> dict[str, float]:
+    rates: Mapping[str, float] = settings.take("errors", {}, _are_rates, "a map of kinds to probabilities")
+    for kind in rates:
+        if kind not in _ERRORS:
+            raise BadInput(f'{settings.where}: errors: unknown kind "{kind}"{suggestion(str(kind), _ERRORS)}')
+    if (total := sum(rates.values())) > 1:
+        raise BadInput(f"{settings.where}: errors: the probabilities add up to {total:g}, more than 1")
+    return dict(rates)
+
+
+def _are_rates(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(_is_amount(share) and share <= 1 for share in value.values())
+
+
+def _are_numbers(values: Iterable[Any]) -> bool:
+    return all(map(is_number, values))

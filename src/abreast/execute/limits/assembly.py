@@ -66,7 +66,7 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
         found.append(Failing(around.tallies, lambda message, fix: around.stop("failing", message, fix)))
     if any(target.place != "loop" for target in targets):
         found.append(_resources(limits, targets, asked_in_flight(limits, targets[:trials]), around))
-    starts = [getattr(target, "start_cpu_s", 0.0) for target in targets]
+    starts = [target.start_cpu_s for target in targets]
     if any(starts):
         from abreast.execute.engine.machine import Machine
 
@@ -76,8 +76,7 @@ def assemble(limits: Limits, targets: Sequence[Target], around: Surroundings, ju
 
 def _pool(target: Target) -> str:
     """What shares a rate and fails together: an address with its model, or all of a target."""
-    pool: str = getattr(target, "pool", target.name)
-    return pool
+    return target.pool or target.name
 
 
 def _breaker(limits: Limits, targets: Sequence[Target], around: Surroundings) -> Breaker:
@@ -170,7 +169,7 @@ def _quota(own: TargetLimits, target: Target, variants: frozenset[int], around: 
     if own.quota is None:
         return []
     most, window = quota_window(own.quota)
-    account = getattr(target, "account", target.name)
+    account = target.account or target.name
     return [Quota(most, window, account, variants, around.ledger(), around.waits_for_quota, around.tell)]
 
 

@@ -9,9 +9,8 @@ from typing import Literal
 
 from abreast.languages import language_of
 from abreast.languages.statements import Statement, Statements, differing_statements
-from abreast.scorers.change_similarity.generated import is_generated
 from abreast.scorers.change_similarity.tally import WEIGHT, Delta, word_count
-from abreast.scorers.change_similarity.versions import File, Side, Texts
+from abreast.scorers.change_similarity.versions import File, Side, Texts, is_generated
 
 How = Literal["syntax", "lines", "name"]
 

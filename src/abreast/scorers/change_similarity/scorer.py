@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import NO_EXPECTED, Settings, short
+from abreast.scorers.base import NO_EXPECTED, Scorer, Settings, short
 from abreast.scorers.change_similarity.comparison import Comparison
-from abreast.scorers.change_similarity.ignoring import ignored
 from abreast.scorers.change_similarity.unified import Entry, entries
 from abreast.scorers.change_similarity.versions import files
 from abreast.scorers.retrieval.truth import as_mapping
@@ -17,7 +17,7 @@ from abreast.settings import is_texts
 _HOW = "write {diff: ...} with all that `git diff -U1000000 BEFORE AFTER` prints"
 
 
-class ChangeSimilarity:
+class ChangeSimilarity(Scorer):
     """How much of a human change an agent made, and F1 of the files that the two changed.
 
     Each file is rebuilt before, after the human and after the agent. The score is the share of what the human added and
@@ -33,26 +33,25 @@ class ChangeSimilarity:
     """
 
     revision = 3
-    needs_expected = True
 
     def __init__(self, settings: Settings) -> None:
         name = settings.name("change_similarity")
         self._ignore: Sequence[str] = settings.take("ignore", (), is_texts, 'patterns of files, such as ["*.lock"]')
         files_name = "change_files" if name == "change_similarity" else f"{name}_files"
-        self.columns: tuple[str, ...] = (name, files_name)
+        self.columns = (name, files_name)
         self.version = settings.version(self.revision)
 
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
         if case.expected is None:
-            return self._all(None, NO_EXPECTED)
+            return self.fill(None, NO_EXPECTED)
         problem = self.flaw(case.expected)
         if problem is not None:
-            return self._all(None, f"expected{problem[0]}")
+            return self.fill(None, f"expected{problem[0]}")
         diff = answer.artifacts.get("diff") or ""
         if not diff and answer.data.get("diff_problem"):
-            return self._all(None, f"what it changed is not known: {answer.data['diff_problem']}")
+            return self.fill(None, f"what it changed is not known: {answer.data['diff_problem']}")
         if not diff and answer.data.get("files_changed"):
-            return self._all(None, "files were changed, but the diff is not at hand")
+            return self.fill(None, "files were changed, but the diff is not at hand")
         human = self._counting(as_mapping(case.expected)["diff"])
         comparison = Comparison(files(human, self._counting(diff)))
         why = comparison.explanation()
@@ -86,5 +85,21 @@ class ChangeSimilarity:
         """The files of a diff that are not ignored under all of their names."""
         return [each for each in entries(diff) if not all(ignored(name, self._ignore) for name in each.names)]
 
-    def _all(self, value: float | None, why: str) -> tuple[Score, ...]:
-        return tuple(Score(column, value, why) for column in self.columns)
+
+def ignored(path: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns means a file: `*.lock` by its name, `gen/*.py` by its path, `docs/` by a folder that
+    it is in.
+
+    >>> [ignored(path, ["*.lock", "docs/"]) for path in ("a/b.lock", "docs/x/a.md", "a/docs/b.md", "docs.py")]
+    [True, True, True, False]
+    """
+    parts = path.split("/")
+    folders = ["/".join(parts[:count]) for count in range(1, len(parts))]
+    for pattern in patterns:
+        plain = pattern.removeprefix("./").removeprefix("/")
+        is_folder, plain = plain.endswith("/"), plain.rstrip("/")
+        for name in folders if is_folder else [path]:
+            by_name = "/" not in pattern.rstrip("/") and fnmatchcase(name.rpartition("/")[2], plain)
+            if by_name or fnmatchcase(name, plain):
+                return True
+    return False

@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any
 
 from abreast.scorers.base import rendered, short
-from abreast.scorers.parsing.folding import without_mark_floods
+from abreast.scorers.parsing.answer_text import without_mark_floods
 
 LONGEST_CLASSIFIED = 2_000  # characters; of longer texts only the first difference is described
 MOST_EXPECTED = 100  # expected texts that are searched for one that looks like the answer

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from abreast.scorers.parsing.folding import folded
+from abreast.scorers.parsing.answer_text import folded
 
 _LONGEST_NUMERAL = 400
 _SPACES = "\u00a0\u2007\u2008\u2009\u202f"

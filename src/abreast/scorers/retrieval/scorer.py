@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abreast.model import Answer, Case, Score
-from abreast.scorers.base import NO_EXPECTED, Settings, clipped, given_value, short
+from abreast.scorers.base import NO_EXPECTED, Scorer, Settings, clipped, given_value, short
 from abreast.scorers.retrieval.claims import Claims, claims_in
 from abreast.scorers.retrieval.names import Span, distinct, path_of
 from abreast.scorers.retrieval.truth import Truth, as_mapping, flaw_of, levelled
@@ -22,7 +22,7 @@ _DRIVE = re.compile(r"[A-Za-z]:/")
 WIDEST, LONGEST = 40, 1_000  # lines of a range that still says where something is; if it begins there, what it is
 
 
-class Retrieval:
+class Retrieval(Scorer):
     """F1, precision and recall of everything that an answer claims, over all fields that the truth has.
 
     What is found of the truth is compared with what is wrong of the claims; to claim a thing twice gains nothing, nor
@@ -41,7 +41,6 @@ class Retrieval:
     """
 
     revision = 2
-    needs_expected = True
 
     def __init__(self, settings: Settings) -> None:
         name = settings.name("retrieval")
@@ -50,16 +49,16 @@ class Retrieval:
         )
         root = settings.take("root", None, is_text, "the folder that paths count from")
         self._root = None if root is None else path_of(root)
-        self.columns: tuple[str, ...] = (f"{name}_f1", f"{name}_precision", f"{name}_recall")
+        self.columns = (f"{name}_f1", f"{name}_precision", f"{name}_recall")
         self.version = settings.version(self.revision)
 
     def score(self, case: Case, answer: Answer) -> tuple[Score, ...]:
         if case.expected is None:
-            return self._all(None, NO_EXPECTED)
+            return self.fill(None, NO_EXPECTED)
         expected = as_mapping(case.expected)
         problem = flaw_of(expected)
         if problem is not None:
-            return self._all(None, f"expected{problem[0]}")
+            return self.fill(None, f"expected{problem[0]}")
         asked = case.input if isinstance(case.input, str) else json.dumps(case.input, ensure_ascii=False, default=str)
         truth = Truth.read(expected, asked)
         text, note = clipped(answer.text)
@@ -74,9 +73,6 @@ class Retrieval:
 
     def flaw(self, expected: Any) -> tuple[str, str] | None:
         return flaw_of(expected)
-
-    def _all(self, value: float | None, why: str) -> tuple[Score, ...]:
-        return tuple(Score(column, value, why) for column in self.columns)
 
     def _count(self, truth: Truth, files: _Paths, claims: Claims, text: str, counted: _Counted) -> None:
         aside = claims.mentioned or Claims((), (), ())

@@ -10,7 +10,7 @@ from typing import Any
 from abreast.errors import BadInput
 from abreast.redaction import is_secret_name
 from abreast.targets import mcp
-from abreast.targets.mcp.references import REFERENCE
+from abreast.targets.mcp.declaration import REFERENCE
 
 WITHOUT, WITH = "without_mcp", "with_mcp"
 DEMO = {"demo": {"command": "abreast-demo-mcp"}}  # the server if none is named

@@ -129,7 +129,7 @@ def _target(base: Path, workspace: Mapping[str, Any], scorer: Mapping[str, Any])
 
     check = build_scorer("tests", dict(scorer), base)
     params = {"command": ["true"], "workspace": dict(workspace), "prompt": "{{ task }}"}
-    shared = {"base": base, "checks": [check.check]}  # type: ignore[attr-defined]
+    shared = {"base": base, "checks": [check.check]}
     target = build(Variant("tests", "command", params), 0, shared)
     assert isinstance(target, Agent)
     return target

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,9 +26,9 @@ from abreast.model import OUTSIDE_FILES, STATE, Answer, Case, Request, Trial
 from abreast.redaction import find_secret, is_secret_name, is_secret_setting
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.store.user_state.drivers import note_kept
-from abreast.targets.base import Place, Problem, Sees, Workers, widest
+from abreast.targets.base import Problem, Target, Workers, widest
 from abreast.targets.checks.workspace_checks import Checks, Told, Trialled
-from abreast.targets.mcp.references import Variables
+from abreast.targets.mcp.declaration import Variables
 from abreast.targets.processes import process, process_tree
 from abreast.targets.processes.scratch import TEMPORARY, ScratchFolders
 from abreast.targets.request import Renderer, seen_by
@@ -95,13 +95,11 @@ class _Start:
     error: Exception | None = None
 
 
-class Agent(ABC):
+class Agent(Target):
     """A program that works on its own. A family says how it is called and how its output is read."""
 
-    simulated = False
-    place: Place = "process"
-    is_service = False
-    name: str
+    place = "process"
+    has_workspace = True
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         self._where, self._shared = where, shared
@@ -125,7 +123,7 @@ class Agent(ABC):
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
         place = params.get("workspace")
         seen = [place.get(key) for key in ("commit", "after")] if isinstance(place, Mapping) else []
-        self.sees: Sees = widest(seen_by(*seen), self._renderer.sees, self.checks.sees)
+        self.sees = widest(seen_by(*seen), self._renderer.sees, self.checks.sees)
         if self.checks.own is not None and not self._workspaces.has_commits:
             raise BadInput(
                 f'{where}: scorer "{self.checks.own.name}" with own: true takes tests from a later commit',
@@ -192,8 +190,6 @@ class Agent(ABC):
         return notes
 
     def after(self, case: Case) -> str | None:
-        """The case whose trial, of the same variant and repeat, leaves what one of this case begins with; empty if it
-        is the first, None if nothing is carried on at all."""
         return self._workspaces.after(case) if self._workspaces.carries else None
 
     def workspace_bytes(self, trial: Trial) -> int:

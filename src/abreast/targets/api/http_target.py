@@ -10,7 +10,7 @@ import json
 import mimetypes
 import os
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +38,8 @@ from abreast.sizes import ANSWER_SIZE, EXCERPT, megabytes
 from abreast.targets.api.http_client import HttpClient, Reply, Sizes, make_client
 from abreast.targets.api.keys import Key, command_of
 from abreast.targets.api.prices import Prices, as_of
-from abreast.targets.base import Place, Problem, Sees, Workers
-from abreast.targets.mcp.references import REFERENCE, Variables
+from abreast.targets.base import Problem, Target, Workers
+from abreast.targets.mcp.declaration import Variables, is_literal
 from abreast.targets.request import Renderer, Template, digest_of_params, seen_by
 from abreast.targets.untrusted_json import dollars, parsed, storable
 from abreast.text import parse_json
@@ -77,14 +77,12 @@ class Picture:
     content: str = ""
 
 
-class ApiTarget(ABC):
+class ApiTarget(Target):
     """A model behind HTTP. A family says how a request and a response look; everything else is here."""
 
-    name: str
     variables: tuple[str, ...]  # of the environment, that may hold the key
     address: str  # where the API is, if nothing else is said
     address_variable: str
-    place: Place = "loop"
     is_service = True
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
@@ -114,7 +112,7 @@ class ApiTarget(ABC):
         settings.known += ["prompt", "transform"]
         settings.done()
         self.transforms, self.quick = self._renderer.transforms, self._renderer.quick
-        self.sees: Sees = "case" if seen_by(*images) == "case" else self._renderer.sees
+        self.sees = "case" if seen_by(*images) == "case" else self._renderer.sees
         self.keyed_params = {key: value for key, value in params.items() if key not in NO_PART_OF_A_REQUEST}
         self._prices = Prices(shared.get("prices"))
         self._price = self._prices.of(self.model)
@@ -129,8 +127,8 @@ class ApiTarget(ABC):
             digest([_pictures_named(text, self._base) for text in images]),
             str(self.revision),
         )
-        self.account = f"{self.name}:{self._key.fingerprint()}"  # whose quota it uses
-        self.pool = f"{self.base_url}:{self.model}"  # what shares a rate that the provider announces
+        self.account = f"{self.name}:{self._key.fingerprint()}"
+        self.pool = f"{self.base_url}:{self.model}"
         importlib.import_module("yarl")  # now, so that it is no part of the first answer's latency
 
     _fixed_headers: Mapping[str, str] = {}  # of the family
@@ -138,7 +136,7 @@ class ApiTarget(ABC):
 
     # -- of a family -----------------------------------------------------------------------------------------------
 
-    def _take_own(self, settings: Settings) -> None:  # noqa: B027 - a family may have none
+    def _take_own(self, settings: Settings) -> None:
         """Parameters that only this family has."""
 
     @property
@@ -364,7 +362,7 @@ class ApiTarget(ABC):
                     f"{settings.where}: headers: {name!r} has line breaks or characters in it that no header can hold"
                 )
                 raise BadInput(told, "write it in one line, without spaces in its name")
-            if is_secret_setting(name, value) and _is_literal(value):
+            if is_secret_setting(name, value) and is_literal(value):
                 variable = re.sub(r"\W", "_", name).upper()
                 raise BadInput(
                     f"{settings.where}: headers: {name} would store a secret",
@@ -550,9 +548,3 @@ def _is_command(value: Any) -> bool:
 
 def _is_header_value(value: str) -> bool:
     return re.fullmatch(r"[\t\x20-\x7e\xa0-\xff]*", value) is not None
-
-
-def _is_literal(value: str) -> bool:
-    """Whether a value is there for everybody to read: no variable in it, or one that has a default."""
-    references = REFERENCE.findall(value)
-    return bool(value) and (not references or any(default for _, default in references))

@@ -72,9 +72,9 @@ class Key:
         for name in self.variables:
             if os.environ.get(name):
                 return os.environ[name].strip()
-        if self.optional:
-            return None
-        raise Unauthenticated(f"{' or '.join(self.variables)} is not set", fix=self.fix)
+        if missing := self.missing():
+            raise Unauthenticated(missing, fix=self.fix)
+        return None
 
     def _made(self) -> str:
         shown = shlex.join(self.command)

@@ -70,7 +70,7 @@ class OpenAI(ApiTarget):
         told = mapping(body.get("usage"))
         said, reason, refusal = _responses(body) if self._api == "responses" else _chat(body)
         paid = dollars(told.get("cost"))  # some proxies say it
-        return Said(said, usage_of(told), storable(body.get("model")), storable(reason), refusal, paid)
+        return Said(said, usage_of(told), storable(body.get("model")), storable(reason), refusal=refusal, cost_usd=paid)
 
 
 def usage_of(told: Mapping[str, Any]) -> Usage:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -92,9 +92,8 @@ def _price(told: Mapping[str, Any]) -> Price:
     given = float(told["input"])
     long = told.get("long")
     read, write = (given if told.get(name) is None else float(told[name]) for name in ("cache_read", "cache_write"))
-    if long is None:
-        return Price(given, float(told["output"]), read, write)
-    return Price(given, float(told["output"]), read, write, int(long["over"]), _price(long))
+    price = Price(given, float(told["output"]), read, write)
+    return price if long is None else replace(price, over=int(long["over"]), long=_price(long))
 
 
 def _mapping(price: Any) -> Mapping[str, Any]:

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from abreast import mcp_protocol as protocol
+from abreast.mcp_protocol import Message
 from abreast.text import parse_json
 
-PROTOCOL = "2025-11-25"  # the newest that is known here; a server answers with the one it speaks
 MOST_PAGES = 100
 MOST_TOOLS = 10_000
-
-Message = dict[str, Any]
 
 
 class Trouble(Exception):
@@ -44,11 +43,9 @@ class Conversation:
 
     async def hello(self) -> Message:
         """What the server says of itself."""
-        who = {"name": "abreast", "version": "1"}
-        params = {"protocolVersion": PROTOCOL, "capabilities": {"roots": {}}, "clientInfo": who}
-        about = await self._ask("initialize", params)
-        self._channel.protocol = str(about.get("protocolVersion") or PROTOCOL)
-        await self._channel.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        about = await self._ask("initialize", protocol.initialize_params({"roots": {}}, "abreast", "1"))
+        self._channel.protocol = str(about.get("protocolVersion") or protocol.VERSIONS[0])
+        await self._channel.send(protocol.notification("notifications/initialized"))
         return about
 
     async def tools(self) -> list[Mapping[str, Any]]:
@@ -72,7 +69,7 @@ class Conversation:
     async def _ask(self, method: str, params: Message) -> Message:
         self.asked = method
         self._last += 1
-        await self._channel.send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params})
+        await self._channel.send(protocol.request(self._last, method, params))
         while True:
             message = await self._channel.receive()
             if "method" in message:
@@ -93,13 +90,14 @@ class Conversation:
         """Answer what the server asks; what it only tells needs none."""
         if "id" not in message:
             return
-        reply: Message = {"jsonrpc": "2.0", "id": message["id"]}
+        number = message["id"]
         if message["method"] == "ping":
-            reply["result"] = {}
+            reply = protocol.response(number, {})
         elif message["method"] == "roots/list":
-            reply["result"] = {"roots": [{"uri": self._folder.resolve().as_uri(), "name": self._folder.name or "/"}]}
+            root = {"uri": self._folder.resolve().as_uri(), "name": self._folder.name or "/"}
+            reply = protocol.response(number, {"roots": [root]})
         else:
-            reply["error"] = {"code": -32601, "message": "not offered"}
+            reply = protocol.error_response(number, protocol.METHOD_NOT_FOUND, "not offered")
         await self._channel.send(reply)
 
 
@@ -109,5 +107,5 @@ def messages_in(content: str | bytes) -> list[Message] | None:
         found = parse_json(content)
     except (ValueError, RecursionError):
         return None
-    each = found if isinstance(found, list) else [found]
-    return each if each and all(isinstance(one, dict) and one.get("jsonrpc") == "2.0" for one in each) else None
+    messages = found if isinstance(found, list) else [found]
+    return messages if messages and all(map(protocol.is_message, messages)) else None

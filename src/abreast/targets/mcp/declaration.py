@@ -11,11 +11,11 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from abreast.errors import BadInput, suggestion
-from abreast.redaction import is_secret_name, is_secret_setting
-from abreast.targets.mcp.references import REFERENCE
+from abreast.redaction import declare_secret, is_secret_name, is_secret_setting
 
 Kind = Literal["stdio", "http", "sse"]
 
+REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")  # ${NAME} or ${NAME:-default}
 LARGEST_FILE = 5_000_000  # bytes
 _KINDS: dict[str, Kind] = {"stdio": "stdio", "http": "http", "streamable-http": "http", "sse": "sse"}
 START_TIMEOUT_S = 20.0
@@ -44,6 +44,28 @@ class Server:
     headers: Mapping[str, str] = field(default_factory=dict)
     base: str = ""
     start_timeout: float | None = field(default=None, metadata={"digest": False})
+
+
+class Variables:
+    """Fills in environment variables. Every value that is filled in counts as a secret."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+
+    def fill(self, place: str, text: str) -> str:
+        """The text with values for the variables in it. An empty one counts as not set if there is a default."""
+        return REFERENCE.sub(lambda found: self._value(place, found), text)
+
+    def _value(self, place: str, found: re.Match[str]) -> str:
+        name, default = found[1], found[2]
+        value = self._environment.get(name)
+        if value is None or (not value and default is not None):
+            if default is None:
+                fix = f"export {name}=..., or write ${{{name}:-default}}"
+                raise BadInput(f"{place}: the environment variable {name} is not set", fix)
+            return default
+        declare_secret(name, value)
+        return value
 
 
 def servers(where: str, setting: Any, base: Path) -> tuple[Server, ...]:
@@ -177,7 +199,7 @@ def _texts(place: str, value: Any, names: str) -> dict[str, str]:
         if not isinstance(name, str) or "\0" in name or not re.fullmatch(names, name):
             raise BadInput(f"{place}: {_shown(name)} is no name", "correct it")
         found[name] = _text(f"{place}.{name}", each)
-        if is_secret_setting(name, found[name]) and _is_literal(found[name]):
+        if is_secret_setting(name, found[name]) and is_literal(found[name]):
             variable = re.sub(r"\W", "_", name).upper()
             fix = f"write ${{{variable}}} and set {variable} in the environment: what is written here is stored"
             raise BadInput(f"{place}.{name} is a secret in plain text", fix)
@@ -186,7 +208,7 @@ def _texts(place: str, value: Any, names: str) -> dict[str, str]:
     return found
 
 
-def _is_literal(value: str) -> bool:
+def is_literal(value: str) -> bool:
     """Whether a value is there for everybody to read: no variable in it, or one that has a default."""
     references = REFERENCE.findall(value)
     return bool(value) and (not references or any(default for _, default in references))

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from abreast.targets.mcp.declaration import Server
-from abreast.targets.mcp.references import REFERENCE, Variables
+from abreast.targets.mcp.declaration import REFERENCE, Server, Variables
 
 VALUE = "ABREAST_MCP_VALUE_"  # and a number: a variable for the CLI, with a text that is not written to a file
 # Claude's format has no folder to start a server in, so a server that wants one is started by way of this.

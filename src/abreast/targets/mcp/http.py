@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
+from abreast.mcp_protocol import Message
 from abreast.redaction import redact_log
-from abreast.targets.mcp.conversation import Message, Trouble, messages_in
-from abreast.targets.mcp.declaration import Server
+from abreast.targets.mcp.conversation import Trouble, messages_in
+from abreast.targets.mcp.declaration import REFERENCE, Server
 from abreast.targets.mcp.expanding import Expanded
-from abreast.targets.mcp.references import REFERENCE
 from abreast.targets.mcp.text import line
 
 if TYPE_CHECKING:

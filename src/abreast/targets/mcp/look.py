@@ -11,8 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from abreast.errors import BadInput
+from abreast.mcp_protocol import Message
 from abreast.redaction import redact_log
-from abreast.targets.mcp.conversation import Conversation, Message, Trouble
+from abreast.targets.mcp.conversation import Conversation, Trouble
 from abreast.targets.mcp.declaration import START_TIMEOUT_S, Server
 from abreast.targets.mcp.expanding import Expanded, expanded
 from abreast.targets.mcp.text import line, plain

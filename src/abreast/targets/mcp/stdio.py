@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+from abreast.mcp_protocol import Message
 from abreast.redaction import redact_log
-from abreast.targets.mcp.conversation import Message, Trouble, messages_in
+from abreast.targets.mcp.conversation import Trouble, messages_in
 from abreast.targets.mcp.expanding import Expanded
 from abreast.targets.mcp.text import line, telling
 from abreast.targets.processes import orphans

@@ -13,8 +13,7 @@ from pathlib import Path
 from abreast import __version__
 from abreast.languages import INSTALL
 from abreast.output import is_interactive, protect, say
-from abreast.suites.code_search.server.loop import serve
-from abreast.suites.code_search.server.protocol import Server
+from abreast.suites.code_search.server.protocol import Server, serve
 from abreast.suites.code_search.server.tools import offered
 
 __all__ = ["Server", "main"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from abreast.languages import Outline, language_of, outline
 from abreast.suites.code_search.server.files import Files, Stamp
-from abreast.suites.code_search.server.patience import Work, records
+from abreast.suites.code_search.server.workers import Work, records
 
 PATIENCE_S = 10.0
 MOST_WORKERS = 8

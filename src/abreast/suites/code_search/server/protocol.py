@@ -1,30 +1,43 @@
-"""JSON-RPC 2.0 as MCP uses it: a line in, a line or nothing out, whatever the line is."""
+"""The server: a line in, a line or nothing out, whatever the line is.
+
+Nothing but the protocol reaches standard output, whoever else prints there.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import signal
+import sys
 from collections.abc import Mapping
+from types import FrameType
 from typing import Any
 
+from abreast.mcp_protocol import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    Message,
+    error_response,
+    initialize_result,
+    is_message,
+    response,
+    tool_result,
+)
 from abreast.output import say
+from abreast.signals import ending_signals
 from abreast.suites.code_search.server.tools import Refused, Tool
 
-VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
-"""Of the protocol, the newest first; a client that speaks another is answered with the newest."""
-
-NO_JSON, NO_REQUEST, NO_METHOD, INTERNAL = -32700, -32600, -32601, -32603
 INSTRUCTIONS = "Searches the code of the folder it was started in. Paths are relative to it; lines count from 1."
-
-Message = dict[str, Any]
 
 
 class Server:
     """Answers a client by its tools."""
 
     def __init__(self, name: str, version: str, tools: Mapping[str, Tool]) -> None:
-        self._about = {"name": name, "version": version}
-        self._tools = tools
+        self._name, self._version, self._tools = name, version, tools
 
     def answer(self, line: bytes) -> bytes | None:
         """The reply to a line, without its end; None if there is none to give."""
@@ -33,7 +46,7 @@ class Server:
         try:
             asked = _parsed(line)
         except (ValueError, RecursionError, MemoryError) as error:
-            return _line(_error(None, NO_JSON, f"this is no JSON: {str(error)[:200]}"))
+            return _line(error_response(None, PARSE_ERROR, f"this is no JSON: {str(error)[:200]}"))
         if isinstance(asked, list) and asked:
             replies = [reply for one in asked if (reply := self._reply(one)) is not None]
             return _line(replies) if replies else None
@@ -43,12 +56,13 @@ class Server:
     def _reply(self, asked: Any) -> Message | None:
         """To one message; None to what only tells something."""
         if not isinstance(asked, dict):
-            return _error(None, NO_REQUEST, "a message is a JSON object, or a list of at least one")
+            return error_response(None, INVALID_REQUEST, "a message is a JSON object, or a list of at least one")
         method, number = asked.get("method"), asked.get("id")
         if method is None and ("result" in asked or "error" in asked):
             return None  # an answer, and nothing was asked
-        if not isinstance(method, str) or asked.get("jsonrpc") != "2.0":
-            return _error(number, NO_REQUEST, 'a request has "jsonrpc": "2.0" and a "method" that is a text')
+        if not isinstance(method, str) or not is_message(asked):
+            told = 'a request has "jsonrpc": "2.0" and a "method" that is a text'
+            return error_response(number, INVALID_REQUEST, told)
         if "id" not in asked:
             return None
         params = asked.get("params")
@@ -56,10 +70,10 @@ class Server:
         try:
             result = self._result(method, given)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next request is answered
-            return _error(number, INTERNAL, f"{method} failed: {_told(error)}")
+            return error_response(number, INTERNAL_ERROR, f"{method} failed: {_told(error)}")
         if result is None:
-            return _error(number, NO_METHOD, f"there is no method {method[:100]}")
-        return {"jsonrpc": "2.0", "id": number, "result": result}
+            return error_response(number, METHOD_NOT_FOUND, f"there is no method {method[:100]}")
+        return response(number, result)
 
     def _result(self, method: str, params: Message) -> Message | None:
         """None if there is no such method."""
@@ -72,23 +86,18 @@ class Server:
         return self._call(params) if method == "tools/call" else None
 
     def _hello(self, params: Message) -> Message:
-        wanted = params.get("protocolVersion")
-        return {
-            "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[0],
-            "capabilities": {"tools": {}},
-            "serverInfo": self._about,
-            "instructions": " ".join([INSTRUCTIONS, *(f"{tool.name} {tool.says}." for tool in self._tools.values())]),
-        }
+        instructions = " ".join([INSTRUCTIONS, *(f"{tool.name} {tool.says}." for tool in self._tools.values())])
+        return initialize_result(params, self._name, self._version, instructions)
 
     def _call(self, params: Message) -> Message:
         """What a tool says, or a sentence for the model on what to do instead."""
         try:
-            return _content(self._tool(params.get("name")).call(params.get("arguments")))
+            return tool_result(self._tool(params.get("name")).call(params.get("arguments")))
         except Refused as refused:
-            return _content(str(refused), failed=True)
+            return tool_result(str(refused), is_error=True)
         except Exception as error:  # noqa: BLE001 - a tool that fails says so, and the server goes on
             say(f"{params.get('name')}: {_told(error)}")
-            return _content(f"The tool failed: {_told(error)}. Try other arguments, or another tool.", failed=True)
+            return tool_result(f"The tool failed: {_told(error)}. Try other arguments, or another tool.", is_error=True)
 
     def _tool(self, name: Any) -> Tool:
         if isinstance(name, str) and name in self._tools:
@@ -121,16 +130,39 @@ def _line(message: Message | list[Message]) -> bytes:
     try:
         return json.dumps(message).encode("ascii")
     except (ValueError, RecursionError, MemoryError) as error:  # an id nested so deep that it is read and not written
-        return json.dumps(_error(None, INTERNAL, f"the answer cannot be written: {_told(error)}")).encode("ascii")
-
-
-def _error(number: Any, code: int, message: str) -> Message:
-    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
-
-
-def _content(text: str, failed: bool = False) -> Message:
-    return {"content": [{"type": "text", "text": text}], **({"isError": True} if failed else {})}
+        return json.dumps(error_response(None, INTERNAL_ERROR, f"the answer cannot be written: {_told(error)}")).encode(
+            "ascii"
+        )
 
 
 def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:300]
+
+
+# -- standard input and output ----------------------------------------------------------------------------------------
+
+
+def serve(server: Server) -> int:
+    """Answer each line of standard input until it ends, or until a signal asks for it."""
+    for number in ending_signals():
+        signal.signal(number, _end)
+    out = os.dup(1)
+    os.dup2(2, 1)  # what a library or a program of ours prints is no message
+    try:
+        while line := sys.stdin.buffer.readline():
+            reply = server.answer(line)
+            if reply is not None:
+                _write(out, reply + b"\n")
+    except BrokenPipeError:  # nobody listens any more
+        pass
+    return 0
+
+
+def _write(out: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(out, rest) :]
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)

@@ -6,11 +6,12 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from abreast import regex_timeout
 from abreast.suites.code_search.server.arguments import Parameter, Refused
 from abreast.suites.code_search.server.files import Files
 from abreast.suites.code_search.server.lines import counted, cut, fitting, plain, source_lines
-from abreast.suites.code_search.server.patience import within
 
 PATIENCE_S = 10.0
 MOST_HITS, MOST_CONTEXT = 500, 20
@@ -65,27 +66,46 @@ class Search:
         limit: int = 50,
     ) -> str:
         """The hits, file by file, and how many there are."""
-        chosen = self._files.chosen(path)
+        where = str(self._files.root), self._files.chosen(path)
+        wanted = pattern, regex, ignore_case, whole_word
+        function, seconds = f"{__name__}:{search_files.__name__}", self._patience_s
+        try:
+            text, problem = regex_timeout.call(
+                function, *where, wanted, limit, context, seconds=seconds, clock=regex_timeout.REAL_TIME
+            )
+        except regex_timeout.TooSlow:
+            raise Refused(_late(seconds, regex)) from None
+        if problem:
+            raise Refused(problem)
+        return str(text)
 
-        def work() -> str:
-            return _told(self._found(chosen, _compiled(pattern, regex, ignore_case, whole_word)), limit, context)
 
-        return within(self._patience_s, work, _late(self._patience_s, regex))
+def search_files(
+    root: str, chosen: list[str], wanted: tuple[str, bool, bool, bool], limit: int, context: int
+) -> tuple[str, str]:
+    """What is told of the hits, or why there is nothing to tell. Called in a process that may be ended."""
+    try:
+        return _told(_found(Files(Path(root)), chosen, _compiled(*wanted)), limit, context), ""
+    except Refused as refused:
+        return "", str(refused)
+    except Exception as error:  # noqa: BLE001 - told by the process that asked
+        return "", f"The search failed: {type(error).__name__}: {error}"[:300]
 
-    def _found(self, chosen: list[str], wanted: re.Pattern[str]) -> Iterator[tuple[str, list[str], list[Hit]]]:
-        """Files with hits: their path, their lines, and which lines those are."""
-        for path in chosen:
-            content = self._files.read(path)
-            if not content:
-                continue
-            lines = source_lines(content)
-            hits = [
-                Hit(number, match.start())
-                for number, line in enumerate(lines)
-                if (match := wanted.search(line, 0, WIDEST_SEARCHED))
-            ]
-            if hits:
-                yield path, lines, hits
+
+def _found(files: Files, chosen: list[str], wanted: re.Pattern[str]) -> Iterator[tuple[str, list[str], list[Hit]]]:
+    """Files with hits: their path, their lines, and which lines those are."""
+    for path in chosen:
+        content = files.read(path)
+        if not content:
+            continue
+        lines = source_lines(content)
+        hits = [
+            Hit(number, match.start())
+            for number, line in enumerate(lines)
+            if (match := wanted.search(line, 0, WIDEST_SEARCHED))
+        ]
+        if hits:
+            yield path, lines, hits
 
 
 def _compiled(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) -> re.Pattern[str]:

@@ -53,7 +53,7 @@ def _search(files: Files, patience_s: float, has_names: bool) -> Tool:
     work = search.Search(files, patience_s).call
     description = search.DESCRIPTION + (search.BESIDES if has_names else "")
     says = "says where a text or a regular expression stands"
-    return Tool("search_code", "Search code", says, description, search.PARAMETERS, work)
+    return Tool("search_code", "Search code", says, description, parameters=search.PARAMETERS, work=work)
 
 
 def _named(files: Files) -> list[Tool]:

@@ -49,7 +49,7 @@ class Model:
 
     def check(self) -> None:
         """Refuse what is known to be wrong before anything is asked, such as a missing key."""
-        for problem in getattr(self._target, "problems", list)():
+        for problem in self._target.problems():
             raise BadInput(problem.message, problem.fix.removesuffix(", or name a key_command:"))
 
     def told(self) -> str:

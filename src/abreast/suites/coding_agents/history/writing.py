@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from abreast.scorers.base import clipped
-from abreast.scorers.parsing.quoting import quoted
+from abreast.scorers.judge import quoted
 from abreast.suites.coding_agents.history.change import excerpt, files_between
 from abreast.suites.coding_agents.history.choosing import Chosen
 from abreast.suites.coding_agents.history.commits import History

@@ -14,8 +14,7 @@ from abreast.model import Answer
 from abreast.scorers.base import LONGEST_PROSE, clipped, given_value
 from abreast.scorers.label import Label
 from abreast.scorers.number import MARKED, read, read_value
-from abreast.scorers.parsing.answer_marker import marker_ends
-from abreast.scorers.parsing.folding import folded
+from abreast.scorers.parsing.answer_text import folded, marker_ends
 from abreast.scorers.parsing.json_text import answers_in, find_objects
 from abreast.scorers.parsing.numerals import prepared
 from abreast.suites.numbers.answers.number_words import in_digits
