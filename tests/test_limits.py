@@ -21,8 +21,9 @@ from abreast.execute.engine.local import LocalEngine
 from abreast.execute.engine.machine import Machine, MachineReading
 from abreast.execute.estimate import Estimates, Spent
 from abreast.execute.job import Job
+from abreast.execute.limits import registry
 from abreast.execute.limits.announced import Announced
-from abreast.execute.limits.base import UNTIL_AN_EVENT, LimitContext
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
 from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
@@ -397,6 +398,30 @@ def test_a_used_up_quota_stops_the_run_with_3_and_a_later_run_knows(folder: Fold
     again = folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--fresh", "--store", "other.db")
     assert again.code == 3
     assert "0 of 20 done" in again.err
+
+
+# -- adding one ----------------------------------------------------------------------------------------------------
+
+
+class EveryOtherSecond(Limit):
+    """What a newcomer writes: one class, and a function that makes it from the settings of a spec."""
+
+    def __init__(self, variants: range) -> None:
+        self.variants = variants
+
+    def wait(self, job: Job, now: float) -> float:
+        return 0.0 if int(now) % 2 == 0 else 1.0
+
+
+def test_a_limit_is_one_file_and_one_line_in_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(context: LimitContext) -> list[Limit]:
+        return [EveryOtherSecond(context.trials)] if context.limits.per_variant == 1 else []
+
+    monkeypatch.setattr(registry, "FACTORIES", [*registry.FACTORIES, build])
+    for per_variant, seconds in ((1, {0}), (2, {0, 1})):
+        plan, targets = plan_of(6, [{"latency": 1.0}], 1)
+        watch, _ = go(plan, targets, parallel=2, per_variant=per_variant)
+        assert {int(job.dispatched_at) % 2 for job in watch.starts} == seconds
 
 
 # -- budget --------------------------------------------------------------------------------------------------------

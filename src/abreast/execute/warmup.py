@@ -68,9 +68,9 @@ class WarmUps(Source):
         self._is_filled = True
         for variant in self._variants:
             trial = self._plan.trial(self._plan.position(0, 0, variant))
-            own = -1 - variant  # a position and a block that no trial has
-            trial = dataclasses.replace(trial, position=own)
-            self.lanes.append(WarmUpJob(trial=trial, variant=variant, block=own, slot=0, case=0, ready_at=now))
+            trial = dataclasses.replace(trial, position=-1 - variant)  # which no other trial has
+            block = variant - len(self._targets)
+            self.lanes.append(WarmUpJob(trial=trial, variant=variant, block=block, slot=0, case=0, ready_at=now))
 
     def skip(self, job: Job) -> bool:
         """What a trial could not do either (a used-up budget), is reported when the trials begin."""
