@@ -60,6 +60,30 @@ class Ending:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Parts:
+    """The parts of one execution."""
+
+    writer: Writer
+    listener: Listener
+    state: RunState
+    engine: Engine
+    limits: Sequence[Limit]
+    stats: ConcurrencyStats
+    requested: int | None  # trials in flight
+    early_stopping: EarlyStopping | None
+    scoring: Scoring
+    judging: Judging | None
+    trials: Trials
+
+    def in_flight(self) -> InFlightStats:
+        """Report how many trials were in flight."""
+        stats = InFlightStats(self.requested, self.stats.mean, self.stats.most)
+        if stats.most:
+            self.listener.event("in_flight", asked=stats.asked, mean=round(stats.mean, 2), most=stats.most)
+        return stats
+
+
+@dataclass(frozen=True, kw_only=True)
 class Execution:
     """Everything one execution needs."""
 
@@ -83,6 +107,35 @@ class Execution:
 
     async def run(self) -> Ending:
         """Execute what is missing, score what is stored, and give everything back."""
+        parts = self._build()
+        state, engine, scoring = parts.state, parts.engine, parts.scoring
+        error: StoreError | None = None
+        with RARE_COLLECTIONS, engine.reaping(), self._interruptible(state, engine, scoring), self._followed():
+            self._end_in_time(state)
+            failing = asyncio.create_task(self._watch_store(state, engine, scoring))
+            watching = [asyncio.create_task(limit.watch(state.wake)) for limit in parts.limits]
+            watching.append(asyncio.create_task(_tick(parts.listener)))
+            try:
+                await self._schedule(parts)
+            finally:
+                in_flight = parts.in_flight()
+                for task in watching:
+                    task.cancel()
+                for problem in await engine.close():
+                    parts.listener.event("warning", message=problem)
+                await asyncio.to_thread(scoring.finish)
+                try:
+                    await asyncio.to_thread(parts.writer.close)
+                except StoreError as caught:
+                    error = caught
+                await asyncio.sleep(0)  # the last acknowledgements
+                failing.cancel()
+                for limit in parts.limits:
+                    limit.close()
+        return self._ending(parts, in_flight, error)
+
+    def _build(self) -> Parts:
+        """Put the parts together; each gets those it needs from the ones before."""
         loop = asyncio.get_running_loop()
         build_engine = find_engine(self.engine)
         acknowledgements = Acknowledgements(loop)
@@ -99,63 +152,58 @@ class Execution:
         scorers = without_judges(self.scorers)
         scoring = Scoring(scorers, writer, self.unscored, None if is_judged else early_stopping)
         judging = self._judging(writer, limits, listener, state, early_stopping if is_judged else None)
-        commits = CommitHandler(scoring, judging, early_stopping)
         trials = Trials(
             plan=self.plan,
             limits=limits,
             records=TrialRecords(self.plan, writer),
-            on_commit=commits.committed,
+            on_commit=CommitHandler(scoring, judging, early_stopping).committed,
             listener=listener,
             state=state,
             early_stopping=early_stopping,
             unjudged=(lambda: 0) if judging is None else judging.deciding_backlog,
         )
+        return Parts(
+            writer=writer,
+            listener=listener,
+            state=state,
+            engine=engine,
+            limits=limits,
+            stats=stats,
+            requested=context.concurrency.requested,
+            early_stopping=early_stopping,
+            scoring=scoring,
+            judging=judging,
+            trials=trials,
+        )
+
+    async def _schedule(self, parts: Parts) -> None:
+        """Warm up, then execute the trials and ask the judges."""
+        state, limits = parts.state, parts.limits
         warm_ups = WarmUps(
             plan=self.plan,
             targets=self.targets,
             limits=limits,
             state=state,
-            tell=listener.event,
+            tell=parts.listener.event,
             goes_on_cold=self.goes_on_cold,
         )
         schedule = partial(
             Scheduler,
-            engine=engine,
+            engine=parts.engine,
             limits=limits,
             retry=Retry(self.limits.retries, random.Random(self.plan.seed)),
             state=state,
-            clock=loop.time,
+            clock=asyncio.get_running_loop().time,
         )
-        sources: list[Source] = [trials] if judging is None else [judging, trials]
-        error: StoreError | None = None
-        with RARE_COLLECTIONS, engine.reaping(), self._interruptible(state, engine, scoring), self._followed():
-            self._end_in_time(state)
-            failing = asyncio.create_task(self._watch_store(state, engine, scoring))
-            watching = [asyncio.create_task(limit.watch(state.wake)) for limit in limits]
-            watching.append(asyncio.create_task(_tick(listener)))
-            try:
-                if judging is not None:
-                    judging.begin()
-                await schedule(sources=[warm_ups]).run()
-                await schedule(sources=sources).run()
-            finally:
-                in_flight = InFlightStats(context.concurrency.requested, stats.mean, stats.most)
-                if stats.most:
-                    mean = round(in_flight.mean, 2)
-                    listener.event("in_flight", asked=in_flight.asked, mean=mean, most=in_flight.most)
-                for task in watching:
-                    task.cancel()
-                for problem in await engine.close():
-                    listener.event("warning", message=problem)
-                await asyncio.to_thread(scoring.finish)
-                try:
-                    await asyncio.to_thread(writer.close)
-                except StoreError as caught:
-                    error = caught
-                await asyncio.sleep(0)  # the last acknowledgements
-                failing.cancel()
-                for limit in limits:
-                    limit.close()
+        sources: list[Source] = [parts.trials]
+        if parts.judging is not None:
+            parts.judging.begin()
+            sources.insert(0, parts.judging)
+        await schedule(sources=[warm_ups]).run()
+        await schedule(sources=sources).run()
+
+    def _ending(self, parts: Parts, in_flight: InFlightStats, error: StoreError | None) -> Ending:
+        state, early_stopping = parts.state, parts.early_stopping
         stopped, why = state.stopped, state.why
         decision, saved = (None, 0) if early_stopping is None else (early_stopping.decision, early_stopping.saved)
         if stopped is None and decision is not None and saved:
@@ -164,7 +212,7 @@ class Execution:
             stopped=stopped,
             why=why,
             fix=state.fix,
-            executed=trials.executed,
+            executed=parts.trials.executed,
             in_flight=in_flight,
             error=error,
             decision=decision,
