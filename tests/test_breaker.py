@@ -18,20 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.errors import Crashed, McpFailed, RateLimited, Transient, TrialError, Unauthenticated
-from abreast.execute.engine.local import LocalEngine
 from abreast.execute.job import Job
-from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.limits.breaker import PATIENCE_S
-from abreast.execute.retry import Retry
-from abreast.execute.scheduler import Scheduler
 from abreast.model import Answer, Outcome, Request, Trial
 from abreast.spec.schema import Limits
 from abreast.targets.base import Workers
 from conftest import Folder
 from test_durability import ended as wait_for
 from test_durability import has_happened, until
-from test_scheduler import Memory, Watch, plan_of
-from virtual import run
+from test_scheduler import Watch, plan_of
+from virtual import Memory, Rig, run
 
 NEVER = (math.inf, math.inf)
 ALWAYS = (0.0, math.inf)
@@ -113,20 +109,12 @@ def execute(
     async def main() -> Ended:
         loop, watch, rows = asyncio.get_running_loop(), Watch(), Rows()
         events: list[tuple[str, dict[str, Any]]] = []
-        engine = LocalEngine(targets, [lambda _length: timeout] * len(targets))
-        spec = Limits(**limits)
-        around = Surroundings(
-            lambda kind, **detail: events.append((kind, detail)), lambda *why: scheduler.stop(*why), plan=plan
-        )
-        retry = Retry(spec.retries, random.Random(1))
-        scheduler = Scheduler(plan, engine, rows, assemble(spec, targets, around), retry, watch, loop.time)
-        rows.scheduler = scheduler
+        tell = lambda kind, **detail: events.append((kind, detail))  # noqa: E731
+        rig = Rig(plan, targets, Limits(**limits), watch, rows, timeout=timeout, tell=tell)
         if stop_after is not None:
-            loop.call_later(stop_after, scheduler.stop, "interrupted")
-        await scheduler.run()
-        seconds = loop.time()
-        await engine.close()
-        return Ended(watch, seconds, scheduler.stopped, scheduler.why, scheduler.fix, rows.rows, events)
+            loop.call_later(stop_after, rig.state.stop, "interrupted")
+        seconds = await rig.run()
+        return Ended(watch, seconds, rig.state.stopped, rig.state.why, rig.state.fix, rows.rows, events)
 
     try:
         ended: Ended = run(main())

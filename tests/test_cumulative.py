@@ -9,6 +9,7 @@ import random
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.errors import BadInput
+from abreast.execute.engine.virtual import Behaviour, VirtualEngine
 from abreast.execute.job import Job
-from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.listener import Listener
-from abreast.execute.retry import Retry
-from abreast.execute.scheduler import Scheduler
 from abreast.model import Answer, Case, Failure, Outcome, Variant
 from abreast.plan.plan import Plan, dispatch_order
 from abreast.spec.cases import load_cases
@@ -30,7 +29,7 @@ from abreast.spec.schema import Limits
 from abreast.suites.coding_agents.history import cases as cases_of
 from abreast.targets.workspace import NotCarried, NoWorkspace, State, Workspaces
 from conftest import Folder
-from virtual import run
+from virtual import Memory, Rig, run
 
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 WHO = {f"GIT_{who}_{what}": "ann@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
@@ -441,26 +440,19 @@ def chained(draw: st.DrawFn) -> tuple[list[str | None], list[list[int]]]:
     return groups, before
 
 
-class Script:
-    """An engine that takes a second for each attempt, and ends as it is told."""
+def fail_by_chance(endings: random.Random, failing: float) -> Behaviour:
+    """Attempts take a second and more; some fail, half of them because of the network."""
 
-    foresees = False
-
-    def __init__(self, endings: random.Random, failing: float) -> None:
-        self._endings, self._failing = endings, failing
-
-    def submit(self, job: Job, finished: Any) -> None:
-        chance = self._endings.random()
+    def behave(job: Job) -> tuple[float, Outcome]:
+        chance = endings.random()
         outcome = Outcome("ok", Answer("yes"))
-        if chance < self._failing:
+        if chance < failing:
             outcome = Outcome("error", failure=Failure("network", "infrastructure", "down"))
-        elif chance < 2 * self._failing:
+        elif chance < 2 * failing:
             outcome = Outcome("error", failure=Failure("crash", "variant", "broke"))
-        asyncio.get_running_loop().call_later(1.0 + chance, finished, job, outcome)
+        return 1.0 + chance, outcome
 
-    def cancel(self) -> None: ...
-
-    def foresee(self, jobs: Any) -> None: ...
+    return behave
 
 
 class Notes(Listener):
@@ -484,15 +476,11 @@ class Notes(Listener):
         self.left_out += kind == "left_out"
 
 
-class Slow:
+class Slow(Memory):
     """A store that takes its time."""
 
-    scheduler: Scheduler
-
     def outcome(self, job: Job, outcome: Outcome) -> None:
-        asyncio.get_running_loop().call_later(0.3, self.scheduler.stored, [job])
-
-    def attempt(self, job: Job, outcome: Outcome, delay: float) -> None: ...
+        asyncio.get_running_loop().call_later(0.3, self.acknowledgements.add, [job])
 
 
 @settings(max_examples=60, deadline=None)
@@ -531,18 +519,11 @@ def test_a_trial_starts_when_the_one_before_is_stored_and_stands_and_nothing_han
     done = plan.done.copy()
     notes = Notes()
 
-    async def execute() -> Scheduler:
-        slow = Slow()
+    async def execute() -> None:
         targets: list[Any] = [type("T", (), {"name": "t", "place": "loop", "is_service": False})() for _ in variants]
-        around = Surroundings(notes.event, lambda *why: None, plan=plan)
-        scheduler = Scheduler(
-            *(plan, Script(chance, failing), slow),
-            *(assemble(Limits(**limits, breaker=0), targets, around), Retry(retries, random.Random(1)), notes),
-            asyncio.get_running_loop().time,
-        )
-        slow.scheduler = scheduler
-        await scheduler.run()
-        return scheduler
+        engine = partial(VirtualEngine, fail_by_chance(chance, failing))
+        settings = Limits(**limits, breaker=0, retries=retries)
+        await Rig(plan, targets, settings, notes, Slow(), engine=engine).run()
 
     run(execute())
     table.close()

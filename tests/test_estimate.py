@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from abreast import Experiment, Options
-from abreast.execute.concurrency_stats import Flying
+from abreast.execute.concurrency_stats import ConcurrencyStats
 from abreast.model import Failure, Outcome
 from abreast.preflight.cost import dollars
 from conftest import ABREAST, Folder
@@ -461,7 +461,7 @@ def test_small_amounts_are_not_rounded_to_nothing() -> None:
 
 def test_the_mean_in_flight_is_weighted_by_time() -> None:
     now = [10.0]
-    flying = Flying(lambda: now[0])
+    flying = ConcurrencyStats(lambda: now[0])
     job: Any = None
     assert (flying.mean, flying.most) == (0.0, 0)
     for _ in range(4):

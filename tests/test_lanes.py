@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 
 from abreast.execute.job import Job
 from abreast.execute.lanes import Lanes
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit
-from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant, Together
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit
+from abreast.execute.limits.concurrency import Blocks, InFlight, PerVariant
 from abreast.execute.limits.rate import RequestRate
 from abreast.model import Case, Outcome, Trial, Variant
 
 
 def make_job(variant: int, block: int, slot: int) -> Job:
     return Job(Trial(block, Case(f"c{block}", "q"), Variant(f"v{variant}"), 0), variant, block, slot, block)
+
+
+def applying(limits: list[Limit], job: Job) -> list[Limit]:
+    return [limit for limit in limits if limit.applies_to(job.variant)]
 
 
 class Scan:
@@ -30,7 +34,7 @@ class Scan:
 
     def first(self, now: float, lead: float) -> tuple[Job | None, float]:
         heads = sorted((lane[0] for lane in self.lanes if lane), key=lambda job: job.order)
-        waits = [max(limit.wait(job, now) for limit in self.limits) for job in heads]
+        waits = [max(limit.wait(job, now) for limit in applying(self.limits, job)) for job in heads]
         last = heads[0].block + lead if heads else 0
         allowed = [job for job, wait in zip(heads, waits, strict=True) if wait == 0.0 and job.block <= last]
         blocked = [wait for job, wait in zip(heads, waits, strict=True) if wait > 0.0 and job.block <= last]
@@ -40,9 +44,9 @@ class Scan:
 def limits_of(draw: Any, number: int) -> list[Limit]:
     half = frozenset(range(0, number, 2))
     choices: list[Limit] = [
-        Together(half, draw(st.integers(1, 3))),
-        Together(frozenset(range(number)) - half, draw(st.integers(1, 3))),
-        PerVariant(dict.fromkeys(range(number), draw(st.integers(1, 2)))),
+        InFlight(draw(st.integers(1, 3)), half),
+        InFlight(draw(st.integers(1, 3)), frozenset(range(number)) - half),
+        PerVariant(draw(st.integers(1, 2)), range(number)),
         Blocks(draw(st.integers(1, 3)), draw(st.integers(1, 3))),
         RequestRate(draw(st.integers(1, 4)), 1.0, half),
     ]
@@ -56,7 +60,7 @@ def test_a_round_starts_the_same_jobs_in_the_same_order_as_a_scan_of_all_lanes(d
     number = data.draw(st.integers(1, 7))
     limits = limits_of(data.draw, number)
     lead = data.draw(st.sampled_from([UNTIL_AN_EVENT, 0, 1, 3]))
-    lanes, scan = Lanes(0, number, limits), Scan(number, limits)
+    lanes, scan = Lanes(range(number), limits), Scan(number, limits)
     rng = random.Random(data.draw(st.integers(0, 1_000)))
     in_flight: list[Job] = []
     now, block = 0.0, 0
@@ -70,7 +74,7 @@ def test_a_round_starts_the_same_jobs_in_the_same_order_as_a_scan_of_all_lanes(d
             block += 1
         for job in rng.sample(in_flight, rng.randint(0, len(in_flight))):
             in_flight.remove(job)
-            for limit in limits:
+            for limit in applying(limits, job):
                 limit.settle(job, Outcome("ok"), now)
                 limit.release(job, now)
             if rng.random() < 0.3:  # it is tried again
@@ -86,7 +90,7 @@ def test_a_round_starts_the_same_jobs_in_the_same_order_as_a_scan_of_all_lanes(d
                 break
             lanes.take(chosen)
             scan.lanes[chosen.variant].popleft()
-            for limit in limits:
+            for limit in applying(limits, chosen):
                 limit.take(chosen, now)
             in_flight.append(chosen)
         now += rng.choice((0.0, 0.1, 0.5, 1.1))
@@ -104,7 +108,7 @@ class Counting(InFlight):
 
 def test_a_limit_that_all_lanes_share_is_asked_once_however_many_lanes_wait_for_it() -> None:
     limit = Counting(1)
-    lanes = Lanes(0, 1_000, [limit])
+    lanes = Lanes(range(1_000), [limit])
     for variant in range(1_000):
         lanes.append(make_job(variant, 0, variant))
     lanes.begin(0.0)
@@ -118,15 +122,15 @@ def test_a_limit_that_all_lanes_share_is_asked_once_however_many_lanes_wait_for_
 
 
 def test_one_of_a_group_that_has_to_wait_speaks_for_all_of_them() -> None:
-    class CountingTogether(Together):
+    class CountingSome(InFlight):
         asked = 0
 
         def wait(self, job: Job, now: float) -> float:
             self.asked += 1
             return super().wait(job, now)
 
-    stalled, free = CountingTogether(frozenset(range(500)), 0), InFlight(10)
-    lanes = Lanes(0, 1_000, [stalled, free])
+    stalled, free = CountingSome(0, frozenset(range(500))), InFlight(10)
+    lanes = Lanes(range(1_000), [stalled, free])
     for variant in range(1_000):
         lanes.append(make_job(variant, 0, variant))
     lanes.begin(0.0)
@@ -137,7 +141,7 @@ def test_one_of_a_group_that_has_to_wait_speaks_for_all_of_them() -> None:
 
 
 def test_lanes_are_short_until_each_has_enough_or_is_complete() -> None:
-    lanes = Lanes(0, 3, [])
+    lanes = Lanes(range(3), [])
     assert lanes.is_short(2)
     for block in range(2):
         for variant in range(2):

@@ -21,16 +21,19 @@ from abreast.execute.engine.local import LocalEngine
 from abreast.execute.engine.machine import Machine, MachineReading
 from abreast.execute.estimate import Estimates, Spent
 from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT
+from abreast.execute.limits import registry
 from abreast.execute.limits.announced import Announced
-from abreast.execute.limits.assembly import Surroundings, assemble
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
 from abreast.execute.limits.budget import Budget
 from abreast.execute.limits.quota import Quota
 from abreast.execute.limits.rate import RequestRate, TokenRate
-from abreast.execute.limits.resources import FIRST, Cores, Memory, Resources
-from abreast.execute.limits.stagger import Stagger
+from abreast.execute.limits.registry import build_limits
+from abreast.execute.limits.resources import FIRST, Cores, Memory, Resources, Stagger
+from abreast.execute.listener import Listener
 from abreast.execute.retry import Retry
-from abreast.execute.warmup import WarmUp
+from abreast.execute.scheduler import Scheduler
+from abreast.execute.state import Acknowledgements, RunState
+from abreast.execute.warmup import WarmUps
 from abreast.model import (
     Allowance,
     Answer,
@@ -394,6 +397,30 @@ def test_a_used_up_quota_stops_the_run_with_3_and_a_later_run_knows(folder: Fold
     again = folder.abreast("run", "spec.yaml", "--on-quota", "stop", "--fresh", "--store", "other.db")
     assert again.code == 3
     assert "0 of 20 done" in again.err
+
+
+# -- adding one ----------------------------------------------------------------------------------------------------
+
+
+class EveryOtherSecond(Limit):
+    """What a newcomer writes: one class, and a function that makes it from the settings of a spec."""
+
+    def __init__(self, variants: range) -> None:
+        self.variants = variants
+
+    def wait(self, job: Job, now: float) -> float:
+        return 0.0 if int(now) % 2 == 0 else 1.0
+
+
+def test_a_limit_is_one_file_and_one_line_in_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(context: LimitContext) -> list[Limit]:
+        return [EveryOtherSecond(context.trials)] if context.limits.per_variant == 1 else []
+
+    monkeypatch.setattr(registry, "FACTORIES", [*registry.FACTORIES, build])
+    for per_variant, seconds in ((1, {0}), (2, {0, 1})):
+        plan, targets = plan_of(6, [{"latency": 1.0}], 1)
+        watch, _ = go(plan, targets, parallel=2, per_variant=per_variant)
+        assert {int(job.dispatched_at) % 2 for job in watch.starts} == seconds
 
 
 # -- budget --------------------------------------------------------------------------------------------------------
@@ -1000,12 +1027,16 @@ def test_warm_ups_of_several_targets_run_at_the_same_time_and_before_everything_
     async def warm() -> Any:
         loop = asyncio.get_running_loop()
         targets: list[Any] = [Cold("one"), Cold("two")]
-        engine = LocalEngine(targets, [lambda _length: 10.0] * 2)
+        state = RunState(Acknowledgements(loop), Listener())
+        engine = LocalEngine(targets, [lambda _length: 10.0] * 2, state.complete)
         told: list[str] = []
-        limits = assemble(Limits(), targets, Surroundings(lambda *_a, **_k: None, lambda *_a: None))
         tell = lambda kind, **_: told.append(kind)  # noqa: E731
-        warm_up = WarmUp(plan, targets, engine, limits, Retry(0), tell, lambda: False, loop.time)
-        assert await warm_up.run() is None
+        context = LimitContext(limits=Limits(), targets=targets, plan=plan, tell=tell, stop=state.stop)
+        limits = build_limits(context)
+        source = WarmUps(plan=plan, targets=targets, limits=limits, state=state, tell=tell)
+        retry = Retry(0)
+        await Scheduler(sources=[source], engine=engine, limits=limits, retry=retry, state=state, clock=loop.time).run()
+        assert state.stopped is None
         await engine.close()
         return told, loop.time()
 

@@ -18,17 +18,14 @@ from hypothesis import strategies as st
 from abreast.errors import RateLimited
 from abreast.execute.engine.local import LocalEngine
 from abreast.execute.job import Job
-from abreast.execute.limits.assembly import Surroundings, assemble
 from abreast.execute.listener import Listener
-from abreast.execute.retry import Retry
-from abreast.execute.scheduler import Scheduler
 from abreast.model import Answer, Case, Failure, Outcome, Request, Variant
 from abreast.plan.keys import variant_digest
 from abreast.plan.plan import Plan
 from abreast.spec.cases import load_cases
 from abreast.spec.schema import Limits
 from abreast.targets import Target, build
-from virtual import run
+from virtual import Memory, Rig, run
 
 
 class Watch(Listener):
@@ -70,17 +67,6 @@ class Watch(Listener):
         self.events.append(kind)
 
 
-class Memory:
-    """A store that acknowledges in the next turn of the loop."""
-
-    scheduler: Scheduler
-
-    def outcome(self, job: Job, outcome: Outcome) -> None:
-        asyncio.get_running_loop().call_soon(self.scheduler.stored, [job])
-
-    def attempt(self, job: Job, outcome: Outcome, delay: float) -> None: ...
-
-
 def plan_of(cases: int, variants: Sequence[dict[str, Any]], repeats: int, seed: int = 0) -> tuple[Plan, list[Target]]:
     table = load_cases([Case(f"c{n}", f"q{n}", "yes") for n in range(cases)], Path())
     contenders = [Variant(f"v{n}", "simulated", params) for n, params in enumerate(variants)]
@@ -93,27 +79,11 @@ def plan_of(cases: int, variants: Sequence[dict[str, Any]], repeats: int, seed: 
 async def execute(
     plan: Plan, targets: list[Target], limits: Limits, stop_after: int | None = None
 ) -> tuple[Watch, float]:
-    loop = asyncio.get_running_loop()
-    watch, memory = Watch(), Memory()
-    engine = LocalEngine(targets, [lambda _length: 1000.0] * len(targets))
-    retry = Retry(limits.retries, random.Random(1))
-    scheduler = Scheduler(
-        plan,
-        engine,
-        memory,
-        assemble(limits, targets, Surroundings(watch.event, lambda *why: scheduler.stop(*why), plan=plan)),
-        retry,
-        watch,
-        loop.time,
-    )
-    memory.scheduler = scheduler
+    watch = Watch()
+    rig = Rig(plan, targets, limits, watch, Memory())
     if stop_after is not None:
-        loop.call_later(stop_after, scheduler.stop, "test")
-    begin = loop.time()
-    await scheduler.run()
-    elapsed = loop.time() - begin
-    await engine.close()
-    return watch, elapsed
+        asyncio.get_running_loop().call_later(stop_after, rig.state.stop, "test")
+    return watch, await rig.run()
 
 
 def go(plan: Plan, built: list[Target], stop_after: int | None = None, **limits: Any) -> tuple[Watch, float]:
@@ -268,7 +238,7 @@ def test_a_stalled_variant_delays_no_other() -> None:
 
 
 def test_no_variant_leads_the_stored_prefix_by_more_than_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("abreast.execute.scheduler.WINDOW", 60)
+    monkeypatch.setattr("abreast.execute.trials.WINDOW", 60)
     plan, targets = plan_of(500, [{"latency": 0.1}, {"latency": 50.0}], 1)
     watch, _ = go(plan, targets, parallel=4, per_variant=2)
     stored_slow, lead = 0, 0
@@ -328,10 +298,9 @@ def outcomes_of(
 
     async def main() -> tuple[list[str], float]:
         plan, _ = plan_of(1, [{}], 1)
-        engine = LocalEngine([target], [lambda _length: timeout])
         over: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        job = Job(plan.trial(0), 0, 0, 0, 0)
-        engine.submit(job, lambda _job, outcome: over.set_result(outcome))
+        engine = LocalEngine([target], [lambda _length: timeout], lambda _job, outcome: over.set_result(outcome))
+        engine.submit(Job(plan.trial(0), 0, 0, 0, 0))
         during(engine)
         outcome = await over
         found = [outcome.status, outcome.failure.kind if outcome.failure else ""]
@@ -395,7 +364,7 @@ class Slow(Memory):
 
     def _safe(self, job: Job) -> None:
         self._unsafe -= 1
-        self.scheduler.stored([job])
+        self.acknowledgements.add([job])
 
 
 def most_that_a_kill_repeats(latency: float, parallel: Any, store_takes: float) -> int:
@@ -409,13 +378,7 @@ def most_that_a_kill_repeats(latency: float, parallel: Any, store_takes: float) 
             def started(self, job: Job, in_flight: int) -> None:
                 memory.started()
 
-        engine = LocalEngine(targets, [lambda _length: 1000.0] * len(targets))
-        around = Surroundings(lambda *_, **__: None, lambda *_: None)
-        limits = assemble(Limits(parallel=parallel), targets, around)
-        scheduler = Scheduler(plan, engine, memory, limits, Retry(), Starts(), asyncio.get_running_loop().time)
-        memory.scheduler = scheduler
-        await scheduler.run()
-        await engine.close()
+        await Rig(plan, targets, Limits(parallel=parallel), Starts(), memory).run()
         plan.cases.close()
         return memory.worst
 

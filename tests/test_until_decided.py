@@ -9,6 +9,7 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,8 @@ from abreast import Experiment
 from abreast.analyse.decision.sequential import UntilDecided
 from abreast.analyse.decision.verdicts import Rule
 from abreast.execute.early_stopping import Decision
-from abreast.execute.engine.local import LocalEngine
-from abreast.execute.limits.assembly import Surroundings, assemble
-from abreast.execute.retry import Retry
-from abreast.execute.scheduler import LEAD, Scheduler
+from abreast.execute.state import RunState
+from abreast.execute.trials import LEAD
 from abreast.model import Case, Variant
 from abreast.plan.plan import Plan
 from abreast.spec.cases import load_cases
@@ -31,9 +30,9 @@ from abreast.spec.schema import Limits
 from abreast.stats import watched
 from conftest import Done, Folder
 from test_durability import lines, until
-from test_scheduler import Memory, Watch
+from test_scheduler import Watch
 from test_scheduler import plan_of as simulated_plan
-from virtual import run
+from virtual import Memory, Rig, run
 
 # -- the rule ----------------------------------------------------------------------------------------------------------
 
@@ -212,25 +211,20 @@ def test_a_lead_that_is_lost_again_does_not_stop_a_run() -> None:
 
 async def _decided_after(
     plan: Plan, targets: list[Any], limits: Limits, seconds: float, then_stop: bool = False
-) -> tuple[Watch, int, Scheduler]:
+) -> tuple[Watch, int, RunState]:
     loop = asyncio.get_running_loop()
-    watch, memory, saved = Watch(), Memory(), [0]
-    engine = LocalEngine(targets, [lambda _length: 1000.0] * len(targets))
-    around = Surroundings(watch.event, lambda *why: scheduler.stop(*why))
-    limit = assemble(limits, targets, around)
-    scheduler = Scheduler(plan, engine, memory, limit, Retry(3, random.Random(1)), watch, loop.time)
-    memory.scheduler = scheduler
-    scheduler.paced_by(lambda: False)
+    watch, saved = Watch(), [0]
+    never = SimpleNamespace(is_behind=lambda unjudged: False, is_decision_due=False)
+    rig = Rig(plan, targets, limits, watch, Memory(), early_stopping=never)
 
     def decide() -> None:
-        saved[0] = scheduler.finish_what_is_begun()
+        saved[0] = rig.trials.keep_begun_cases()
         if then_stop:
-            scheduler.stop("test")
+            rig.state.stop("test")
 
     loop.call_later(seconds, decide)
-    await scheduler.run()
-    await engine.close()
-    return watch, saved[0], scheduler
+    await rig.run()
+    return watch, saved[0], rig.state
 
 
 def decided_after(plan: Plan, targets: list[Any], seconds: float, then_stop: bool = False, **limits: Any) -> Any:

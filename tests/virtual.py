@@ -1,11 +1,29 @@
-"""An event loop in virtual time: waiting costs nothing, and the same program always takes the same time."""
+"""An event loop in virtual time: waiting costs nothing, and the same program always takes the same time.
+
+`Rig` puts a scheduler together in it, without a store: `Memory` acknowledges what it is given.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
+
+from abreast.execute.engine.base import Complete, Engine
+from abreast.execute.engine.local import LocalEngine
+from abreast.execute.job import Job
+from abreast.execute.limits.base import LimitContext
+from abreast.execute.limits.registry import build_limits
+from abreast.execute.listener import Listener
+from abreast.execute.retry import Retry
+from abreast.execute.scheduler import Scheduler
+from abreast.execute.state import Acknowledgements, RunState
+from abreast.execute.trials import Trials
+from abreast.model import Outcome
+from abreast.plan.plan import Plan
+from abreast.spec.schema import Limits
 
 
 class _Selector(selectors.DefaultSelector):
@@ -33,3 +51,68 @@ def run(main: Coroutine[Any, Any, Any]) -> Any:
     """`asyncio.run` in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
+
+
+class Memory:
+    """A store that acknowledges in the next turn of the loop."""
+
+    acknowledgements: Acknowledgements
+
+    def outcome(self, job: Job, outcome: Outcome) -> None:
+        asyncio.get_running_loop().call_soon(self.acknowledgements.add, [job])
+
+    def attempt(self, job: Job, outcome: Outcome, delay: float) -> None: ...
+
+
+class Rig:
+    """A scheduler with the trials of a plan, its limits and an engine. Build it in a running loop."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        targets: Sequence[Any],
+        limits: Limits,
+        listener: Listener,
+        records: Memory,
+        *,
+        timeout: float = 1000.0,
+        tell: Callable[..., Any] | None = None,
+        engine: Callable[[Complete], Engine] | None = None,
+        early_stopping: Any = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        records.acknowledgements = Acknowledgements(loop)
+        self.state = RunState(records.acknowledgements, listener)
+        timeouts = [lambda _length: timeout] * len(targets)
+        make = engine or (lambda complete: LocalEngine(targets, timeouts, complete))
+        self.engine = make(self.state.complete)
+        context = LimitContext(
+            limits=limits, targets=targets, plan=plan, tell=tell or listener.event, stop=self.state.stop
+        )
+        built = build_limits(context)
+        self.trials = Trials(
+            plan=plan,
+            limits=built,
+            records=records,
+            on_commit=lambda jobs: None,
+            listener=listener,
+            state=self.state,
+            early_stopping=early_stopping,
+        )
+        self.scheduler = Scheduler(
+            sources=[self.trials],
+            engine=self.engine,
+            limits=built,
+            retry=Retry(limits.retries, random.Random(1)),
+            state=self.state,
+            clock=loop.time,
+        )
+
+    async def run(self) -> float:
+        """Execute everything; return the seconds that took."""
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        await self.scheduler.run()
+        elapsed = loop.time() - begin
+        await self.engine.close()
+        return elapsed

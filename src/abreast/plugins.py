@@ -14,9 +14,14 @@ from abreast.errors import AbreastError, PluginError, TrialError, classify, loca
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-Kind = Literal["target", "scorer", "suite"]
+Kind = Literal["target", "scorer", "suite", "engine"]
 
-GROUPS: dict[Kind, str] = {"target": "abreast.targets", "scorer": "abreast.scorers", "suite": "abreast.suites"}
+GROUPS: dict[Kind, str] = {
+    "target": "abreast.targets",
+    "scorer": "abreast.scorers",
+    "suite": "abreast.suites",
+    "engine": "abreast.engines",
+}
 LONGEST_VALUE = 100  # characters of a wrong value that a message shows
 
 

@@ -11,7 +11,7 @@ from abreast.model import Failure, Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Flown:
+class InFlightStats:
     """How many were asked for (None: to be found out), how many there were on average, and how many at most."""
 
     asked: int | None
@@ -19,7 +19,7 @@ class Flown:
     most: int
 
 
-class Flying(Listener):
+class ConcurrencyStats(Listener):
     """Adds up how long how many were in flight, from the first start to the last end."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

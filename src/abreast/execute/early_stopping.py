@@ -1,6 +1,7 @@
-"""Early stopping, as far as the execution is concerned: it tells what became of each trial, and is told when to stop.
+"""Early stopping, as far as the execution is concerned: it reports what became of each trial, and learns when to stop.
 
-Who decides is behind a protocol. All calls are on the loop, in whatever order trials end.
+Who decides is behind a protocol. Trials are reported on the loop, in whatever order they end; scores also come from
+the thread of the scoring.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from abreast.execute.listener import Listener
-from abreast.execute.scheduler import Scheduler
+from abreast.execute.state import RunState
 from abreast.model import Outcome
 
 BACKLOG = 64  # answers that may wait for their score, besides as many as are in flight
@@ -29,7 +30,7 @@ class Decision:
     planned: int  # cases
 
 
-class Stop(Protocol):
+class StoppingRule(Protocol):
     """Hears what became of each trial, and says when the rest is not needed."""
 
     score: str  # the name of the score that counts
@@ -47,102 +48,100 @@ def value_without_answer(outcome: Outcome) -> float | None:
     return 0.0 if own else None
 
 
-class Deciding:
-    """Between the scheduler, the scoring and who decides."""
+class EarlyStopping:
+    """Between the scoring, the judges and the rule that decides. `Trials` applies what is decided."""
 
-    def __init__(
-        self,
-        stop: Stop,
-        scheduler: Scheduler,
-        listener: Listener,
-        loop: asyncio.AbstractEventLoop,
-        at_judges: Callable[[], int] = lambda: 0,
-    ) -> None:
-        """`at_judges` is how many answers wait for a judge who gives the score that counts."""
-        self.score = stop.score
-        self._stop, self._scheduler, self._listener, self._loop = stop, scheduler, listener, loop
-        self._at_judges = at_judges
-        self._waits = True  # for the scores of answers that were stored before: they may decide it
+    def __init__(self, rule: StoppingRule, state: RunState, listener: Listener) -> None:
+        self.score, self.begun = rule.score, rule.begun
+        self._rule, self._state, self._listener = rule, state, listener
+        self._loop = asyncio.get_running_loop()
+        self._is_catching_up = True  # the scores of answers that were stored before may decide it
         self._scores: deque[tuple[int, float | None]] = deque()
-        self._told = False
-        self._awaited = 0
-        self._ends = False
-        self.decision: Decision | None = None
+        self._is_scheduled = False
+        self._awaited = 0  # scores
+        self._has_ended = False
+        self._is_applied = False
+        self.decision: Decision | None = rule.decision
         self.saved = 0  # trials
-        scheduler.paced_by(self.is_behind)
-        if stop.decision is not None:
-            self._decide(stop.decision)
 
     # -- on the loop -----------------------------------------------------------------------------------------------
 
-    def is_behind(self) -> bool:
-        """Starting more would be of no use: the run waits for these scores in any case, and they may decide it."""
-        if self._ends:
+    def is_behind(self, unjudged: int) -> bool:
+        """Starting more would be of no use: the run waits for these scores in any case, and they may decide it.
+
+        `unjudged` answers wait for the judge who gives the score that counts.
+        """
+        if self._has_ended:
             return False
-        return self._waits or self._awaited + self._at_judges() > BACKLOG + self._scheduler.in_flight
+        return self._is_catching_up or self._awaited + unjudged > BACKLOG + self._state.in_flight
 
-    def awaits_a_score(self) -> None:
-        self._awaited += 1
+    def await_scores(self, number: int) -> None:
+        self._awaited += number
 
-    def has_no_answer(self, position: int, outcome: Outcome) -> None:
+    def observe_failure(self, position: int, outcome: Outcome) -> None:
+        """A trial has no answer."""
         if outcome.status != "cancelled":  # which is no outcome: a resume executes it
             self._observe(position, value_without_answer(outcome), outcome.status == "skipped")
 
     def judged(self, position: int, value: float | None) -> None:
         self._observe(position, value)
-        self._scheduler.wake()
+        self._state.wake()
 
-    def _take_scores(self) -> None:
-        self._told = False
-        while self._scores:
-            self._observe(*self._scores.popleft())
-            self._awaited -= not self._waits  # those stored before were not counted
-        self._scheduler.wake()
+    @property
+    def is_decision_due(self) -> bool:
+        """Whether there is a decision that was not applied yet."""
+        return self.decision is not None and not self._is_applied
 
-    def _ended(self) -> None:
-        self._take_scores()
-        self._ends = True
-
-    def _caught_up(self) -> None:
-        self._take_scores()
-        self._waits = False
-
-    def _observe(self, position: int, value: float | None, skipped: bool = False) -> None:
-        if self.decision is None:
-            decision = self._stop.observe(position, value, skipped)
-            if decision is not None:
-                self._decide(decision)
-
-    def _decide(self, decision: Decision) -> None:
-        """Cases that were begun are finished, so that no case is left in part; nothing else starts."""
-        if self._scheduler.stopped is not None:
-            return
-        self.decision = decision
-        self.saved = self._scheduler.finish_what_is_begun(self._stop.begun)
-        if self.saved:
+    def apply(self, saved: int) -> None:
+        """Cases that were begun are finished, so that no case is left in part; so many trials do not start."""
+        decision = self.decision
+        assert decision is not None
+        self._is_applied, self.saved = True, saved
+        if saved:
             self._listener.event(
                 "decided",
                 outcome=decision.kind,
                 message=decision.reason,
                 cases=decision.cases,
                 planned=decision.planned,
-                saved=self.saved,
-                in_flight=self._scheduler.in_flight,
+                saved=saved,
+                in_flight=self._state.in_flight,
             )
+
+    def _take_scores(self) -> None:
+        self._is_scheduled = False
+        while self._scores:
+            self._observe(*self._scores.popleft())
+            self._awaited -= not self._is_catching_up  # those stored before were not counted
+        self._state.wake()
+
+    def _end(self) -> None:
+        self._take_scores()
+        self._has_ended = True
+
+    def _catch_up(self) -> None:
+        self._take_scores()
+        self._is_catching_up = False
+
+    def _observe(self, position: int, value: float | None, skipped: bool = False) -> None:
+        if self.decision is None and self._state.stopped is None:
+            self.decision = self._rule.observe(position, value, skipped)
 
     # -- from the scoring thread -----------------------------------------------------------------------------------
 
     def scored(self, position: int, value: float | None) -> None:
         self._scores.append((position, value))
-        if not self._told:
-            self._told = True
+        if not self._is_scheduled:
+            self._is_scheduled = True
             self._call(self._take_scores)
 
     def caught_up(self) -> None:
-        self._call(self._caught_up)
+        """Every answer that was stored before has its score, as far as it can have one."""
+        self._call(self._catch_up)
 
     def ended(self) -> None:
-        self._call(self._ended)
+        """No further score comes."""
+        self._call(self._end)
 
     def _call(self, function: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # nobody waits any more, and the loop is closed

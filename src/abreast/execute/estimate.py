@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from abreast.execute.job import Job
-from abreast.execute.limits import Limit
+from abreast.execute.limits.base import Limit, LimitContext
 from abreast.model import Outcome
 from abreast.targets.base import CHARACTERS_PER_TOKEN
 
@@ -43,6 +43,10 @@ class Spent:
     cost_usd: float = 0.0
     counted: int = 0
     tokens: float = 0.0
+
+
+def build(context: LimitContext) -> Iterator[Limit]:
+    yield context.estimates
 
 
 class Estimates(Limit):

@@ -11,19 +11,25 @@ import json
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from abreast.execute.job import Job
+from abreast.execute.early_stopping import EarlyStopping
+from abreast.execute.job import Job, JudgeJob
+from abreast.execute.lanes import Lanes
+from abreast.execute.limits.base import Limit
 from abreast.execute.listener import Listener
+from abreast.execute.source import Source
+from abreast.execute.state import RunState
 from abreast.model import Case, Outcome, Score, Trial, Variant
 from abreast.scorers.base import Scorer
 from abreast.scorers.judge import Given, Judge, Reading
-from abreast.store import Lease, Store, Writer
+from abreast.store import Store, Writer
 from abreast.store.rows import Paid, Row, judgement_row, paid_for, score_rows
 from abreast.store.schema import TABLES
 from abreast.targets import Target
 
 AT_ONCE = 50  # answers looked at before others have their turn
+AHEAD = 32  # questions to each judge that wait for their start, besides as many as are in flight
 FIRST_PLACE = -1_000_000  # a job needs a place in the plan of its own: below those of trials and warm-ups
 UNFINISHED = ""  # the version of a score that a resume tries again
 SAID_NO = ("refused", "too_long", "too_big", "no_answer")  # a judge that says nothing says so next time too
@@ -44,6 +50,14 @@ class Panel:
         """Whether this score comes from one of the judges."""
         return any(score in judge.columns for judge in self.judges)
 
+    @property
+    def contenders(self) -> list[Variant]:
+        """The judges as variants: what their targets are built from."""
+        return [
+            Variant(judge.name, judge.target, judge.params, judge.executor, judge.target_version)
+            for judge in self.judges
+        ]
+
     def unjudged(self, store: Store, run_id: int, judge: Judge) -> list[int]:
         """Stored answers that lack a score of this judge in its present version."""
         names = ", ".join("?" * len(judge.columns))
@@ -60,17 +74,6 @@ class Panel:
 def without_judges(scorers: Sequence[Scorer]) -> list[Scorer]:
     """Those that look at an answer and know."""
     return [scorer for scorer in scorers if not isinstance(scorer, Judge)]
-
-
-class Told(Protocol):
-    """Who wants to know one of the scores at once."""
-
-    score: str
-
-    def judged(self, position: int, value: float | None) -> None: ...
-
-    def caught_up(self) -> None:
-        """Every answer that was stored before is judged, as far as it can be."""
 
 
 @dataclass(slots=True, eq=False)
@@ -94,7 +97,6 @@ class Question:
     prompt: str
     asked_by: list[Pending]
     paid: Paid  # for attempts before the last one, in this execution and in earlier ones
-    outcome: Outcome | None = None
     readings: dict[int, Reading] = field(default_factory=dict)  # by judge: two may ask the same
     written: int = 0  # of those who asked, so many have a row
 
@@ -141,56 +143,78 @@ WHERE run_id = ? AND position = ? AND scorer = ? AND item = ? AND key = ? AND re
 """
 
 
-class Judging:
+class Judging(Source):
     """The questions of one execution."""
 
-    def __init__(self, panel: Panel, store: Store, held: Lease, first_lane: int, listener: Listener) -> None:
-        self._panel, self._store, self._held, self._listener = panel, store, held, listener
-        self._first_lane = first_lane
-        self.lanes = len(panel.judges)
-        self.writer: Writer
-        self._told: Told | None = None
+    job_type = JudgeJob
+
+    def __init__(
+        self,
+        *,
+        panel: Panel,
+        first_variant: int,
+        store: Store,
+        writer: Writer,
+        limits: Sequence[Limit],
+        listener: Listener,
+        state: RunState,
+        early_stopping: EarlyStopping | None = None,
+    ) -> None:
+        """The judges' targets follow those of the variants, from `first_variant`. `early_stopping` gets the score that
+        decides, if a judge gives it."""
+        super().__init__(Lanes(range(first_variant, first_variant + len(panel.judges)), limits))
+        self._first_variant = first_variant
+        self._panel, self._store, self._held, self._listener = panel, store, writer.lease, listener
+        self._writer, self._state, self._early_stopping = writer, state, early_stopping
         self._waiting: list[deque[tuple[int, bool]]] = [deque() for _ in panel.judges]  # positions, stored before?
         self._ready: list[deque[Question]] = [deque() for _ in panel.judges]
         self._asked: dict[str, Question] = {}  # by key, until the reply is safe
         self._seen: list[set[int]] = [set() for _ in panel.judges]
         self._fallen: set[int] = set()  # baselines that infrastructure broke in this execution
         self._open = [0 for _ in panel.judges]  # answers that wait for a reply
-        self._earlier = 0  # answers stored before that the one who is told waits for
+        self._earlier = 0  # answers stored before whose score may decide
         self._number = 0
         self._asked_before = False  # in an earlier execution of this run
-        self._variants = [
-            Variant(judge.name, judge.target, judge.params, judge.executor, judge.target_version)
-            for judge in panel.judges
-        ]
+        self._variants = panel.contenders
 
-    def begin(self, told: Told | None) -> None:
-        """What was stored before is judged first. `told` wants to know a score of one of the judges."""
-        self._told = told
+    def begin(self) -> None:
+        """Find what was stored before: it is judged first."""
         asked = "SELECT 1 FROM judgements WHERE run_id = ? LIMIT 1"
         self._asked_before = bool(self._store.rows(asked, (self._held.run_id,)))
         for number, judge in enumerate(self._panel.judges):
             found = self._panel.unjudged(self._store, self._held.run_id, judge)
             self._waiting[number].extend((position, True) for position in found)
-            if self._tells(number):
+            if self._decides(number):
                 self._earlier = len(found)
-        if told is not None and not self._earlier:
-            told.caught_up()
-        self._say()
+        if self._early_stopping is not None and not self._earlier:
+            self._early_stopping.caught_up()
+        self._listener.judging(self._backlog)
 
     # -- for the scheduler -----------------------------------------------------------------------------------------
 
     @property
-    def left(self) -> int:
-        return sum(map(len, self._waiting)) + sum(self._open)
+    def is_done(self) -> bool:
+        return not self._backlog
 
     @property
-    def behind(self) -> int:
-        """The same of the judge whose score somebody waits for."""
-        judges = range(len(self._panel.judges))
-        return sum(len(self._waiting[number]) + self._open[number] for number in judges if self._tells(number))
+    def _backlog(self) -> int:
+        """Answers that wait for a judgement."""
+        return sum(map(len, self._waiting)) + sum(self._open)
 
-    def look(self, enough: int) -> bool:
+    def deciding_backlog(self) -> int:
+        """Answers that wait for the judge whose score decides."""
+        judges = range(len(self._panel.judges))
+        return sum(len(self._waiting[number]) + self._open[number] for number in judges if self._decides(number))
+
+    def refill(self, now: float) -> None:
+        enough = AHEAD + self._state.in_flight
+        if self._look(enough):
+            self._state.wake()
+        for number, ready in enumerate(self._ready):
+            while ready and self.lanes.size(number) < enough:
+                self.lanes.append(self._job(number, ready.popleft(), now))
+
+    def _look(self, enough: int) -> bool:
         """Turn answers into questions, until every judge has enough of them; whether there may be more."""
         more = False
         for number, waiting in enumerate(self._waiting):
@@ -202,20 +226,23 @@ class Judging:
                 more = more or bool(waiting)
         return more
 
-    def next(self, lane: int, now: float) -> Job | None:
-        if not self._ready[lane]:
-            return None
-        question = self._ready[lane].popleft()
+    def _job(self, judge: int, question: Question, now: float) -> JudgeJob:
         self._number += 1
         # Whoever judges sees what is in the key, and nothing else.
         case = Case(question.key[:12], question.prompt)
-        trial = Trial(FIRST_PLACE - self._number, case, self._variants[lane], 0)
-        return Job(trial, self._first_lane + lane, self._number, 0, -1, now, asks=question)
+        return JudgeJob(
+            trial=Trial(FIRST_PLACE - self._number, case, self._variants[judge], 0),
+            variant=self._first_variant + judge,
+            block=self._number,
+            slot=0,
+            ready_at=now,
+            question=question,
+        )
 
     # -- from answers to questions ---------------------------------------------------------------------------------
 
-    def put(self, position: int, outcome: Outcome) -> None:
-        """A trial is stored."""
+    def add(self, position: int, outcome: Outcome) -> None:
+        """Queue the answer of a trial that is stored."""
         baseline = position - position % self._panel.variants + self._panel.baseline
         for waiting, judge in zip(self._waiting, self._panel.judges, strict=True):
             if not judge.pairwise or position != baseline:
@@ -226,7 +253,7 @@ class Judging:
                 self._fallen.add(position)
             first = position - self._panel.baseline
             waiting.extend((first + variant, False) for variant in range(self._panel.variants))
-        self._say()
+        self._listener.judging(self._backlog)
 
     def _look_at(self, number: int, position: int, earlier: bool) -> None:
         judge = self._panel.judges[number]
@@ -243,7 +270,7 @@ class Judging:
             self._give(number, position, earlier, judge.fill(0.5, "the baseline itself"))
         elif theirs is None or _is_open(theirs.status, theirs.blame):
             if baseline in self._fallen:  # nothing can be said in this execution
-                self._tell(number, position, None)
+                self._report(number, position, None)
             self._passed(number, earlier)
         elif theirs.status != "ok" or theirs.answer is None:
             value = None if theirs.status == "skipped" else 1.0
@@ -287,7 +314,7 @@ class Judging:
                 paid = self._paid(key, pending, item)
                 if paid.is_known:  # for a call of its own that failed: that stays paid
                     copied |= {"reused_from": None, **paid._asdict()}
-                self.writer.put("judgements", tuple(copied[name] for name in _COLUMNS))
+                self._writer.put("judgements", tuple(copied[name] for name in _COLUMNS))
             if known["answer"] is None or known["error_kind"] is not None:
                 return Reading(None, f"{known['error_kind']}: {known['error']}")
             return judge.read(item, known["answer"])
@@ -303,20 +330,22 @@ class Judging:
 
     # -- from replies to scores ------------------------------------------------------------------------------------
 
-    def attempt(self, job: Job, outcome: Outcome) -> None:
-        """A call has failed and is made again: what it cost is not forgotten, whatever comes of that."""
-        question: Question = job.asks
+    def retried(self, job: Job, outcome: Outcome, delay: float) -> None:
+        """What a failed call cost is not forgotten, whatever comes of the next one."""
+        assert isinstance(job, JudgeJob)
+        question: Question = job.question
         paid = paid_for(outcome.answer)
         if paid.is_known:
             question.paid = question.paid.and_then(paid)
             row = self._row(question, question.asked_by[0], outcome.status, outcome, question.paid)
-            self.writer.put("judgements", row)
+            self._writer.put("judgements", row)
 
-    def outcome(self, job: Job, outcome: Outcome) -> None:
+    def store(self, job: Job, outcome: Outcome) -> None:
         """A judge has replied, or finally failed to: a row for everyone who asked."""
-        question: Question = job.asks
-        question.outcome = outcome
-        self.writer.put_together([("judgements", row) for row in self._rows(question, outcome)], job)
+        assert isinstance(job, JudgeJob)
+        question: Question = job.question
+        job.outcome = outcome
+        self._writer.put_together([("judgements", row) for row in self._rows(question, outcome)], job)
 
     def _rows(self, question: Question, outcome: Outcome) -> list[Row]:
         """For all who asked. Paid is the first of them, for all attempts."""
@@ -342,20 +371,23 @@ class Judging:
             question.readings[number] = _read(self._panel.judges[number], question.item, outcome)
         return question.readings[number]
 
-    def safe(self, job: Job) -> None:
-        """The rows of a reply are on disk: now it counts."""
-        question: Question = job.asks
-        outcome = question.outcome
-        assert outcome is not None
+    def stored(self, jobs: Sequence[Job], now: float) -> None:
+        """The rows of replies are on disk: now they count."""
+        for job in jobs:
+            assert isinstance(job, JudgeJob)
+            assert job.outcome is not None
+            self._count(job.question, job.outcome)
+
+    def _count(self, question: Question, outcome: Outcome) -> None:
         del self._asked[question.key]
         if question.written < len(question.asked_by):  # somebody asked the same meanwhile
             for row in self._rows(question, outcome):
-                self.writer.put("judgements", row)
+                self._writer.put("judgements", row)
         if outcome.status == "cancelled":
             return  # nobody knows: a resume asks
         for pending in question.asked_by:
             self._resolve(pending, question.item, self._reading(question, pending.judge, outcome))
-        self._listener.judging(self.left, outcome)
+        self._listener.judging(self._backlog, outcome)
 
     def _resolve(self, pending: Pending, item: str, reading: Reading) -> None:
         pending.readings[item] = reading
@@ -375,26 +407,24 @@ class Judging:
         self._seen[number].add(position)
         version = judge.version if version is None else version
         rows = score_rows(self._held.run_id, position, version, scores)
-        self.writer.put_together([("scores", row) for row in rows])
-        score = self._told.score if self._told is not None else None
-        self._tell(number, position, next((one.value for one in scores if one.name == score), None))
+        self._writer.put_together([("scores", row) for row in rows])
+        deciding = self._early_stopping.score if self._early_stopping is not None else None
+        self._report(number, position, next((score.value for score in scores if score.name == deciding), None))
         self._passed(number, earlier)
 
-    def _tells(self, number: int) -> bool:
-        return self._told is not None and self._told.score in self._panel.judges[number].columns
+    def _decides(self, number: int) -> bool:
+        """Whether early stopping goes by the score of this judge."""
+        return self._early_stopping is not None and self._early_stopping.score in self._panel.judges[number].columns
 
-    def _tell(self, number: int, position: int, value: float | None) -> None:
-        if self._told is not None and self._tells(number):
-            self._told.judged(position, value)
+    def _report(self, number: int, position: int, value: float | None) -> None:
+        if self._early_stopping is not None and self._decides(number):
+            self._early_stopping.judged(position, value)
 
     def _passed(self, number: int, earlier: bool) -> None:
-        if earlier and self._told is not None and self._tells(number):
+        if earlier and self._early_stopping is not None and self._decides(number):
             self._earlier -= 1
             if not self._earlier:
-                self._told.caught_up()
-
-    def _say(self) -> None:
-        self._listener.judging(self.left)
+                self._early_stopping.caught_up()
 
 
 def _read(judge: Judge, item: str, outcome: Outcome) -> Reading:

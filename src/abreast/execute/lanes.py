@@ -10,10 +10,10 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, by_variant
 
 Head = tuple[tuple[int, int], int]
 """The order of the first job in a lane, and the lane. It is outdated once that lane begins with another job."""
@@ -22,15 +22,15 @@ Head = tuple[tuple[int, int], int]
 class Lanes:
     """Waiting jobs by lane. `begin` a round, then take the `first` job that may start until there is none."""
 
-    def __init__(self, first: int, number: int, limits: Sequence[Limit]) -> None:
-        """Make so many lanes, the first of them for the variant `first`."""
-        self._first_variant = first
-        self._lanes: list[deque[Job]] = [deque() for _ in range(number)]
-        variants = range(first, first + number)
-        shared = [limit for limit in limits if limit.is_shared]
+    def __init__(self, variants: range, limits: Iterable[Limit]) -> None:
+        """Make a lane for each of these variants."""
+        self._first_variant = variants.start
+        self._lanes: list[deque[Job]] = [deque() for _ in variants]
+        asked = [limit for limit in limits if type(limit).wait is not Limit.wait]
+        shared = [limit for limit in asked if limit.is_shared]
         self._common = [limit for limit in shared if all(map(limit.applies_to, variants))]
         in_groups = [limit for limit in shared if limit not in self._common]
-        self._single = [limit for limit in limits if not limit.is_shared]
+        self._single = by_variant((limit for limit in asked if not limit.is_shared), variants)
         groups: dict[tuple[Limit, ...], int] = {}
         self._group_of = [
             groups.setdefault(tuple(limit for limit in in_groups if limit.applies_to(variant)), len(groups))
@@ -150,7 +150,7 @@ class Lanes:
                 return None
             if self._has_to_wait(self._group_limits[number], job):
                 self._slowest = slowest
-            elif self._has_to_wait(self._single, job):
+            elif self._has_to_wait(self._single[job.variant - self._first_variant], job):
                 self._slowest = slowest
                 self._aside.append((heapq.heappop(heads), number))
                 if heads:

@@ -46,60 +46,40 @@ class Listeners(Listener):
 
     def _sort(self) -> None:
         """Who listens to what: most listen to little, and this is asked for every trial."""
-        self._started, self._retried, self._finished, self._stored, self._judging, self._event, self._tick = (
-            [each for each in self._all if getattr(type(each), name) is not getattr(Listener, name)]
+        self._functions = {
+            name: [
+                getattr(each, name) for each in self._all if getattr(type(each), name) is not getattr(Listener, name)
+            ]
             for name in ("started", "retried", "finished", "stored", "judging", "event", "tick")
-        )
+        }
+
+    def _call(self, name: str, *arguments: Any, **detail: Any) -> None:
+        for function in self._functions[name]:
+            try:
+                function(*arguments, **detail)
+            except Exception as error:  # noqa: BLE001 - said to those that still listen
+                self._leave_out(function.__self__, error)
 
     def started(self, job: Job, in_flight: int) -> None:
-        for listener in self._started:
-            try:
-                listener.started(job, in_flight)
-            except Exception as error:  # noqa: BLE001 - said to those that still listen
-                self._leave_out(listener, error)
+        self._call("started", job, in_flight)
 
     def retried(self, job: Job, failure: Failure, delay: float) -> None:
-        for listener in self._retried:
-            try:
-                listener.retried(job, failure, delay)
-            except Exception as error:  # noqa: BLE001
-                self._leave_out(listener, error)
+        self._call("retried", job, failure, delay)
 
     def finished(self, job: Job, outcome: Outcome) -> None:
-        for listener in self._finished:
-            try:
-                listener.finished(job, outcome)
-            except Exception as error:  # noqa: BLE001
-                self._leave_out(listener, error)
+        self._call("finished", job, outcome)
 
     def stored(self, jobs: Sequence[Job]) -> None:
-        for listener in self._stored:
-            try:
-                listener.stored(jobs)
-            except Exception as error:  # noqa: BLE001
-                self._leave_out(listener, error)
+        self._call("stored", jobs)
 
     def judging(self, left: int, outcome: Outcome | None = None) -> None:
-        for listener in self._judging:
-            try:
-                listener.judging(left, outcome)
-            except Exception as error:  # noqa: BLE001
-                self._leave_out(listener, error)
+        self._call("judging", left, outcome)
 
     def event(self, kind: str, **detail: Any) -> None:
-        detail = redact_log_value(detail)
-        for listener in self._event:
-            try:
-                listener.event(kind, **detail)
-            except Exception as error:  # noqa: BLE001
-                self._leave_out(listener, error)
+        self._call("event", kind, **redact_log_value(detail))
 
     def tick(self) -> None:
-        for listener in self._tick:
-            try:
-                listener.tick()
-            except Exception as error:  # noqa: BLE001
-                self._leave_out(listener, error)
+        self._call("tick")
 
     def _leave_out(self, broken: Listener, error: Exception) -> None:
         self._all = [listener for listener in self._all if listener is not broken]

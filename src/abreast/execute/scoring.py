@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from abreast.model import Answer, Case, Score, Usage
 from abreast.redaction import redact_case, redact_log
@@ -18,34 +18,28 @@ from abreast.scorers.base import Scorer
 from abreast.store import Store, Writer
 from abreast.store.rows import Row, score_rows
 
+if TYPE_CHECKING:
+    from abreast.execute.early_stopping import EarlyStopping
+
 PATIENCE_S = 3.0  # for a scorer that is at work when the run is interrupted
 HAND_OVER_S = 0.1  # how long scores wait for the others of their batch
 
 Item = tuple[int, Case, Answer]
 
 
-class Told(Protocol):
-    """Who wants to know one of the scores at once. Called in the thread of the scoring."""
-
-    score: str  # its name
-
-    def scored(self, position: int, value: float | None) -> None: ...
-
-    def caught_up(self) -> None:
-        """Every answer that was stored before has its scores."""
-
-    def ended(self) -> None:
-        """No further score comes."""
-
-
 class Scoring:
     """Takes stored answers, gives score rows to the writer."""
 
     def __init__(
-        self, scorers: Sequence[Scorer], writer: Writer, earlier: Iterable[Item] = (), told: Told | None = None
+        self,
+        scorers: Sequence[Scorer],
+        writer: Writer,
+        earlier: Iterable[Item] = (),
+        early_stopping: EarlyStopping | None = None,
     ) -> None:
-        """`earlier` are answers that were stored before, such as those of a run that was killed."""
-        self._told = told
+        """`earlier` are answers that were stored before, such as those of a run that was killed. `early_stopping`
+        gets the score that decides."""
+        self._early_stopping = early_stopping
         self._scorers = scorers
         self._earlier = earlier
         self._writer = writer
@@ -57,8 +51,14 @@ class Scoring:
         self._thread = threading.Thread(target=self._work, name="abreast-scoring", daemon=True)
         self._thread.start()
 
+    @property
+    def has_scorers(self) -> bool:
+        return bool(self._scorers)
+
     def put(self, items: Sequence[Item]) -> None:
         """Queue answers that were stored together."""
+        if self._early_stopping is not None:
+            self._early_stopping.await_scores(len(items))
         self._items.put(items)
 
     def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -86,13 +86,13 @@ class Scoring:
                 if self._abandoned:
                     return
         finally:
-            if self._told is not None:
-                self._told.ended()
+            if self._early_stopping is not None:
+                self._early_stopping.ended()
             self._over.set()
 
     def _those_that_come(self) -> Iterator[Sequence[Item]]:
-        if self._told is not None:
-            self._told.caught_up()
+        if self._early_stopping is not None:
+            self._early_stopping.caught_up()
         yield from iter(self._items.get, None)
 
     def _score_all(self, batch: Sequence[Item]) -> None:
@@ -110,15 +110,15 @@ class Scoring:
             self._writer.put_together(rows)
 
     def _score(self, position: int, case: Case, answer: Answer) -> list[tuple[str, Row]]:
-        run_id, told, value = self._writer.lease.run_id, self._told, None
+        run_id, early_stopping, value = self._writer.lease.run_id, self._early_stopping, None
         rows: list[tuple[str, Row]] = []
         for scorer in self._scorers:
             scores = scored(scorer, case, answer)
             rows += [("scores", row) for row in score_rows(run_id, position, scorer.version, scores)]
-            if told is not None and told.score in scorer.columns:
-                value = next((score.value for score in scores if score.name == told.score), None)
-        if told is not None:
-            told.scored(position, value)
+            if early_stopping is not None and early_stopping.score in scorer.columns:
+                value = next((score.value for score in scores if score.name == early_stopping.score), None)
+        if early_stopping is not None:
+            early_stopping.scored(position, value)
         return rows
 
 

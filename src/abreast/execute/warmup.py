@@ -1,114 +1,91 @@
 """Warm-up: one query to a target before the measured ones, so that no trial pays for a first connection.
 
-It goes through the same engine, timeout, retries and limits as a trial, but it is none: it has no row and no score,
-only an event. What it costs counts against budget and quota.
+It goes through the same scheduler, engine, timeout, retries and limits as a trial, but it is none: it has no row and no
+score, only an event. What it costs counts against budget and quota.
 """
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from abreast.execute.estimate import cost_of
-from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.execute.job import Job, WarmUpJob
+from abreast.execute.lanes import Lanes
+from abreast.execute.limits.base import Limit
 from abreast.execute.limits.breaker import fix_of
-from abreast.execute.retry import Retry
-from abreast.execute.scheduler import Engine
+from abreast.execute.source import Source
+from abreast.execute.state import RunState
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
 from abreast.store import Store
 from abreast.targets import Target
 
-LOOK_AGAIN_S = 0.5  # whether somebody pressed Ctrl-C meanwhile
 
+class WarmUps(Source):
+    """The warm-ups of one execution. They do not wait for limits on what is in flight, so all are at the same time."""
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WarmUp:
-    """The warm-ups of one execution, all at the same time."""
+    job_type = WarmUpJob
 
-    plan: Plan
-    targets: Sequence[Target]
-    engine: Engine
-    limits: Sequence[Limit]
-    retry: Retry
-    tell: Callable[..., Any]
-    stopped: Callable[[], bool]
-    clock: Callable[[], float]
+    def __init__(
+        self,
+        *,
+        plan: Plan,
+        targets: Sequence[Target],
+        limits: Sequence[Limit],
+        state: RunState,
+        tell: Callable[..., Any],
+        goes_on_cold: bool = False,
+    ) -> None:
+        """With `goes_on_cold`, the run goes on although a warm-up failed."""
+        super().__init__(Lanes(range(len(targets)), [limit for limit in limits if limit.holds_warmups]))
+        self._plan, self._targets, self._state, self._tell = plan, targets, state, tell
+        self._goes_on_cold = goes_on_cold
+        self._variants = self._cold_variants()
+        self._is_filled = False
+        self._left = len(self._variants)
+        self._failures: dict[int, Failure] = {}
 
-    async def run(self) -> tuple[str, str] | None:
-        """None if all went well or there was none to do; else what is wrong, and the fix. A target that fails by its
-        own fault, at a question that is too hard or too long for it, is there and warm."""
-        outcomes = await asyncio.gather(*(self._warm(variant) for variant in self._variants()))
-        for variant, failure in outcomes:
-            if failure is not None and failure.blame != "variant":
-                told = " ".join(failure.message.split())
-                message = f"the warm-up of {self.targets[variant].name} failed: {failure.kind}: {told}"
-                return message, fix_of(failure)
-        return None
+    @property
+    def is_done(self) -> bool:
+        return self._left == 0
 
-    def _variants(self) -> list[int]:
+    def _cold_variants(self) -> list[int]:
         """One for each target that asks for it and has something left to execute: its first variant."""
-        if not self.targets:
-            return []
-        left = (~self.plan.done).reshape(-1, len(self.targets)).sum(axis=0)
+        left = self._plan.missing_by_variant()
         chosen: dict[str, int] = {}
-        for index, (variant, target) in enumerate(zip(self.plan.variants, self.targets, strict=True)):
-            wanted = target.warmup if variant.warmup is None else variant.warmup
-            if left[index] and wanted:
+        for index, (variant, target) in enumerate(zip(self._plan.variants, self._targets, strict=True)):
+            is_wanted = target.warmup if variant.warmup is None else variant.warmup
+            if left[index] and is_wanted:
                 chosen.setdefault(target.name, index)
         return list(chosen.values())
 
-    async def _warm(self, variant: int) -> tuple[int, Failure | None]:
-        trial = self.plan.trial(self.plan.position(0, 0, variant))
-        # A place of its own: no trial has it.
-        job = Job(dataclasses.replace(trial, position=-1 - variant), variant, -1 - variant, 0, 0, self.clock())
-        while await self._admitted(job):
-            outcome = await self._attempt(job)
-            failure = outcome.failure if outcome.status == "error" else None
-            delay = None if failure is None else self.retry.delay(failure, job.attempt)
-            if delay is None or self.stopped():
-                self._tell(job, outcome)
-                return variant, failure
-            await asyncio.sleep(delay)
-        return variant, None
+    def refill(self, now: float) -> None:
+        if self._is_filled:
+            return
+        self._is_filled = True
+        for variant in self._variants:
+            trial = self._plan.trial(self._plan.position(0, 0, variant))
+            trial = dataclasses.replace(trial, position=-1 - variant)  # which no other trial has
+            block = variant - len(self._targets)
+            self.lanes.append(WarmUpJob(trial=trial, variant=variant, block=block, slot=0, case=0, ready_at=now))
 
-    async def _admitted(self, job: Job) -> bool:
-        """Wait for rates and quotas. What a trial could not do either (a used-up budget), the scheduler will tell."""
-        while not self.stopped():
-            now = self.clock()
-            waits = [limit.wait(job, now) for limit in self.limits]
-            if UNTIL_AN_EVENT in waits and any(limit.exhausted(job, now) is not None for limit in self.limits):
-                return False
-            longest = max((wait for wait in waits if wait != UNTIL_AN_EVENT), default=0.0)
-            if longest == 0.0:
-                return True
-            await asyncio.sleep(min(longest, LOOK_AGAIN_S))
-        return False
+    def skip(self, job: Job) -> bool:
+        """What a trial could not do either (a used-up budget), is reported when the trials begin."""
+        self.lanes.keep(lambda other: other is not job)
+        self._left -= 1
+        self._state.wake()
+        return True
 
-    async def _attempt(self, job: Job) -> Outcome:
-        now = self.clock()
-        for limit in self.limits:
-            limit.take(job, now)
-        job.attempt += 1
-        job.dispatched_at = now
-        ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.engine.submit(job, lambda _job, outcome: None if ended.done() else ended.set_result(outcome))
-        outcome = await ended
-        now = self.clock()
-        for limit in self.limits:
-            limit.settle(job, outcome, now)
-            limit.release(job, now)
-        return outcome
-
-    def _tell(self, job: Job, outcome: Outcome) -> None:
+    def concluded(self, job: Job, outcome: Outcome, now: float) -> None:
         failure = outcome.failure
-        self.tell(
+        if failure is not None and outcome.status == "error":
+            self._failures[job.variant] = failure
+        self._tell(
             "warmup",
-            target=self.targets[job.variant].name,
+            target=self._targets[job.variant].name,
             status=outcome.status,
             seconds=round(outcome.service_s, 3),
             cost_usd=cost_of(outcome),
@@ -117,6 +94,23 @@ class WarmUp:
             variant=job.trial.variant.name,
             case=job.trial.case.id,
         )
+
+    def store(self, job: Job, outcome: Outcome) -> None:
+        self._state.acknowledgements.add([job])  # there is no row
+
+    def stored(self, jobs: Sequence[Job], now: float) -> None:
+        self._left -= len(jobs)
+        if self._left == 0 and not self._goes_on_cold:
+            self._stop_if_cold()
+
+    def _stop_if_cold(self) -> None:
+        """A target that fails by its own fault, at a question that is too hard for it, is there and warm."""
+        for variant in self._variants:
+            failure = self._failures.get(variant)
+            if failure is not None and failure.blame != "variant":
+                message = f"the warm-up of {self._targets[variant].name} failed: {failure.kind}: "
+                self._state.stop("warmup", message + " ".join(failure.message.split()), fix_of(failure))
+                return
 
 
 def warmup_costs(store: Store, run_id: int) -> dict[str, list[float]]:

@@ -105,7 +105,16 @@ async def _execution(store: Store, run: str, spec: Spec, panel: Panel, listeners
     try:
         nothing = Plan(CaseTable(), (), (), 1, spec.seed)
         listener = Listeners(listeners)
-        return await Execution(nothing, (), (), spec.limits, store, held, listener, panel=panel).run()
+        return await Execution(
+            plan=nothing,
+            targets=(),
+            scorers=(),
+            limits=spec.limits,
+            store=store,
+            held=held,
+            listener=listener,
+            panel=panel,
+        ).run()
     finally:
         store.give_back(held)
 

@@ -17,7 +17,7 @@ from abreast.text import printable
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis, Comparison
-    from abreast.execute.concurrency_stats import Flown
+    from abreast.execute.concurrency_stats import InFlightStats
     from abreast.execute.early_stopping import Decision
     from abreast.stats import Population
     from abreast.stats.verdict import Word
@@ -89,7 +89,7 @@ class Result:
     done_before: int
     stopped: str | None
     fix: str
-    in_flight: Flown
+    in_flight: InFlightStats
     analysis: Analysis
     decision: Decision | None = None  # why it stopped early
     saved: int = 0  # trials that were not needed

@@ -7,9 +7,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from abreast.plan.concurrency import Concurrency
 from abreast.preflight.context import Context
 from abreast.preflight.finding import Finding, listed, many
-from abreast.preflight.limits import likely_in_flight
 from abreast.store.user_state import drivers
 from abreast.targets.agents.agent import Agent
 from abreast.targets.processes import process_tree
@@ -55,7 +55,7 @@ def check_room(context: Context) -> Finding | None:
     if not agents or not context.estimate.trials:
         return None
     largest, whose = max(((_weight(context, agent), name) for name, agent in agents), key=lambda pair: pair[0])
-    flying = likely_in_flight(context.limits, context.targets)
+    flying = Concurrency(context.limits, context.targets).likely
     root = drivers.root()
     free = shutil.disk_usage(_that_is_there(root)).free
     needed = largest * (flying + 1)  # one that they are copied from

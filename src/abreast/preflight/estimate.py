@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.errors import Skipped, StoreError, TrialError
+from abreast.plan.concurrency import Concurrency
 from abreast.plan.plan import Plan
 from abreast.preflight.history import History, Took
-from abreast.preflight.limits import likely_in_flight
 from abreast.spec.schema import Expectation, Limits, quota_window
 from abreast.store.user_state.quota_ledger import Ledger, state_folder
 from abreast.targets import Target
@@ -111,7 +111,7 @@ def estimate(
         for index, guess in guesses.items()
     ]
     trials = int(left.sum())
-    at_once = min(likely_in_flight(limits, targets), max(1, trials), max(1, plan.beginnings))
+    at_once = min(Concurrency(limits, targets).likely, max(1, trials), max(1, plan.beginnings))
     return Estimate(
         trials,
         len(plan) - trials,

@@ -5,9 +5,9 @@ from abreast.stats.cost import CostPerCorrect, cost_per_correct
 from abreast.stats.intervals.bounded import gaffke
 from abreast.stats.intervals.final import final_interval
 from abreast.stats.intervals.fixed_cases import RepeatedScores, fixed_cases_interval, permutation_test
+from abreast.stats.intervals.population import Population, population_of
 from abreast.stats.intervals.proportions import Estimate, Interval, bonett_price, paired_t, wilson
 from abreast.stats.intervals.sequence import Look, RunningSequence, confidence_sequence, looks, watched
-from abreast.stats.intervals.population import Population, population_of
 from abreast.stats.intervals.units import Weight, weighted_mean
 from abreast.stats.latency import LatencyRatio, latency_ratio
 from abreast.stats.power import Futility, cases_needed, futility, smallest_detectable

@@ -10,9 +10,9 @@ import numpy as np
 
 from abreast.stats.intervals.final import GROUPS, INFORMATIVE, final_interval
 from abreast.stats.intervals.fixed_cases import RepeatedScores, fixed_cases_interval
+from abreast.stats.intervals.population import ALL_CASES, THESE_CASES, Population, units_needed
 from abreast.stats.intervals.proportions import Estimate, Interval
 from abreast.stats.intervals.sequence import Look, confidence_sequence
-from abreast.stats.intervals.population import ALL_CASES, THESE_CASES, Population, units_needed
 from abreast.stats.intervals.units import Weight, units_of
 from abreast.stats.numerics.arrays import UNIT, Floats, Numbers, Scale, unit_differences, unit_margin, whole, width
 from abreast.stats.power import POWER, cases_needed, deviates, spread

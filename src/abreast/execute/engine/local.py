@@ -8,17 +8,23 @@ import operator
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from abreast.errors import Crashed, PluginError, Skipped, TooBig, TrialError, classify
+from abreast.execute.engine.base import Complete, Engine, EngineSetup, cancelled_outcome
 from abreast.execute.engine.workers import Workers
 from abreast.execute.job import Job
+from abreast.execute.limits.base import Limit
 from abreast.execute.limits.breaker import FIXES
 from abreast.model import STATE, Answer, Failure, Outcome, Request, Usage
 from abreast.redaction import redact, redact_outcome
-from abreast.sizes import ANSWER_SIZE, EXCERPT, excerpt, megabytes, text_size, value_size
+from abreast.sizes import EXCERPT, excerpt, megabytes, text_size, value_size
+from abreast.spec.schema import Limits
 from abreast.targets import Target
 from abreast.targets.base import Moment
+from abreast.targets.processes.orphans import marked
 
 STARTUP_S = 120.0  # for a process to start and to import what it needs
 PATIENCE_S = 5.0  # for a target that was told to end
@@ -30,7 +36,6 @@ class Flight:
     """One attempt on its way."""
 
     job: Job
-    finished: Callable[[Job, Outcome], None]
     started_at: float
     start: float
     seconds: float  # it may take
@@ -40,19 +45,21 @@ class Flight:
     over_at: float | None = None  # since when it only cleans up
 
 
-class LocalEngine:
-    """Runs every job as a task; its outcome comes back whatever happens."""
+class LocalEngine(Engine):
+    """Runs every job as a task."""
 
     def __init__(
         self,
         targets: Sequence[Target],
         timeouts: Sequence[Callable[[int], float]],
-        answer_size: int = ANSWER_SIZE,
+        complete: Complete,
+        settings: Limits | None = None,
     ) -> None:
-        """`timeouts` are by variant, as the targets are: the seconds that a prompt of some length may take.
-        `answer_size` is the largest answer in bytes."""
+        """`timeouts` are by variant, as the targets are: the seconds that a prompt of some length may take."""
         self._targets = targets
-        self._answer_size = answer_size
+        self._complete = complete
+        self._settings = settings or Limits()
+        self._answer_size = self._settings.answer_bytes
         self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
         self._workers = Workers(self._loop, self._clock, self._more_time)
@@ -60,23 +67,48 @@ class LocalEngine:
         self._cancelled = False
         self._watch: asyncio.TimerHandle | None = None  # one timer for all deadlines
         self._looks_at = math.inf
-        self.foresees = any(target.transforms for target in targets)
+        self.prepares_ahead = any(target.transforms for target in targets)
         self._ahead: deque[Job] = deque()  # whose requests are to be made before they start
+        self._made: dict[Job, asyncio.Future[tuple[Request, float]]] = {}  # such requests, and how long each took
         self._making = False  # one of those
         self._waiting = 0  # in flight, until their own is made
 
-    def submit(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None:
-        self._loop.create_task(self._attempt(job, finished))  # which the loop holds until it begins
+    @classmethod
+    def from_setup(cls, setup: EngineSetup, complete: Complete) -> LocalEngine:
+        targets = setup.targets()
+        return cls(targets, setup.timeouts(targets), complete, setup.limits)
+
+    def submit(self, job: Job) -> None:
+        self._loop.create_task(self._attempt(job))  # which the loop holds until it begins
 
     def cancel(self) -> None:
         """Cancel what is in flight, and what was submitted a moment ago as soon as it begins."""
         self._cancelled = True
         for task, flight in self._begun.items():
-            self._tell_to_end(task, flight, _cancelled())
+            self._tell_to_end(task, flight, cancelled_outcome())
+
+    def limits(self, requested: int | None, tell: Callable[..., Any]) -> Sequence[Limit]:
+        """The governor of this machine, where trials run in threads and processes."""
+        limits: list[Limit] = []
+        places = [target.place for target in self._targets]
+        starts = [target.start_cpu_s for target in self._targets]
+        if any(place != "loop" for place in places) or any(starts):
+            from abreast.execute.engine.machine import Machine
+            from abreast.execute.limits import resources  # late: only for threads and processes
+
+            if any(place != "loop" for place in places):
+                limits.append(resources.governor(self._settings, places, requested, tell))
+            if any(starts):
+                limits.append(resources.Stagger(starts, Machine().cores()))
+        return limits
+
+    def reaping(self) -> AbstractContextManager[None]:
+        return marked()
 
     async def close(self) -> list[str]:
         """Close the targets and the workers; return what went wrong in targets of other packages."""
         self._ahead.clear()
+        self._made.clear()
         if self._watch is not None:
             self._watch.cancel()
         problems = []
@@ -88,9 +120,9 @@ class LocalEngine:
         self._workers.close()
         return problems
 
-    async def _attempt(self, job: Job, finished: Callable[[Job, Outcome], None]) -> None:
+    async def _attempt(self, job: Job) -> None:
         start, seconds = self._loop.time(), self._timeouts[job.variant](0)
-        flight = Flight(job, finished, time.time(), start, seconds, start + seconds)
+        flight = Flight(job, time.time(), start, seconds, start + seconds)
         if job.attempt == 1:
             job.timing.first_started_at = flight.started_at
         task = asyncio.current_task(self._loop)
@@ -98,7 +130,7 @@ class LocalEngine:
         self._begun[task] = flight
         self._look_at(flight.deadline)
         try:
-            outcome = _cancelled() if self._cancelled else await self._outcome(job, flight)
+            outcome = cancelled_outcome() if self._cancelled else await self._outcome(job, flight)
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001 - pytest's Skipped is one; without an outcome the run would wait
@@ -165,7 +197,7 @@ class LocalEngine:
         outcome.started_at = flight.started_at
         outcome.service_s = max(0.0, elapsed - waited)
         outcome.finished_at = flight.started_at + elapsed
-        flight.finished(flight.job, outcome)
+        self._complete(flight.job, outcome)
 
     def _look_at(self, deadline: float) -> None:
         if deadline < self._looks_at:
@@ -200,33 +232,34 @@ class LocalEngine:
         target = self._targets[job.variant]
         if not target.transforms:
             return target.request(job.trial)
-        if job.made is None:
+        made = self._made.pop(job, None)
+        if made is None:
             return await self._made_now(target, job)
         waited = self._loop.time()
-        try:
-            request, seconds = await asyncio.shield(job.made)
-        except BaseException:
-            job.made = None  # the next attempt tries anew
-            raise
-        before = max(0.0, seconds - (self._loop.time() - waited)) if job.attempt == 1 else 0.0
+        request, seconds = await asyncio.shield(made)
+        before = max(0.0, seconds - (self._loop.time() - waited))
         flight.start -= before
         flight.started_at -= before
         return request
 
-    def foresee(self, jobs: Iterable[Job]) -> None:
-        """Make their requests, one after the other, while others are in flight: who starts need not wait for it. What
-        was foreseen before and is not any more, is not made."""
-        self._ahead = deque(job for job in jobs if _is_fresh(job) and self._targets[job.variant].transforms)
+    def prepare_ahead(self, jobs: Iterable[Job]) -> None:
+        """Make their requests, one after the other, while others are in flight. What was expected before and is not any
+        more, is not made."""
+        self._ahead = deque(job for job in jobs if self._is_fresh(job) and self._targets[job.variant].transforms)
         self._make_next()
 
     def _make_next(self) -> None:
         """Unless somebody waits for one already: those come first."""
         while self._ahead and not (self._making or self._waiting or self._cancelled):
             job = self._ahead.popleft()
-            if _is_fresh(job):  # else it has started, and makes its own
-                job.made = self._loop.create_future()
+            if self._is_fresh(job):  # else it has started, and makes its own
+                made = self._made[job] = self._loop.create_future()
                 self._making = True
-                self._loop.create_task(self._make(job, job.made))
+                self._loop.create_task(self._make(job, made))
+
+    def _is_fresh(self, job: Job) -> bool:
+        """Whether it has not started, and its request is not made either."""
+        return not job.attempt and job not in self._made
 
     async def _made_now(self, target: Target, job: Job) -> Request:
         self._waiting += 1
@@ -247,15 +280,6 @@ class LocalEngine:
             made.exception()  # or it would be told of if the trial never begins
         self._making = False
         self._make_next()
-
-
-def _is_fresh(job: Job) -> bool:
-    """Whether it has not started, and its request is not made either."""
-    return not job.attempt and job.made is None
-
-
-def _cancelled() -> Outcome:
-    return Outcome("cancelled", failure=Failure("cancelled", "unknown", "cancelled while in flight"))
 
 
 def _cut_off(ending: Outcome, outcome: Outcome) -> Outcome:

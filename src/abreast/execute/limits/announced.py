@@ -7,15 +7,19 @@ taken off. So the announcement of the request that started last counts, and an e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
 from abreast.model import Allowance, Outcome
 
 MARGIN_S = 0.05  # clocks and roundings differ
+
+
+def build(context: LimitContext) -> Iterator[Limit]:
+    yield Announced([context.pool(target) for target in context.targets], context.estimates.tokens, context.tell)
 
 
 @dataclass(slots=True)

@@ -12,12 +12,12 @@ nobody since the trial first failed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit, Stage
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext, Stage
 from abreast.execute.retry import NEVER_RETRIED
 from abreast.model import Blame, Failure, Outcome
 
@@ -132,6 +132,22 @@ class Service:
         return f"{self.name}: {self.last.kind}: {message}"
 
 
+def build(context: LimitContext) -> Iterator[Limit]:
+    """One breaker for the services of all targets."""
+    services: dict[str, Service] = {}
+    for index, target in enumerate(context.targets):
+        new = Service(target.name, context.limits.of(target.name).breaker)
+        service = services.setdefault(context.pool(target), new)
+        service.answered_before = service.answered_before or index in context.answered
+    yield Breaker(
+        [services[context.pool(target)] for target in context.targets],
+        retries=context.limits.retries,
+        stop=context.stop,
+        tell=context.tell,
+        waits_long=context.waits_for_quota,
+    )
+
+
 class Breaker(Limit):
     """Watches every attempt at every service."""
 
@@ -139,12 +155,12 @@ class Breaker(Limit):
         self,
         services: Sequence[Service],
         retries: int,
-        stop: Callable[[str, str], None],
+        stop: Callable[[str, str, str], None],
         tell: Callable[..., Any],
         waits_long: bool = True,
     ) -> None:
-        """`services` are by variant; variants may share one. `stop` takes a message and a fix, `tell` an event.
-        `waits_long`: whether to wait as long as a service that refuses asks for."""
+        """`services` are by variant; variants may share one. `waits_long`: whether to wait as long as a service that
+        refuses asks for."""
         self._services = services
         self._retries = retries
         self._stop = stop
@@ -256,7 +272,7 @@ class Breaker(Limit):
 
     def _give_up(self, service: Service, reason: str) -> None:
         assert service.last is not None
-        self._stop(f"{service.describe()}; {reason}", fix_of(service.last))
+        self._stop("breaker", f"{service.describe()}; {reason}", fix_of(service.last))
 
     def least_delay(self, job: Job, now: float) -> float:
         outage = self._services[job.variant].outage

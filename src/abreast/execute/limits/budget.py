@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
+from abreast.execute.estimate import cost_of, tokens_of
 from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
 from abreast.model import Outcome
+from abreast.spec.schema import TargetLimits
+
+
+def build(context: LimitContext) -> Iterator[Limit]:
+    """The budgets of targets that have their own, and those of the run."""
+    for name, variants in context.variants_of_target.items():
+        if name in context.limits.targets:
+            yield from _budgets(context.limits.targets[name], variants, context)
+    yield from _budgets(context.limits, range(len(context.targets)), context)
+
+
+def _budgets(own: TargetLimits, variants: Collection[int], context: LimitContext) -> Iterator[Limit]:
+    estimates, before = context.estimates, [spent for index, spent in enumerate(context.spent) if index in variants]
+    if own.budget_usd is not None:
+        spent = sum(item.cost_usd for item in before)
+        yield Budget(own.budget_usd, "usd", variants, expected=estimates.cost, actual=cost_of, spent=spent)
+    if own.budget_tokens is not None:
+        spent = sum(item.tokens for item in before)
+        yield Budget(own.budget_tokens, "tokens", variants, expected=estimates.tokens, actual=tokens_of, spent=spent)
 
 
 class Budget(Limit):
@@ -16,13 +36,13 @@ class Budget(Limit):
         self,
         cap: float,
         unit: str,
-        variants: frozenset[int],
+        variants: Collection[int],
         expected: Callable[[Job], float | None],
         actual: Callable[[Outcome], float | None],
         spent: float = 0.0,
     ) -> None:
         self.cap, self.unit, self.spent = cap, unit, spent
-        self._variants = variants
+        self.variants = variants
         self._expected, self._actual = expected, actual
         self._reserved: dict[int, float] = {}
         self._unknown: set[int] = set()  # variants whose first trial is in flight
@@ -32,8 +52,6 @@ class Budget(Limit):
         return sum(self._reserved.values())
 
     def wait(self, job: Job, now: float) -> float:
-        if job.variant not in self._variants:
-            return 0.0
         if self.spent >= self.cap:
             return UNTIL_AN_EVENT
         expected = self._expected(job)
@@ -45,23 +63,19 @@ class Budget(Limit):
         """Up to the one that what is left does not reach for, after all before it."""
         left = self.cap - self.spent - self.reserved
         for number, job in enumerate(jobs):
-            if job.variant in self._variants:
+            if self.applies_to(job.variant):
                 left -= self._expected(job) or 0.0
                 if left < 0 or self.wait(job, now) > 0:
                     return jobs[:number]
         return jobs
 
     def take(self, job: Job, now: float) -> None:
-        if job.variant not in self._variants:
-            return
         expected = self._expected(job)
         if expected is None:
             self._unknown.add(job.variant)
         self._reserved[job.trial.position] = expected or 0.0
 
     def settle(self, job: Job, outcome: Outcome, now: float) -> None:
-        if job.variant not in self._variants:
-            return
         reserved = self._reserved.pop(job.trial.position, 0.0)
         self._unknown.discard(job.variant)
         actual = self._actual(outcome)
@@ -71,12 +85,11 @@ class Budget(Limit):
         self.spent += actual
 
     def exhausted(self, job: Job, now: float) -> tuple[str, str, str] | None:
-        if job.variant not in self._variants or self._reserved or self.wait(job, now) == 0.0:
+        if self._reserved or self.wait(job, now) == 0.0:
             return None
         if self.unit == "usd":
-            told = (
-                f"budget ${self.cap:,.2f} reached: ${self.spent:,.2f} spent, another trial may take more than is left"
-            )
-            return "budget", told, "resume with a larger one: --budget USD"
-        told = f"budget of {self.cap:,.0f} tokens reached: {self.spent:,.0f} used, another may take more than is left"
-        return "budget", told, "raise limits.budget_tokens and run again"
+            message = f"budget ${self.cap:,.2f} reached: ${self.spent:,.2f} spent"
+            fix = "resume with a larger one: --budget USD"
+            return "budget", f"{message}, another trial may take more than is left", fix
+        message = f"budget of {self.cap:,.0f} tokens reached: {self.spent:,.0f} used"
+        return "budget", f"{message}, another may take more than is left", "raise limits.budget_tokens and run again"

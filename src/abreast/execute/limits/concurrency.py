@@ -5,94 +5,106 @@ A trial keeps its place until its row is safe, so that a kill never costs more t
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from functools import partial
+
 from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
+from abreast.spec.schema import Bounds
+
+
+def build(context: LimitContext) -> Iterator[Limit]:
+    """What the rules of `plan/concurrency` ask for."""
+    rules, limits = context.concurrency, context.limits
+    if rules.blocks is not None:
+        yield Blocks(rules.blocks, rules.per_block, context.trials)
+    if rules.total is not None:
+        yield InFlight(rules.total)
+    if rules.per_variant is not None:
+        yield PerVariant(rules.per_variant, context.trials)
+    if rules.per_judges is not None:
+        judges = range(len(context.trials), len(context.targets))
+        free = [index for index in judges if limits.of(context.targets[index].name).parallel == limits.parallel]
+        if free:
+            yield InFlight(rules.per_judges, frozenset(free))
+    for name, variants in context.variants_of_target.items():
+        most = rules.of_target(name)
+        if isinstance(most, Bounds):
+            from abreast.execute.limits.adaptive import Adaptive
+
+            yield Adaptive(
+                least=most.min,
+                start=most.start,
+                most=most.max,
+                on_change=partial(context.tell, target=name),
+                variants=variants,
+                is_service=context.targets[min(variants)].is_service,
+            )
+        elif most is not None and name in limits.targets:
+            yield InFlight(most, variants)
 
 
 class InFlight(Limit):
-    """At most so many at once."""
+    """At most so many at once, of these variants or of all."""
 
     is_shared = True
+    holds_warmups = False
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.now = 0
+    def __init__(self, most: int, variants: Collection[int] | None = None) -> None:
+        self._most = most
+        self._now = 0
+        self.variants = variants
 
     def wait(self, job: Job, now: float) -> float:
-        return 0.0 if self.now < self.most else UNTIL_AN_EVENT
+        return 0.0 if self._now < self._most else UNTIL_AN_EVENT
 
     def take(self, job: Job, now: float) -> None:
-        self.now += 1
+        self._now += 1
 
     def release(self, job: Job, now: float) -> None:
-        self.now -= 1
+        self._now -= 1
 
 
 class PerVariant(Limit):
     """At most so many of each of these variants at once."""
 
-    def __init__(self, most: dict[int, int]) -> None:
+    holds_warmups = False
+
+    def __init__(self, most: int, variants: Collection[int]) -> None:
         self._most = most
-        self._now = dict.fromkeys(most, 0)
+        self._now = dict.fromkeys(variants, 0)
+        self.variants = variants
 
     def wait(self, job: Job, now: float) -> float:
-        most = self._most.get(job.variant)
-        return 0.0 if most is None or self._now[job.variant] < most else UNTIL_AN_EVENT
+        return 0.0 if self._now[job.variant] < self._most else UNTIL_AN_EVENT
 
     def take(self, job: Job, now: float) -> None:
-        if job.variant in self._now:
-            self._now[job.variant] += 1
+        self._now[job.variant] += 1
 
     def release(self, job: Job, now: float) -> None:
-        if job.variant in self._now:
-            self._now[job.variant] -= 1
-
-
-class Together(Limit):
-    """At most so many jobs of these variants at once, counted together: those that occupy a core each."""
-
-    is_shared = True
-
-    def __init__(self, variants: frozenset[int], most: int) -> None:
-        self._variants = variants
-        self._most = most
-        self._now = 0
-
-    def applies_to(self, variant: int) -> bool:
-        return variant in self._variants
-
-    def wait(self, job: Job, now: float) -> float:
-        return 0.0 if job.variant not in self._variants or self._now < self._most else UNTIL_AN_EVENT
-
-    def take(self, job: Job, now: float) -> None:
-        self._now += job.variant in self._variants
-
-    def release(self, job: Job, now: float) -> None:
-        self._now -= job.variant in self._variants
+        self._now[job.variant] -= 1
 
 
 class Blocks(Limit):
     """At most so many blocks in flight, and so many trials of each. A block whose trials all wait holds no place."""
 
-    def __init__(self, blocks: int, trials_of_each: int) -> None:
+    holds_warmups = False
+
+    def __init__(self, blocks: int, trials_of_each: int, variants: Collection[int] | None = None) -> None:
         self._blocks = blocks
         self._each = trials_of_each
         self._now: dict[int, int] = {}
+        self.variants = variants
 
     def wait(self, job: Job, now: float) -> float:
-        if job.asks is not None:  # a judge belongs to no block
-            return 0.0
         running = self._now.get(job.block, 0)
         free = running < self._each if running else len(self._now) < self._blocks
         return 0.0 if free else UNTIL_AN_EVENT
 
     def take(self, job: Job, now: float) -> None:
-        if job.asks is None:
-            self._now[job.block] = self._now.get(job.block, 0) + 1
+        self._now[job.block] = self._now.get(job.block, 0) + 1
 
     def release(self, job: Job, now: float) -> None:
-        if job.asks is not None:
-            return
         self._now[job.block] -= 1
         if not self._now[job.block]:
             del self._now[job.block]

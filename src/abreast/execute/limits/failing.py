@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from abreast.errors import location
 from abreast.execute.job import Job
-from abreast.execute.limits import Limit
+from abreast.execute.limits.base import Limit, LimitContext
 from abreast.execute.limits.breaker import FIXES
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
@@ -19,6 +19,11 @@ from abreast.plan.plan import Plan
 FIRST_TRIALS = 10  # if all of them fail
 MANY_TRIALS, SHARE_PERCENT = 20, 95  # or nearly all of more
 LONGEST_MESSAGE = 500  # characters
+
+
+def build(context: LimitContext) -> Iterator[Limit]:
+    if context.tallies and not context.limits.allow_failing:
+        yield Failing(context.tallies, context.stop)
 
 
 @dataclass(slots=True)
@@ -67,16 +72,16 @@ class Failing(Limit):
     Failures of infrastructure do not count: those are the breaker's.
     """
 
-    def __init__(self, tallies: Sequence[Tally], trip: Callable[[str, str], None]) -> None:
+    def __init__(self, tallies: Sequence[Tally], stop: Callable[[str, str, str], None]) -> None:
         """`tallies` are of what the run has before this execution, in the order of its variants."""
         self._tallies = tallies
-        self._trip = trip
+        self._stop = stop
         self._first: dict[tuple[int, str], Failure] = {}
 
     def store(self, job: Job, outcome: Outcome) -> None:
         failure = outcome.failure if outcome.status == "error" else None
         is_own = failure is None or failure.blame == "variant"
-        if job.asks is not None or outcome.status == "cancelled" or not is_own:
+        if outcome.status == "cancelled" or not is_own:
             return
         tally = self._tallies[job.variant]
         tally.trials += 1
@@ -85,7 +90,7 @@ class Failing(Limit):
         tally.failures[failure.kind] += 1
         first = self._first.setdefault((job.variant, failure.kind), failure)
         if tally.is_broken(failure.kind):
-            self._trip(_describe(tally, first), first.fix or FIXES.get(first.kind, ""))
+            self._stop("failing", _describe(tally, first), first.fix or FIXES.get(first.kind, ""))
 
 
 def _describe(tally: Tally, first: Failure) -> str:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
+from abreast.spec.schema import quota_window
 from abreast.store.user_state.quota_ledger import Ledger
+
+
+def build(context: LimitContext) -> Iterator[Limit]:
+    """The quota of each target, counted by its account."""
+    for name, variants in context.variants_of_target.items():
+        quota, target = context.limits.of(name).quota, context.targets[min(variants)]
+        if quota is not None:
+            most, window_s = quota_window(quota)
+            yield Quota(
+                most=most,
+                window_s=window_s,
+                account=target.account or target.name,
+                variants=variants,
+                ledger=context.ledger(),
+                waits=context.waits_for_quota,
+                on_pause=context.tell,
+            )
 
 
 class Quota(Limit):
@@ -26,7 +44,7 @@ class Quota(Limit):
         on_pause: Callable[..., Any],
     ) -> None:
         self.most, self.window_s, self.account = most, window_s, account
-        self._variants = variants
+        self.variants = variants
         self._ledger = ledger
         self._waits = waits
         self._on_pause = on_pause
@@ -34,11 +52,8 @@ class Quota(Limit):
         self._free_at = 0.0
         self._paused = False
 
-    def applies_to(self, variant: int) -> bool:
-        return variant in self._variants
-
     def wait(self, job: Job, now: float) -> float:
-        if job.variant not in self._variants or self._ticket is not None:
+        if self._ticket is not None:
             return 0.0
         if now < self._free_at:
             return self._left(now)
@@ -58,14 +73,13 @@ class Quota(Limit):
 
     def affordable(self, jobs: list[Job], now: float) -> list[Job]:
         used_up = self._ticket is None and now < self._free_at
-        return [job for job in jobs if job.variant not in self._variants] if used_up else jobs
+        return [job for job in jobs if not self.applies_to(job.variant)] if used_up else jobs
 
     def take(self, job: Job, now: float) -> None:
-        if job.variant in self._variants:
-            self._ticket = None
+        self._ticket = None
 
     def exhausted(self, job: Job, now: float) -> tuple[str, str, str] | None:
-        if self._waits or job.variant not in self._variants or self._ticket is not None:
+        if self._waits or self._ticket is not None:
             return None
         message = f"the quota of {self.most} in {self.window_s / 3600:g} h is used up"
         return "quota", message, f"there is room again in {max(0.0, self._free_at - now) / 60:.0f} minutes"

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from abreast.execute.estimate import tokens_of
 from abreast.execute.job import Job
-from abreast.execute.limits import Limit
+from abreast.execute.limits.base import Limit, LimitContext
 from abreast.model import Outcome
 
 BURST_S = 1.0  # seconds' worth that may start together
 JITTER = 0.01  # of a window: what was sent later may arrive with less delay than what was sent first
+
+
+def build(context: LimitContext) -> Iterator[Limit]:
+    """The rates of each target."""
+    for name, variants in context.variants_of_target.items():
+        own = context.limits.of(name)
+        for most, period in ((own.requests_per_second, 1.0), (own.requests_per_minute, 60.0)):
+            if most is not None:
+                # A rate below one in its period is one in a longer one.
+                yield RequestRate(max(1, int(most)), period * max(1.0, 1.0 / most), variants)
+        if own.tokens_per_minute is not None:
+            yield TokenRate(own.tokens_per_minute, 60.0, variants, context.estimates.tokens)
 
 
 class RequestRate(Limit):
@@ -25,31 +37,25 @@ class RequestRate(Limit):
     def __init__(self, most: int, period_s: float, variants: frozenset[int]) -> None:
         self._most = most
         self._period = period_s * (1 + JITTER)
-        self._variants = variants
+        self.variants = variants
         self._rate = most / self._period
         self._burst = max(1.0, self._rate * BURST_S)
         self._tokens = self._burst
         self._filled_at: float | None = None
         self._log: deque[float] = deque()
 
-    def applies_to(self, variant: int) -> bool:
-        return variant in self._variants
-
     def wait(self, job: Job, now: float) -> float:
-        if job.variant not in self._variants:
-            return 0.0
         missing = 1.0 - self._level(now)
         spaced = missing / self._rate if missing > 1e-9 else 0.0
         full = self._log[-self._most] + self._period - now if len(self._log) >= self._most else 0.0
         return max(0.0, spaced, full)
 
     def take(self, job: Job, now: float) -> None:
-        if job.variant in self._variants:
-            self._tokens = self._level(now) - 1.0
-            self._filled_at = now
-            self._log.append(now)
-            while self._log[0] <= now - self._period:
-                self._log.popleft()
+        self._tokens = self._level(now) - 1.0
+        self._filled_at = now
+        self._log.append(now)
+        while self._log[0] <= now - self._period:
+            self._log.popleft()
 
     def _level(self, now: float) -> float:
         if self._filled_at is None:
@@ -65,15 +71,13 @@ class TokenRate(Limit):
     ) -> None:
         self._most = most
         self._period = period_s
-        self._variants = variants
+        self.variants = variants
         self._expected = expected
         self._log: deque[list[float]] = deque()  # [when, tokens]
         self._sum = 0.0
         self._of_job: dict[int, list[float]] = {}
 
     def wait(self, job: Job, now: float) -> float:
-        if job.variant not in self._variants:
-            return 0.0
         self._forget(now)
         over = self._sum + self._expected(job) - self._most
         if over <= 0 or not self._log:  # a job larger than the whole limit starts alone
@@ -85,16 +89,13 @@ class TokenRate(Limit):
         return max(1e-6, self._log[-1][0] + self._period - now)
 
     def take(self, job: Job, now: float) -> None:
-        if job.variant in self._variants:
-            entry = [now, self._expected(job)]
-            self._log.append(entry)
-            self._sum += entry[1]
-            self._of_job[job.trial.position] = entry
+        entry = [now, self._expected(job)]
+        self._log.append(entry)
+        self._sum += entry[1]
+        self._of_job[job.trial.position] = entry
 
     def settle(self, job: Job, outcome: Outcome, now: float) -> None:
-        entry = self._of_job.pop(job.trial.position, None)
-        if entry is None or outcome.answer is None:
-            return
+        entry = self._of_job.pop(job.trial.position)
         actual = tokens_of(outcome)
         if actual is None:
             return

@@ -14,8 +14,9 @@ from typing import Any, Literal
 
 from abreast.execute.engine.machine import Machine, MachineReading
 from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit
 from abreast.model import Outcome
+from abreast.spec.schema import Limits, size_in_bytes
 from abreast.targets.base import Place
 
 SAMPLE_S = 1.0  # between two readings
@@ -31,6 +32,23 @@ HALF_LIFE_S = 5.0  # of what readings say about cores
 EVIDENCE_S = 10.0  # of readings, before trials that have not ended are taken to compute
 MARGIN = 1.25  # on the average of trials, some of which may still grow
 NOTICE_S = 1.0  # shorter holds are not worth an event
+
+
+def governor(limits: Limits, places: Sequence[Place], requested: int | None, tell: Callable[..., Any]) -> Resources:
+    """The governor of this machine. `places` are by variant; `requested` trials shall be in flight."""
+    machine = Machine()
+    free = max(256_000_000, machine.total_memory() // 20)
+    declared = None if limits.memory_per_trial is None else size_in_bytes(limits.memory_per_trial)
+    return Resources(
+        places,
+        machine.read(),
+        memory=Memory(places, declared),
+        cores=Cores(machine.cores(), limits.free_cores),
+        free_memory=free if limits.free_memory is None else size_in_bytes(limits.free_memory),
+        requested=requested,
+        on_change=tell,
+    )
+
 
 Reason = Literal["memory", "unknown", "cores"]
 _EVENTS: dict[Reason, tuple[str, str]] = {
@@ -118,6 +136,8 @@ class Cores:
 
 class Resources(Limit):
     """Admission by measured memory, and for processes by measured computing."""
+
+    holds_warmups = False
 
     def __init__(
         self,
@@ -267,3 +287,20 @@ class Resources(Limit):
         free = int(self._free_memory / 1e6)
         why = f"memory is short ({available:,} MB available, {size:,} MB per trial, {free:,} MB to be left free)"
         return why, "memory_per_trial or free_memory", figures
+
+
+class Stagger(Limit):
+    """Programs that take a while to start do not start at once, as that would only make each of them slower: after a
+    start, none for as long as the cores need for it."""
+
+    def __init__(self, start_cpu_s: Sequence[float], cores: float) -> None:
+        """`start_cpu_s` is by variant: the seconds of a core that it takes to start one."""
+        self._gaps = [seconds / cores for seconds in start_cpu_s]
+        self._free_at = float("-inf")
+
+    def wait(self, job: Job, now: float) -> float:
+        return max(0.0, self._free_at - now) if self._gaps[job.variant] else 0.0
+
+    def take(self, job: Job, now: float) -> None:
+        if self._gaps[job.variant]:
+            self._free_at = now + self._gaps[job.variant]

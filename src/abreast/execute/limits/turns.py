@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext
 from abreast.model import Outcome
 from abreast.plan.plan import Plan, block_order
+
+
+def build(context: LimitContext) -> Iterator[Limit]:
+    if context.limits.turns and context.plan is not None:
+        yield Turns(context.plan)
 
 
 class Turns(Limit):
     """Of each case all repeats of one variant, then of the next, in an order that is drawn for the case. How many of
     those are in flight is for others to say. Judges take no turns."""
 
+    holds_warmups = False
+
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self.variants = range(len(plan.variants))
         cases, variants = len(plan.cases), len(plan.variants)
         self._missing = (~plan.done).reshape(cases, plan.repeats, variants).sum(axis=1)
         self._case = -1  # the so-manieth to start
@@ -21,14 +31,13 @@ class Turns(Limit):
         self._advance()
 
     def wait(self, job: Job, now: float) -> float:
-        if job.asks is not None or not self._order:
+        if not self._order:
             return 0.0
         mine = job.block // self._plan.repeats == self._case and job.variant == self._order[0]
         return 0.0 if mine else UNTIL_AN_EVENT
 
     def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
-        if job.asks is None:
-            self.leave_out(job)
+        self.leave_out(job)
 
     def leave_out(self, job: Job) -> None:
         self._missing[job.case, job.variant] -= 1

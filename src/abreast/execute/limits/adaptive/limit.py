@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from abreast.execute.job import Job
-from abreast.execute.limits import UNTIL_AN_EVENT, Limit
 from abreast.execute.limits.adaptive.latency import Knee, LatencyCurve, LatencyTrial
 from abreast.execute.limits.adaptive.refusals import EVIDENCE, EXPECTED, RefusalTest
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit
 from abreast.model import Outcome
 
 GROWTH = 5 / 3  # times the answers within the last answer time: the most that the limit grows to
@@ -43,6 +43,7 @@ class Adaptive(Limit):
     """
 
     is_shared = True
+    holds_warmups = False
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Adaptive(Limit):
         self.allowed = min(max(start, least), self._most)
         self._start = self.allowed
         self._on_change = on_change
-        self._variants = variants
+        self.variants = variants
         self._refusals = RefusalTest()
         self._curve = LatencyCurve() if is_service else None
         self._places = 0  # requests in flight and answers that are not stored yet
@@ -82,14 +83,9 @@ class Adaptive(Limit):
         self._trial: LatencyTrial | None = None  # of the last cut
         self._reported, self._reported_background, self._answers = self.allowed, 0.0, 0
 
-    def applies_to(self, variant: int) -> bool:
-        return variant in self._variants
-
     # -- starting ----------------------------------------------------------------------------------------------------
 
     def wait(self, job: Job, now: float) -> float:
-        if job.variant not in self._variants:
-            return 0.0
         if self._answer_s is None and self._levels:
             return self._wait_blind(now)
         if self._places >= min(self._most, UNSTORED * self.allowed):
@@ -119,8 +115,6 @@ class Adaptive(Limit):
         return max((self._answer_s or 0.0) * DOUBLING_ANSWERS, self._refusal_s * DOUBLING_REFUSALS)
 
     def take(self, job: Job, now: float) -> None:
-        if job.variant not in self._variants:
-            return
         if not self._sent:
             self._first_sent_at = now
         self._sent += 1
@@ -134,13 +128,11 @@ class Adaptive(Limit):
                 self._report("raise")
 
     def release(self, job: Job, now: float) -> None:
-        self._places -= job.variant in self._variants
+        self._places -= 1
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
     def settle(self, job: Job, outcome: Outcome, now: float) -> None:
-        if job.variant not in self._variants:
-            return
         level = self._levels.pop(job.trial.position)
         if outcome.failure is not None and outcome.failure.kind == "rate_limit":
             self._refused(job, level, outcome.service_s, now)

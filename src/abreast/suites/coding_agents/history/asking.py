@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from abreast.errors import BadInput
-from abreast.execute.engine.local import LocalEngine
+from abreast.execute.engine.base import EngineSetup, find_engine
 from abreast.execute.estimate import cost_of
-from abreast.execute.job import Job
+from abreast.execute.job import Job, TrialJob
+from abreast.execute.lanes import Lanes
+from abreast.execute.listener import Listener
 from abreast.execute.retry import Retry
+from abreast.execute.scheduler import Scheduler
+from abreast.execute.source import Source
+from abreast.execute.state import Acknowledgements, RunState
 from abreast.model import Case, Outcome, Trial, Variant
 from abreast.report.words.variant_figures import dollars
 from abreast.report.words.verdict_sentence import SIMULATED, many
+from abreast.spec.schema import Limits
 from abreast.suites.coding_agents.models import target_of
 from abreast.targets import build
 
@@ -33,6 +39,41 @@ class Spent:
         self.requests += 1
         self.cost_usd += cost or 0.0
         self.unknown += cost is None and outcome.answer is not None
+
+
+class Prompts(Source):
+    """Prompts as jobs. Whoever asks waits for the outcome; nothing is stored."""
+
+    job_type = TrialJob
+
+    def __init__(self, variant: Variant, state: RunState, spent: Spent) -> None:
+        super().__init__(Lanes(range(1), ()))
+        self._variant, self._state, self._spent = variant, state, spent
+        self._asked = 0
+        self._waiting: dict[Job, asyncio.Future[Outcome]] = {}
+
+    is_done = False  # until the run is stopped
+
+    async def ask(self, prompt: str) -> Outcome:
+        loop = asyncio.get_running_loop()
+        trial = Trial(self._asked, Case("task", prompt), self._variant, 0)
+        job = TrialJob(trial=trial, variant=0, block=self._asked, slot=0, ready_at=loop.time())
+        self._asked += 1
+        ended: asyncio.Future[Outcome] = loop.create_future()
+        self._waiting[job] = ended
+        self.lanes.append(job)
+        self._state.wake()
+        return await ended
+
+    def retried(self, job: Job, outcome: Outcome, delay: float) -> None:
+        self._spent.add(outcome)
+
+    def store(self, job: Job, outcome: Outcome) -> None:
+        self._spent.add(outcome)
+        ended = self._waiting.pop(job)
+        if not ended.cancelled():
+            ended.set_result(outcome)
+        self._state.acknowledgements.add([job])
 
 
 class Model:
@@ -61,30 +102,30 @@ class Model:
         return f"{self.name}: {', '.join(parts)}{f' ({SIMULATED})' if self._target.simulated else ''}"
 
     async def __aenter__(self) -> Model:
-        self._engine = LocalEngine([self._target], [lambda _length: TIMEOUT_S])
-        self._retry = Retry()
+        loop = asyncio.get_running_loop()
+        self._state = RunState(Acknowledgements(loop), Listener())
+        setup = EngineSetup(variants=[self._variant], limits=Limits(timeout=TIMEOUT_S), built_targets=[self._target])
+        self._engine = find_engine("local")(setup, self._state.complete)
+        self._prompts = Prompts(self._variant, self._state, self.spent)
+        scheduler = Scheduler(
+            sources=[self._prompts],
+            engine=self._engine,
+            limits=(),
+            retry=Retry(),
+            state=self._state,
+            clock=loop.time,
+        )
+        self._running = asyncio.create_task(scheduler.run())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._state.stop("over")
         self._engine.cancel()
+        await self._running
         await self._engine.close()
 
     async def ask(self, prompt: str) -> Outcome:
         """The outcome of the last attempt."""
-        job = Job(Trial(0, Case("task", prompt), self._variant, 0), variant=0, block=0, slot=0, case=0)
-        while True:
-            job.attempt += 1
-            outcome = await self._attempt(job)
-            self.spent.add(outcome)
-            failure = outcome.failure if outcome.status == "error" else None
-            delay = None if failure is None else self._retry.delay(failure, job.attempt)
-            if delay is None:
-                return outcome
-            await asyncio.sleep(delay)
-
-    async def _attempt(self, job: Job) -> Outcome:
-        ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._engine.submit(job, lambda _job, outcome: None if ended.done() else ended.set_result(outcome))
-        return await ended
+        return await self._prompts.ask(prompt)

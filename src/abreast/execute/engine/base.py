@@ -1,0 +1,124 @@
+"""What an engine is: where trials are executed. Packages register theirs under the entry point `abreast.engines`."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from abreast.errors import BadInput, suggestion
+from abreast.execute.job import Job
+from abreast.model import Failure, Outcome, Variant
+from abreast.plugins import find_plugin, plugin_names
+from abreast.targets import Target, build
+
+if TYPE_CHECKING:
+    from abreast.execute.limits.base import Limit
+    from abreast.spec.schema import Limits
+
+Complete = Callable[[Job, Outcome], None]
+"""Takes every attempt that has ended, on the loop of the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSetup:
+    """What an engine is built from. All of it can be pickled, except for targets that are built already."""
+
+    variants: Sequence[Variant]  # and after them the judges
+    judges: int = 0  # how many of them are judges
+    seed: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what the targets have in common: see `targets.build`
+    limits: Limits
+    built_targets: Sequence[Target] | None = None  # for an engine in this process
+
+    def portable(self) -> EngineSetup:
+        """The same for another process, which builds its own targets."""
+        return replace(self, built_targets=None)
+
+    def targets(self) -> Sequence[Target]:
+        """The targets of the variants and judges, built if they are not yet."""
+        if self.built_targets is not None:
+            return self.built_targets
+        shared = dict(self.settings)
+        return [build(variant, self.seed, shared) for variant in self.variants]
+
+    def timeouts(self, targets: Sequence[Target]) -> list[Callable[[int], float]]:
+        """The seconds that a prompt of some length may take, for each of these targets."""
+        first_judge = len(self.variants) - self.judges
+        return [
+            self.limits.seconds_of(variant.name, target.name)
+            if index < first_judge
+            else self.limits.of(target.name).seconds
+            for index, (variant, target) in enumerate(zip(self.variants, targets, strict=True))
+        ]
+
+
+class Engine(ABC):
+    """Executes jobs, and completes each of them exactly once, whatever happens to it.
+
+    An engine is built with a `Complete`, to which it hands every job with its outcome: the answer, or the failure that
+    takes its place. Outcomes contain no secrets. Before that it sets `job.prompt` and completes `job.timing`. It owns
+    the targets, with their connections and processes, and watches over the machines it uses.
+    """
+
+    prepares_ahead: bool = False
+    """Whether it makes use of `prepare_ahead`."""
+
+    @abstractmethod
+    def submit(self, job: Job) -> None:
+        """Begin an attempt, and return at once."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """End everything in flight soon, as `cancelled`; what is submitted later too."""
+
+    def capacity(self) -> int | None:
+        """How many jobs it can have in flight; None: as many as the limits of the run allow."""
+        return None
+
+    def limits(self, requested: int | None, tell: Callable[..., Any]) -> Sequence[Limit]:
+        """What holds jobs back while its machines are short of memory or cores. `requested` trials shall be in flight,
+        None if that is found out; `tell` reports an event."""
+        return ()
+
+    def prepare_ahead(self, jobs: Iterable[Job]) -> None:
+        """These jobs will probably start next, in this order, and no others: make their requests meanwhile."""
+        return
+
+    def reaping(self) -> contextlib.AbstractContextManager[None]:
+        """Own the processes that are started in this context, and end those that are left after it."""
+        return contextlib.nullcontext()
+
+    async def close(self) -> list[str]:
+        """Close the targets and all that was started; return warnings."""
+        return []
+
+
+def cancelled_outcome() -> Outcome:
+    return Outcome("cancelled", failure=Failure("cancelled", "unknown", "cancelled while in flight"))
+
+
+Factory = Callable[[EngineSetup, Complete], Engine]
+NAMES = ("local",)
+
+
+def find_engine(name: str) -> Factory:
+    """The factory of an engine: a built-in one, or one that a package registers as `abreast.engines`."""
+    if name == "local":
+        from abreast.execute.engine.local import LocalEngine
+
+        return LocalEngine.from_setup
+    plugin = find_plugin("engine", name)
+    if plugin is None:
+        known = [*NAMES, *plugin_names("engine")]
+        raise BadInput(f'unknown engine "{name}"{suggestion(name, known)}', f"choose one of {', '.join(known)}")
+
+    def from_plugin(setup: EngineSetup, complete: Complete) -> Engine:
+        engine = plugin.build("a function that returns an Engine", ("setup", "complete"), setup, complete)
+        if not isinstance(engine, Engine):
+            plugin.refuse("its entry point must return an abreast.execute.engine.base.Engine", engine)
+        return engine
+
+    return from_plugin

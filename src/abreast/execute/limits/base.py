@@ -1,0 +1,144 @@
+"""What a limit is: each decides one thing about "may this job start now?". One file each, listed in `registry`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from abreast.execute.job import Job
+from abreast.model import Blame, Failure, Outcome
+from abreast.plan.concurrency import Concurrency
+from abreast.store.user_state.quota_ledger import Ledger
+
+if TYPE_CHECKING:
+    from abreast.execute.estimate import Estimates, Spent
+    from abreast.execute.limits.failing import Tally
+    from abreast.plan.plan import Plan
+    from abreast.spec.schema import Limits
+    from abreast.targets import Target
+
+UNTIL_AN_EVENT = float("inf")
+
+Stage = Literal["running", "at rest", "stopped"]
+"""When blame is asked for: while trials are executed, when no further trial will tell, or after the run stopped."""
+
+
+class Limit:
+    """Synchronous functions, all optional: override those that matter. The others are never called.
+
+    The scheduler asks `wait` of the first job in each lane, then calls `take`, `settle` and `release` for every
+    attempt. `conclude`, `blame`, `store` and `leave_out` are about trials, never about judges and warm-ups.
+    """
+
+    variants: Collection[int] | None = None
+    """Indexes of the variants, and after them of the judges, whose jobs it is asked about; None: of all."""
+
+    is_shared = False
+    """Whether `wait` gives the same answer for every job that the limit applies to."""
+
+    holds_warmups = True
+    """Whether warm-ups wait for it. Not if it only bounds how many trials are in flight."""
+
+    def applies_to(self, variant: int) -> bool:
+        return self.variants is None or variant in self.variants
+
+    def wait(self, job: Job, now: float) -> float:
+        """Return 0 if the job may start, else seconds, or `UNTIL_AN_EVENT`. Changes nothing that others see."""
+        return 0.0
+
+    def affordable(self, jobs: list[Job], now: float) -> list[Job]:
+        """Return those of the next jobs that will probably start in this run, as soon as there is a place for them."""
+        return jobs
+
+    def take(self, job: Job, now: float) -> None:
+        """An attempt of the job starts."""
+
+    def settle(self, job: Job, outcome: Outcome, now: float) -> None:
+        """The attempt has ended."""
+
+    def least_delay(self, job: Job, now: float) -> float:
+        """Return the seconds that a job waits at least until its next attempt, after one that failed."""
+        return 0.0
+
+    def release(self, job: Job, now: float) -> None:
+        """The job gives its place to another: it waits for its next attempt, or its row is safe."""
+
+    def conclude(self, job: Job, outcome: Outcome, now: float) -> None:
+        """The trial has its final outcome: no attempt follows."""
+
+    def blame(self, job: Job, failure: Failure, stage: Stage) -> Blame | None:
+        """Decide who is to blame for a failure of a variant or of what it depends on; None while that is open."""
+        return "variant"
+
+    def store(self, job: Job, outcome: Outcome) -> None:
+        """The trial's final outcome, with its blame decided, goes to the store."""
+
+    def leave_out(self, job: Job) -> None:
+        """The trial does not start in this run: what it would begin with is not there."""
+
+    def exhausted(self, job: Job, now: float) -> tuple[str, str, str] | None:
+        """Say why this job can never start in this run now that nothing is in flight: kind, message and fix."""
+        return None
+
+    async def watch(self, wake: Callable[[], None]) -> None:
+        """Watch what this limit depends on while trials run; `wake` makes the scheduler ask again."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
+def by_variant(limits: Iterable[Limit], variants: range) -> list[list[Limit]]:
+    """The limits that apply to each of these variants."""
+    lists: list[list[Limit]] = [[] for _ in variants]
+    for limit in limits:
+        for variant in variants if limit.variants is None else limit.variants:
+            if variant in variants:
+                lists[variant - variants.start].append(limit)
+    return lists
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitContext:
+    """What limits are made from: the settings of a spec, and the execution they are for."""
+
+    limits: Limits
+    targets: Sequence[Target]  # of the variants, then of the judges
+    judges: int = 0  # how many of the targets are judges'
+    plan: Plan | None = None
+    tell: Callable[..., Any]  # report an event, by kind and details
+    stop: Callable[[str, str, str], None]  # end the run: kind, message, fix
+    spent: Sequence[Spent] = ()  # by variant, before this execution
+    waits_for_quota: bool = True
+    ledger: Callable[[], Ledger] = field(default=Ledger)
+    tallies: Sequence[Tally] = ()  # outcomes by variant, before this execution
+    answered: frozenset[int] = frozenset()  # variants that answered in this run, before this execution
+
+    @property
+    def trials(self) -> range:
+        """The indexes of the variants; those of the judges follow."""
+        return range(len(self.targets) - self.judges)
+
+    @cached_property
+    def variants_of_target(self) -> dict[str, frozenset[int]]:
+        """The variants and judges of each target, by its name."""
+        members: dict[str, set[int]] = {}
+        for index, target in enumerate(self.targets):
+            members.setdefault(target.name, set()).add(index)
+        return {name: frozenset(indexes) for name, indexes in members.items()}
+
+    @cached_property
+    def concurrency(self) -> Concurrency:
+        return Concurrency(self.limits, self.targets[: len(self.trials)])
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """What trials will probably take, learned as they end."""
+        from abreast.execute.estimate import Estimates
+
+        return Estimates(len(self.targets), self.spent)
+
+    def pool(self, target: Target) -> str:
+        """What shares a rate and fails together: an address with its model, or all of a target."""
+        return target.pool or target.name

@@ -1,0 +1,125 @@
+"""From outcomes to rows, and what follows once they are safe: scores, judgements, an early decision."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from abreast.errors import StoreError
+from abreast.execute.early_stopping import EarlyStopping
+from abreast.execute.job import Job
+from abreast.execute.judging import Judging
+from abreast.execute.listener import Listener
+from abreast.execute.scoring import Item, Scoring
+from abreast.model import Failure, Outcome
+from abreast.plan.plan import Plan
+from abreast.store import Writer, rows
+from abreast.store.sqlite.driver import RowTooLarge
+from abreast.targets import Target
+
+
+class TrialRecords:
+    """Makes the rows of trials and gives them to the writer."""
+
+    def __init__(self, plan: Plan, writer: Writer) -> None:
+        self._plan, self._writer = plan, writer
+        self._run_id = writer.lease.run_id
+        self._is_case_written = bytearray(len(plan.cases))
+
+    def outcome(self, job: Job, outcome: Outcome) -> None:
+        writer, cases = self._writer, self._plan.cases
+        of_case: list[tuple[str, rows.Row]] = []
+        if not self._is_case_written[job.case]:  # with its first trial: a case without one may be cleaned away
+            self._is_case_written[job.case] = True
+            digests = cases.digest(job.case), cases.input_digest(job.case)
+            of_case.append(("cases", rows.case_row(*digests, cases.original(job.case, job.trial.case))))
+            if job.trial.case.tags:
+                writer.register("tag", job.trial.case.tags)
+        if outcome.answer is not None and outcome.answer.data:
+            writer.register("data", outcome.answer.data)
+        job.outcome = outcome
+        writer.put_together(
+            [*self._rows_of(job, outcome), *of_case],
+            job,
+            lambda error: [*self._rows_of(job, _unstorable(job, outcome, error)), *of_case],
+        )
+
+    def _rows_of(self, job: Job, outcome: Outcome) -> list[tuple[str, rows.Row]]:
+        run_id, digest, position = self._run_id, self._plan.cases.digest(job.case), job.trial.position
+        of_trial = [
+            ("payloads", rows.payload_row(run_id, position, job.prompt, outcome.answer)),
+            ("trials", rows.trial_row(run_id, job.trial, job.variant, job.block, digest, outcome, job.timing)),
+        ]
+        if outcome.answer is not None and outcome.answer.artifacts:
+            of_trial += [("artifacts", row) for row in rows.artifact_rows(run_id, position, outcome.answer)]
+        return of_trial
+
+    def attempt(self, job: Job, outcome: Outcome, delay: float) -> None:
+        assert outcome.failure is not None
+        row = rows.attempt_row(self._run_id, job.trial.position, job.attempt, outcome, outcome.failure, delay)
+        self._writer.put("attempts", row)
+
+
+def _unstorable(job: Job, outcome: Outcome, error: StoreError) -> Outcome:
+    """The outcome of a trial whose answer the store refuses: the variant's failure, never to be paid for again."""
+    answer = outcome.answer
+    if answer is not None:
+        answer = replace(answer, text="", value=None, data={}, raw_response=None, artifacts={})
+    kind = "too_big" if isinstance(error, RowTooLarge) else "crash"
+    failure = Failure(kind, "variant", f"the answer cannot be stored: {error.message}")
+    job.outcome = replace(outcome, status="error", answer=answer, failure=failure)
+    return job.outcome
+
+
+class CommitHandler:
+    """Passes trials whose rows are safe to those who work with them."""
+
+    def __init__(
+        self, scoring: Scoring, judging: Judging | None = None, early_stopping: EarlyStopping | None = None
+    ) -> None:
+        self._scoring, self._judging, self._early_stopping = scoring, judging, early_stopping
+
+    def committed(self, jobs: Sequence[Job]) -> None:
+        scoring, judging, early_stopping = self._scoring, self._judging, self._early_stopping
+        answers: list[Item] = []
+        for job in jobs:
+            outcome, job.outcome = job.outcome, None
+            assert outcome is not None
+            answer = outcome.answer if outcome.status == "ok" else None
+            if answer is None:
+                if early_stopping is not None:
+                    early_stopping.observe_failure(job.trial.position, outcome)
+            elif scoring.has_scorers:
+                answers.append((job.trial.position, job.trial.case, answer))
+            if judging is not None:
+                judging.add(job.trial.position, outcome)
+        if answers:
+            scoring.put(answers)
+
+
+class EventRecorder(Listener):
+    """What the scheduler did goes to the table `events`."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def event(self, kind: str, **detail: Any) -> None:
+        self._writer.put("events", (self._writer.lease.run_id, time.time(), kind, rows.to_json(detail)))
+
+
+class ThreadTimeoutWarning(Listener):
+    """Warns once that a timeout cannot end a thread."""
+
+    def __init__(self, targets: Sequence[Target], tell: Callable[..., Any]) -> None:
+        self._targets = targets
+        self._tell = tell
+        self._has_warned = False
+
+    def finished(self, job: Job, outcome: Outcome) -> None:
+        failure, target = outcome.failure, self._targets[job.variant]
+        if failure is not None and failure.kind == "timeout" and target.place == "thread" and not self._has_warned:
+            self._has_warned = True
+            message = f"a call of {target.name} that timed out goes on in its thread"
+            self._tell("warning", message=f"{message}; executor: process ends such calls")

@@ -1,0 +1,66 @@
+"""What the parts of one execution tell each other: what has ended, what is stored, and whether to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from abreast.errors import StoreError
+from abreast.execute.job import Job
+from abreast.execute.listener import Listener
+from abreast.model import Outcome
+
+INTERRUPTED = "interrupted"
+
+
+class Acknowledgements:
+    """Brings what the writer's thread reports to the loop: rows that are safe, or a store that has failed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.stored: deque[Sequence[Job]] = deque()
+        self.failure: asyncio.Future[StoreError] = loop.create_future()
+        self.changed = asyncio.Event()
+
+    def committed(self, jobs: Sequence[Job]) -> None:
+        self._loop.call_soon_threadsafe(self.add, jobs)
+
+    def failed(self, error: StoreError) -> None:
+        self._loop.call_soon_threadsafe(self.failure.set_result, error)
+
+    def add(self, jobs: Sequence[Job]) -> None:
+        """Note, on the loop, that the rows of these jobs are safe."""
+        self.stored.append(jobs)
+        self.changed.set()
+
+
+class RunState:
+    """The state of an execution that its parts share. All calls are on the loop."""
+
+    def __init__(self, acknowledgements: Acknowledgements, listener: Listener) -> None:
+        self._listener = listener
+        self.acknowledgements = acknowledgements
+        self.completed: deque[tuple[Job, Outcome]] = deque()  # attempts that have ended
+        self.changed = acknowledgements.changed  # wakes the scheduler
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.stopped: str | None = None  # the kind of reason
+        self.why = ""  # the same in words
+        self.fix = ""
+
+    def stop(self, kind: str, message: str = "", fix: str = "") -> None:
+        """Start nothing more; what is in flight may finish. The first reason counts."""
+        if self.stopped is None:
+            self.stopped, self.why, self.fix = kind, message or kind, fix
+            self._listener.event("stop", reason=kind, message=message, in_flight=self.in_flight)
+        self.changed.set()
+
+    def complete(self, job: Job, outcome: Outcome) -> None:
+        """Note that an attempt has ended."""
+        self.completed.append((job, outcome))
+        self.changed.set()
+
+    def wake(self) -> None:
+        """Make the scheduler look again: something changed that a limit depends on."""
+        self.changed.set()

@@ -1,0 +1,263 @@
+"""The trials of a plan as jobs, refilled from a cursor over its blocks.
+
+Trials that begin with what another one left wait for it outside the lanes, and hold up nobody meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal, Protocol
+
+from abreast.execute.early_stopping import EarlyStopping
+from abreast.execute.job import Job, TrialJob
+from abreast.execute.lanes import Lanes
+from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, by_variant
+from abreast.execute.listener import Listener
+from abreast.execute.source import Source
+from abreast.execute.state import RunState
+from abreast.model import Outcome
+from abreast.plan.plan import Plan
+
+WINDOW = 5_000  # no variant starts a block more than this many past the stored prefix
+AHEAD = 32  # jobs of a lane whose requests are prepared before they start, at most
+FEW = 50  # cases past that prefix, or a tenth of all, where a decision may make them needless
+LEAD = 32  # blocks that one variant may start before the others in such a run
+
+Fate = Literal["starts", "waits", "never starts"]
+
+
+class Records(Protocol):
+    """Where outcomes of trials go. Jobs whose rows are safe come back by `Acknowledgements`."""
+
+    def outcome(self, job: Job, outcome: Outcome) -> None: ...
+
+    def attempt(self, job: Job, outcome: Outcome, delay: float) -> None: ...
+
+
+class Trials(Source):
+    """Every trial of the plan that is not done."""
+
+    job_type = TrialJob
+    decides_blame = True
+
+    def __init__(
+        self,
+        *,
+        plan: Plan,
+        limits: Sequence[Limit],
+        records: Records,
+        on_commit: Callable[[Sequence[Job]], None],
+        listener: Listener,
+        state: RunState,
+        early_stopping: EarlyStopping | None = None,
+        unjudged: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`on_commit` is called with jobs whose rows are safe. `unjudged` counts the answers that wait for the judge
+        whose score decides."""
+        variants = range(len(plan.variants))
+        super().__init__(Lanes(variants, limits))
+        self._plan, self._records, self._on_commit = plan, records, on_commit
+        self._listener, self._state = listener, state
+        self._concluding = by_variant((each for each in limits if type(each).conclude is not Limit.conclude), variants)
+        self._storing = by_variant((each for each in limits if type(each).store is not Limit.store), variants)
+        self._limits = limits
+        self._early_stopping, self._unjudged = early_stopping, unjudged
+        self.lead = UNTIL_AN_EVENT if early_stopping is None else LEAD
+        self._chains = Chains(plan) if plan.is_chained else None
+        self._blocks = plan.open_blocks()
+        self._cursor = 0  # the next of them to be put into the lanes
+        self._to_come = plan.missing_by_variant()  # trials that are not in a lane yet
+        self._open: dict[int, int] = {}  # blocks begun and not all stored: how many trials are left
+        self._prefix = 0  # so many of them are stored without a gap
+        self._unstored = plan.missing()
+        self.executed = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self._unstored == 0
+
+    def is_held_back(self) -> bool:
+        return self._early_stopping is not None and self._early_stopping.is_behind(self._unjudged())
+
+    # -- filling the lanes ---------------------------------------------------------------------------------------------
+
+    def refill(self, now: float) -> None:
+        window = WINDOW
+        if self._early_stopping is not None:
+            if self._early_stopping.is_decision_due:
+                self._early_stopping.apply(self.keep_begun_cases(self._early_stopping.begun))
+            window = self._few_blocks()
+        end = min(len(self._blocks), self._prefix + window)
+        lanes = self.lanes
+        while self._cursor < end and lanes.is_short(self._state.most_in_flight // len(lanes) + 2):
+            self._add_block(self._blocks[self._cursor], now)
+
+    def _few_blocks(self) -> int:
+        """A trial that waits for its next attempt holds back the decision, and should not let all others be paid for.
+
+        What is asked for is in flight all the same.
+        """
+        few = max(FEW, len(self._plan.cases) // 10) * self._plan.repeats
+        return min(WINDOW, few + 2 * self._state.in_flight)
+
+    def _add_block(self, block: int, now: float) -> None:
+        """Add the missing trials of the next block to the lanes."""
+        plan, done = self._plan, self._plan.done
+        self._cursor += 1
+        positions = plan.dispatch(block)
+        case = plan.parts(positions[0])[0]
+        jobs = [
+            TrialJob(
+                trial=plan.trial(position),
+                variant=position % len(plan.variants),
+                block=block,
+                slot=slot,
+                case=case,
+                ready_at=now,
+            )
+            for slot, position in enumerate(positions)
+            if not done[position]
+        ]
+        self._open[block] = len(jobs)
+        for job in jobs:
+            self._to_come[job.variant] -= 1
+            if not self._to_come[job.variant]:
+                self.lanes.complete(job.variant)
+            if self._chains is None:
+                self.lanes.append(job)
+            else:
+                self._add_chained(self._chains, job, now)
+
+    def _add_chained(self, chains: Chains, job: Job, now: float) -> None:
+        fate = chains.fate(job)
+        if fate == "starts":
+            self.lanes.append(job)
+        elif fate == "never starts":
+            self._leave_out(job)
+            self._follow(chains, job, now)
+
+    def upcoming(self) -> list[Job]:
+        """The first jobs of the lanes, about as many as are in flight."""
+        return self.lanes.upcoming(min(AHEAD, self._state.in_flight // max(1, len(self.lanes)) + 1))
+
+    def keep_begun_cases(self, begun_before: Collection[int] = ()) -> int:
+        """Drop every case of which no trial has started, here or before; return how many trials that saves."""
+        plan, repeats = self._plan, self._plan.repeats
+        fresh = Counter(job.block for job in self.lanes if not job.attempt)
+        untouched = {block for block in fresh if fresh[block] == plan.missing_in(block)}
+        refilled, ahead = self._blocks[: self._cursor], self._blocks[self._cursor :]
+        begun = {block // repeats for block in refilled if block not in untouched}
+        begun.update(plan.block(case, 0) // repeats for case in begun_before)
+        left_out = {block for block in untouched if block // repeats not in begun}
+        self.lanes.keep(lambda job: job.block not in left_out)
+        for block in left_out:
+            del self._open[block]
+        self._advance()
+        needed = [block for block in ahead if block // repeats in begun]
+        self._blocks = [*refilled, *needed]
+        saved = sum(fresh[block] for block in left_out) + sum(self._to_come)
+        self._to_come = [0] * len(plan.variants)
+        for block in needed:
+            saved -= plan.missing_in(block)
+            for position in plan.dispatch(block):
+                self._to_come[position % len(plan.variants)] += not plan.done[position]
+        self._unstored -= saved
+        self._state.wake()
+        return saved
+
+    # -- what becomes of them ------------------------------------------------------------------------------------------
+
+    def started(self, job: Job, in_flight: int) -> None:
+        self._listener.started(job, in_flight)
+
+    def retried(self, job: Job, outcome: Outcome, delay: float) -> None:
+        self._records.attempt(job, outcome, delay)
+        assert outcome.failure is not None
+        self._listener.retried(job, outcome.failure, delay)
+
+    def concluded(self, job: Job, outcome: Outcome, now: float) -> None:
+        for limit in self._concluding[job.variant]:
+            limit.conclude(job, outcome, now)
+        self._listener.finished(job, outcome)
+
+    def store(self, job: Job, outcome: Outcome) -> None:
+        for limit in self._storing[job.variant]:
+            limit.store(job, outcome)
+        if self._chains is not None:
+            self._chains.concluded(job, outcome)
+        self._records.outcome(job, outcome)
+
+    def stored(self, jobs: Sequence[Job], now: float) -> None:
+        self._on_commit(jobs)
+        for job in jobs:
+            self._close(job.block)
+            if self._chains is not None and self._state.stopped is None:
+                self._follow(self._chains, job, now)
+        self._unstored -= len(jobs)
+        self.executed += len(jobs)
+        self._listener.stored(jobs)
+
+    def _follow(self, chains: Chains, job: Job, now: float) -> None:
+        """Those that waited for this trial go to their lanes, or never start."""
+        over = [job]
+        while over:
+            for follower in chains.over(over.pop()):
+                if chains.fate(follower) == "starts":
+                    follower.ready_at = now
+                    self.lanes.insert(follower)
+                else:
+                    self._leave_out(follower)
+                    over.append(follower)
+
+    def _leave_out(self, job: Job) -> None:
+        """What it would begin with is not there: a resume makes it good."""
+        for limit in self._limits:
+            limit.leave_out(job)
+        trial = job.trial
+        self._listener.event("left_out", case=trial.case.id, variant=trial.variant.name, repeat=trial.repeat)
+        self._unstored -= 1
+        self._close(job.block)
+        self._state.wake()  # a limit may have waited for it
+
+    def _close(self, block: int) -> None:
+        self._open[block] -= 1
+        if not self._open[block]:
+            del self._open[block]
+        self._advance()
+
+    def _advance(self) -> None:
+        while self._prefix < self._cursor and self._blocks[self._prefix] not in self._open:
+            self._prefix += 1
+
+
+class Chains:
+    """Who waits for whom. A trial follows an outcome that stands, the variant's own failures included; what a failure
+    of the infrastructure left is nobody's beginning: a resume executes that one again, and then those after it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._stands: dict[int, bool] = {}  # the outcomes of this execution, by position
+        self._over: set[int] = set()  # trials whose rows are safe, or that never start
+        self._waiting: dict[int, list[Job]] = {}  # by the position of the trial before
+
+    def fate(self, job: Job) -> Fate:
+        """What becomes of a job now; who waits comes back from `over`."""
+        before = self._plan.before(job.trial.position)
+        if before is None or self._plan.done[before]:
+            return "starts"
+        if before not in self._over:
+            self._waiting.setdefault(before, []).append(job)
+            return "waits"
+        return "starts" if self._stands.get(before) else "never starts"
+
+    def concluded(self, job: Job, outcome: Outcome) -> None:
+        """A trial has its final outcome; its row is not safe yet."""
+        own_failure = outcome.failure is not None and outcome.failure.blame == "variant"
+        stands = outcome.status in ("ok", "skipped") or (outcome.status == "error" and own_failure)
+        self._stands[job.trial.position] = stands
+
+    def over(self, job: Job) -> list[Job]:
+        """Its row is safe, or it never starts: those that waited for it."""
+        self._over.add(job.trial.position)
+        return self._waiting.pop(job.trial.position, [])
