@@ -34,9 +34,7 @@ from abreast.preflight.limits import asked_in_flight
 from abreast.scorers.base import Scorer
 from abreast.signals import detach_closed_terminal, ending_signals
 from abreast.spec.schema import Limits
-from abreast.store import Lease, Store, Writer, rows
-from abreast.store.sqlite.driver import RowTooLarge
-from abreast.store.writer import LeaseLost
+from abreast.store import Lease, LeaseLost, RowTooLarge, Store, Writer, rows
 from abreast.targets import Target
 from abreast.targets.processes.orphans import marked
 
@@ -279,7 +277,7 @@ class Execution:
         )
         scorers = without_judges(self.scorers)
         reports = Reports(loop, scheduler, engine, self.listener, bool(scorers))
-        writer = Writer(self.store.journal, self.held, reports.committed, reports.failed)
+        writer = self.store.writer(self.held, reports.committed, reports.failed)
         records.writer = writer
         at_judges = (lambda: 0) if judging is None else lambda: judging.behind
         deciding = None if self.stop is None else Deciding(self.stop, scheduler, listener, loop, at_judges)
@@ -291,7 +289,12 @@ class Execution:
             judging.writer = writer
             judging.begin(deciding if by_judge else None)
         error: StoreError | None = None
-        with RARE_COLLECTIONS, marked(), self._interruptible(scheduler, engine, reports.scoring), self._followed():
+        with (
+            RARE_COLLECTIONS,
+            marked(),
+            self._interruptible(scheduler, engine, reports.scoring),
+            self.store.following(),
+        ):
             self._end_in_time(scheduler)
             watching = [asyncio.create_task(limit.watch(scheduler.wake)) for limit in limits]
             watching.append(asyncio.create_task(_tick(listener)))
@@ -354,21 +357,6 @@ class Execution:
             found.append(Spent(costed + len(costs), cost_usd + sum(costs), counted, tokens))
         judges = [] if self.panel is None else [judge.name for judge in self.panel.judges]
         return found + [Spent(*row) for row in self.store.spent_on_judges(self.held.run_id, judges)]
-
-    @contextlib.contextmanager
-    def _followed(self) -> Iterator[None]:
-        """A DuckDB file follows while the run writes."""
-        if self.store.engine != "duckdb":
-            yield
-            return
-        from abreast.store.duckdb.engine import DuckDBStore, Follower
-
-        assert isinstance(self.store, DuckDBStore)
-        follower = Follower(self.store)
-        try:
-            yield
-        finally:
-            follower.close()
 
     @contextlib.contextmanager
     def _interruptible(self, scheduler: Scheduler, engine: LocalEngine, scoring: Scoring) -> Iterator[None]:

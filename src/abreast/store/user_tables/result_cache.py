@@ -86,8 +86,7 @@ class Cache(Held):
     def listed(self) -> list[dict[str, Any]]:
         """What every result is of, the oldest first; no result is loaded for that."""
         with self.using() as connection:
-            return driver.rows_as_dicts(
-                connection,
+            return connection.dicts(
                 "SELECT key, track_id, row_id, store, table_name, stored_at, LENGTH(result) AS size FROM results "
                 "ORDER BY stored_at, key",
             )
