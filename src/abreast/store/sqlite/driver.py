@@ -130,11 +130,12 @@ def _prepare(connection: SQLiteConnection, path: Path) -> None:
 
 
 @_isolated
-def plain(path: Path) -> SQLiteConnection:
-    """A SQLite file for many processes, with nothing in it yet."""
+def open_plain(path: Path) -> SQLiteConnection:
+    """A SQLite file for many processes that is no store; a power cut may take what was committed last."""
     connection = LocalConnection(path, address(path), _WRITING)
     connection.set_busy_timeout(BUSY_MS)
     _switch_to_wal(connection)
+    connection.execute("PRAGMA synchronous=NORMAL")
     return connection
 
 

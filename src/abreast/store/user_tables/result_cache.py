@@ -45,8 +45,7 @@ class Cache(Held):
         path = folder / FILE
         with driver.explained(path):
             folder.mkdir(parents=True, exist_ok=True)
-            connection = driver.plain(path)
-            connection.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes is computed again
+            connection = driver.open_plain(path)  # what a power cut takes is computed again
             connection.execute(_TABLE)
         super().__init__(path, connection)
 
