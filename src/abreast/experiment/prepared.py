@@ -40,11 +40,10 @@ from abreast.preflight.series import series
 from abreast.preflight.surroundings import surroundings
 from abreast.spec.read_cases import files_of
 from abreast.store import Lease, NewRun, Reuse, Store, StoreVanished, open_store
-from abreast.store.extension import Extension
-from abreast.store.lock_check import LockCheck
 from abreast.store.metrics import NUMBERS
 from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.run_names import check_label_in
+from abreast.store.runs.provenance import Extension, LockCheck
 from abreast.store.schema import Column
 from abreast.store.views import add_columns
 from abreast.targets.processes.cleanup import Cleanup

@@ -31,8 +31,8 @@ from __future__ import annotations
 
 from abreast.store.address import ENGINES, SQLITE_SUFFIXES, open_store
 from abreast.store.base import Closed, LeaseLost, RowTooLarge, StoreVanished
-from abreast.store.leases import Lease
-from abreast.store.reuse import Reuse, StoredOutcome
+from abreast.store.runs.leases import Lease
+from abreast.store.runs.reuse import Reuse, StoredOutcome
 from abreast.store.store import NewRun, Store
 from abreast.store.writer import Writer
 

@@ -14,12 +14,13 @@ from typing import Any
 
 from abreast.errors import StoreError
 from abreast.redaction import redact
-from abreast.store import leases, run_names, schema
+from abreast.store import run_names, schema
 from abreast.store.base import Connection
-from abreast.store.leases import Lease
-from abreast.store.reuse import ReusableAnswers, Reuse, adopt
 from abreast.store.rows import Row, to_json
-from abreast.store.scores import LaterScores
+from abreast.store.runs import leases
+from abreast.store.runs.leases import Lease
+from abreast.store.runs.reuse import ReusableAnswers, Reuse, adopt
+from abreast.store.runs.scores import LaterScores
 from abreast.store.views import add_columns
 from abreast.store.writer import Writer
 from abreast.text import storable

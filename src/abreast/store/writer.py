@@ -17,8 +17,8 @@ from abreast.errors import StoreError
 from abreast.store import schema
 from abreast.store.base import Connection, Database, LeaseLost, StoreVanished
 from abreast.store.dialect import Mode
-from abreast.store.leases import Lease
 from abreast.store.rows import Row, columns_of
+from abreast.store.runs.leases import Lease
 from abreast.store.views import add_columns
 
 HEARTBEAT_S = 2.0

@@ -74,8 +74,8 @@ class Ledger:
             if len(times) >= most:
                 return None, max(0.001, float(times[-1][0]) + window_s - now)
             insert = "INSERT INTO uses (account, used_at) VALUES (?, ?) RETURNING use"
-            ((use,),) = self._connection.execute(insert, (account, now)).fetchall()
-            return int(use), 0.0
+            rows: list[Any] = self._connection.execute(insert, (account, now)).fetchall()
+            return rows[0][0], 0.0
         finally:
             self._connection.execute("COMMIT")
 

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from abreast.errors import BadInput, StoreError, suggestion
-from abreast.store import leases, schema, views
+from abreast.store import schema, views
 from abreast.store.base import Connection
 from abreast.store.dialect import quote
 from abreast.store.rows import to_json
+from abreast.store.runs import leases
 from abreast.store.store import Store
 from abreast.store.user_tables import tracked_rows
 

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput, StoreError, suggestion
-from abreast.store import leases, schema
+from abreast.store import schema
 from abreast.store.base import Connection
 from abreast.store.dialect import Mode, placeholders, quote
 from abreast.store.rows import to_json
+from abreast.store.runs import leases
 from abreast.store.store import RUNNING, Store
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.assets import Assets

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from abreast.store import leases, schema
+from abreast.store import schema
 from abreast.store.base import Connection, Database
 from abreast.store.dialect import placeholders
+from abreast.store.runs import leases
 
 
 class StoredOutcome(NamedTuple):
