@@ -78,6 +78,15 @@ def _registered(engine: str) -> Any:
     return found
 
 
+def is_store(path: Path) -> bool:
+    """Whether a file has the mark of a store in its header."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    from abreast.store.sqlite.driver import APPLICATION, read_head
+
+    return read_head(path, 72)[68:] == APPLICATION.to_bytes(4, "big")
+
+
 def _engine_of(path: Path) -> str | None:
     """The engine of an existing file. A file that this process may have open is not opened here beside: to close it
     again would give away the process's locks."""

@@ -82,6 +82,7 @@ class Database(ABC):
     """Where rows are kept, and how they are read and changed in SQL."""
 
     engine: ClassVar[str]
+    derives_files: ClassVar[bool] = False  # whether there is something to `materialise`
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -52,7 +52,7 @@ class Journal(Held):
         self._free: deque[str] = deque()
         self._wanted = 1
         self._disk = _Disk(connection.filename_wal)
-        self._follower = _Follower(store) if follows and store.engine == "duckdb" else None
+        self._follower = _Follower(store) if follows and store.derives_files else None
 
     def write(self, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         """Commit these rows, all or none."""

@@ -31,6 +31,7 @@ class DuckDBStore(SQLiteStore):
     """A SQLite store, the journal, with a DuckDB file in front."""
 
     engine = "duckdb"
+    derives_files = True
 
     @property
     def journal(self) -> Path:
