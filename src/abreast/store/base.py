@@ -66,6 +66,10 @@ class WriterConnection(ABC):
 
     unstorable: tuple[type[Exception], ...]  # raised for rows that cannot be stored, whatever the state of the disk
 
+    def now(self) -> float:
+        """The time by the clock of the store."""
+        return time.time()
+
     @abstractmethod
     def commit(self, work: Callable[[Connection], None]) -> None:
         """Do all of the work in one transaction, or nothing of it; the work may be begun again. When this returns, it

@@ -74,7 +74,6 @@ class Writer:
         self._closing = False
         self._known: dict[tuple[str, str], str] = {}
         self._registered: set[tuple[str, Any, type]] = set()
-        self._store = store
         self._connection = store.open_writer(self._move)
         self._last_heartbeat = 0.0
         self._thread = threading.Thread(target=self._work, name=f"abreast-writer-{lease.run}", daemon=True)
@@ -140,7 +139,7 @@ class Writer:
             self._wake.clear()
             last = self._closing
             batch = [self._queue.popleft() for _ in range(len(self._queue))]
-            if batch or last or self._store.now() - self._last_heartbeat >= HEARTBEAT_S:
+            if batch or last or self._connection.now() - self._last_heartbeat >= HEARTBEAT_S:
                 self._try(batch)
             if last and (not self._queue or self.failure):
                 return
@@ -174,7 +173,7 @@ class Writer:
             self._on_failure(self.failure)
 
     def _insert(self, batch: list[QueuedRows], connection: Connection) -> None:
-        now = self._store.now()
+        now = self._connection.now()
         self._check_lease(connection)
         tables: dict[str, list[Row]] = {}
         for table, row in chain.from_iterable(entry.rows for entry in batch):
