@@ -747,7 +747,22 @@ def test_a_paused_driver_still_owns_its_run(folder: Folder) -> None:
 
 
 def new_run(name: str) -> NewRun:
-    return NewRun(name, "x", False, False, None, "f", 1, None, "one", 0, {}, {}, [(0, "one", "t", "{}", "d", 0)], [])
+    return NewRun(
+        run=name,
+        experiment="x",
+        debug=False,
+        simulated=False,
+        label=None,
+        fingerprint="f",
+        planned_trials=1,
+        primary_score=None,
+        baseline="one",
+        seed=0,
+        spec={},
+        provenance={},
+        variants=[(0, "one", "t", "{}", "d", 0)],
+        columns=[],
+    )
 
 
 @pytest.mark.parametrize("name", ["results.db", "results.duckdb"])
@@ -765,7 +780,7 @@ def test_who_lost_the_lease_writes_nothing_more(tmp_path: Path) -> None:
     held = store.begin(new_run("old-one-1"))
     committed: list[Any] = []
     failures: list[StoreError] = []
-    writer = Writer(store.journal, held, committed.extend, failures.append)
+    writer = Writer(store, held, committed.extend, failures.append)
     writer.put_together([("events", (held.run_id, 1.0, "before", "{}"))], "token")
     until(lambda: committed, "the first commit")
     store.let_go(held)  # as if this process had ended
@@ -787,7 +802,7 @@ def test_a_row_that_cannot_be_stored_takes_no_other_along(tmp_path: Path) -> Non
     held = store.begin(new_run("old-one-1"))
     committed: list[Any] = []
     failures: list[StoreError] = []
-    writer = Writer(store.journal, held, committed.extend, failures.append)
+    writer = Writer(store, held, committed.extend, failures.append)
     for number in range(50):
         odd = object() if number == 20 else "{}"
         writer.put_together([("events", (held.run_id, float(number), "kind", odd))], number)

@@ -19,7 +19,9 @@ import pytest
 from abreast import Experiment, Result
 from abreast.errors import BadInput
 from abreast.stats import Interval, Weight, paired_t, wilson
-from abreast.store import open_store, schema
+from abreast.store import open_store, schema, views
+from abreast.store.duckdb.dialect import DUCKDB
+from abreast.store.sqlite.dialect import SQLITE
 from conftest import WITHOUT_VERSION_5, Folder
 
 ENGINES = ["results.db", "results.duckdb"]
@@ -344,10 +346,10 @@ def test_failures_and_confidence_can_be_logged(folder: Folder, store: str, monke
 
 def test_where_no_answer_has_a_confidence_no_answer_is_read_for_it() -> None:
     without = [schema.Column("data", "sure", "real"), schema.Column("params", "confidence", "real")]
-    for engine in ("sqlite", "duckdb"):
-        *_, view = schema.create_views(engine, without)  # type: ignore[arg-type]
+    for dialect in (SQLITE, DUCKDB):
+        *_, view = views.create_views(dialect, without)
         assert "payloads" not in view
-        *_, view = schema.create_views(engine, [*without, schema.Column("data", "confidence", "real")])  # type: ignore[arg-type]
+        *_, view = views.create_views(dialect, [*without, schema.Column("data", "confidence", "real")])
         assert "payloads" in view
 
 
@@ -654,7 +656,7 @@ def test_a_store_of_the_previous_format_gets_the_new_view(folder: Folder) -> Non
 def test_as_many_logged_columns_as_may_be_make_a_view_that_can_be_read() -> None:
     columns = [schema.Column("metric", f"k{number}", "integer") for number in range(schema.MOST_LOGGED)]
     with contextlib.closing(apsw.Connection(":memory:")) as connection:
-        for statement in [*schema.create_tables(), *schema.create_views("sqlite", columns)]:
+        for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns)]:
             connection.execute(statement)
         assert connection.execute("SELECT * FROM metrics").fetchall() == []
 

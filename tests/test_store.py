@@ -16,9 +16,11 @@ import apsw
 import duckdb
 import pytest
 
-from abreast.store import open_store, schema
+from abreast.store import open_store, schema, views
 from abreast.store.rows import to_json
-from abreast.store.schema import Column, named
+from abreast.store.schema import Column
+from abreast.store.sqlite.dialect import SQLITE
+from abreast.store.views import named
 from conftest import WITHOUT_VERSION_5, Folder
 
 ENGINES = ["results.db", "results.duckdb"]
@@ -342,7 +344,7 @@ def test_a_lost_duckdb_file_is_made_again(folder: Folder) -> None:
 def test_a_duckdb_file_gets_every_row_however_many_come_at_once(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("abreast.store.duckdb.engine.CHUNK", 7)
+    monkeypatch.setattr("abreast.store.duckdb.materialisation.CHUNK", 7)
     cases = [{"id": f"c{n}", "input": "?", "expected": "yes"} for n in range(30)]
     run(folder, "results.duckdb", "yes", cases=cases)
     for table in ("cases", "trials", "payloads", "scores"):
@@ -406,7 +408,7 @@ def test_more_columns_than_the_engine_takes_stay_readable_in_their_row(tmp_path:
     columns = [Column("data", f"k{number}", "integer") for number in range(3000)]
     assert len(named(columns)) == schema.MOST_COLUMNS
     connection = apsw.Connection(":memory:")
-    for statement in [*schema.create_tables(), *schema.create_views("sqlite", columns)]:
+    for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns)]:
         connection.execute(statement)
     assert connection.execute("SELECT * FROM predictions").fetchall() == []
     connection.close()

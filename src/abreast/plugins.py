@@ -1,4 +1,4 @@
-"""Plugins: targets, scorers and suites that installed packages register as entry points."""
+"""Plugins: targets, scorers, suites and engines of stores that installed packages register as entry points."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from abreast.errors import AbreastError, PluginError, TrialError, classify, loca
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-Kind = Literal["target", "scorer", "suite", "engine"]
+Kind = Literal["target", "scorer", "suite", "engine", "store"]
 
 GROUPS: dict[Kind, str] = {
     "target": "abreast.targets",
     "scorer": "abreast.scorers",
     "suite": "abreast.suites",
     "engine": "abreast.engines",
+    "store": "abreast.stores",
 }
 LONGEST_VALUE = 100  # characters of a wrong value that a message shows
 

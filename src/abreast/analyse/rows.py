@@ -19,8 +19,7 @@ from abreast.stats import Population, Weight, population_of
 from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
 from abreast.stats.numerics.arrays import median
 from abreast.store import Store
-from abreast.store.extension import Extension
-from abreast.store.lock_check import LockCheck
+from abreast.store.runs.provenance import Extension, LockCheck
 from abreast.store.schema import LABEL_VERSION
 
 Floats = npt.NDArray[np.float64]

@@ -15,8 +15,7 @@ from abreast.execute.listener import Listener
 from abreast.execute.scoring import Item, Scoring
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
-from abreast.store import Writer, rows
-from abreast.store.sqlite.driver import RowTooLarge
+from abreast.store import RowTooLarge, Writer, rows
 from abreast.targets import Target
 
 

@@ -36,8 +36,7 @@ from abreast.plan.plan import Plan
 from abreast.scorers.base import Scorer
 from abreast.signals import detach_closed_terminal, ending_signals
 from abreast.spec.schema import Limits
-from abreast.store import Lease, Store, Writer
-from abreast.store.writer import LeaseLost
+from abreast.store import Lease, LeaseLost, Store, Writer
 from abreast.targets import Target
 
 GRACE_S = 30.0
@@ -110,7 +109,7 @@ class Execution:
         parts = self._build()
         state, engine, scoring = parts.state, parts.engine, parts.scoring
         error: StoreError | None = None
-        with RARE_COLLECTIONS, engine.reaping(), self._interruptible(state, engine, scoring), self._followed():
+        with RARE_COLLECTIONS, engine.reaping(), self._interruptible(state, engine, scoring), self.store.following():
             self._end_in_time(state)
             failing = asyncio.create_task(self._watch_store(state, engine, scoring))
             watching = [asyncio.create_task(limit.watch(state.wake)) for limit in parts.limits]
@@ -139,7 +138,7 @@ class Execution:
         loop = asyncio.get_running_loop()
         build_engine = find_engine(self.engine)
         acknowledgements = Acknowledgements(loop)
-        writer = Writer(self.store.journal, self.held, acknowledgements.committed, acknowledgements.failed)
+        writer = self.store.writer(self.held, acknowledgements.committed, acknowledgements.failed)
         heard = Listeners([self.listener, EventRecorder(writer)])
         stats = ConcurrencyStats(loop.time)
         listener = Listeners([heard, stats, ThreadTimeoutWarning(self.targets, heard.event)])
@@ -294,21 +293,6 @@ class Execution:
         scoring.abandon(asyncio.get_running_loop())
         if isinstance(error, LeaseLost):
             engine.cancel()
-
-    @contextlib.contextmanager
-    def _followed(self) -> Iterator[None]:
-        """A DuckDB file follows while the run writes."""
-        if self.store.engine != "duckdb":
-            yield
-            return
-        from abreast.store.duckdb.engine import DuckDBStore, Follower
-
-        assert isinstance(self.store, DuckDBStore)
-        follower = Follower(self.store)
-        try:
-            yield
-        finally:
-            follower.close()
 
     @contextlib.contextmanager
     def _interruptible(self, state: RunState, engine: Engine, scoring: Scoring) -> Iterator[None]:

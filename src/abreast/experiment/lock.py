@@ -14,7 +14,7 @@ from abreast.errors import BadInput
 if TYPE_CHECKING:
     from abreast.experiment.options import Options
     from abreast.plan.lock import LockedPlan
-    from abreast.store.lock_check import LockCheck
+    from abreast.store.runs.provenance import LockCheck
 
 SUFFIX = ".lock.json"
 

@@ -39,14 +39,13 @@ from abreast.preflight.questions import Question, questions, still_answered
 from abreast.preflight.series import series
 from abreast.preflight.surroundings import surroundings
 from abreast.spec.read_cases import files_of
-from abreast.store import Lease, NewRun, Reuse, Store
-from abreast.store.extension import Extension
-from abreast.store.lock_check import LockCheck
+from abreast.store import Lease, NewRun, Reuse, Store, StoreVanished, open_store
 from abreast.store.metrics import NUMBERS
 from abreast.store.rows import case_row, columns_of, to_json
 from abreast.store.run_names import check_label_in
+from abreast.store.runs.provenance import Extension, LockCheck
 from abreast.store.schema import Column
-from abreast.store.writer import StoreVanished, add_columns
+from abreast.store.views import add_columns
 from abreast.targets.processes.cleanup import Cleanup
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ class Prepared:
         except StoreVanished as error:  # whatever is at the path now is not this run's store
             if error.copy is None:
                 raise Incomplete(error.message, error.fix) from error
-            with Store(error.copy) as store:
+            with open_store(error.copy) as store:
                 store.finish(held, "incomplete", error.message)
                 option = f" --store {shlex.quote(str(error.copy))}"
                 raise _incomplete(error, held.run, store, len(self.plan), option) from error
@@ -309,21 +308,21 @@ class Prepared:
             for index, (variant, target) in enumerate(zip(plan.variants, self.targets, strict=True))
         ]
         return NewRun(
-            name,
-            self.spec.name,
-            self.options.debug is not None,
-            self.simulated,
-            self.options.label,
-            plan.fingerprint(),
-            len(plan),
-            self.primary,
-            self.baseline,
-            self.spec.seed,
-            stored_spec(self.spec, self.base, self.origin, self.options),
-            self.provenance,
-            variants,
-            self._columns(),
-            [column for judge in (self.panel.judges if self.panel else ()) for column in judge.columns],
+            run=name,
+            experiment=self.spec.name,
+            debug=self.options.debug is not None,
+            simulated=self.simulated,
+            label=self.options.label,
+            fingerprint=plan.fingerprint(),
+            planned_trials=len(plan),
+            primary_score=self.primary,
+            baseline=self.baseline,
+            seed=self.spec.seed,
+            spec=stored_spec(self.spec, self.base, self.origin, self.options),
+            provenance=self.provenance,
+            variants=variants,
+            columns=self._columns(),
+            judged=[column for judge in (self.panel.judges if self.panel else ()) for column in judge.columns],
         )
 
     def _columns(self) -> list[Column]:

@@ -15,7 +15,7 @@ from abreast.errors import BadInput
 from abreast.plan.plan import Plan
 from abreast.spec.values import shown_path
 from abreast.stats import alphas
-from abreast.store.lock_check import LockCheck
+from abreast.store.runs.provenance import LockCheck
 
 _ELSEWHERE = "name another file: --lock=FILE, or move this one away"
 

@@ -21,7 +21,7 @@ from abreast.model import Trial, Variant
 from abreast.plan.chains import FIRST, Before, in_order
 from abreast.spec.cases import CaseTable, expand_duplicates
 from abreast.stats.intervals.population import ALL_CASES, Population, population_of
-from abreast.store.extension import Extension
+from abreast.store.runs.provenance import Extension
 from abreast.targets.base import Sees
 
 _MASK = 2**64 - 1

@@ -17,7 +17,7 @@ from abreast.plan.plan import Plan
 from abreast.spec.schema import Spec
 from abreast.stats.intervals.population import ALL_CASES, THESE_CASES, Population, units_needed
 from abreast.store import Store
-from abreast.store.extension import Extension
+from abreast.store.runs.provenance import Extension
 
 Identity = tuple[str, str]
 """Id and input digest: what makes two cases the same."""

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from abreast.preflight.estimate import Estimate
     from abreast.preflight.surroundings import Surroundings
     from abreast.spec.schema import Limits
-    from abreast.store.extension import Extension
-    from abreast.store.lock_check import LockCheck
+    from abreast.store.runs.provenance import Extension, LockCheck
     from abreast.targets import Target
 
 TRIED_CASES = 3  # whose tests are tried before a first run, until one has tests that can fail

@@ -1,59 +1,53 @@
-"""Where results live. The form of the address chooses the engine."""
+"""Where results are kept.
+
+`open_store(address)` chooses the engine. Above this package there is no SQL and no driver: `Store` and the modules
+`queries` and `user_tables` answer named questions.
+
+**What a store promises**, whatever its engine (`tests/test_store_conformance.py` states each point):
+
+- A row that was acknowledged is on disk: it survives the end of the process and of the machine (`Writer`).
+- Rows that are queued together (`Writer.put_together`), and everything inside of `change()`, are stored all or none.
+- One driver at a time executes a run. `begin` and `claim` give it a `Lease`; whoever holds an older epoch can write
+  nothing more. A driver that was killed on this machine is noticed at once, another one by its heartbeat.
+- Readers see one moment of the store (`snapshot`) and never block the writer, nor the writer them.
+- A store of an older version is brought up to date when it is opened; one of a newer version is refused.
+- Several processes may add columns at the same time; they agree on one column with a type that holds both.
+- `delete` removes everything of a run, also from files that are derived from the rows.
+- Values come back as what they were: NULL, integers of 64 bits, floats, text and bytes.
+
+**How to add an engine**: one folder (a package of its own works, too) with
+
+1. a subclass of `Dialect` for the few things that engines spell differently (`dialect.py`);
+2. a connection: `execute`, `executemany`, `dicts`, `changes`, `total_changes` and its `dialect` (`base.Connection`);
+3. a subclass of `Store` that implements the abstract methods of `base.Database`: opening, reading, one transaction,
+   the connection of a writer, and the user's own SQL. `schema.create_tables`, `schema.upgrades` and `views.make_views`
+   give the statements that make and upgrade the tables.
+
+Everything else is inherited. The engine is registered as an entry point of the group `abreast.stores`; its name is the
+`engine` of `open_store`, and the scheme of its addresses.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+from abreast.store.address import ENGINES, SQLITE_SUFFIXES, open_store
+from abreast.store.base import Closed, LeaseLost, RowTooLarge, StoreVanished
+from abreast.store.runs.leases import Lease
+from abreast.store.runs.reuse import Reuse, StoredOutcome
+from abreast.store.store import NewRun, Store
+from abreast.store.writer import Writer
 
-from abreast.errors import BadInput, suggestion
-from abreast.settings import is_encodable
-from abreast.store.store import NewRun, Reuse, Store, StoredOutcome
-from abreast.store.writer import Lease, Writer
-
-__all__ = ["Lease", "NewRun", "Reuse", "Store", "StoredOutcome", "Writer", "open_store"]
-
-ENGINES = {"sqlite": "SQLite", "duckdb": "DuckDB"}
-SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
-
-
-def open_store(address: str | Path, engine: str | None = None) -> Store:
-    """The store at `address`. An existing file is known by its header; a new one is SQLite unless named *.duckdb."""
-    text = str(address)
-    if Path(text).name == ":memory:":
-        raise BadInput('store ":memory:": only a Tracker has one', "read it with its to_df(), or name a file")
-    if "://" in text:
-        raise BadInput(f'store "{text}": only files are supported so far', "write results.db or results.duckdb")
-    if not text.strip() or "\0" in text:
-        raise BadInput(f"store {text!r}: not a file name", "write results.db or results.duckdb")
-    path = Path(text)
-    if not is_encodable(str(path.absolute())):
-        raise BadInput(f"store {text!r}: its path is not valid UTF-8", "name a file in another folder with --store")
-    found = _engine_in(path)
-    if engine not in (None, *ENGINES):
-        raise BadInput(f'engine "{engine}": unknown{suggestion(str(engine), ENGINES)}', "write sqlite or duckdb")
-    if engine and found and engine != found:
-        raise BadInput(
-            f"{text}: it is a {ENGINES[found]} store, not {ENGINES[engine]}", "leave engine away, or name another file"
-        )
-    if (engine or found or ("duckdb" if path.suffix == ".duckdb" else "sqlite")) == "duckdb":
-        from abreast.store.duckdb.engine import DuckDBStore
-
-        return DuckDBStore(path)
-    return Store(path)
-
-
-def _engine_in(path: Path) -> str | None:
-    """Of a file that is there. One that this process may have open is not opened here beside: to close it again would
-    give away the process's locks."""
-    if Path(f"{path}.journal").is_file():
-        return "duckdb"
-    head = _head(path)
-    if head[8:12] == b"DUCK":
-        return "duckdb"
-    return "sqlite" if head.startswith(b"SQLite format 3") else None
-
-
-def _head(path: Path) -> bytes:
-    """The first bytes, read by SQLite, which keeps its own locks."""
-    from abreast.store.sqlite.driver import read_head
-
-    return read_head(path, 16) if path.is_file() else b""
+__all__ = [
+    "ENGINES",
+    "SQLITE_SUFFIXES",
+    "Closed",
+    "Lease",
+    "LeaseLost",
+    "NewRun",
+    "Reuse",
+    "RowTooLarge",
+    "Store",
+    "StoreVanished",
+    "StoredOutcome",
+    "Writer",
+    "open_store",
+]

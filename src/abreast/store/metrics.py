@@ -4,15 +4,14 @@
 
 The steps are: trials, cases, groups, sizes of groups, segments. In SQLite a condition on an outer query reaches no
 further than one `GROUP BY` deep, so all steps of one run are one subquery, asked for each run that is wanted
-(`_per_run`).
+(`derived_metrics` of its dialect).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from abreast.store.dialect import Dialect, json_value, literal, quote
-from abreast.store.user_tables.tracked_views import Tracked, joining
+from abreast.store.dialect import ViewDialect, quote
 
 # What is derived, and with which type it may be logged.
 NUMBERS = {
@@ -36,36 +35,28 @@ OF_THE_ROW = ("run", "variant", "segment", "source")
 OF_THE_RUN = ("code_commit", "data_commit", "experiment_version")
 COLUMNS = (*OF_THE_ROW, *NUMBERS, *OF_THE_RUN)
 
-_TYPES = dict.fromkeys((*OF_THE_ROW, *OF_THE_RUN), "TEXT") | {
+TYPES = dict.fromkeys((*OF_THE_ROW, *OF_THE_RUN), "TEXT") | {
     name: {"integer": "BIGINT", "real": "DOUBLE", "text": "TEXT"}[kind] for name, kind in NUMBERS.items()
 }
-_OF_A_LOOP = {"run": "track_id", "segment": "'all'", "source": "'logged'"}  # what a tracked row is, in these words
+LOOP_DEFAULTS = {"run": "track_id", "segment": "'all'", "source": "'logged'"}  # what a tracked row is, in these words
 
 Generated = Sequence[tuple[str, str, str]]  # what a column is called, its key in the JSON, its type
 
 
-def metrics_view(
-    dialect: Dialect, generated: Generated, tagged: bool, confident: bool, tracked: Sequence[Tracked] = ()
-) -> str:
+def metrics_view(dialect: ViewDialect, generated: Generated, tagged: bool, confident: bool, joined: str) -> str:
     """`tagged`: there is a case with tags; `confident`: an answer came with a confidence; `generated`: the columns that
-    users logged and abreast does not know; `tracked`: the columns of what they tracked under this name."""
-    known = [*COLUMNS, *(name for name, _, _ in generated)]
-    more, joined = joining(dialect, tracked, known, _TYPES, _OF_A_LOOP)
-    generated = [*generated, *((name, name, "text") for name in more)]
-    derived = _per_run if dialect == "sqlite" else _at_once
-    parts = [derived(each, confident, generated) for each in ([False, True] if tagged else [False])]
+    users logged and abreast does not know; `joined`: a SELECT of what they tracked under this name."""
+    parts = dialect.first_metrics(len(COLUMNS) + len(generated))
+    for segmented in [False, True] if tagged else [False]:
+        steps = _steps(dialect, segmented, confident)
+        nulls = ", NULL" * len(generated)
+        parts.append(dialect.derived_metrics(steps, segmented, NUMBERS, _of_the_run(dialect), nulls))
     parts.append(_logged(dialect, generated))
     if joined:
         parts.append(joined)
-    if dialect == "sqlite":
-        parts.insert(0, _NOTHING.format(nulls=", ".join(["NULL"] * (len(COLUMNS) - 3 + len(generated)))))
     names = ", ".join([*COLUMNS, *(quote(name) for name, _, _ in generated)])
     return f"CREATE VIEW metrics ({names}) AS {' UNION ALL '.join(parts)}"
 
-
-# Its first part gives a UNION its collations. With those of plain columns SQLite sees that `segment = 'all'` and
-# `segment <> 'all'` exclude each other, and does not compute what nobody asked for.
-_NOTHING = "SELECT r.run, v.name, v.name, {nulls} FROM runs r JOIN variants v ON v.run_id = r.run_id WHERE 0"
 
 _SCORE = (
     "CASE WHEN t.status = 'ok' THEN s.value WHEN t.status = 'error' AND t.error_blame = 'variant' THEN 0.0 END AS score"
@@ -89,32 +80,33 @@ _QUANTILE = (
 _OF_THIS_RUN = "t.seq IN (SELECT seq FROM trials WHERE run_id = r.run_id)"
 
 
-def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
+def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
     """`WITH ... measured AS (...)`: a row per variant (and run, unless `r` is one) and segment, with all numbers.
 
     A unit is a case without a group, or all cases of a group. Its weight is its number of cases, or 1 if every group
     weighs the same. Standard error and degrees of freedom are those of `Units.standard_error` in `abreast.stats`. They
     need the mean c over all units first; Σ(m - c)² = Σm² - 2cΣm + c²n, so one row for all units of one size is enough.
     """
-    lite = dialect == "sqlite"
-    trial = "variant" if lite else "run_id, variant"
+    per_run = dialect.reads_run_by_run
+    trial = "variant" if per_run else "run_id, variant"
     key = f"{trial}, segment" if tagged else trial
-    run = "" if lite else "t.run_id, "
-    runs = "" if lite else "JOIN runs r ON r.run_id = t.run_id"
-    case = "c.seq" if lite else "c.digest"
-    which = _OF_THIS_RUN if lite else "TRUE"
+    run = "" if per_run else "t.run_id, "
+    runs = "" if per_run else "JOIN runs r ON r.run_id = t.run_id"
+    case = "c.seq" if per_run else "c.digest"
+    which = _OF_THIS_RUN if per_run else "TRUE"
     sums = ", ".join(f"SUM({name}) AS {name}" for name in _SUMS)
     nulls = ", ".join(["NULL"] * (len(_SUMS) + 9))
-    weighted = json_value(dialect, "r.spec", "weight", "text")
-    repeats = json_value(dialect, "r.spec", "repeats", "integer")
+    weighted = dialect.json_value("r.spec", "weight", "text")
+    repeats = dialect.json_value("r.spec", "repeats", "integer")
     payloads, sure, number = "", "NULL", "NULL"
     if confident:  # a confidence stands in the JSON of an answer, which is read for nothing else
         payloads = " LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position"
-        sure = "p.data -> '$.confidence'" if lite else "CAST(json_extract(p.data, '/confidence') AS VARCHAR)"
-        cast = f"{'CAST' if lite else 'TRY_CAST'}(sure AS DOUBLE)"
-        number = f"CASE WHEN sure GLOB '[-0-9]*' AND ABS({cast}) < 1e308 THEN {cast} END"  # not true, "high", Infinity
+        sure = dialect.json_text("p.data", "confidence")
+        cast = dialect.try_cast("sure", "DOUBLE")
+        is_number = "(sure LIKE '-%' OR SUBSTR(sure, 1, 1) BETWEEN '0' AND '9')"  # not true, "high", Infinity
+        number = f"CASE WHEN {is_number} AND ABS({cast}) < 1e308 THEN {cast} END"
     return f"""WITH settings AS MATERIALIZED (
-  SELECT {weighted} AS weighted, COALESCE({repeats}, 1) AS repeats{"" if lite else ", r.run_id FROM runs r"}
+  SELECT {weighted} AS weighted, COALESCE({repeats}, 1) AS repeats{"" if per_run else ", r.run_id FROM runs r"}
 ), graded AS (
   SELECT {run}t.variant, {case} AS case_key, c.case_group, c.tags, t.status, {_SCORE},
     CASE WHEN {_NEW} AND t.status = 'ok' THEN t.service_s END AS latency,
@@ -134,7 +126,7 @@ def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
   SELECT {key}, case_group, {sums},
     COUNT(mean) AS cases, SUM(mean) AS total, SUM(mean * mean) AS squares, MIN(mean) AS lowest, MAX(mean) AS highest,
     MIN(plain) AS plain
-  FROM {_unpivoted(dialect, "by_case") if tagged else "by_case"} GROUP BY {key}, case_group
+  FROM {dialect.unpivot_tags("by_case") if tagged else "by_case"} GROUP BY {key}, case_group
 ), by_size AS (
   SELECT {key}, CASE WHEN case_group IS NULL THEN 1 ELSE NULLIF(cases, 0) END AS size, {sums},
     SUM(CASE WHEN case_group IS NULL THEN cases WHEN cases > 0 THEN 1 END) AS units,
@@ -146,7 +138,7 @@ def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
   FROM by_group GROUP BY {key}, size
 ), with_weight AS (
   SELECT *, CASE weighted WHEN 'group' THEN 1.0 ELSE 1.0 * size END AS weight
-  FROM by_size {"CROSS JOIN settings" if lite else "JOIN settings USING (run_id)"}
+  FROM by_size {"CROSS JOIN settings" if per_run else "JOIN settings USING (run_id)"}
 ), centred AS (
   SELECT *, SUM(weight * units) OVER every AS total_weight,
     SUM(weight * means) OVER every / SUM(weight * units) OVER every AS centre
@@ -160,7 +152,7 @@ def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
 ), ranked AS (
   SELECT {key}, kind, latency, {number} AS confidence,
     CUME_DIST() OVER (PARTITION BY {key}, kind ORDER BY latency) AS share
-  FROM {_unpivoted(dialect, "told") if tagged else "told"}
+  FROM {dialect.unpivot_tags("told") if tagged else "told"}
 ), either AS (
   SELECT {key}, {", ".join(_SUMS)}, units, lowest, highest, centre,
     CASE WHEN repeats = 1 THEN plain ELSE 0 END AS plain,
@@ -171,7 +163,7 @@ def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
   FROM with_leverage UNION ALL
   SELECT {key}, {nulls}, MIN(CASE WHEN kind IS NULL AND share >= 0.5 THEN latency END),
     MIN(CASE WHEN kind IS NULL AND share >= 0.95 THEN latency END),
-    CASE WHEN kind <> '' THEN {"json_quote" if lite else "to_json"}(kind) || ':' || COUNT(*) END,
+    CASE WHEN kind <> '' THEN {dialect.json_quote("kind")} || ':' || COUNT(*) END,
     SUM(confidence), COUNT(confidence)
   FROM ranked{"" if confident else " WHERE share >= 0.5 OR kind IS NOT NULL"} GROUP BY {key}, kind
 ), summed AS (
@@ -179,7 +171,7 @@ def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
     MAX(centre) AS centre, SUM(variance) AS variance,
     SUM(squared_shares) + SUM(leverages) * SUM(leverages) - SUM(squared_leverages) AS per_degree,
     MAX(p50) AS p50, MAX(p95) AS p95,
-    '{{' || {"group_concat(failure)" if lite else "string_agg(failure, ',' ORDER BY failure)"} || '}}' AS failures,
+    '{{' || {dialect.join_texts("failure")} || '}}' AS failures,
     SUM(confidence) AS confidence, SUM(confident) AS confident
   FROM either GROUP BY {key}
 ), spread AS (
@@ -207,60 +199,19 @@ def _steps(dialect: Dialect, tagged: bool, confident: bool) -> str:
 )"""
 
 
-def _unpivoted(dialect: Dialect, source: str) -> str:
-    """Each row as often as it has tags, with `segment`: `category=navigate`."""
-    if dialect == "sqlite":
-        return f"(SELECT o.*, j.key || '=' || j.value AS segment FROM {source} o CROSS JOIN json_each(o.tags) j)"
-    pointer = "'/' || replace(replace(tag, '~', '~0'), '/', '~1')"
-    return (
-        f"(SELECT *, tag || '=' || json_extract_string(tags, {pointer}) AS segment "
-        f"FROM (SELECT *, unnest(json_keys(tags)) AS tag FROM {source}))"
-    )
-
-
-def _of_the_run(dialect: Dialect) -> list[str]:
+def _of_the_run(dialect: ViewDialect) -> dict[str, str]:
     commit, tracked, content = (
-        json_value(dialect, "r.provenance", key, "text") for key in ("commit", "data_commit", "data_hash")
+        dialect.json_value("r.provenance", key, "text") for key in ("commit", "data_commit", "data_hash")
     )
-    return [commit, f"COALESCE({tracked}, {content})", "r.label"]  # what DVC calls the data, else its own hash
+    values = [commit, f"COALESCE({tracked}, {content})", "r.label"]  # what DVC calls the data, else its own hash
+    return dict(zip(OF_THE_RUN, values, strict=True))
 
 
-def _per_run(tagged: bool, confident: bool, generated: Generated) -> str:
-    """For SQLite: the numbers of a run travel as JSON, by segment, because no subquery of its FROM knows the run."""
-    segment = "segment" if tagged else literal("all")
-    packed = f"SELECT json_group_object({segment}, json_array(variant, {', '.join(NUMBERS)}))"
-    columns = ["r.run AS run", "v.name AS variant", "CAST(j.key AS TEXT) AS segment", "'derived' AS source"]
-    columns += [f"json_extract(j.value, '$[{place}]') AS {name}" for place, name in enumerate(NUMBERS, 1)]
-    columns += [f"{value} AS {name}" for name, value in zip(OF_THE_RUN, _of_the_run("sqlite"), strict=True)]
-    if not tagged:
-        columns[2] = "'all' AS segment"
-    found = (
-        f"FROM runs r CROSS JOIN json_each(({_steps('sqlite', tagged, confident)} {packed} FROM measured)) j "
-        "CROSS JOIN variants v ON v.run_id = r.run_id AND v.variant = json_extract(j.value, '$[0]')"
-    )
-    nulls = "".join(", NULL" for _ in generated)
-    if not tagged:
-        return f"SELECT {', '.join(columns)}{nulls} {found}"
-    # DISTINCT changes nothing but that SQLite keeps this subquery apart, and can leave it out (see _NOTHING).
-    return f"SELECT *{nulls} FROM (SELECT DISTINCT {', '.join(columns)} {found}) WHERE segment <> 'all'"
-
-
-def _at_once(tagged: bool, confident: bool, generated: Generated) -> str:
-    """For DuckDB, which sees through it all."""
-    numbers = [f"CAST(m.{name} AS BIGINT)" if kind == "integer" else f"m.{name}" for name, kind in NUMBERS.items()]
-    columns = ["r.run", "v.name", "m.segment" if tagged else "'all'", "'derived'", *numbers, *_of_the_run("duckdb")]
-    return (
-        f"(SELECT {', '.join(columns)}{''.join(', NULL' for _ in generated)} "
-        f"FROM ({_steps('duckdb', tagged, confident)} SELECT * FROM measured) m JOIN runs r ON r.run_id = m.run_id "
-        "JOIN variants v ON v.run_id = m.run_id AND v.variant = m.variant)"
-    )
-
-
-def _logged(dialect: Dialect, generated: Generated) -> str:
-    values = [json_value(dialect, "l.data", name, kind) for name, kind in NUMBERS.items()]
-    for name, value in zip(OF_THE_RUN, _of_the_run(dialect), strict=True):
-        values.append(f"COALESCE({json_value(dialect, 'l.data', name, 'text')}, {value})")
-    values += [json_value(dialect, "l.data", key, kind) for _, key, kind in generated]
+def _logged(dialect: ViewDialect, generated: Generated) -> str:
+    values = [dialect.json_value("l.data", name, kind) for name, kind in NUMBERS.items()]
+    for name, value in _of_the_run(dialect).items():
+        values.append(f"COALESCE({dialect.json_value('l.data', name, 'text')}, {value})")
+    values += [dialect.json_value("l.data", key, kind) for _, key, kind in generated]
     return (
         f"SELECT r.run, v.name, l.segment, 'logged', {', '.join(values)} FROM logged_metrics l "
         "JOIN runs r ON r.run_id = l.run_id LEFT JOIN variants v ON v.run_id = l.run_id AND v.variant = l.variant"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from abreast.errors import BadInput, suggestion
+from abreast.store.base import Database
 
-if TYPE_CHECKING:
-    from abreast.store.store import Store
+AnyStore = TypeVar("AnyStore", bound=Database)
 
 POSITIONS = {"latest": -1, "previous": -2}
 LONGEST_LABEL = 100
 MOST_CANDIDATES = 10  # listed in an error message
 
 
-def matching_runs(store: Store, name: str) -> list[str]:
+def matching_runs(store: Database, name: str) -> list[str]:
     """Names of the runs that `name` may mean, oldest first. An exact run name means that run and no other."""
     labels = _labels(store)
     if name in POSITIONS:  # even if a foreign store calls a run so
@@ -25,11 +25,11 @@ def matching_runs(store: Store, name: str) -> list[str]:
     return [run for run, label in labels.items() if name and (label == name or run.startswith(name))]
 
 
-def find_run(stores: Sequence[Store], name: str) -> tuple[Store, str]:
+def find_run(stores: Sequence[AnyStore], name: str) -> tuple[AnyStore, str]:
     """The run that `name` means and the store that holds it; refuses a name that could mean several runs."""
     if len(stores) > 1 and name in POSITIONS:
         raise BadInput(f'"{name}" is ambiguous with several stores', "name the run: abreast runs --store S lists them")
-    holders: dict[str, Store] = {}
+    holders: dict[str, AnyStore] = {}
     for store in stores:
         for run in matching_runs(store, name):
             holders.setdefault(run, store)
@@ -52,7 +52,7 @@ def check_label(label: str) -> None:
         )
 
 
-def check_label_in(store: Store, label: str, run: str | None = None) -> None:
+def check_label_in(store: Database, label: str, run: str | None = None) -> None:
     """Refuse a label for `run` that could never name it, or that is the name of another run."""
     check_label(label)
     if label != run and store.rows("SELECT 1 FROM runs WHERE run = ?", (label,)):
@@ -65,17 +65,17 @@ def shorten(names: Sequence[str]) -> str:
     return f"{', '.join(names[:MOST_CANDIDATES])}{more}"
 
 
-def _labels(store: Store) -> dict[str, str | None]:
+def _labels(store: Database) -> dict[str, str | None]:
     """The label of each run, oldest run first."""
     return dict(store.rows("SELECT run, label FROM runs ORDER BY run_id"))
 
 
-def _ambiguous(holders: dict[str, Store], name: str) -> BadInput:
+def _ambiguous(holders: dict[str, AnyStore], name: str) -> BadInput:
     candidates = [run if run.startswith(name) else f'{run} (label "{name}")' for run in holders]
     return BadInput(f'"{name}" matches {len(holders):,} runs: {shorten(candidates)}', "write the full name")
 
 
-def _unknown(stores: Sequence[Store], name: str) -> BadInput:
+def _unknown(stores: Sequence[Database], name: str) -> BadInput:
     first, labels = stores[0], {run: label for store in stores for run, label in _labels(store).items()}
     if not labels:
         return BadInput(f"{first.path}: there is no run in it", "abreast run SPEC starts one")

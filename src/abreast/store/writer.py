@@ -1,30 +1,25 @@
 """The one writer of a run: a thread that commits whatever queued up while the previous commit ran.
 
-A row counts as done when its commit has returned (`synchronous=FULL`), never earlier; nobody waits for a timer.
-The writer also keeps the run's lease alive, and stops writing the moment another process has taken it over. If its
-file is deleted or replaced, it saves a copy and commits what is still to come there.
+A row counts as done when its commit has returned, never earlier; nobody waits for a timer. The writer also keeps the
+run's lease alive, and stops writing the moment another process has taken it over.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
-
-import apsw
 
 from abreast.errors import StoreError
 from abreast.store import schema
+from abreast.store.base import Connection, Database, LeaseLost, StoreVanished
+from abreast.store.dialect import Mode
 from abreast.store.rows import Row, columns_of
-from abreast.store.sqlite import driver
-from abreast.store.sqlite.isolation.client import Closed
-from abreast.store.sqlite.isolation.sharing import SharedFile
-from abreast.store.sqlite.open_file import OpenedFile
+from abreast.store.runs.leases import Lease
+from abreast.store.views import add_columns
 
 HEARTBEAT_S = 2.0
 RETRY_S = 1.0
@@ -32,46 +27,22 @@ LINGER_S = 0.05  # rows that nobody waits for, such as scores, wait this long fo
 
 # In this order a row never refers to one that is not there yet. A trial that failed by infrastructure is replaced
 # when a resume executes it again; a case is shared by all runs.
-_MODES = {
-    "cases": "INSERT OR IGNORE",
-    "variants": "INSERT",
-    "trials": "INSERT OR REPLACE",
-    "payloads": "INSERT OR REPLACE",
-    "artifacts": "INSERT OR REPLACE",
-    "judgements": "INSERT OR REPLACE",
-    "attempts": "INSERT",
-    "scores": "INSERT OR REPLACE",
-    "events": "INSERT",
+_MODES: dict[str, Mode] = {
+    "cases": "ignore",
+    "variants": "insert",
+    "trials": "replace",
+    "payloads": "replace",
+    "artifacts": "replace",
+    "judgements": "replace",
+    "attempts": "insert",
+    "scores": "replace",
+    "events": "insert",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The right to execute one run. `epoch` is the fence: who holds an older one may not write any more."""
-
-    run_id: int
-    run: str
-    epoch: int
-    owner: str
-
-
-class LeaseLost(StoreError):
-    """The run is another process's now, or nobody's: what is in flight is of no use any more."""
-
-
-class StoreVanished(StoreError):
-    """The file of the store was deleted or replaced during a run. `copy` has everything that was stored, if it could
-    be saved."""
-
-    def __init__(self, message: str, fix: str = "", copy: Path | None = None) -> None:
-        super().__init__(message, fix)
-        self.copy = copy
 
 
 _PLAIN = frozenset((str, float, bool, int, type(None)))  # types whose values all have the same type of column
 Rows = Sequence[tuple[str, Row]]
 Substitute = Callable[[StoreError], Rows]
-UNSTORABLE = (TypeError, ValueError, OverflowError, apsw.TooBigError, apsw.ConstraintError, apsw.MismatchError)
 
 
 class QueuedRows(NamedTuple):
@@ -87,7 +58,7 @@ class Writer:
 
     def __init__(
         self,
-        path: Path,
+        store: Database,
         lease: Lease,
         on_commit: Callable[[list[Any]], None],
         on_failure: Callable[[StoreError], None],
@@ -103,15 +74,15 @@ class Writer:
         self._closing = False
         self._known: dict[tuple[str, str], str] = {}
         self._registered: set[tuple[str, Any, type]] = set()
-        self._open(path)
+        self._connection = store.open_writer(self._move)
         self._last_heartbeat = 0.0
         self._thread = threading.Thread(target=self._work, name=f"abreast-writer-{lease.run}", daemon=True)
         self._thread.start()
 
-    def _open(self, path: Path) -> None:
-        self._path = path
-        self._connection = driver.open_for_writing(path)
-        self._file = OpenedFile(self._connection, path)
+    def _move(self, reason: StoreVanished) -> None:
+        """Rows go on in a copy: the file of the store was deleted or replaced."""
+        self._vanished = reason
+        self._on_failure(reason)
 
     def put(self, table: str, row: Row) -> None:
         """Queue one row."""
@@ -120,7 +91,7 @@ class Writer:
     def put_together(self, rows: Rows, token: Any = None, substitute: Substitute | None = None) -> None:
         """Queue rows that are committed at once or not at all. `token` comes back through `on_commit` when they are.
 
-        `substitute` is called in the writer's thread if SQLite refuses a row whatever the state of the disk."""
+        `substitute` is called in the writer's thread if the engine refuses a row whatever the state of the disk."""
         self._queue.append(QueuedRows(rows, token, substitute))
         if not self._wake.is_set():
             self._wake.set()
@@ -168,20 +139,20 @@ class Writer:
             self._wake.clear()
             last = self._closing
             batch = [self._queue.popleft() for _ in range(len(self._queue))]
-            if batch or last or time.time() - self._last_heartbeat >= HEARTBEAT_S:
+            if batch or last or self._connection.now() - self._last_heartbeat >= HEARTBEAT_S:
                 self._try(batch)
             if last and (not self._queue or self.failure):
                 return
 
     def _try(self, batch: list[QueuedRows]) -> None:
         try:
-            self._commit(batch)
-        except UNSTORABLE as error:
+            self._connection.commit(partial(self._insert, batch))
+        except self._connection.unstorable as error:
             if len(batch) > 1:  # one row that cannot be stored takes no other along
                 for entry in batch:
                     self._try([entry])
             elif batch and batch[0].substitute is not None:
-                reason = driver.explanation(self._path, error)
+                reason = self._connection.explain(error)
                 self._try([QueuedRows(batch[0].substitute(reason), batch[0].token)])
             else:
                 self._keep(batch, error)
@@ -197,44 +168,12 @@ class Writer:
     def _keep(self, batch: list[QueuedRows], error: Exception) -> None:
         """What could not be committed stays first in the queue: a disk that has room again gets it."""
         self._queue.extendleft(reversed(batch))
-        first, self.failure = self.failure is None, driver.explanation(self._path, error)
+        first, self.failure = self.failure is None, self._connection.explain(error)
         if first:
             self._on_failure(self.failure)
 
-    def _check_file(self) -> None:
-        """Move to a copy if the path no longer names the file that is open; raise if no copy can be made."""
-        # Another SQLite library in this process may remove the log of a connection that is not used any more.
-        change = self._file.find_change(with_log=not driver.must_reopen(self._connection))
-        if not change:
-            return
-        what = f"{change} while the run was writing to it"
-        try:
-            copy = self._file.save_copy()
-        except (apsw.Error, OSError, StoreError) as error:
-            reason = driver.explanation(self._path, error).message.removeprefix(f"{self._path}: ")
-            raise StoreVanished(f"{what}, and its rows could not be saved elsewhere: {reason}") from error
-        self._file.abandon()
-        self._open(copy)
-        self._vanished = StoreVanished(f"{what}; everything stored so far was saved in {copy}", copy=copy)
-        self._on_failure(self._vanished)
-
-    def _commit(self, batch: list[QueuedRows], attempts: int = 2) -> None:
-        self._check_file()
-        if driver.must_reopen(self._connection):
-            self._connection.close()
-            self._open(self._path)
-        try:
-            with driver.alone(self._connection), driver.transaction(self._connection):
-                self._insert(self._connection, batch)
-        except SharedFile:
-            self._commit(batch, attempts)
-        except Closed:  # the helper process was killed
-            if attempts == 1:
-                raise
-            self._commit(batch, attempts - 1)
-
-    def _insert(self, connection: apsw.Connection, batch: list[QueuedRows]) -> None:
-        now = time.time()
+    def _insert(self, batch: list[QueuedRows], connection: Connection) -> None:
+        now = self._connection.now()
         self._check_lease(connection)
         tables: dict[str, list[Row]] = {}
         for table, row in chain.from_iterable(entry.rows for entry in batch):
@@ -243,37 +182,17 @@ class Writer:
             add_columns(connection, [schema.Column(*row) for row in tables["columns"]])
         for table, mode in _MODES.items():
             if table in tables:
-                connection.executemany(schema.insert(table, mode), tables[table])
+                connection.executemany(schema.insert(connection.dialect, table, mode), tables[table])
         if now - self._last_heartbeat >= HEARTBEAT_S:
             connection.execute("UPDATE runs SET heartbeat_at = ? WHERE run_id = ?", (now, self.lease.run_id))
             self._last_heartbeat = now
 
-    def _check_lease(self, connection: apsw.Connection) -> None:
-        found = connection.execute("SELECT epoch FROM runs WHERE run_id = ?", (self.lease.run_id,)).fetchall()
-        if not found:
+    def _check_lease(self, connection: Connection) -> None:
+        epochs = connection.execute("SELECT epoch FROM runs WHERE run_id = ?", (self.lease.run_id,)).fetchall()
+        if not epochs:
             raise LeaseLost(f"{self.lease.run} was deleted while it ran", "nothing more of it is stored")
-        if found[0][0] != self.lease.epoch:
+        if epochs[0][0] != self.lease.epoch:
             raise LeaseLost(f"{self.lease.run} was taken over by another process", "let that one finish")
-
-
-def add_columns(connection: apsw.Connection, columns: Iterable[schema.Column]) -> None:
-    """Inside a transaction: widen the registry and make the views anew if that changed it."""
-    known = {(kind, name): type_ for kind, name, type_ in connection.execute("SELECT kind, name, type FROM columns")}
-    returned = sum(kind == "data" for kind, _ in known)
-    changed = False
-    for column in columns:
-        old = known.get((column.kind, column.name))
-        if old is None and column.kind == "data":
-            returned += 1
-            if returned > schema.MOST_RETURNED:
-                continue
-        wide = column.type if old is None else schema.widest(old, column.type)
-        if wide != old:
-            known[column.kind, column.name] = wide
-            connection.execute(schema.insert("columns", "INSERT OR REPLACE"), (column.kind, column.name, wide))
-            changed = True
-    if changed:
-        driver.make_views(connection)
 
 
 def _is_beyond_64_bits(value: object) -> bool:

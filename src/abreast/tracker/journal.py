@@ -13,20 +13,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from abreast.errors import StoreError
 from abreast.plan.names import new_name
 from abreast.store import Store, open_store
+from abreast.store.base import OPEN_FOR_S
 from abreast.store.sqlite import driver
+from abreast.store.sqlite.isolation.sharing import SQLiteConnection
 from abreast.store.sqlite.shared_connection import Held
-from abreast.store.store import OPEN_FOR_S
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.cells import Cell
 from abreast.tracker.process import Shared
-
-if TYPE_CHECKING:
-    import apsw
 
 Answer = TypeVar("Answer")
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -54,7 +52,7 @@ class Journal(Held):
         self._free: deque[str] = deque()
         self._wanted = 1
         self._disk = _Disk(connection.filename_wal)
-        self._follower = _Follower(store) if follows and store.engine == "duckdb" else None
+        self._follower = _Follower(store) if follows and store.derives_files else None
 
     def write(self, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         """Commit these rows, all or none."""
@@ -70,12 +68,12 @@ class Journal(Held):
         if self._follower is not None:
             self._follower.written()
 
-    def _write(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+    def _write(self, connection: SQLiteConnection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         if len(rows) > 1 or not tracked_rows.insert_one(connection, self._known, table, rows[0]):
             self._write_together(connection, table, rows)
         self._disk.written()
 
-    def _write_together(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+    def _write_together(self, connection: SQLiteConnection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         try:
             with driver.transaction(connection):
                 tracked_rows.insert(connection, self._known, table, rows)

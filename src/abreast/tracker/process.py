@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
 from abreast.errors import AbreastError
-from abreast.store.sqlite.isolation.client import Closed
+from abreast.store import Closed
 
 
 class Closable(Protocol):

@@ -21,7 +21,7 @@ from abreast.store.rows import ERROR_LIMIT, shown
 from abreast.store.user_tables.cells import Cell, is_object, values
 from abreast.store.user_tables.result_cache import Hit, relative
 from abreast.store.user_tables.tracked_rows import cells_of, new_row_id, plain_name
-from abreast.store.user_tables.tracked_views import JOINED
+from abreast.store.views import JOINED
 from abreast.tracker import cache as caches
 from abreast.tracker import journal as journals
 from abreast.tracker import jsonl as jsonl_log

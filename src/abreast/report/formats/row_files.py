@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from abreast.errors import BadInput
 from abreast.output import emit, while_read
 from abreast.store import Store
-from abreast.store.dialect import quote
 from abreast.store.user_state.drivers import temporary_folder
 from abreast.store.user_tables import tables
 from abreast.text import dump_json
@@ -127,19 +126,14 @@ def _jsonl(names: list[str], rows: Iterator[tuple[Any, ...]], file: _Writable) -
 
 
 def _parquet(names: list[str], rows: Iterator[tuple[Any, ...]], output: str) -> int:
-    import duckdb
+    from abreast.store.duckdb.parquet import write_parquet  # late: it imports DuckDB
 
     with temporary_folder() as folder:
         lines = folder / "rows.jsonl"
         with lines.open("w", encoding="utf-8") as file:
             count = _jsonl(names, rows, file)
-        with duckdb.connect() as connection:
-            source = connection.read_json(str(lines), format="newline_delimited", sample_size=-1) if count else None
-            try:
-                if source is None:
-                    columns = ", ".join(f"NULL::VARCHAR AS {quote(name)}" for name in names)
-                    source = connection.sql(f"SELECT {columns} LIMIT 0")
-                source.write_parquet(output)
-            except duckdb.Error as error:
-                raise BadInput(f"--output {output}: {str(error).splitlines()[0]}") from None
+        try:
+            write_parquet(names, lines if count else None, output)
+        except ValueError as error:
+            raise BadInput(f"--output {output}: {error}") from None
     return count

@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import apsw
 
 from abreast.errors import StoreError
 from abreast.store import schema
+from abreast.store.base import Closed, RowTooLarge
+from abreast.store.sqlite.dialect import SQLITE
 from abreast.store.sqlite.isolation import client, sharing
-from abreast.store.sqlite.isolation.sharing import LocalConnection
+from abreast.store.sqlite.isolation.sharing import LocalConnection, SQLiteConnection
 from abreast.store.user_state.drivers import temporary_folder
-from abreast.store.user_tables.tracked_views import JOINED, Tracked
+from abreast.store.views import make_views
 
 BUSY_MS = 60_000
 _WRITING = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 SCARCE = 128_000  # bytes; less is called a full disk
 CHECKPOINT_MS = 500  # how long a checkpoint waits for readers
 
-Opening = Callable[[Path], apsw.Connection]
+Error = apsw.Error
+Opening = Callable[[Path], SQLiteConnection]
 
 
 def _isolated(opening: Opening) -> Opening:
     """Open the file in the helper process if another SQLite library in this process has it open."""
 
     @wraps(opening)
-    def opened(path: Path) -> apsw.Connection:
+    def opened(path: Path) -> SQLiteConnection:
         if not sharing.is_shared(os.path.realpath(path)):
             with suppress(sharing.SharedFile):
                 return opening(path)
-        return cast(apsw.Connection, client.connect(opened, path))
+        return cast(SQLiteConnection, client.connect(opened, path))
 
     return opened
 
 
 @_isolated
-def open_for_writing(path: Path) -> apsw.Connection:
+def open_for_writing(path: Path) -> SQLiteConnection:
     """The journal, made if it is not there. Every commit is on disk when it returns."""
     with explained(path):
         if not path.parent.is_dir():
@@ -58,7 +60,7 @@ def open_for_writing(path: Path) -> apsw.Connection:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[apsw.Connection]:
+def writing(path: Path) -> Iterator[SQLiteConnection]:
     """A connection that writes and is closed again; other SQLite libraries in this process wait for its end."""
     with ExitStack() as stack:
         connection = stack.enter_context(closing(open_for_writing(path)))
@@ -79,7 +81,7 @@ def complete(path: Path) -> None:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def alone(connection: apsw.Connection) -> AbstractContextManager[None]:
+def alone(connection: SQLiteConnection) -> AbstractContextManager[None]:
     """Write with this connection while no other SQLite library in this process can open the file.
 
     Raises `SharedFile` if one has opened it since: then the connection must not be used any more.
@@ -90,20 +92,20 @@ def alone(connection: apsw.Connection) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def transaction(connection: apsw.Connection) -> Iterator[None]:
+def transaction(connection: SQLiteConnection) -> Iterator[None]:
     """Commit what is done meanwhile, or roll it back, whenever it is interrupted."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         yield
         connection.execute("COMMIT")
     except BaseException:
-        with suppress(client.Closed):  # then the helper process rolls back
+        with suppress(Closed):  # then the helper process rolls back
             if connection.in_transaction:  # SQLite may have done it already
                 connection.execute("ROLLBACK")
         raise
 
 
-def must_reopen(connection: apsw.Connection) -> bool:
+def must_reopen(connection: SQLiteConnection) -> bool:
     """Whether the connection is of no use any more: another SQLite library has opened the file, or the helper ended."""
     if isinstance(connection, LocalConnection):
         return sharing.is_shared(connection.file)
@@ -111,7 +113,7 @@ def must_reopen(connection: apsw.Connection) -> bool:
     return remote is not None and remote.is_closed
 
 
-def _prepare(connection: apsw.Connection, path: Path) -> None:
+def _prepare(connection: SQLiteConnection, path: Path) -> None:
     connection.set_busy_timeout(BUSY_MS)
     check_version(connection, path)
     _switch_to_wal(connection)
@@ -120,7 +122,7 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
     with transaction(connection):
         version = version_of(connection)
         if version != schema.VERSION:
-            for statement in schema.upgrades(version) if version else schema.create_tables():
+            for statement in schema.upgrades(SQLITE, version) if version else schema.create_tables(SQLITE):
                 connection.execute(statement)
             make_views(connection)
             connection.execute(f"PRAGMA user_version={schema.VERSION}")
@@ -128,34 +130,16 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
 
 
 @_isolated
-def plain(path: Path) -> apsw.Connection:
-    """A SQLite file for many processes, with nothing in it yet."""
+def open_plain(path: Path) -> SQLiteConnection:
+    """A SQLite file for many processes that is no store; a power cut may take what was committed last."""
     connection = LocalConnection(path, address(path), _WRITING)
     connection.set_busy_timeout(BUSY_MS)
     _switch_to_wal(connection)
+    connection.execute("PRAGMA synchronous=NORMAL")
     return connection
 
 
-def make_views(connection: apsw.Connection) -> None:
-    """The views anew, inside a transaction, after columns came."""
-    for statement in schema.create_views("sqlite", *view_columns(connection)):
-        connection.execute(statement)
-
-
-def view_columns(connection: apsw.Connection) -> tuple[list[schema.Column], dict[str, list[Tracked]]]:
-    """What the views are generated from: the registry of runs, and what users track under the views' names."""
-    columns = [schema.Column(*row) for row in connection.execute("SELECT kind, name, type FROM columns")]
-    tracked: dict[str, list[Tracked]] = {}
-    for view, relation, name in connection.execute(
-        "SELECT t.name, t.relation, c.name FROM tracked_tables t JOIN tracked_columns c ON c.relation = t.relation "
-        "WHERE t.name IN (SELECT value FROM json_each(?)) ORDER BY c.seq",
-        (json.dumps(JOINED),),
-    ):
-        tracked.setdefault(str(view), []).append(Tracked(str(relation), str(name)))
-    return columns, tracked
-
-
-def _switch_to_wal(connection: apsw.Connection) -> None:
+def _switch_to_wal(connection: SQLiteConnection) -> None:
     """SQLite does not wait here for another process that makes the same file at the same moment; so this does."""
     deadline = time.monotonic() + BUSY_MS / 1000
     while True:
@@ -193,7 +177,7 @@ def _read_head(file: str, size: int) -> bytes:
 APPLICATION = 0x41425253  # "ABRS": tells our files from other SQLite files
 
 
-def open_for_reading(path: Path) -> apsw.Connection:
+def open_for_reading(path: Path) -> SQLiteConnection:
     """A reader that never blocks a writer, also where nothing may be written."""
     with explained(path):
         if not path.is_file():
@@ -240,7 +224,7 @@ def is_made(path: Path) -> bool:
 
 
 @_isolated
-def _reader(path: Path) -> apsw.Connection:
+def _reader(path: Path) -> SQLiteConnection:
     """A connection that changes no row, but completes the file if it is the last one to close it."""
     if not os.access(path.parent, os.W_OK):
         return _reader_in_read_only_folder(path)
@@ -250,14 +234,14 @@ def _reader(path: Path) -> apsw.Connection:
 
 
 @_isolated
-def open_read_only(path: Path) -> apsw.Connection:
+def open_read_only(path: Path) -> SQLiteConnection:
     """A connection for statements that are not ours: nothing in them can change the file."""
     if not os.access(path.parent, os.W_OK):
         return _reader_in_read_only_folder(path)
     return _local_reader(path, apsw.SQLITE_OPEN_READONLY)
 
 
-def _local_reader(path: Path, access: int) -> apsw.Connection:
+def _local_reader(path: Path, access: int) -> SQLiteConnection:
     connection = LocalConnection(path, address(path), access | apsw.SQLITE_OPEN_URI)
     try:
         connection.set_busy_timeout(BUSY_MS)
@@ -268,18 +252,18 @@ def _local_reader(path: Path, access: int) -> apsw.Connection:
     return connection
 
 
-def _reader_in_read_only_folder(path: Path) -> apsw.Connection:
+def _reader_in_read_only_folder(path: Path) -> SQLiteConnection:
     """A WAL file needs a shared-memory file next to it, which cannot be made there."""
     log = path.with_name(path.name + "-wal")
     if not log.exists() or log.stat().st_size == 0:
-        return apsw.Connection(address(path) + "?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        return SQLiteConnection(address(path) + "?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     import shutil  # late: it imports much
 
     with temporary_folder() as folder:
         copy = folder / "copy.db"
         shutil.copyfile(path, copy)
         shutil.copyfile(log, copy.with_name("copy.db-wal"))
-        source, memory = apsw.Connection(str(copy)), apsw.Connection(":memory:")
+        source, memory = SQLiteConnection(str(copy)), SQLiteConnection(":memory:")
         with memory.backup("main", source, "main") as backup:
             backup.step()
         source.close()
@@ -293,11 +277,11 @@ def address(path: Path, read_only: bool = False) -> str:
     return f"{text}?mode=ro" if read_only else text
 
 
-def version_of(connection: apsw.Connection) -> int:
+def version_of(connection: SQLiteConnection) -> int:
     return int(connection.pragma("user_version"))
 
 
-def check_version(connection: apsw.Connection, path: Path) -> None:
+def check_version(connection: SQLiteConnection, path: Path) -> None:
     """Refuse files of a newer abreast, and files that are somebody else's."""
     connection.execute("BEGIN")  # one moment for all three: another process may be making the tables
     try:
@@ -315,8 +299,27 @@ def check_version(connection: apsw.Connection, path: Path) -> None:
         )
 
 
-class RowTooLarge(StoreError):
-    """SQLite takes no row above 1 GB."""
+def is_older(path: Path) -> bool:
+    """Whether an older abreast made the file; it is left as it is."""
+    try:
+        with closing(_unchanging_reader(path)) as connection:
+            check_version(connection, path)
+            return 0 < version_of(connection) < schema.VERSION
+    except (apsw.CantOpenError, apsw.ReadOnlyError):  # in a folder that nobody may write: seen to by who opens it
+        return False
+
+
+def copy(path: Path, to: Path) -> Path:
+    """Copy what is committed in a file."""
+    source, target = _unchanging_reader(path), apsw.Connection(str(to))
+    with closing(source), closing(target), target.backup("main", source, "main") as backup:
+        backup.step()
+    return to
+
+
+def _unchanging_reader(path: Path) -> SQLiteConnection:
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return SQLiteConnection(address(path, read_only=True), flags=flags)
 
 
 @contextmanager
@@ -360,19 +363,3 @@ def _is_full(path: Path) -> bool:
     except OSError:
         return False
     return not disk.f_flag & os.ST_RDONLY and disk.f_bavail * disk.f_frsize < SCARCE
-
-
-def rows_as_dicts(connection: apsw.Connection, sql: str, parameters: tuple[Any, ...] = ()) -> list[dict[str, Any]]:
-    remote = client.as_remote(connection)
-    if remote is not None:
-        return list(remote.run(rows_as_dicts, sql, parameters))
-    cursor = connection.cursor()
-    names: list[str] = []
-
-    def note(current: apsw.Cursor, row: Any) -> Any:
-        if not names:
-            names.extend(column[0] for column in current.get_description())
-        return row
-
-    cursor.row_trace = note
-    return [dict(zip(names, row, strict=True)) for row in cursor.execute(sql, parameters)]

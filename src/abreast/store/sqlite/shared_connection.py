@@ -14,15 +14,15 @@ from pathlib import Path
 
 import apsw
 
+from abreast.store.base import Closed
 from abreast.store.sqlite import driver
-from abreast.store.sqlite.isolation.client import Closed
-from abreast.store.sqlite.isolation.sharing import SharedFile
+from abreast.store.sqlite.isolation.sharing import SharedFile, SQLiteConnection
 
 
 class Held:
     """One file: whoever uses it has it alone."""
 
-    def __init__(self, path: Path, connection: apsw.Connection) -> None:
+    def __init__(self, path: Path, connection: SQLiteConnection) -> None:
         self._connection = connection
         self._lock = threading.RLock()  # a handler of a signal may come in between
         self._closed = False
@@ -40,7 +40,7 @@ class Held:
         return not self._closed and os.fstat(self._log).st_nlink > 0
 
     @contextmanager
-    def using(self) -> Iterator[apsw.Connection]:
+    def using(self) -> Iterator[SQLiteConnection]:
         with self._lock, driver.explained(self._path):
             if not self.is_current():
                 raise Closed(f"{self._path}: closed")

@@ -20,12 +20,24 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from abreast.store.lease import this_place
 from abreast.store.user_state.quota_ledger import state_folder
 
 ROOT_VARIABLE = "ABREAST_WORKSPACES"
 DRIVERS = "drivers"
 _MARK = re.compile(r"\d+-[0-9a-f]{12}")
+_DEAD = "dead"  # what a process that cleans up after a driver writes into its record
+
+
+@cache
+def this_place() -> str:
+    """A name for the machine: host, boot and process namespace."""
+    parts = [os.uname().nodename]
+    for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+        try:
+            parts.append(str(Path(path).readlink()) if path.endswith("pid") else Path(path).read_text().strip())
+        except OSError:
+            parts.append("")
+    return "|".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,50 @@ def register() -> str:
                     _own.path, _own.descriptor = _create(folder, _own.mark)
                     break
         return _own.mark
+
+
+def registration() -> tuple[str, str | None]:
+    """The mark of this process, and the identity of the folder with its record, if there is one."""
+    mark = register()
+    assert _own is not None
+    return mark, None if _own.path is None else _identity(_own.path.parent)
+
+
+def is_own(mark: str) -> bool:
+    return _own is not None and _own.pid == os.getpid() and _own.mark == mark
+
+
+def is_locked(mark: str, registry: str | None) -> bool | None:
+    """Whether the driver with this mark lives; None if its record cannot be read here."""
+    for folder in _registries() if registry is not None else ():
+        if _identity(folder) == registry:
+            return _is_locked(folder / mark)
+    return None
+
+
+def _is_locked(path: Path) -> bool | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: others may look at the same moment
+    except BlockingIOError:
+        return _DEAD not in _entries(descriptor)
+    else:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _identity(folder: Path) -> str | None:
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def _registries() -> Iterator[Path]:
@@ -220,8 +276,12 @@ def dead_drivers() -> Iterator[tuple[list[Driver], list[Driver]]]:
                 driver = _read(path.name, descriptor)
                 if driver is None:
                     _unlink(path)  # it was killed before it did anything
+                elif driver.is_of_this_machine:
+                    with contextlib.suppress(OSError):  # a full disk
+                        _write(descriptor, {_DEAD: "its lock is held by a process that cleans up"})
+                    dead.append(driver)
                 else:
-                    (dead if driver.is_of_this_machine else elsewhere).append(driver)
+                    elsewhere.append(driver)
         yield dead, elsewhere
 
 
@@ -247,7 +307,7 @@ def _records(registry: Path) -> list[Path]:
 def _locked(path: Path) -> int | None:
     """Lock a record; None if its driver lives, or another process cleans up after it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -261,13 +321,18 @@ def _locked(path: Path) -> int | None:
 
 
 def _read(mark: str, descriptor: int) -> Driver | None:
-    entries: dict[str, list[str]] = {}
-    with os.fdopen(os.dup(descriptor), "rb") as file:
-        for line in file:
-            with contextlib.suppress(ValueError, AttributeError, RecursionError):  # killed while it wrote
-                for key, value in json.loads(line).items():
-                    entries.setdefault(key, []).append(str(value))
+    entries = _entries(descriptor)
     if not any(place.count("|") == 2 for place in entries.get("place", ())):
         return None
     roots, kept = ([Path(value) for value in entries.get(key, ())] for key in ("root", "keep"))
     return Driver(mark, entries["place"][0], tuple(roots), frozenset(kept))
+
+
+def _entries(descriptor: int) -> dict[str, list[str]]:
+    entries: dict[str, list[str]] = {}
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        for line in file:
+            with contextlib.suppress(ValueError, AttributeError):  # killed while it wrote
+                for key, value in json.loads(line).items():
+                    entries.setdefault(key, []).append(str(value))
+    return entries

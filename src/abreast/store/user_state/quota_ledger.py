@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from abreast.errors import StoreError
 
 _TABLES = """
@@ -44,14 +42,13 @@ class Ledger:
     def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.time) -> None:
         self.path = path or state_folder() / "quota.db"
         self._clock = clock
+        from abreast.store.sqlite import driver  # late: it imports this module
+
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = apsw.Connection(str(self.path))
-            self._connection.set_busy_timeout(10_000)
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
+            self._connection = driver.open_plain(self.path)
             self._connection.execute(_TABLES)
-        except (OSError, apsw.Error) as error:
+        except (OSError, driver.Error) as error:
             raise StoreError(
                 f"{self.path}: the ledger of quotas cannot be opened ({error})",
                 "set ABREAST_STATE to a folder of yours",
@@ -76,8 +73,9 @@ class Ledger:
             ).fetchall()
             if len(times) >= most:
                 return None, max(0.001, float(times[-1][0]) + window_s - now)
-            self._connection.execute("INSERT INTO uses (account, used_at) VALUES (?, ?)", (account, now))
-            return self._connection.last_insert_rowid(), 0.0
+            insert = "INSERT INTO uses (account, used_at) VALUES (?, ?) RETURNING use"
+            rows: list[Any] = self._connection.execute(insert, (account, now)).fetchall()
+            return rows[0][0], 0.0
         finally:
             self._connection.execute("COMMIT")
 

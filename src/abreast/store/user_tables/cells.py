@@ -14,18 +14,6 @@ from typing import Any, NamedTuple
 from abreast.store.rows import shown, to_json
 from abreast.text import storable
 
-# What DuckDB calls the types; SQLite keeps each value as it is.
-DUCKDB_TYPES = {
-    "null": "VARCHAR",
-    "boolean": "BOOLEAN",
-    "integer": "BIGINT",
-    "real": "DOUBLE",
-    "text": "VARCHAR",
-    "json": "VARCHAR",
-    "large": "VARCHAR",
-    "datetime": "VARCHAR",
-    "blob": "BLOB",
-}
 _NUMBERS = ("boolean", "integer", "real")
 
 

@@ -9,18 +9,18 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-import apsw
-
 from abreast.errors import BadInput, StoreError, suggestion
-from abreast.store import lease, schema
+from abreast.store import schema, views
+from abreast.store.base import Connection
 from abreast.store.dialect import quote
 from abreast.store.rows import to_json
-from abreast.store.sqlite import driver
+from abreast.store.runs import leases
 from abreast.store.store import Store
 from abreast.store.user_tables import tracked_rows
 
 Kind = Literal["params", "data"]
 CHUNK = 5_000  # rows of payloads at a time
+_OF_EXPERIMENT = "run_id IN (SELECT run_id FROM runs WHERE experiment = ?)"
 
 _STAY = {
     "score": "a score has the name of its scorer: give the scorer the setting name: in the spec, then abreast rescore",
@@ -45,7 +45,7 @@ class _Held(NamedTuple):
 
 def meant(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
     """The kind and the names behind two columns of `predictions`, such as `params_lr` and `params_learning_rate`."""
-    named = dict(schema.named(store.columns()))
+    named = dict(views.named(store.columns()))
     column = named.get(old)
     if column is None:
         if old in schema.CORE_COLUMNS:
@@ -68,7 +68,7 @@ def meant(store: Store, old: str, new: str) -> tuple[Kind, str, str]:
 
 def is_of_runs(store: Store, column: str) -> bool:
     """Whether runs have this column of `predictions`."""
-    return column in schema.CORE_COLUMNS or column in dict(schema.named(store.columns()))
+    return column in schema.CORE_COLUMNS or column in dict(views.named(store.columns()))
 
 
 def tracked_values(store: Store, table: str, column: str) -> int | None:
@@ -79,7 +79,7 @@ def tracked_values(store: Store, table: str, column: str) -> int | None:
             return None
         name, relation = quote(found.columns[column][0]), quote(found.relation)
         ((held,),) = connection.execute(f"SELECT COUNT({name}) FROM {relation}").fetchall()
-        return int(str(held))
+        return int(held)
 
 
 def rename_tracked(store: Store, table: str, old: str, new: str) -> int:
@@ -107,7 +107,7 @@ def rename(store: Store, kind: Kind, old: str, new: str, experiment: str | None 
     """All at once or not at all. Refused where a run has both names, or is being executed."""
     with store.change() as connection:
         found = _count(connection, kind, _held(connection, kind, old, experiment))
-        _refuse_running(connection, found.runs)
+        _refuse_running(store, connection, found.runs)
         others = _names(connection, {each.run_id for each in _held(connection, kind, new, experiment)})
         clash = [run for run in found.runs if run in others]
         if clash:
@@ -126,20 +126,20 @@ def _renamed(content: Mapping[str, Any], old: str, new: str) -> str:
     return to_json({new if name == old else name: value for name, value in content.items()})
 
 
-def _held(connection: apsw.Connection, kind: Kind, name: str, experiment: str | None) -> Iterator[_Held]:
+def _held(connection: Connection, kind: Kind, name: str, experiment: str | None) -> Iterator[_Held]:
     """Rows that have this name, of one experiment or of all."""
-    wanted = "(?1 IS NULL OR run_id IN (SELECT run_id FROM runs WHERE experiment = ?1))"
+    wanted, chosen = ("1 = 1", ()) if experiment is None else (_OF_EXPERIMENT, (experiment,))
     if kind == "params":
-        rows: Any = connection.execute(f"SELECT run_id, variant, params FROM variants WHERE {wanted}", (experiment,))
+        rows = connection.execute(f"SELECT run_id, variant, params FROM variants WHERE {wanted}", chosen)
         yield from _with(name, rows.fetchall())
         return
     ((last,),) = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM payloads").fetchall()
     seq, like = 0, f"%{to_json(name)}%".replace("\\", "_")
     while True:
-        chunk: list[Any] = connection.execute(
-            f"SELECT seq, run_id, position, data FROM payloads WHERE {wanted} AND seq > ?2 AND seq <= ?3 "
-            "AND data LIKE ?4 ORDER BY seq LIMIT ?5",
-            (experiment, seq, last, like, CHUNK),
+        chunk = connection.execute(
+            f"SELECT seq, run_id, position, data FROM payloads WHERE {wanted} AND seq > ? AND seq <= ? "
+            "AND data LIKE ? ORDER BY seq LIMIT ?",
+            (*chosen, seq, last, like, CHUNK),
         ).fetchall()
         if not chunk:
             return
@@ -154,57 +154,53 @@ def _with(name: str, rows: Iterable[tuple[int, int, str]]) -> Iterator[_Held]:
             yield _Held(run_id, key, content)
 
 
-def _count(connection: apsw.Connection, kind: Kind, rows: Iterable[_Held]) -> Renamed:
+def _count(connection: Connection, kind: Kind, rows: Iterable[_Held]) -> Renamed:
     runs, number = set[int](), 0
     for each in rows:
         runs.add(each.run_id)
         if kind == "params":
-            trials: list[Any] = connection.execute(
+            ((trials,),) = connection.execute(
                 "SELECT COUNT(*) FROM trials WHERE run_id = ? AND variant = ?", (each.run_id, each.key)
             ).fetchall()
-            number += trials[0][0]
+            number += trials
         else:
             number += 1
     return Renamed(_names(connection, runs), number)
 
 
-def _names(connection: apsw.Connection, run_ids: Iterable[int]) -> tuple[str, ...]:
-    found: list[Any] = connection.execute(
-        "SELECT run FROM runs WHERE run_id IN (SELECT value FROM json_each(?)) ORDER BY run_id",
-        (to_json(sorted(run_ids)),),
-    ).fetchall()
-    return tuple(run for (run,) in found)
+def _names(connection: Connection, run_ids: Iterable[int]) -> tuple[str, ...]:
+    wanted = set(run_ids)
+    runs = connection.execute("SELECT run_id, run FROM runs ORDER BY run_id")
+    return tuple(run for run_id, run in runs if run_id in wanted)
 
 
-def _refuse_running(connection: apsw.Connection, runs: Iterable[str]) -> None:
+def _refuse_running(store: Store, connection: Connection, runs: Iterable[str]) -> None:
     wanted = set(runs)
-    rows: list[Any] = connection.execute("SELECT run, owner, heartbeat_at FROM runs WHERE owner IS NOT NULL").fetchall()
+    rows = connection.execute("SELECT run, owner, heartbeat_at FROM runs WHERE owner IS NOT NULL").fetchall()
     for run, owner, heartbeat_at in rows:
-        if run in wanted and lease.is_alive(owner, heartbeat_at):
-            raise StoreError(f"{run} is being executed by {lease.describe(owner)}", "rename when it is done")
+        if run in wanted and store.is_executed(owner, heartbeat_at):
+            raise StoreError(f"{run} is being executed by {leases.describe(owner)}", "rename when it is done")
 
 
-def _write(connection: apsw.Connection, kind: Kind, rows: Iterable[tuple[_Held, str]]) -> None:
+def _write(connection: Connection, kind: Kind, rows: Iterable[tuple[_Held, str]]) -> None:
     """A payload is written anew, not changed in its place: a DuckDB file follows what is new."""
-    names = ", ".join(schema.TABLES["payloads"])
-    chosen = names.replace("data", "?1")
+    names = list(schema.TABLES["payloads"])
+    payload = f"SELECT {', '.join(names)} FROM payloads WHERE run_id = ? AND position = ?"
     for each, text in rows:
+        key = (each.run_id, each.key)
         if kind == "params":
-            sql = "UPDATE variants SET params = ? WHERE run_id = ? AND variant = ?"
+            connection.execute("UPDATE variants SET params = ? WHERE run_id = ? AND variant = ?", (text, *key))
         else:
-            sql = (
-                f"INSERT OR REPLACE INTO payloads ({names}) SELECT {chosen} FROM payloads "
-                "WHERE run_id = ?2 AND position = ?3"
-            )
-        connection.execute(sql, (text, each.run_id, each.key))
+            (stored,) = connection.execute(payload, key).fetchall()
+            row = dict(zip(names, stored, strict=True)) | {"data": text}
+            connection.execute(schema.insert(connection.dialect, "payloads", "replace"), tuple(row.values()))
 
 
-def _register(connection: apsw.Connection, kind: Kind, old: str, new: str) -> None:
+def _register(connection: Connection, kind: Kind, old: str, new: str) -> None:
     """The new column with a type that holds both; the old one is gone if nothing has it any more."""
-    rows: list[Any] = connection.execute("SELECT name, type FROM columns WHERE kind = ?", (kind,)).fetchall()
-    known: dict[str, str] = dict(rows)
+    known = dict(connection.execute("SELECT name, type FROM columns WHERE kind = ?", (kind,)).fetchall())
     wide = schema.widest(known.get(new, "null"), known.get(old, "null"))
-    connection.execute(schema.insert("columns", "INSERT OR REPLACE"), (kind, new, wide))
+    connection.execute(schema.insert(connection.dialect, "columns", "replace"), (kind, new, wide))
     if next(_held(connection, kind, old, None), None) is None:
         connection.execute("DELETE FROM columns WHERE kind = ? AND name = ?", (kind, old))
-    driver.make_views(connection)
+    views.make_views(connection)

@@ -45,8 +45,7 @@ class Cache(Held):
         path = folder / FILE
         with driver.explained(path):
             folder.mkdir(parents=True, exist_ok=True)
-            connection = driver.plain(path)
-            connection.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes is computed again
+            connection = driver.open_plain(path)  # what a power cut takes is computed again
             connection.execute(_TABLE)
         super().__init__(path, connection)
 
@@ -86,8 +85,7 @@ class Cache(Held):
     def listed(self) -> list[dict[str, Any]]:
         """What every result is of, the oldest first; no result is loaded for that."""
         with self.using() as connection:
-            return driver.rows_as_dicts(
-                connection,
+            return connection.dicts(
                 "SELECT key, track_id, row_id, store, table_name, stored_at, LENGTH(result) AS size FROM results "
                 "ORDER BY stored_at, key",
             )

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
-import apsw
-
 from abreast.errors import BadInput, suggestion
 from abreast.store import schema
-from abreast.store.dialect import quote
-from abreast.store.sqlite import driver
-from abreast.store.store import Store
+from abreast.store.base import Connection, Database
+from abreast.store.dialect import placeholders, quote
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.cells import cell, values
 from abreast.store.user_tables.result_cache import FILE, Cache
-from abreast.store.user_tables.tracked_views import JOINED
+from abreast.store.views import JOINED
 
+MOST_PARAMETERS = 1_000  # of one statement
 _ORDER = {"predictions": ("started_at",)}  # of the views; tables are in the order of writing
 
 
@@ -48,7 +44,7 @@ class Place(NamedTuple):
 class Condition(NamedTuple):
     """In SQL; {key} in it is the column of a key."""
 
-    text: str = "1"
+    text: str = "1 = 1"
     values: tuple[Any, ...] = ()
     keys: tuple[str, ...] = ()
 
@@ -56,15 +52,15 @@ class Condition(NamedTuple):
 ALL = Condition()
 
 
-def names(store: Store) -> list[str]:
+def names(store: Database) -> list[str]:
     """Every table: the two views, those of users, the store's own."""
-    with _reading(store) as connection:
+    with store.snapshot() as connection:
         return [*dict.fromkeys([*JOINED, *tracked_rows.names(connection), *schema.TABLES])]
 
 
-def listed(store: Store) -> list[dict[str, Any]]:
+def listed(store: Database) -> list[dict[str, Any]]:
     """The tables that people look at, with how many rows and columns they have."""
-    with _reading(store) as connection:
+    with store.snapshot() as connection:
         found = []
         for name in dict.fromkeys([*JOINED, *tracked_rows.names(connection)]):
             place = _place(connection, store, name)
@@ -74,7 +70,7 @@ def listed(store: Store) -> list[dict[str, Any]]:
 
 
 def read(
-    store: Store,
+    store: Database,
     name: str,
     condition: Condition = ALL,
     first: int | None = None,
@@ -85,7 +81,7 @@ def read(
     """The rows for which a condition holds, in the order of writing or by a column: all, or the first or the last so
     many.
     """
-    with _reading(store) as connection:
+    with store.snapshot() as connection:
         place = _place(connection, store, name)
         chosen = _chosen(place, name, place.columns if keys is None else keys)
         where = _where(place, name, condition)
@@ -102,18 +98,18 @@ def read(
                 order, limit = f" ORDER BY {turned}", f" LIMIT {max(0, last)}"
             elif last is not None:
                 ((count,),) = connection.execute(f"SELECT COUNT(*) {source}", given).fetchall()
-                limit = f" LIMIT {max(0, last)} OFFSET {max(0, int(str(count)) - max(0, last))}"
+                limit = f" LIMIT {max(0, last)} OFFSET {max(0, count - max(0, last))}"
             cells = _by_column(connection.execute(f"SELECT {selected} {source}{order}{limit}", given), len(chosen))
             if last is not None and place.order:
                 for column in cells:
                     column.reverse()
-        except (apsw.SQLError, apsw.BindingsError) as error:
+        except connection.dialect.statement_errors as error:
             raise BadInput(f"{name}: {error}") from error
     types = {key: place.types.get(key, "") for key in chosen}
     return Frame(types, {key: values(types[key], column) for key, column in zip(chosen, cells, strict=True)})
 
 
-def _by_column(rows: apsw.Cursor, width: int) -> list[list[Any]]:
+def _by_column(rows: Iterator[Any], width: int) -> list[list[Any]]:
     """In pieces: a fifth faster than all rows first."""
     columns: list[list[Any]] = [[] for _ in range(width)]
     while piece := list(islice(rows, 2_000)):
@@ -123,10 +119,10 @@ def _by_column(rows: apsw.Cursor, width: int) -> list[list[Any]]:
 
 
 def stream(
-    store: Store, name: str, condition: Condition = ALL, size: int = 10_000
+    store: Database, name: str, condition: Condition = ALL, size: int = 10_000
 ) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     """The columns, and the rows one by one, for what is too large to hold."""
-    with _reading(store) as connection:
+    with store.snapshot() as connection:
         place = _place(connection, store, name)
         where = _where(place, name, condition)
     selected = ", ".join(map(quote, place.columns.values()))
@@ -142,14 +138,14 @@ def stream(
     return list(place.columns), rows()
 
 
-def count(store: Store, name: str, condition: Condition = ALL) -> int:
+def count(store: Database, name: str, condition: Condition = ALL) -> int:
     """How many rows there are for which a condition holds."""
-    with _reading(store) as connection:
+    with store.snapshot() as connection:
         place = _place(connection, store, name)
         where = _where(place, name, condition)
         given = tuple(cell(value).value for value in condition.values)
         ((rows,),) = connection.execute(f"SELECT COUNT(*) FROM {quote(place.relation)} WHERE {where}", given).fetchall()
-    return int(str(rows))
+    return int(rows)
 
 
 def _where(place: Place, name: str, condition: Condition) -> str:
@@ -166,71 +162,62 @@ def _chosen(place: Place, name: str, keys: Iterable[str]) -> dict[str, str]:
     return {key: place.columns[key] for key in keys}
 
 
-@contextlib.contextmanager
-def _reading(store: Store) -> Iterator[apsw.Connection]:
-    """One moment of the store, whatever is written meanwhile."""
-    with driver.explained(store.journal):
-        connection = store.reading()
-        connection.execute("BEGIN")
-        try:
-            yield connection
-        finally:
-            connection.execute("ROLLBACK")
-
-
-def _place(connection: apsw.Connection, store: Store, name: str) -> Place:
+def _place(connection: Connection, store: Database, name: str) -> Place:
     table = tracked_rows.find(connection, name)
     if table is not None and (name not in JOINED or not connection.execute("SELECT 1 FROM runs LIMIT 1").fetchall()):
         columns = {key: column for key, (column, _) in table.columns.items()}
         return Place(table.relation, columns, {key: kind for key, (_, kind) in table.columns.items()}, ("seq",))
     if name in JOINED or name in schema.TABLES:
-        columns = {str(row[1]): str(row[1]) for row in connection.execute(f"PRAGMA table_xinfo({quote(name)})")}
+        columns = {column: column for (column,) in connection.execute(connection.dialect.column_names(name))}
         types = {key: kind for key, (_, kind) in table.columns.items()} if table is not None else {}
         return Place(name, columns, types, _ORDER.get(name, ()))
     known = list(dict.fromkeys([*JOINED, *tracked_rows.names(connection)]))
     raise BadInput(f'{store.path}: no table "{name}"{suggestion(name, known)}', f"it has {', '.join(known)}")
 
 
-def written_as(store: Store, track_id: str) -> dict[str, int]:
+def written_as(store: Database, track_id: str) -> dict[str, int]:
     """How many rows of which table were tracked under a name."""
-    with _reading(store) as connection:
+    with store.snapshot() as connection:
         found = {}
         for table in tracked_rows.tables(connection):
             asked = f"SELECT COUNT(*) FROM {quote(table.relation)} WHERE track_id = ?"
             ((rows,),) = connection.execute(asked, (track_id,)).fetchall()
-            found[table.name] = int(str(rows))
+            found[table.name] = rows
     return {name: rows for name, rows in found.items() if rows}
 
 
-def track_ids(store: Store) -> list[str]:
+def track_ids(store: Database) -> list[str]:
     """Every name under which something was tracked."""
-    with _reading(store) as connection:
+    with store.snapshot() as connection:
         asked = [f"SELECT track_id FROM {quote(table.relation)}" for table in tracked_rows.tables(connection)]
         rows = connection.execute(" UNION ".join(asked)).fetchall() if asked else []
     return [str(row[0]) for row in rows if row[0] is not None]
 
 
-def extent(store: Store, name: str, up_to: int | None = None) -> tuple[int, int]:
+def extent(store: Database, name: str, up_to: int | None = None) -> tuple[int, int]:
     """How many rows a table of users has, or had when its last one had this number; and the number of the last."""
-    with _reading(store) as connection:
+    with store.snapshot() as connection:
         table = tracked_rows.find(connection, name)
         if table is None:
             return 0, 0
-        asked = f"SELECT COUNT(*), COALESCE(MAX(seq), 0) FROM {quote(table.relation)} WHERE ?1 IS NULL OR seq <= ?1"
-        ((rows, last),) = connection.execute(asked, (up_to,)).fetchall()
-    return int(str(rows)), int(str(last))
+        query = f"SELECT COUNT(*), COALESCE(MAX(seq), 0) FROM {quote(table.relation)}"
+        if up_to is None:
+            ((rows, last),) = connection.execute(query).fetchall()
+        else:
+            ((rows, last),) = connection.execute(f"{query} WHERE seq <= ?", (up_to,)).fetchall()
+    return rows, last
 
 
 # -- changing --------------------------------------------------------------------------------------------------------
 
 
-def rows_with(store: Store, name: str, equal: Mapping[str, Any]) -> int:
+def rows_with(store: Database, name: str, equal: Mapping[str, Any]) -> int:
     """How many rows of a table have these values in their columns."""
-    text = " AND ".join(f"{{{key}}} IS ?" for key in equal) or "1"
+    text = " AND ".join(f"{{{key}}} IS NOT DISTINCT FROM ?" for key in equal) or "1 = 1"
     return count(store, name, Condition(text, tuple(equal.values()), tuple(equal)))
 
 
-def set_values(store: Store, name: str, key: str, value: Any, equal: Mapping[str, Any]) -> int:
+def set_values(store: Database, name: str, key: str, value: Any, equal: Mapping[str, Any]) -> int:
     """Write a value into a column of the rows of a user's table whose columns have these values; how many rows."""
     if key in tracked_rows.OWN:
         raise BadInput(f"{key} is a column of every table, and keeps its values")
@@ -246,31 +233,30 @@ def set_values(store: Store, name: str, key: str, value: Any, equal: Mapping[str
         )
 
 
-def mentions(store: Store, texts: Collection[str], only: Collection[str] | None = None) -> dict[str, list[str]]:
+def mentions(store: Database, texts: Collection[str], only: Collection[str] | None = None) -> dict[str, list[str]]:
     """Which columns of which tables of users hold one of these texts, as TABLE.COLUMN."""
     found: dict[str, list[str]] = {text: [] for text in texts}
     if not texts:
         return found
-    with _reading(store) as connection:
+    wanted = tuple(found)
+    with store.snapshot() as connection:
         for table in tracked_rows.tables(connection):
             if only is not None and table.name not in only:
                 continue
             for key, (column, kind) in table.columns.items():
                 if kind == "text" and key not in tracked_rows.OWN:
-                    rows = connection.execute(
-                        f"SELECT DISTINCT {quote(column)} FROM {quote(table.relation)} "
-                        f"WHERE {quote(column)} IN (SELECT value FROM json_each(?))",
-                        (json.dumps(list(texts)),),
-                    )
-                    for (text,) in rows:
-                        found[str(text)].append(f"{table.name}.{key}")
+                    query = f"SELECT DISTINCT {quote(column)} FROM {quote(table.relation)} WHERE {quote(column)} IN"
+                    for at in range(0, len(wanted), MOST_PARAMETERS):
+                        chunk = wanted[at : at + MOST_PARAMETERS]
+                        for (text,) in connection.execute(f"{query} ({placeholders(chunk)})", chunk):
+                            found[text].append(f"{table.name}.{key}")
     return found
 
 
 # -- deleting ------------------------------------------------------------------------------------------------------
 
 
-def delete(store: Store, track_id: str) -> dict[str, int]:
+def delete(store: Database, track_id: str) -> dict[str, int]:
     """Remove what was tracked under a name, with what is cached of it: how many rows of which table."""
     with store.change() as connection:
         removed = tracked_rows.delete(connection, track_id)
@@ -279,7 +265,7 @@ def delete(store: Store, track_id: str) -> dict[str, int]:
     return removed
 
 
-def forget_missing(store: Store) -> None:
+def forget_missing(store: Database) -> None:
     """Remove cached results whose rows were deleted."""
     store.close()
     folders = [store.path.resolve().parent / path for (path,) in store.rows("SELECT path FROM tracked_caches")]
@@ -293,9 +279,9 @@ def forget_missing(store: Store) -> None:
                 cache.close()
 
 
-def _missing(store: Store, rows: Sequence[tuple[str, str]]) -> list[str]:
+def _missing(store: Database, rows: Sequence[tuple[str, str]]) -> list[str]:
     found: list[str] = []
-    with _reading(store) as connection:
+    with store.snapshot() as connection:
         for name in {table for table, _ in rows}:
             table = tracked_rows.find(connection, name)
             kept = (

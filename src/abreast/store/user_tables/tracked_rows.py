@@ -14,23 +14,22 @@ import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import apsw
+from typing import TYPE_CHECKING, Any
 
 from abreast.errors import BadInput
 from abreast.store import schema
-from abreast.store.dialect import literal, quote
-from abreast.store.sqlite import driver
+from abreast.store.dialect import placeholders, quote
 from abreast.store.user_tables.cells import Cell, cell, values, widest
-from abreast.store.user_tables.tracked_views import JOINED
+from abreast.store.views import JOINED, make_views
 from abreast.text import storable
+
+if TYPE_CHECKING:
+    from abreast.store.base import Connection
 
 OWN = {"row_id": "text", "track_id": "text", "timestamp": "text"}  # the columns that every such table has
 MOST_COLUMNS = 1_900  # SQLite allows 2,000; keys beyond are kept together, as JSON, in the column MORE
 MORE = "more_columns"
 OF_THE_FILE = ("watermarks", "batch")  # names that a DuckDB file uses itself
-_MEANT = {"seq", "rowid", "oid", "_rowid_"}  # SQLite's own words for a row's number
 
 
 @dataclass(slots=True)
@@ -47,15 +46,6 @@ class Table:
         return found[1] if found else None
 
 
-class Listed(NamedTuple):
-    """A table with its size."""
-
-    name: str
-    relation: str
-    rows: int
-    columns: int
-
-
 def plain_name(table: str) -> str:
     """`db.predictions` is `predictions`: some name tables with their database.
 
@@ -68,45 +58,34 @@ def plain_name(table: str) -> str:
     return storable(name)
 
 
-# All but those that somebody's SQL dropped.
-_THERE = "FROM tracked_tables WHERE relation IN (SELECT tbl_name FROM sqlite_master)"
-
-
 # -- looking up ----------------------------------------------------------------------------------------------------
 
 
-def find(connection: apsw.Connection, name: str) -> Table | None:
+def find(connection: Connection, name: str) -> Table | None:
     """The table of this name, as it is now."""
-    rows: list[Any] = connection.execute(f"SELECT relation {_THERE} AND name = ?", (name,)).fetchall()
-    if not rows:
-        return None
-    table = Table(name, rows[0][0])
-    for key, column, kind in connection.execute(
-        "SELECT key, name, type FROM tracked_columns WHERE relation = ? ORDER BY seq", (table.relation,)
-    ):
-        table.columns[str(key)] = (str(column), str(kind))
-    return table
+    query = f"SELECT relation FROM tracked_tables WHERE {_exists(connection)} AND name = ?"
+    for (relation,) in connection.execute(query, (name,)).fetchall():
+        columns = connection.execute(
+            "SELECT key, name, type FROM tracked_columns WHERE relation = ? ORDER BY seq", (relation,)
+        )
+        return Table(name, relation, {key: (column, kind) for key, column, kind in columns})
+    return None
 
 
-def names(connection: apsw.Connection) -> list[str]:
-    return [str(row[0]) for row in connection.execute(f"SELECT name {_THERE} ORDER BY seq")]
+def _exists(connection: Connection) -> str:
+    """The condition that nobody's SQL dropped the table."""
+    return f"relation IN ({connection.dialect.relations})"
 
 
-def listed(connection: apsw.Connection) -> list[Listed]:
-    """Every table of users, the oldest first."""
-    found = []
-    for name in names(connection):
-        table = find(connection, name)
-        if table is not None:
-            ((rows,),) = connection.execute(f"SELECT COUNT(*) FROM {quote(table.relation)}").fetchall()
-            found.append(Listed(name, table.relation, int(str(rows)), len(table.columns)))
-    return found
+def names(connection: Connection) -> list[str]:
+    query = f"SELECT name FROM tracked_tables WHERE {_exists(connection)} ORDER BY seq"
+    return [name for (name,) in connection.execute(query)]
 
 
 # -- writing: inside a transaction ---------------------------------------------------------------------------------
 
 
-def insert_one(connection: apsw.Connection, known: Mapping[str, Table], name: str, row: Mapping[str, Cell]) -> bool:
+def insert_one(connection: Connection, known: Mapping[str, Table], name: str, row: Mapping[str, Cell]) -> bool:
     """Add a row, in a transaction of its own, if all it needs is known to be there; else it is not added."""
     table = known.get(name)
     if table is None:
@@ -117,19 +96,19 @@ def insert_one(connection: apsw.Connection, known: Mapping[str, Table], name: st
             return False
     try:
         _insert(connection, table, (row,))
-    except apsw.SQLError:  # somebody renamed a column since
+    except connection.dialect.statement_errors:  # somebody renamed a column since
         return False
     return True
 
 
-def insert(connection: apsw.Connection, known: dict[str, Table], name: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+def insert(connection: Connection, known: dict[str, Table], name: str, rows: Sequence[Mapping[str, Cell]]) -> None:
     """Add rows. `known` is what this process remembers of the tables; it is brought up to date."""
     table, folded = _made(connection, name, rows)
     known[name] = table
     _insert(connection, table, folded)
 
 
-def prepare(connection: apsw.Connection, known: dict[str, Table], name: str, types: Mapping[str, str]) -> Table:
+def prepare(connection: Connection, known: dict[str, Table], name: str, types: Mapping[str, str]) -> Table:
     """The table with a column for each of these keys, as far as there is room; made if it is not there."""
     known[name], _ = _made(connection, name, [{key: Cell(kind, None) for key, kind in types.items()}])
     return known[name]
@@ -168,7 +147,7 @@ def _is_name(key: str) -> bool:
     return bool(key.strip()) and "\0" not in key and len(key) <= schema.LONGEST_NAME
 
 
-def _insert(connection: apsw.Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:
+def _insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:
     for row in rows:
         keys = tuple(row)
         statement = table.statements.get(keys)
@@ -176,7 +155,7 @@ def _insert(connection: apsw.Connection, table: Table, rows: Sequence[Mapping[st
             columns = ", ".join(quote(table.columns[key][0]) for key in keys)
             # a row that is there already was written before its writer knew
             statement = (
-                f"INSERT OR IGNORE INTO {quote(table.relation)} ({columns}) VALUES ({', '.join('?' * len(keys))})"
+                f"INSERT INTO {quote(table.relation)} ({columns}) VALUES ({placeholders(keys)}) ON CONFLICT DO NOTHING"
             )
             if len(table.statements) < 1_000:
                 table.statements[keys] = statement
@@ -184,7 +163,7 @@ def _insert(connection: apsw.Connection, table: Table, rows: Sequence[Mapping[st
 
 
 def _made(
-    connection: apsw.Connection, name: str, rows: Sequence[Mapping[str, Cell]]
+    connection: Connection, name: str, rows: Sequence[Mapping[str, Cell]]
 ) -> tuple[Table, list[Mapping[str, Cell]]]:
     """The table as it is now, with every column these rows need, and the rows as they go into it."""
     table = find(connection, name)
@@ -195,34 +174,32 @@ def _made(
         _create(connection, table, folded)
     changed = _add_columns(connection, table, folded) or changed
     if changed and name in JOINED:
-        driver.make_views(connection)
+        make_views(connection)
     return table, folded
 
 
-def _create(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> None:
+def _create(connection: Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> None:
     """All columns at once: a thousand of them one by one take seconds."""
-    taken = {*_MEANT}
+    taken = {*_reserved(connection)}
     keys = dict.fromkeys([*OWN, *(key for row in rows for key in row)])
     table.columns = {key: (schema.distinct(key, taken), OWN.get(key, "null")) for key in keys}
     relation = quote(table.relation)
-    columns = ", ".join(quote(column) for column, _ in table.columns.values())
-    connection.execute(f"CREATE TABLE {relation} (seq INTEGER PRIMARY KEY AUTOINCREMENT, {columns}, UNIQUE(row_id))")
+    dialect = connection.dialect
+    columns = ", ".join(dialect.user_column(column, kind) for column, kind in table.columns.values())
+    connection.execute(f"CREATE TABLE {relation} (seq {dialect.row_number}, {columns}, UNIQUE(row_id))")
     index = schema.distinct(f"{table.relation} by track", _taken(connection))
     connection.execute(f"CREATE INDEX {quote(index)} ON {relation}(track_id)")
-    for event in ("DELETE", "UPDATE"):  # what a DuckDB file cannot follow by watermark
-        connection.execute(
-            f"CREATE TRIGGER {quote(f'{table.relation} {event.lower()}')} AFTER {event} ON {relation} BEGIN "
-            f"UPDATE tracked_tables SET changes = changes + 1 WHERE relation = {literal(table.relation)}; END"
-        )
+    for statement in dialect.count_changes(table.relation):  # what a DuckDB file cannot follow by watermark
+        connection.execute(statement)
     connection.execute("DELETE FROM tracked_columns WHERE relation = ?", (table.relation,))
-    connection.execute(schema.insert("tracked_tables", "INSERT OR REPLACE"), (table.name, table.relation, 0))
+    connection.execute(schema.insert(dialect, "tracked_tables", "replace"), (table.name, table.relation, 0))
     connection.executemany(
-        schema.insert("tracked_columns"),
+        schema.insert(dialect, "tracked_columns"),
         [(table.relation, key, column, kind) for key, (column, kind) in table.columns.items()],
     )
 
 
-def _free_relation(connection: apsw.Connection, name: str) -> str:
+def _free_relation(connection: Connection, name: str) -> str:
     """What the table is called in SQL: its own name unless that is taken or means something."""
     taken = _taken(connection)
     lower = name.lower()
@@ -231,31 +208,39 @@ def _free_relation(connection: apsw.Connection, name: str) -> str:
     return schema.distinct(f"tracked_{name}", taken)
 
 
-def _taken(connection: apsw.Connection) -> set[str]:
-    named = {str(row[0]).lower() for row in connection.execute("SELECT name FROM sqlite_master")}
-    return named | {"predictions", "metrics", *schema.TABLES, *OF_THE_FILE}
+def _taken(connection: Connection) -> set[str]:
+    names = {name.lower() for (name,) in connection.execute(connection.dialect.relations)}
+    return names | {"predictions", "metrics", *schema.TABLES, *OF_THE_FILE}
 
 
-def _add_columns(connection: apsw.Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> bool:
+def _add_columns(connection: Connection, table: Table, rows: Iterable[Mapping[str, Cell]]) -> bool:
     """Whether a column came or became wider."""
-    taken = {column.lower() for column, _ in table.columns.values()} | _MEANT
+    dialect = connection.dialect
+    taken = {column.lower() for column, _ in table.columns.values()} | _reserved(connection)
     changed = False
     for row in rows:
         for key, (kind, _) in row.items():
             old = table.columns.get(key)
             if old is None:
                 column = schema.distinct(key, taken)
-                connection.execute(f"ALTER TABLE {quote(table.relation)} ADD COLUMN {quote(column)}")
-                connection.execute(schema.insert("tracked_columns"), (table.relation, key, column, kind))
+                definition = dialect.user_column(column, kind)
+                connection.execute(f"ALTER TABLE {quote(table.relation)} ADD COLUMN {definition}")
+                connection.execute(schema.insert(dialect, "tracked_columns"), (table.relation, key, column, kind))
                 table.columns[key] = (column, kind)
                 changed = True
             elif (wide := widest(old[1], kind)) != old[1]:
+                for statement in dialect.widen(table.relation, old[0], wide):
+                    connection.execute(statement)
                 connection.execute(
                     "UPDATE tracked_columns SET type = ? WHERE relation = ? AND key = ?", (wide, table.relation, key)
                 )
                 table.columns[key] = (old[0], wide)
                 changed = True
     return changed
+
+
+def _reserved(connection: Connection) -> frozenset[str]:
+    return connection.dialect.reserved_columns | {"seq"}
 
 
 def cells_of(row: Mapping[str, Any]) -> dict[str, Cell]:
@@ -273,10 +258,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_chance.seed)
 
 
-def rename(connection: apsw.Connection, table: Table, old: str, new: str) -> int:
+def rename(connection: Connection, table: Table, old: str, new: str) -> int:
     """Another name for a column; if both are there, what the old one holds goes into the new one. How many values."""
     relation, (before, kind) = quote(table.relation), table.columns[old]
-    ((held,),) = connection.execute(f"SELECT COUNT({quote(before)}) FROM {relation}").fetchall()
+    ((count,),) = connection.execute(f"SELECT COUNT({quote(before)}) FROM {relation}").fetchall()
     for view in JOINED:  # SQLite changes no table that a view would no longer fit
         connection.execute(f"DROP VIEW IF EXISTS {view}")
     if new in table.columns:
@@ -292,7 +277,8 @@ def rename(connection: apsw.Connection, table: Table, old: str, new: str) -> int
         )
         connection.execute(f"ALTER TABLE {relation} DROP COLUMN {quote(before)}")
     else:
-        taken = {column.lower() for column, _ in table.columns.values() if column != before} | _MEANT
+        taken = {column.lower() for column, _ in table.columns.values() if column != before}
+        taken |= _reserved(connection)
         column = schema.distinct(new, taken)
         connection.execute(f"ALTER TABLE {relation} RENAME COLUMN {quote(before)} TO {quote(column)}")
         connection.execute(
@@ -300,16 +286,17 @@ def rename(connection: apsw.Connection, table: Table, old: str, new: str) -> int
             (new, column, table.relation, old),
         )
     connection.execute("UPDATE tracked_tables SET changes = changes + 1 WHERE relation = ?", (table.relation,))
-    driver.make_views(connection)
-    return int(str(held))
+    make_views(connection)
+    return int(count)
 
 
-def update(connection: apsw.Connection, name: str, key: str, new: Cell, equal: Mapping[str, Cell]) -> int:
+def update(connection: Connection, name: str, key: str, new: Cell, equal: Mapping[str, Cell]) -> int:
     """Write a value into a column, added if there is none, of the rows with these values; how many rows."""
     table = prepare(connection, {}, name, {key: new.type})
     if key not in table.columns:
         raise BadInput(f"{name}: there is no room for a column {key!r}")
-    where = " AND ".join(f"{quote(table.columns[other][0])} IS ?" for other in equal) or "1"
+    same = (f"{quote(table.columns[other][0])} IS NOT DISTINCT FROM ?" for other in equal)
+    where = " AND ".join(same) or "1 = 1"
     connection.execute(
         f"UPDATE {quote(table.relation)} SET {quote(table.columns[key][0])} = ? WHERE {where}",
         (new.value, *(item.value for item in equal.values())),
@@ -317,14 +304,14 @@ def update(connection: apsw.Connection, name: str, key: str, new: Cell, equal: M
     return connection.changes()
 
 
-def tables(connection: apsw.Connection) -> Iterator[Table]:
+def tables(connection: Connection) -> Iterator[Table]:
     for name in names(connection):
         table = find(connection, name)
         if table is not None:
             yield table
 
 
-def delete(connection: apsw.Connection, track_id: str, only: str | None = None) -> dict[str, int]:
+def delete(connection: Connection, track_id: str, only: str | None = None) -> dict[str, int]:
     """Remove what was written under this name: how many rows of which table."""
     removed: dict[str, int] = {}
     for table in tables(connection):
@@ -335,23 +322,17 @@ def delete(connection: apsw.Connection, track_id: str, only: str | None = None) 
     return removed
 
 
-def has_row(connection: apsw.Connection, name: str, row_id: str) -> bool:
+def has_row(connection: Connection, name: str, row_id: str) -> bool:
     table = find(connection, name)
     return table is not None and bool(
         connection.execute(f"SELECT 1 FROM {quote(table.relation)} WHERE row_id = ?", (row_id,)).fetchall()
     )
 
 
-def is_taken(connection: apsw.Connection, track_id: str) -> bool:
+def is_taken(connection: Connection, track_id: str) -> bool:
     """Whether something was written under this name, or a run is called so."""
-    try:
-        return _is_in(connection, "SELECT relation FROM tracked_tables", track_id)
-    except apsw.SQLError:  # somebody's SQL dropped one
-        return _is_in(connection, f"SELECT relation {_THERE}", track_id)
-
-
-def _is_in(connection: apsw.Connection, tables: str, track_id: str) -> bool:
-    asked = ["SELECT 1 FROM runs WHERE run = ?1"]
-    asked += [f"SELECT 1 FROM {quote(str(row[0]))} WHERE track_id = ?1" for row in connection.execute(tables)]
-    pieces = (asked[at : at + 400] for at in range(0, len(asked), 400))  # SQLite takes 500 at a time
-    return any(connection.execute(" UNION ALL ".join(piece), (track_id,)).fetchall() for piece in pieces)
+    query = f"SELECT relation FROM tracked_tables WHERE {_exists(connection)}"
+    selects = ["SELECT 1 FROM runs WHERE run = ?"]
+    selects += [f"SELECT 1 FROM {quote(relation)} WHERE track_id = ?" for (relation,) in connection.execute(query)]
+    pieces = (selects[at : at + 400] for at in range(0, len(selects), 400))  # SQLite takes 500 at a time
+    return any(connection.execute(" UNION ALL ".join(piece), (track_id,) * len(piece)).fetchall() for piece in pieces)

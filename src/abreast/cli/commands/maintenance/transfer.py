@@ -9,7 +9,7 @@ from abreast.cli import listings, store_argument
 from abreast.errors import BadInput, StoreError
 from abreast.output import echo, say
 from abreast.store import Store, open_store
-from abreast.store.merging import Merged, copy_assets, merge
+from abreast.store.runs.merging import Merged, copy_assets, merge
 
 
 def is_same(one: Store, other: Store) -> bool:

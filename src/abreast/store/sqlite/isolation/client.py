@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import StoreError
+from abreast.store.base import Closed
+from abreast.store.sqlite.dialect import SQLITE
 from abreast.store.sqlite.isolation import server
 
 if TYPE_CHECKING:
@@ -24,12 +26,10 @@ ENDS_WITHIN_S = 10.0
 _connections: weakref.WeakSet[RemoteConnection] = weakref.WeakSet()
 
 
-class Closed(StoreError):
-    """The connection was closed, or its file removed, before the work was done: do it again on a new one."""
-
-
 class RemoteConnection:
-    """What the store uses of `apsw.Connection`, for a connection in the helper process."""
+    """What the store uses of `SQLiteConnection`, for a connection in the helper process."""
+
+    dialect = SQLITE
 
     def __init__(self, channel: Channel, path: Path, opening: Callable[[Path], Any] | None = None) -> None:
         self._channel = channel
@@ -83,6 +83,9 @@ class RemoteConnection:
     def executemany(self, sql: str, rows: Iterable[Any]) -> None:
         self.run(server.executemany, sql, list(rows))
 
+    def dicts(self, sql: str, parameters: tuple[Any, ...] = (), /) -> list[dict[str, Any]]:
+        return list(self.run(server.call, "dicts", sql, parameters))
+
     def pragma(self, name: str) -> Any:
         return self.run(server.call, "pragma", name)
 
@@ -91,9 +94,6 @@ class RemoteConnection:
 
     def total_changes(self) -> int:
         return int(self.run(server.call, "total_changes"))
-
-    def last_insert_rowid(self) -> int:
-        return int(self.run(server.call, "last_insert_rowid"))
 
     def config(self, *arguments: int) -> Any:
         return self.run(server.call, "config", *arguments)

@@ -21,6 +21,8 @@ from urllib.parse import unquote
 
 import apsw
 
+from abreast.store.sqlite.dialect import SQLITE
+
 DESCRIPTORS = "/dev/fd"
 IS_NEEDED = os.name == "posix"  # elsewhere locks belong to the open file, not to the process
 JUST_OPENED_S = 1.0  # an announced file may not have its descriptor yet
@@ -64,7 +66,25 @@ def use(file: str, gate: threading.RLock) -> Iterator[None]:
         yield
 
 
-class LocalConnection(apsw.Connection):
+class SQLiteConnection(apsw.Connection):
+    """What the store needs of a connection."""
+
+    dialect = SQLITE
+
+    def dicts(self, sql: str, parameters: tuple[Any, ...] = (), /) -> list[dict[str, Any]]:
+        cursor = self.cursor()
+        names: list[str] = []
+
+        def note_names(current: apsw.Cursor, row: Any) -> Any:
+            if not names:
+                names.extend(column[0] for column in current.get_description())
+            return row
+
+        cursor.row_trace = note_names
+        return [dict(zip(names, row, strict=True)) for row in cursor.execute(sql, parameters)]
+
+
+class LocalConnection(SQLiteConnection):
     """A connection in this process. Raises `SharedFile` if another library has the file open."""
 
     def __init__(self, path: Path, address: str, flags: int) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from abreast.digest import compose
+from abreast.store.address import is_store
 from abreast.store.report_ledger import RUNS, known, put_beside, reports
-from abreast.store.sqlite.driver import APPLICATION
 from abreast.store.user_state.drivers import root
 from abreast.targets.workspace.files import directories
 
@@ -115,7 +115,7 @@ def _stores_among(folder: Path, names: set[str]) -> set[str]:
     would give away this process's locks."""
     found = set()
     for name in names:
-        if (name.endswith(_STORE_SUFFIXES) or f"{name}-wal" in names) and _is_store(folder / name):
+        if (name.endswith(_STORE_SUFFIXES) or f"{name}-wal" in names) and is_store(folder / name):
             found |= {name + ending for ending in _BESIDE_A_STORE}
             if name.endswith(".journal"):
                 found.add(name.removesuffix(".journal"))
@@ -130,15 +130,6 @@ def _reports_among(folder: Path) -> set[str]:
     if found and len(found) == sum(1 for _ in (folder / RUNS).iterdir()):
         named.add(RUNS)
     return named | ({report.name for report in reports(folder.parent)} if folder.name == RUNS else set())
-
-
-def _is_store(path: Path) -> bool:
-    """By the mark in its header, read by SQLite, which keeps its own locks."""
-    from abreast.store.sqlite.driver import read_head
-
-    if path.is_symlink() or not path.is_file():
-        return False
-    return read_head(path, 72)[68:] == APPLICATION.to_bytes(4, "big")
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

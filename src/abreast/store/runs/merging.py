@@ -20,19 +20,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from abreast.errors import BadInput, StoreError, suggestion
-from abreast.store import lease, schema
-from abreast.store.dialect import quote
+from abreast.store import schema
+from abreast.store.base import Connection
+from abreast.store.dialect import Mode, placeholders, quote
 from abreast.store.rows import to_json
-from abreast.store.sqlite import driver
+from abreast.store.runs import leases
 from abreast.store.store import RUNNING, Store
-from abreast.store.user_state.drivers import temporary_folder
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.assets import Assets
 from abreast.store.user_tables.tables import mentions
-from abreast.store.writer import add_columns
+from abreast.store.views import add_columns
 
 CHUNK = 5_000
 Row = tuple[Any, ...]
@@ -61,7 +59,7 @@ def merge(target: Store, sources: Sequence[Store], only: Sequence[str] | None = 
     All of it comes, or nothing.
     """
     with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(_snapshot(source)) for source in sources]
+        opened = [stack.enter_context(source.snapshot(in_place=False)) for source in sources]
         for source, connection in zip(sources, opened, strict=True):
             _check_tables(source, connection, only)
         target.exists()  # refuses files of others
@@ -70,7 +68,7 @@ def merge(target: Store, sources: Sequence[Store], only: Sequence[str] | None = 
             for source, there in zip(sources, opened, strict=True):
                 merged = Merged(source.path)
                 if only is None:
-                    _merge_runs(there, connection, merged)
+                    _merge_runs(_runs(source, there), _runs(target, connection), there, connection, merged)
                 _merge_tables(there, connection, merged, only)
                 found.append(merged)
     target.close()
@@ -85,46 +83,10 @@ def copy_assets(target: Store, sources: Sequence[Store], only: Sequence[str] | N
         Assets(target.path).copy(there, [digest for digest, columns in used.items() if columns])
 
 
-@contextlib.contextmanager
-def _snapshot(store: Store) -> Iterator[apsw.Connection]:
-    """One moment of a store. One of an older abreast is brought up to date in a copy."""
-    store.exists()
-    with contextlib.ExitStack() as stack, driver.explained(store.journal):
-        journal = store.journal
-        if _is_older(journal):
-            folder = stack.enter_context(temporary_folder())
-            journal = _copied(journal, folder / journal.name)
-        connection = driver.open_for_reading(journal)
-        stack.callback(connection.close)
-        connection.execute("BEGIN")
-        yield connection
-
-
-def _is_older(path: Path) -> bool:
-    try:
-        with contextlib.closing(_reader(path)) as connection:
-            driver.check_version(connection, path)
-            return 0 < driver.version_of(connection) < schema.VERSION
-    except (apsw.CantOpenError, apsw.ReadOnlyError):  # in a folder that nobody may write: seen to by who opens it
-        return False
-
-
-def _reader(path: Path) -> apsw.Connection:
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(driver.address(path, read_only=True), flags=flags)
-
-
-def _copied(path: Path, copy: Path) -> Path:
-    source, target = _reader(path), apsw.Connection(str(copy))
-    with contextlib.closing(source), contextlib.closing(target), target.backup("main", source, "main") as backup:
-        backup.step()
-    return copy
-
-
 # -- tables of users -----------------------------------------------------------------------------------------------
 
 
-def _check_tables(store: Store, connection: apsw.Connection, only: Sequence[str] | None) -> None:
+def _check_tables(store: Store, connection: Connection, only: Sequence[str] | None) -> None:
     known = tracked_rows.names(connection)
     for name in only or ():
         if name not in known:
@@ -135,7 +97,7 @@ def _check_tables(store: Store, connection: apsw.Connection, only: Sequence[str]
             )
 
 
-def _merge_tables(source: apsw.Connection, target: apsw.Connection, merged: Merged, only: Sequence[str] | None) -> None:
+def _merge_tables(source: Connection, target: Connection, merged: Merged, only: Sequence[str] | None) -> None:
     known: dict[str, tracked_rows.Table] = {}
     for there in tracked_rows.tables(source):
         if only is not None and there.name not in only:
@@ -147,13 +109,13 @@ def _merge_tables(source: apsw.Connection, target: apsw.Connection, merged: Merg
         _name_rows(target, here)
         before = target.total_changes()
         columns, rows = _stored(there, here, _rows(source, there))
-        statement = f"INSERT OR IGNORE INTO {quote(here.relation)} ({', '.join(map(quote, columns))})"
-        target.executemany(f"{statement} VALUES ({', '.join('?' * len(columns))})", rows)
+        statement = f"INSERT INTO {quote(here.relation)} ({', '.join(map(quote, columns))})"
+        target.executemany(f"{statement} VALUES ({placeholders(columns)}) ON CONFLICT DO NOTHING", rows)
         if target.total_changes() > before:
             merged.rows[there.name] = target.total_changes() - before
 
 
-def _rows(connection: apsw.Connection, table: tracked_rows.Table, where: str = "1") -> Iterator[Row]:
+def _rows(connection: Connection, table: tracked_rows.Table, where: str = "1 = 1") -> Iterator[Row]:
     """Every row, in the order of the keys. One without a name (somebody's SQL made it) is named after its content."""
     columns = ", ".join(quote(column) for column, _ in table.columns.values())
     at = list(table.columns).index("row_id")
@@ -170,7 +132,7 @@ def _rows(connection: apsw.Connection, table: tracked_rows.Table, where: str = "
         yield (*row[:at], name, *row[at + 1 :])
 
 
-def _name_for(connection: apsw.Connection, table: tracked_rows.Table, row: Row, taken: set[str]) -> str:
+def _name_for(connection: Connection, table: tracked_rows.Table, row: Row, taken: set[str]) -> str:
     content = repr(sorted((key, value) for key, value in zip(table.columns, row, strict=True) if value is not None))
     asked, number = f"SELECT 1 FROM {quote(table.relation)} WHERE row_id = ?", 0
     while True:
@@ -180,7 +142,7 @@ def _name_for(connection: apsw.Connection, table: tracked_rows.Table, row: Row, 
         number += 1
 
 
-def _name_rows(connection: apsw.Connection, table: tracked_rows.Table) -> None:
+def _name_rows(connection: Connection, table: tracked_rows.Table) -> None:
     """Rows without a name get the one they would get elsewhere, so that they are known when they come back."""
     relation, at = quote(table.relation), list(table.columns).index("row_id")
     numbers = [row[0] for row in connection.execute(f"SELECT seq FROM {relation} WHERE row_id IS NULL ORDER BY seq")]
@@ -210,12 +172,23 @@ def _more(here: tracked_rows.Table, row: Mapping[str, Any]) -> str | None:
 # -- runs ----------------------------------------------------------------------------------------------------------
 
 
-def _merge_runs(source: apsw.Connection, target: apsw.Connection, merged: Merged) -> None:
+def _runs(store: Store, connection: Connection) -> list[dict[str, Any]]:
+    """Every run, the oldest first, with `is_executed`."""
+    runs = connection.dicts("SELECT * FROM runs ORDER BY created_at, run_id")
+    return [{**run, "is_executed": store.is_executed(run["owner"], run["heartbeat_at"])} for run in runs]
+
+
+def _merge_runs(
+    there: Sequence[dict[str, Any]],
+    known: Sequence[dict[str, Any]],
+    source: Connection,
+    target: Connection,
+    merged: Merged,
+) -> None:
     add_columns(target, [schema.Column(*row) for row in source.execute("SELECT kind, name, type FROM columns")])
     cases = ", ".join(schema.TABLES["cases"])
-    target.executemany(schema.insert("cases", "INSERT OR IGNORE"), source.execute(f"SELECT {cases} FROM cases"))
-    here = {_identity(run): run for run in driver.rows_as_dicts(target, "SELECT * FROM runs")}
-    there = driver.rows_as_dicts(source, "SELECT * FROM runs ORDER BY created_at, run_id")
+    target.executemany(schema.insert(target.dialect, "cases", "ignore"), source.execute(f"SELECT {cases} FROM cases"))
+    here = {_identity(run): run for run in known}
     names = _names(there, here)
     merged.renamed = {run: names[run] for run in names if names[run] != run and names[run] not in _called(here)}
     for run in there:
@@ -256,16 +229,17 @@ def _names(there: Sequence[Mapping[str, Any]], here: Mapping[Any, Mapping[str, A
     return found
 
 
-def _add_run(source: apsw.Connection, target: apsw.Connection, run: Mapping[str, Any], names: Mapping[str, str]) -> int:
+def _add_run(source: Connection, target: Connection, run: Mapping[str, Any], names: Mapping[str, str]) -> int:
     """A run that is not here yet; how many trials it has."""
     columns = [name for name in schema.TABLES["runs"] if name != "run_id"]
     values = {**run, **_ended(run), "run": names[run["run"]]}
-    target.execute(schema.insert("runs"), tuple(values[name] for name in columns))
-    run_id, trials = target.last_insert_rowid(), 0
+    statement = f"{schema.insert(target.dialect, 'runs')} RETURNING run_id"
+    ((run_id,),) = target.execute(statement, tuple(values[name] for name in columns)).fetchall()
+    trials = 0
     for table in schema.OF_A_RUN:
         rows = _of_run(source, table, run["run_id"], names)
         while chunk := list(islice(rows, CHUNK)):
-            target.executemany(_insert(table, "INSERT"), [(run_id, *row) for row in chunk])
+            target.executemany(_insert(target, table, "insert"), [(run_id, *row) for row in chunk])
             trials += len(chunk) if table == "trials" else 0
     return trials
 
@@ -274,14 +248,11 @@ def _ended(run: Mapping[str, Any]) -> dict[str, Any]:
     """Nobody executes what was copied; it can be resumed."""
     if run["status"] != RUNNING:
         return {"owner": None}
-    alive = lease.is_alive(run["owner"], run["heartbeat_at"])
-    reason = "copied while it was being executed" if alive else "its process ended without a word"
+    reason = "copied while it was being executed" if run["is_executed"] else "its process ended without a word"
     return {"owner": None, "status": "incomplete", "reason": reason}
 
 
-def _of_run(
-    connection: apsw.Connection, table: str, run_id: int, names: Mapping[str, str] | None = None
-) -> Iterator[Row]:
+def _of_run(connection: Connection, table: str, run_id: int, names: Mapping[str, str] | None = None) -> Iterator[Row]:
     """The rows of a run without its number, in the order of writing. `names` is what runs are called elsewhere."""
     columns = _columns(table)
     found: Any = connection.execute(
@@ -297,10 +268,8 @@ def _columns(table: str) -> list[str]:
     return [name for name in schema.TABLES[table] if name != "run_id"]
 
 
-def _insert(table: str, mode: str) -> str:
-    """As the rows are: unlike the writer's, it counts no attempts."""
-    names = list(schema.TABLES[table])
-    return f"{mode} INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+def _insert(connection: Connection, table: str, mode: Mode) -> str:
+    return schema.insert(connection.dialect, table, mode, counts=False)
 
 
 class _Twins:
@@ -308,8 +277,8 @@ class _Twins:
 
     def __init__(
         self,
-        source: apsw.Connection,
-        target: apsw.Connection,
+        source: Connection,
+        target: Connection,
         run: Mapping[str, Any],
         twin: Mapping[str, Any],
         names: Mapping[str, str],
@@ -324,33 +293,33 @@ class _Twins:
         self._refuse_at_work()
         ahead = self._progress(self._source, self._run) > self._progress(self._target, self._twin)
         taken, same = self._trials()
-        self._put("variants", _of_run(self._source, "variants", self._there), "INSERT OR IGNORE")
-        self._put("trials", taken.values(), "INSERT OR REPLACE")
+        self._put("variants", _of_run(self._source, "variants", self._there), "ignore")
+        self._put("trials", taken.values(), "replace")
         for table in ("payloads", "artifacts"):
             self._target.executemany(
                 f"DELETE FROM {table} WHERE run_id = ? AND position = ?", [(self._here, position) for position in taken]
             )
             theirs = _of_run(self._source, table, self._there)
-            self._put(table, (row for row in theirs if row[0] in taken), "INSERT OR IGNORE")
-        self._put("judgements", _of_run(self._source, "judgements", self._there), "INSERT OR IGNORE")  # all were paid
+            self._put(table, (row for row in theirs if row[0] in taken), "ignore")
+        self._put("judgements", _of_run(self._source, "judgements", self._there), "ignore")  # all were paid
         self._scores(set(taken), same)
         for table in ("attempts", "logged_metrics", "events"):
             there, here = self._counted(table)
-            self._put(table, (there - here).elements(), "INSERT")
+            self._put(table, (there - here).elements(), "insert")
         self._row(ahead)
         if self._stale:
             _renumber(self._target, self._here)
         return len(taken)
 
     def _refuse_at_work(self) -> None:
-        if lease.is_alive(self._twin["owner"], self._twin["heartbeat_at"]):
+        if self._twin["is_executed"]:
             raise StoreError(
-                f"{self._twin['run']} is being executed by {lease.describe(self._twin['owner'])}",
+                f"{self._twin['run']} is being executed by {leases.describe(self._twin['owner'])}",
                 "wait for it, or stop it, and merge then",
             )
 
-    def _put(self, table: str, rows: Iterable[Row], mode: str) -> None:
-        self._target.executemany(_insert(table, mode), ((self._here, *row) for row in rows))
+    def _put(self, table: str, rows: Iterable[Row], mode: Mode) -> None:
+        self._target.executemany(_insert(self._target, table, mode), ((self._here, *row) for row in rows))
 
     def _counted(self, table: str) -> tuple[Counter[Row], Counter[Row]]:
         return Counter(_of_run(self._source, table, self._there)), Counter(_of_run(self._target, table, self._here))
@@ -401,14 +370,14 @@ class _Twins:
                 if wins:
                     fresh += [(*place, *theirs)] if theirs else []
                     gone += [place] if ours and not theirs else []
-        self._put("scores", fresh, "INSERT OR REPLACE")
+        self._put("scores", fresh, "replace")
         self._target.executemany(
             "DELETE FROM scores WHERE run_id = ? AND position = ? AND name = ?",
             [(self._here, *place) for place in gone],
         )
         self._stale = bool(gone)
         old_there |= Counter(aside)
-        self._put("old_scores", (old_there - old_here).elements(), "INSERT")
+        self._put("old_scores", (old_there - old_here).elements(), "insert")
 
     def _sides(self) -> list[tuple[dict[_Place, Row], dict[_Place, float]]]:
         """For each store: the scores, and when those of another version were last put aside."""
@@ -435,16 +404,16 @@ class _Twins:
             assigned = ", ".join(f"{name} = ?" for name in changed)
             self._target.execute(f"UPDATE runs SET {assigned} WHERE run_id = ?", (*changed.values(), self._here))
 
-    def _progress(self, connection: apsw.Connection, run: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _progress(self, connection: Connection, run: Mapping[str, Any]) -> tuple[Any, ...]:
         asked = "SELECT COALESCE(MAX(replaced_at), 0) FROM old_scores WHERE run_id = ?"
         ((rescored,),) = connection.execute(asked, (run["run_id"],)).fetchall()
         return run["epoch"], run["finished_at"] or 0.0, rescored
 
 
-def _renumber(connection: apsw.Connection, run_id: int) -> None:
+def _renumber(connection: Connection, run_id: int) -> None:
     """After rows of a run went: a DuckDB file follows by what is new, so it forgets the run and gets all of it anew."""
-    connection.execute(schema.insert("deletions"), (run_id, 0.0))
+    connection.execute(schema.insert(connection.dialect, "deletions"), (run_id, 0.0))
     for table in schema.OF_A_RUN:
         rows = list(_of_run(connection, table, run_id))
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
-        connection.executemany(_insert(table, "INSERT"), [(run_id, *row) for row in rows])
+        connection.executemany(_insert(connection, table, "insert"), [(run_id, *row) for row in rows])

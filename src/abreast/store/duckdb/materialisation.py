@@ -1,9 +1,4 @@
-"""A DuckDB store: a native DuckDB file that any DuckDB client opens, materialised from a journal beside it.
-
-DuckDB lets one process at a time have a file open. So the run journals into SQLite, and every few seconds opens the
-DuckDB file, appends what is new after the file's own watermark, and closes it again: others can read in between, and
-whoever holds the file open for long delays only the file, never the run.
-"""
+"""Bringing a DuckDB file up to its journal: everything after the file's own watermark is appended."""
 
 from __future__ import annotations
 
@@ -16,132 +11,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import apsw
 import duckdb
 import numpy as np
 
-from abreast.errors import BadInput, StoreError
-from abreast.store import schema
+from abreast.errors import StoreError
+from abreast.store import schema, views
+from abreast.store.base import OPEN_FOR_S, Connection
 from abreast.store.dialect import literal, quote
+from abreast.store.duckdb.dialect import CELL_TYPES, DUCKDB
 from abreast.store.sqlite import driver
-from abreast.store.store import OPEN_FOR_S, Store, changed_table
-from abreast.store.user_state.drivers import temporary_folder
 from abreast.store.user_tables import tracked_rows
-from abreast.store.user_tables.cells import DUCKDB_TYPES
 
 FORMAT = "v1.2.0"  # so that older DuckDB clients can open the file
-FLUSH_EVERY_S = 3.0
 CHUNK = 20_000
 
 _REFRESHED = ("runs", "variants", "columns", "tracked_tables", "tracked_columns", "tracked_caches")
 _FOLLOWED = tuple(name for name in schema.TABLES if name not in (*_REFRESHED, "deletions"))
-
-
-class DuckDBStore(Store):
-    """The same store with a DuckDB file in front."""
-
-    engine = "duckdb"
-
-    @property
-    def journal(self) -> Path:
-        return self.path.with_name(self.path.name + ".journal")
-
-    def exists(self) -> bool:
-        if self.path.is_dir():
-            raise StoreError(f"{self.path}: is a folder", "name another file with --store")
-        if self.path.is_file() and self.path.stat().st_size and not self.journal.is_file():
-            if not _is_duckdb(self.path):
-                raise StoreError(f"{self.path}: not a DuckDB file", "name another file with --store")
-            raise StoreError(
-                f"{self.path}: its journal {self.journal.name} is missing; it can be read with abreast sql, but no run "
-                "can go on in it",
-                "put the journal back beside it, or name another store with --store",
-            )
-        return super().exists()
-
-    def _open_reader(self) -> apsw.Connection:
-        self.exists()
-        return super()._open_reader()
-
-    def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """A user's own query in DuckDB's SQL. What changes rows of the store is done to the truth, in SQLite's."""
-        if not self.journal.is_file():
-            return _asked(self.path, query, write)
-        if (write and self._changes_truth(query)) or self.tracked_that_loses(query):
-            answer = super().sql(query, True)
-            with contextlib.suppress(StoreError):  # somebody has the file open: the next look makes up for it
-                self.materialise()
-            return answer
-        if write:  # tables that somebody made in the file itself
-            self.materialise()
-            return _asked(self.path, query, write)
-        with contextlib.suppress(StoreError):
-            self.materialise()
-            return _asked(self.path, query)
-        # The file cannot be brought up to date: held open elsewhere, on a read-only disk, damaged. The journal can.
-        with temporary_folder() as folder:
-            copy = folder / self.path.name
-            materialise(self.journal, copy)
-            return _asked(copy, query)
-
-    def _changes_truth(self, query: str) -> bool:
-        table = changed_table(query)
-        return table is not None and bool(
-            self.rows(
-                "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND lower(name) = lower(?)", (table,)
-            )
-        )
-
-    def materialise(self, patience_s: float = OPEN_FOR_S) -> None:
-        materialise(self.journal, self.path, patience_s)
-
-
-def _is_duckdb(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(12)[8:] == b"DUCK"
-
-
-def _asked(path: Path, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
-    with opened(path, read_only=False) if write else _attached(path) as connection:
-        try:
-            result: Any = connection.execute(query)
-            if result is None:  # nothing but spaces and comments
-                return [], []
-            names = [column[0] for column in result.description or []]
-            return names, result.fetchall()
-        except duckdb.InvalidInputException as error:
-            if "read-only" in str(error):
-                raise BadInput("this query would change the store", "abreast sql --write STORE QUERY") from error
-            raise BadInput(f"sql: {error}") from error
-        except duckdb.Error as error:
-            raise BadInput(f"sql: {error}") from error
-
-
-@contextlib.contextmanager
-def _attached(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The file under the name `db`, read-only, so that `db.predictions` and `predictions` are the same."""
-    connection = duckdb.connect()
-    try:
-        _attach(connection, path)
-        connection.execute("USE db")
-        connection.execute("SET enable_external_access = false")
-        yield connection
-    finally:
-        connection.close()
-
-
-def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    deadline = time.monotonic() + OPEN_FOR_S
-    while True:
-        try:
-            connection.execute(f"ATTACH {literal(str(path))} AS db (READ_ONLY)")
-            return
-        except duckdb.Error as error:
-            if time.monotonic() > deadline:
-                raise StoreError(f"{path}: {_first_line(error)}", _way_out(path)) from error
-            with opened(path, read_only=True):  # whoever holds it, this waits; what is wrong with it, this says
-                pass
-            time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -157,7 +42,7 @@ def opened(path: Path, read_only: bool, patience_s: float = OPEN_FOR_S) -> Itera
             # Held by another process, or by this very one with other settings.
             held = "Could not set lock" in str(error) or isinstance(error, duckdb.ConnectionException)
             if not held:
-                raise StoreError(f"{path}: {_first_line(error)}", _way_out(path)) from error
+                raise explain(path, error) from error
             if time.monotonic() > deadline:
                 raise StoreError(
                     f"{path}: another process holds it open ({str(error).split('held in ')[-1].split('.')[0]}); "
@@ -171,15 +56,17 @@ def opened(path: Path, read_only: bool, patience_s: float = OPEN_FOR_S) -> Itera
         connection.close()
 
 
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).split(": ", 1)[-1].splitlines()[0]
-
-
-def _way_out(path: Path) -> str:
+def explain(path: Path, error: duckdb.Error) -> StoreError:
     """Somebody else's file is left alone; ours can be made again."""
-    if path.is_file() and _is_duckdb(path):
-        return "if it is damaged, move it away: it is made again from its journal"
-    return "name another store with --store"
+    reason = str(error).split(": ", 1)[-1].splitlines()[0]
+    if path.is_file() and is_duckdb(path):
+        return StoreError(f"{path}: {reason}", "if it is damaged, move it away: it is made again from its journal")
+    return StoreError(f"{path}: {reason}", "name another store with --store")
+
+
+def is_duckdb(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(12)[8:] == b"DUCK"
 
 
 class _Turns:
@@ -203,7 +90,7 @@ def materialise(journal: Path, path: Path, patience_s: float = OPEN_FOR_S) -> No
     try:
         with _turns.lock, opened(path, read_only=False, patience_s=patience_s) as connection:
             _catch_up(source, connection)
-    except (duckdb.Error, apsw.Error, OSError) as error:
+    except (duckdb.Error, driver.Error, OSError) as error:
         raise StoreError(
             f"{path}: could not be brought up to date ({str(error).splitlines()[0]}); nothing is lost, "
             f"{journal.name} has every row",
@@ -213,7 +100,7 @@ def materialise(journal: Path, path: Path, patience_s: float = OPEN_FOR_S) -> No
         source.close()
 
 
-def _catch_up(source: apsw.Connection, connection: duckdb.DuckDBPyConnection) -> None:
+def _catch_up(source: Connection, connection: duckdb.DuckDBPyConnection) -> None:
     source.execute("BEGIN")  # one moment of the journal for all tables
     connection.execute("BEGIN")
     for table, columns in schema.TABLES.items():
@@ -235,7 +122,7 @@ def _catch_up(source: apsw.Connection, connection: duckdb.DuckDBPyConnection) ->
     connection.execute("DELETE FROM watermarks")
     if marks:
         connection.executemany("INSERT INTO watermarks VALUES (?, ?)", list(marks.items()))
-    for statement in schema.create_views("duckdb", *driver.view_columns(source)):
+    for statement in views.create_views(DUCKDB, *views.view_columns(source)):
         connection.execute(statement)
     connection.execute("COMMIT")
     source.execute("COMMIT")
@@ -256,8 +143,8 @@ def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str
     return {name: kind for _, name, kind, *_ in rows}
 
 
-def _follow_deletions(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, marks: dict[str, int]) -> bool:
-    rows: list[Any] = source.execute(
+def _follow_deletions(source: Connection, connection: duckdb.DuckDBPyConnection, marks: dict[str, int]) -> bool:
+    rows = source.execute(
         "SELECT seq, run_id FROM deletions WHERE seq > ? ORDER BY seq", (marks.get("deletions", 0),)
     ).fetchall()
     for seq, run_id in rows:
@@ -267,7 +154,7 @@ def _follow_deletions(source: apsw.Connection, connection: duckdb.DuckDBPyConnec
     return bool(rows)
 
 
-def _follow(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, table: str, marks: dict[str, int]) -> None:
+def _follow(source: Connection, connection: duckdb.DuckDBPyConnection, table: str, marks: dict[str, int]) -> None:
     names = list(schema.TABLES[table])
     cursor = source.execute(
         f"SELECT seq, {', '.join(names)} FROM {table} WHERE seq > ? ORDER BY seq", (marks.get(table, 0),)
@@ -277,18 +164,17 @@ def _follow(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, tabl
         _append(connection, table, [row[1:] for row in rows])
 
 
-def _follow_tracked(source: apsw.Connection, connection: duckdb.DuckDBPyConnection, marks: dict[str, int]) -> None:
+def _follow_tracked(source: Connection, connection: duckdb.DuckDBPyConnection, marks: dict[str, int]) -> None:
     """Tables of users: new columns are added, new rows appended; if rows went or changed, all of them come again."""
     tables = list(tracked_rows.tables(source))
     if not tables:
         return
     made = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'main'"
     there = {name for (name,) in connection.execute(made).fetchall()}
-    counts: list[Any] = source.execute("SELECT relation, changes FROM tracked_tables").fetchall()
-    changes: dict[str, int] = dict(counts)
+    changes = dict(source.execute("SELECT relation, changes FROM tracked_tables").fetchall())
     for table in tables:
         relation, counter = table.relation, f"{table.relation} changes"
-        kinds = {"seq": "BIGINT"} | {name: DUCKDB_TYPES[kind] for name, kind in table.columns.values()}
+        kinds = {"seq": "BIGINT"} | {name: CELL_TYPES[kind] for name, kind in table.columns.values()}
         known = _columns(connection, relation) if relation in there else {}
         changed = marks.get(counter, 0) != changes[relation]
         anew = changed or _differ(known, kinds)
@@ -317,12 +203,12 @@ def _follow_tracked(source: apsw.Connection, connection: duckdb.DuckDBPyConnecti
 _HELD = {"BIGINT": "'integer'", "BOOLEAN": "'integer'", "DOUBLE": "'integer', 'real'"}
 
 
-def _mixed(source: apsw.Connection, relation: str, kinds: Mapping[str, str], since: int) -> dict[str, str]:
+def _mixed(source: Connection, relation: str, kinds: Mapping[str, str], since: int) -> dict[str, str]:
     """The columns in which somebody's SQL put what their type cannot hold: they become texts."""
     asked = {name: _HELD[kind] for name, kind in kinds.items() if kind in _HELD}
-    sums = (f"TOTAL(typeof({quote(name)}) NOT IN ({held}, 'null'))" for name, held in asked.items())
-    (found,) = source.execute(f"SELECT {', '.join(sums)} FROM {quote(relation)} WHERE seq > ?", (since,)).fetchall()
-    return {name: "VARCHAR" for name, number in zip(asked, found, strict=True) if number}
+    sums = (f"SUM(typeof({quote(name)}) NOT IN ({types}, 'null'))" for name, types in asked.items())
+    (counts,) = source.execute(f"SELECT {', '.join(sums)} FROM {quote(relation)} WHERE seq > ?", (since,)).fetchall()
+    return {name: "VARCHAR" for name, number in zip(asked, counts, strict=True) if number}
 
 
 def _differ(known: Mapping[str, str], kinds: Mapping[str, str]) -> bool:
@@ -358,22 +244,3 @@ def _array(kind: str, values: tuple[Any, ...]) -> Any:
     if kind == "VARCHAR":  # of users: a column of texts may hold a number
         return np.array([value if value is None else str(value) for value in values], dtype=object)
     return np.array(values, dtype=object)
-
-
-class Follower:
-    """Materialises every few seconds while a run writes, in a thread of its own."""
-
-    def __init__(self, store: DuckDBStore) -> None:
-        self._store = store
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="abreast-duckdb", daemon=True)
-        self._thread.start()
-
-    def _work(self) -> None:
-        while not self._stop.wait(FLUSH_EVERY_S):
-            with contextlib.suppress(StoreError):  # somebody has the file open: the next round makes up for it
-                materialise(self._store.journal, self._store.path, patience_s=1.0)
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join()

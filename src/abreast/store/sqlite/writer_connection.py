@@ -1,4 +1,4 @@
-"""The files behind an open SQLite connection.
+"""The connection of a writer, and the files behind it.
 
 A file that is deleted or replaced stays readable for the process that has it open, so nothing is lost if that process
 notices and saves a copy. Only `os.stat` looks at the files here: closing any other descriptor of a SQLite file would
@@ -8,20 +8,80 @@ drop the locks of this process.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 import apsw
 
+from abreast.errors import StoreError
+from abreast.store.base import Closed, Connection, StoreVanished, WriterConnection
+from abreast.store.sqlite import driver
+from abreast.store.sqlite.isolation.sharing import SharedFile, SQLiteConnection
+
 Identity = tuple[int, int]
 PAGE = 4096  # bytes; no store is smaller
+
+
+class SQLiteWriterConnection(WriterConnection):
+    """Commits to a file; if that is deleted or replaced, saves a copy and goes on there."""
+
+    unstorable = (TypeError, ValueError, OverflowError, apsw.TooBigError, apsw.ConstraintError, apsw.MismatchError)
+
+    def __init__(self, path: Path, on_moved: Callable[[StoreVanished], None]) -> None:
+        self._on_moved = on_moved
+        self._open(path)
+
+    def _open(self, path: Path) -> None:
+        self._path = path
+        self._connection = driver.open_for_writing(path)
+        self._file = OpenedFile(self._connection, path)
+
+    def commit(self, work: Callable[[Connection], None]) -> None:
+        try:
+            self._commit(work)
+        except Closed:  # the helper process was killed
+            self._commit(work)
+
+    def _commit(self, work: Callable[[Connection], None]) -> None:
+        while True:
+            self._check_file()
+            if driver.must_reopen(self._connection):
+                self._connection.close()
+                self._open(self._path)
+            with suppress(SharedFile), driver.alone(self._connection):
+                with driver.transaction(self._connection):
+                    work(self._connection)
+                return
+
+    def _check_file(self) -> None:
+        """Move to a copy if the path no longer names the file that is open; raise if no copy can be made."""
+        # Another SQLite library in this process may remove the log of a connection that is not used any more.
+        change = self._file.find_change(with_log=not driver.must_reopen(self._connection))
+        if not change:
+            return
+        what = f"{change} while the run was writing to it"
+        try:
+            copy = self._file.save_copy()
+        except (apsw.Error, OSError, StoreError) as error:
+            reason = self.explain(error).message.removeprefix(f"{self._path}: ")
+            raise StoreVanished(f"{what}, and its rows could not be saved elsewhere: {reason}") from error
+        self._file.abandon()
+        self._open(copy)
+        self._on_moved(StoreVanished(f"{what}; everything stored so far was saved in {copy}", copy=copy))
+
+    def explain(self, error: Exception) -> StoreError:
+        return driver.explanation(self._path, error)
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 class OpenedFile:
     """Remembers which files a connection opened."""
 
-    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+    def __init__(self, connection: SQLiteConnection, path: Path) -> None:
         self._connection = connection
         self.path = path.absolute()
         self._name = os.fspath(self.path)

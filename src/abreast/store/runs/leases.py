@@ -1,0 +1,67 @@
+"""Leases: who executes a run, one driver at a time, and whether that driver still lives.
+
+An owner is a random id. It lives while its heartbeat, which the writer renews in the store, is recent. On the machine
+of a driver, its locked record (`user_state.drivers`) answers at once, however the driver ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+from abreast.store.user_state import drivers
+
+SILENT_AFTER_S = 30.0  # an owner on another machine counts as gone when its heartbeat is this old
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to execute one run. `epoch` is the fence: who holds an older one may not write any more."""
+
+    run_id: int
+    run: str
+    epoch: int
+    owner: str
+
+
+# The leases that this process holds: a run that ended without giving its lease back (a full disk) must not look alive
+# because the process, a notebook say, lives on.
+_held: set[str] = set()
+
+
+def new_owner() -> str:
+    """A new owner in this process; no two are the same."""
+    mark, registry = drivers.registration()
+    holder = {"place": drivers.this_place(), "driver": mark, "registry": registry, "lease": os.urandom(6).hex()}
+    return json.dumps(holder)
+
+
+def take(owner: str) -> None:
+    _held.add(owner)
+
+
+def let_go(owner: str) -> None:
+    _held.discard(owner)
+
+
+def is_alive(owner: str | None, heartbeat_at: float | None, now: float) -> bool:
+    """Whether the owner of a lease still executes. `now` is by the clock that wrote the heartbeat."""
+    if not owner:
+        return False
+    if owner in _held:
+        return True
+    holder = json.loads(owner)
+    if holder["place"] == drivers.this_place() and "driver" in holder:  # earlier versions stored a process id
+        if drivers.is_own(holder["driver"]):
+            return False
+        is_locked = drivers.is_locked(holder["driver"], holder["registry"])
+        if is_locked is not None:
+            return is_locked
+    return now - (heartbeat_at or 0.0) < SILENT_AFTER_S
+
+
+def describe(owner: str) -> str:
+    holder = json.loads(owner)
+    process = holder["pid"] if "pid" in holder else holder["driver"].partition("-")[0]
+    return f"process {process} on {holder['place'].partition('|')[0]}"

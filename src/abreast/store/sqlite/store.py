@@ -1,0 +1,129 @@
+"""A store in a SQLite file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from abreast.errors import BadInput
+from abreast.store.base import StoreVanished, WriterConnection, changed_table
+from abreast.store.sqlite import driver
+from abreast.store.sqlite.isolation.client import as_remote
+from abreast.store.sqlite.isolation.sharing import SQLiteConnection
+from abreast.store.sqlite.writer_connection import SQLiteWriterConnection
+from abreast.store.store import Store
+from abreast.store.user_state.drivers import temporary_folder
+
+
+class SQLiteStore(Store):
+    """One file; readers never block the writer."""
+
+    engine = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._reader: SQLiteConnection | None = None
+        self._is_changed = False
+
+    def exists(self) -> bool:
+        return driver.is_made(self.journal)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        if self._is_changed:
+            self._is_changed = False
+            driver.complete(self.journal)
+
+    def explaining(self) -> AbstractContextManager[None]:
+        return driver.explained(self.journal)
+
+    def open_reader(self) -> SQLiteConnection:
+        return driver.open_for_reading(self.journal)
+
+    def reading(self) -> SQLiteConnection:
+        if self._reader is None or driver.must_reopen(self._reader):
+            self.close()
+            self._reader = self.open_reader()
+        return self._reader
+
+    @contextmanager
+    def snapshot(self, in_place: bool = True) -> Iterator[SQLiteConnection]:
+        with ExitStack() as stack:
+            stack.enter_context(self.explaining())
+            connection = self.reading() if in_place else stack.enter_context(self._unchanged())
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[SQLiteConnection]:
+        """A reader that does not bring the file itself up to date."""
+        self.exists()  # refuses files of others
+        with ExitStack() as stack:
+            path = self.journal
+            if driver.is_older(path):
+                path = driver.copy(path, stack.enter_context(temporary_folder()) / path.name)
+            yield stack.enter_context(closing(driver.open_for_reading(path)))
+
+    @contextmanager
+    def change(self) -> Iterator[SQLiteConnection]:
+        with self.explaining(), driver.writing(self.journal) as connection, driver.transaction(connection):
+            yield connection
+        self._is_changed = True
+
+    def open_writer(self, on_moved: Callable[[StoreVanished], None]) -> WriterConnection:
+        return SQLiteWriterConnection(self.journal, on_moved)
+
+    def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
+        write = write or self.tracked_that_loses(query) is not None
+        self.reading()  # stays open until the query has ended: it completes the file, which a query cannot
+        with driver.writing(self.journal) if write else closing(driver.open_read_only(self.journal)) as connection:
+            if re.search(r"\bdb\s*\.", query, re.IGNORECASE):
+                connection.execute("ATTACH ? AS db", (driver.address(self.journal, read_only=not write),))
+            if not write:
+                connection.set_authorizer(_refuse_other_files)
+            try:
+                return _run_query(connection, query)
+            except (apsw.ReadOnlyError, apsw.AuthError) as error:
+                raise BadInput("this query would change the store", "abreast sql --write STORE QUERY") from error
+            except (apsw.Error, UnicodeError) as error:
+                view = changed_table(query) if "it is a view" in str(error) else None
+                raise BadInput(f"sql: {error}", f"what trackers wrote is in tracked_{view}" if view else "") from error
+
+
+def _refuse_other_files(operation: int, *_: object) -> int:
+    """A reader could still make files: `VACUUM INTO` attaches one."""
+    return apsw.SQLITE_DENY if operation == apsw.SQLITE_ATTACH else apsw.SQLITE_OK
+
+
+def _run_query(connection: apsw.Connection, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Column names and rows of the last statement."""
+    remote = as_remote(connection)
+    if remote is not None:
+        answer: tuple[list[str], list[tuple[Any, ...]]] = remote.run(_run_query, query)
+        return answer
+    cursor = connection.cursor()
+    names: list[str] = []
+    rows: list[tuple[Any, ...]] = []
+
+    def begin_statement(current: apsw.Cursor, _sql: str, _bindings: object) -> bool:
+        rows.clear()
+        try:
+            names[:] = [column[0] for column in current.get_description()]
+        except apsw.ExecutionCompleteError:  # a statement without columns
+            names.clear()
+        return True
+
+    cursor.exec_trace = begin_statement
+    for row in cursor.execute(query):
+        rows.append(row)
+    return names, rows

@@ -1,0 +1,397 @@
+"""What every store promises, whatever its engine: one suite for all of them, through the public interface."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abreast.errors import BadInput, StoreError
+from abreast.model import Answer, Case, Outcome, Score, Trial, Usage, Variant
+from abreast.store import Lease, LeaseLost, NewRun, Store, open_store, rows, schema
+from abreast.store.user_tables import tables, tracked_rows
+from conftest import WITHOUT_VERSION_5, Folder
+from packages import install
+
+ADDRESSES = {"sqlite": "results.db", "duckdb": "results.duckdb"}
+
+
+@pytest.fixture(params=ADDRESSES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / ADDRESSES[request.param]) as opened:
+        assert opened.engine == request.param
+        yield opened
+
+
+def new_run(name: str = "calm-heron-1", fingerprint: str = "f") -> NewRun:
+    return NewRun(
+        run=name,
+        experiment="x",
+        debug=False,
+        simulated=False,
+        label=None,
+        fingerprint=fingerprint,
+        planned_trials=2,
+        primary_score="exact",
+        baseline="one",
+        seed=0,
+        spec={"options": {}, "repeats": 1},
+        provenance={},
+        variants=[(0, "one", "t", '{"lr": 1}', "d", 0)],
+        columns=[schema.Column("score", "exact", "real")],
+    )
+
+
+CASE = Case("a", "1 + 1", "2", {"level": "easy"})
+TRIAL = Trial(0, CASE, Variant("one"), 0)
+
+
+def trial_rows(run_id: int, answer: Answer) -> list[tuple[str, rows.Row]]:
+    outcome = Outcome("ok", answer, started_at=1.0, finished_at=2.0, service_s=1.0)
+    return [
+        ("cases", rows.case_row("case digest", "input digest", CASE)),
+        ("trials", rows.trial_row(run_id, TRIAL, 0, 0, "case digest", outcome, rows.Timing(1.0, attempts=1))),
+        ("payloads", rows.payload_row(run_id, 0, "1 + 1", answer)),
+        *(("scores", row) for row in rows.score_rows(run_id, 0, "1", [Score("exact", 1.0)])),
+    ]
+
+
+def event(run_id: int, number: int, detail: Any = "{}") -> tuple[str, rows.Row]:
+    return "events", (run_id, float(number), "kind", detail)
+
+
+@dataclass
+class Writing:
+    """A writer of a store, and what it reported."""
+
+    store: Store
+    lease: Lease
+    committed: list[Any] = field(default_factory=list)
+    failures: list[StoreError] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.writer = self.store.writer(self.lease, self.committed.extend, self.failures.append)
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened for 30 seconds"
+        time.sleep(0.01)
+
+
+def in_another_process(code: str, *arguments: object) -> subprocess.Popen[str]:
+    script = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{code}"
+    words = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
+def killed_after_first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline().strip()
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    return line
+
+
+WRITE_AND_WAIT = """
+import time
+from test_store_conformance import event, new_run
+from abreast.store import open_store
+store = open_store(sys.argv[1])
+lease = store.begin(new_run())
+writer = store.writer(lease, lambda tokens: print(*tokens, flush=True), print)
+writer.put_together([event(lease.run_id, 1)], "safe")
+time.sleep(60)
+"""
+
+
+# -- durability and atomicity --------------------------------------------------------------------------------------
+
+
+def test_a_row_that_was_acknowledged_survives_the_death_of_its_process(store: Store) -> None:
+    assert killed_after_first_line(in_another_process(WRITE_AND_WAIT, store.path)) == "safe"
+    assert store.rows("SELECT happened_at FROM events") == [(1.0,)]
+    assert store.sql("select count(*) from events")[1] == [(1,)]
+
+
+def test_rows_that_are_queued_together_are_stored_all_or_none(store: Store) -> None:
+    writing = Writing(store, store.begin(new_run()))
+    run_id = writing.lease.run_id
+    writing.writer.put_together([event(run_id, 1), event(run_id, 2, object())], "broken")
+    writing.writer.put_together([event(run_id, 3), event(run_id, 4)], "sound")
+    with pytest.raises(StoreError, match="cannot be stored"):
+        writing.writer.close()
+    assert writing.committed == ["sound"]
+    assert store.rows("SELECT happened_at FROM events ORDER BY 1") == [(3.0,), (4.0,)]
+    store.let_go(writing.lease)
+
+
+def test_rows_that_cannot_be_stored_are_replaced_by_their_substitute(store: Store) -> None:
+    writing = Writing(store, store.begin(new_run()))
+    run_id = writing.lease.run_id
+    writing.writer.put_together([event(run_id, 1, object())], "token", lambda reason: [event(run_id, 2, str(reason))])
+    writing.writer.close()
+    assert writing.committed == ["token"]
+    ((number, reason),) = store.rows("SELECT happened_at, detail FROM events")
+    assert number == 2.0
+    assert "cannot be stored" in reason
+    store.finish(writing.lease, "complete", None)
+
+
+def test_a_change_that_fails_changes_nothing(store: Store) -> None:
+    store.finish(store.begin(new_run()), "complete", None)
+    with pytest.raises((StoreError, TypeError)), store.change() as connection:
+        connection.executemany("UPDATE runs SET label = ?", [("lost",), (object(),)])
+    assert store.run("latest")["label"] is None
+
+
+# -- leases --------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_executed_by_one_driver_at_a_time(store: Store) -> None:
+    lease = store.begin(new_run())
+    with pytest.raises(StoreError, match="calm-heron-1 is being executed by process"):
+        store.claim("calm-heron-1")
+    with pytest.raises(StoreError, match="is being executed"):
+        store.begin(new_run("twin-1"))
+    with pytest.raises(StoreError, match="is being executed"):
+        store.delete(["calm-heron-1"])
+    assert store.run("latest")["status"] == "running"
+    store.finish(lease, "complete", None)
+    assert store.claim("calm-heron-1").epoch == 2
+
+
+def test_whoever_lost_the_lease_writes_nothing_more(store: Store) -> None:
+    writing = Writing(store, store.begin(new_run()))
+    run_id = writing.lease.run_id
+    store.let_go(writing.lease)  # as if this process had ended
+    taken = store.claim("calm-heron-1")
+    writing.writer.put_together([event(run_id, 1)], "late")
+    wait_for(lambda: writing.failures)
+    with pytest.raises(LeaseLost, match="taken over by another process"):
+        writing.writer.close()
+    store.finish(writing.lease, "complete", None)  # nor can it end the run
+    assert writing.committed == []
+    assert store.rows("SELECT COUNT(*) FROM events") == [(0,)]
+    assert store.rows("SELECT status, epoch FROM runs") == [("running", taken.epoch)]
+    store.let_go(taken)
+
+
+def test_the_run_of_a_killed_driver_can_be_claimed_at_once(store: Store) -> None:
+    process = in_another_process(WRITE_AND_WAIT, store.path)
+    assert process.stdout is not None
+    process.stdout.readline()
+    with pytest.raises(StoreError, match=f"is being executed by process {process.pid}"):
+        store.claim("calm-heron-1")
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    assert store.run("latest")["status"] == "incomplete"
+    assert store.claim("calm-heron-1").epoch == 2
+
+
+OWNERS = {
+    "a driver of another machine": {"place": "elsewhere|boot|ns", "driver": "1-aaaaaaaaaaaa", "registry": "1:2"},
+    "a driver of a version that stored process ids": {"place": "elsewhere|boot|ns", "pid": 1, "since": 5.0},
+    "a driver of another user": {"place": None, "driver": "1-aaaaaaaaaaaa", "registry": "1:2"},
+}
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_driver_that_cannot_be_seen_lives_as_long_as_its_heart_beats(store: Store, owner: str) -> None:
+    lease = store.begin(new_run())
+    store.let_go(lease)
+    foreign = OWNERS[owner] | {"lease": "x"}
+    foreign["place"] = foreign["place"] or json.loads(lease.owner)["place"]
+    for silent_for_s, expected in ((1.0, "running"), (60.0, "incomplete")):
+        with store.change() as connection:
+            beat = store.now() - silent_for_s
+            connection.execute("UPDATE runs SET owner = ?, heartbeat_at = ?", (json.dumps(foreign), beat))
+        assert store.run("latest")["status"] == expected
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_sees_one_moment_while_a_writer_commits(store: Store) -> None:
+    writing = Writing(store, store.begin(new_run()))
+    with store.snapshot() as connection:
+        count = "SELECT COUNT(*) FROM events"
+        assert connection.execute(count).fetchall() == [(0,)]
+        writing.writer.put_together([event(writing.lease.run_id, 1)], "token")
+        wait_for(lambda: writing.committed)  # the reader does not block it
+        assert connection.execute(count).fetchall() == [(0,)]
+    assert store.rows(count) == [(1,)]
+    assert list(store.each("SELECT happened_at FROM events")) == [(1.0,)]
+    assert list(store.chunks("SELECT happened_at FROM events", size=5)) == [[(1.0,)]]
+    assert store.dicts("SELECT kind AS k FROM events") == [{"k": "kind"}]
+    writing.writer.close()
+    store.finish(writing.lease, "complete", None)
+
+
+def test_a_query_of_a_user_changes_nothing_unless_it_may(store: Store) -> None:
+    store.finish(store.begin(new_run()), "complete", None)
+    with pytest.raises(BadInput, match="would change the store"):
+        store.sql("update runs set label = 'x'")
+    store.sql("update runs set label = 'x'", write=True)
+    assert store.sql("select label from db.runs") == (["label"], [("x",)])
+
+
+# -- versions and columns ------------------------------------------------------------------------------------------
+
+
+def test_a_store_of_an_older_version_is_brought_up_to_date(store: Store) -> None:
+    store.finish(store.begin(new_run()), "complete", None)
+    with store.change() as connection:
+        connection.execute("DROP VIEW predictions; DROP VIEW metrics;" + WITHOUT_VERSION_5)
+        connection.execute("PRAGMA user_version = 4")
+        connection.execute("UPDATE runs SET label = 'old'")
+    store.close()
+    assert store.run("latest")["label"] == "old"
+    assert store.rows("SELECT reasoning_tokens FROM trials") == []
+    assert store.rows("SELECT prompt FROM judgements") == []
+    assert store.sql("select count(*) from predictions")[1] == [(0,)]
+
+
+def test_a_store_of_a_newer_version_is_refused(store: Store) -> None:
+    store.finish(store.begin(new_run()), "complete", None)
+    with store.change() as connection:
+        connection.execute("PRAGMA user_version = 99")
+    store.close()
+    with pytest.raises(StoreError, match="made by a newer abreast"):
+        store.exists()
+
+
+def test_columns_that_several_writers_add_at_once_become_one(store: Store) -> None:
+    values: list[dict[str, Any]] = [{"lr": 1, "a": 1}, {"lr": 0.5, "b": "x"}, {"lr": 2, "c": True}]
+    store.finish(store.begin(new_run("first-1", "first")), "complete", None)
+
+    def write(number: int) -> None:
+        with open_store(store.path) as own:
+            writing = Writing(own, own.begin(new_run(f"run-{number}", str(number))))
+            writing.writer.register("params", values[number])
+            writing.writer.close()
+            own.finish(writing.lease, "complete", None)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(len(values))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    types = {column.name: column.type for column in store.columns() if column.kind == "params"}
+    assert types == {"lr": "real", "a": "integer", "b": "text", "c": "boolean"}
+    assert store.sql("select params_lr, params_a, params_b, params_c from predictions")[1] == []
+
+
+# -- deleting ------------------------------------------------------------------------------------------------------
+
+
+def test_deleting_a_run_reaches_everything(store: Store) -> None:
+    for name in ("kept-1", "deleted-1"):
+        writing = Writing(store, store.begin(new_run(name, name)))
+        writing.writer.put_together([*trial_rows(writing.lease.run_id, Answer("2")), event(writing.lease.run_id, 1)])
+        writing.writer.close()
+        store.finish(writing.lease, "complete", None)
+        store.log_metrics(name, None, "all", {"agreement": 0.5})
+    assert store.sql("select count(*) from predictions")[1] == [(2,)]
+    assert store.delete(["deleted-1"]) == 1
+    for table in ("runs", "variants", "trials", "payloads", "scores", "events", "logged_metrics"):
+        assert store.rows(f"SELECT COUNT(*) FROM {table}") == [(1,)], table
+    for table in ("runs", "trials", "payloads", "scores", "cases", "predictions"):
+        assert store.sql(f"select count(*) from {table}")[1] == [(1,)], table
+    assert store.rows("SELECT COUNT(*) FROM cases") == [(1,)], "the other run has it, too"
+    store.delete(["kept-1"])
+    assert store.rows("SELECT COUNT(*) FROM cases") == [(0,)]
+    assert store.sql("select count(*) from cases")[1] == [(0,)]
+
+
+# -- types ---------------------------------------------------------------------------------------------------------
+
+EXACT = {
+    "nothing": None,
+    "smallest": -(2**63),
+    "largest": 2**63 - 1,
+    "huge": 2**70,
+    "third": 1 / 3,
+    "tiny": 5e-324,
+    "text": 'it\'s \u2028 "quoted" 🦊 ünïcode\nline',
+    "empty": "",
+    "true": True,
+    "bytes": bytes(range(256)),
+    "nested": {"a": [1, 2.5, None, "x"]},
+}
+
+
+def test_values_of_users_come_back_as_what_they_were(store: Store) -> None:
+    with store.change() as connection:
+        tracked_rows.insert(connection, {}, "measured", [tracked_rows.cells_of({"row_id": "1", **EXACT})])
+    (row,) = tables.read(store, "measured", keys=list(EXACT)).rows()
+    assert row == EXACT
+    assert [type(value) for value in row.values()] == [type(value) for value in EXACT.values()]
+
+
+def test_trials_come_back_as_they_were_and_count_in_the_views(store: Store) -> None:
+    writing = Writing(store, store.begin(new_run()))
+    answer = Answer(
+        "2", usage=Usage(input_tokens=2**40, output_tokens=None), cost_usd=1 / 3, data={"note": EXACT["text"]}
+    )
+    writing.writer.register("data", answer.data)
+    writing.writer.put_together(trial_rows(writing.lease.run_id, answer), "token")
+    writing.writer.close()
+    store.finish(writing.lease, "complete", None)
+    ((tokens, nothing, cost),) = store.rows("SELECT input_tokens, output_tokens, cost_usd FROM trials")
+    assert (tokens, nothing, cost) == (2**40, None, 1 / 3)
+    query = "select case_id, variant, score, answer, expected, cost_usd, note from predictions"
+    assert store.sql(query)[1] == [("a", "one", 1.0, "2", "2", 1 / 3, EXACT["text"])]
+    query = "select run, variant, n_predictions, accuracy from metrics where segment = 'all'"
+    assert store.sql(query)[1] == [("calm-heron-1", "one", 1, 1.0)]
+
+
+# -- engines of others ---------------------------------------------------------------------------------------------
+
+TOY = """
+from pathlib import Path
+from abreast.store.sqlite.store import SQLiteStore
+
+class ToyStore(SQLiteStore):
+    engine = "toy"
+
+    @classmethod
+    def at(cls, address):
+        return cls(Path(address.removeprefix("toy://")))
+"""
+
+
+def test_a_package_can_add_an_engine(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(folder, "toys", {"abreast.stores": {"toy": "toys:ToyStore"}})
+    folder.write("site/toys.py", TOY)
+    monkeypatch.syspath_prepend(str(folder.path / "site"))
+    for address, engine in ((f"toy://{folder.path}/one.toy", None), (str(folder.path / "two.toy"), "toy")):
+        with open_store(address, engine) as store:
+            assert store.engine == "toy"
+            writing = Writing(store, store.begin(new_run()))
+            writing.writer.put_together(trial_rows(writing.lease.run_id, Answer("2")), "token")
+            writing.writer.close()
+            store.finish(writing.lease, "complete", None)
+            assert writing.committed == ["token"]
+            assert store.run("latest")["stored_trials"] == 1
+    with pytest.raises(BadInput, match=r'engine "toi": unknown \(did you mean "toy"\?\)'):
+        open_store("x.db", "toi")
+
+
+def test_an_entry_point_that_is_no_store_is_refused(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(folder, "toys", {"abreast.stores": {"toy": "wrong_toys:ToyStore"}})
+    folder.write("site/wrong_toys.py", "ToyStore = 3")
+    monkeypatch.syspath_prepend(str(folder.path / "site"))
+    with pytest.raises(BadInput, match=r"must be a subclass of abreast\.store\.Store") as refusal:
+        open_store("x.toy", "toy")
+    assert "toys 1.0" in str(refusal.value)
