@@ -26,3 +26,13 @@ def json_value(dialect: Dialect, source: str, key: str | None, kind: str) -> str
     text = f"json_extract_string({source}, {literal(pointer)})"
     cast = {"integer": "BIGINT", "real": "DOUBLE", "boolean": "BOOLEAN"}.get(kind)
     return f"TRY_CAST({text} AS {cast})" if cast else text
+
+
+def first_bytes(source: str) -> str:
+    """The first so many (`?`) bytes of a text; SQLite's text functions would end at a NUL."""
+    return f"SUBSTR(CAST({source} AS BLOB), 1, ?)"
+
+
+def json_text(source: str) -> str:
+    """The value of a JSON document as text; NULL if it is not valid JSON."""
+    return f"json_extract(CASE WHEN json_valid({source}, 2) THEN {source} END, '$')"

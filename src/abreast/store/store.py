@@ -21,6 +21,7 @@ import apsw
 from abreast.errors import BadInput, StoreError, suggestion
 from abreast.redaction import redact
 from abreast.store import lease, run_names, schema
+from abreast.store.queries import Queries
 from abreast.store.rows import Row, to_json
 from abreast.store.sqlite import driver
 from abreast.store.sqlite.isolation.client import as_remote
@@ -100,6 +101,11 @@ class Store:
     def anchor(self) -> None:
         """Make a relative path absolute: functions of the user may change the working folder."""
         self.path = self.path.absolute()
+
+    @property
+    def queries(self) -> Queries:
+        """Named questions about what is stored."""
+        return Queries(self)
 
     def exists(self) -> bool:
         """Whether a run has ever begun here; refuses files of others."""
