@@ -219,16 +219,15 @@ def _verdict_on(item: Comparison, text: str) -> VariantVerdict:
 
 def _plan_order(store: Store, run: str) -> Callable[[str, int, str], tuple[int, int, int]]:
     """A sort key by case, repeat and variant of a row."""
-    query = "SELECT c.id, MIN(t.position) FROM trials t JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ?"
     run_id = store.run(run)["run_id"]
-    cases = dict(store.each(f"{query} GROUP BY c.id", (run_id,)))
-    variants = dict(store.rows("SELECT name, variant FROM variants WHERE run_id = ?", (run_id,)))
+    cases = {case.id: case.position for case in store.queries.stored_cases(run_id)}
+    variants = {variant.name: variant.index for variant in store.queries.variants(run_id)}
     return lambda case_id, repeat, variant: (cases[case_id], repeat, variants[variant])
 
 
 def predictions(store: Store, run: str) -> list[dict[str, Any]]:
     """The rows of a run in plan order."""
     place = _plan_order(store, run)
-    rows = store.dicts("SELECT * FROM predictions WHERE run = ?", (run,))
+    rows = store.queries.predictions(run)
     rows.sort(key=lambda row: place(row["case_id"], row["repeat"], row["variant"]))
     return rows

@@ -276,22 +276,12 @@ def _from_flat(place: Place, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parquet(path: Path) -> Iterator[Record]:
-    import duckdb
+    from abreast.store.duckdb.parquet import read_parquet  # late: DuckDB
 
     where = shown_path(path)
-    try:
-        with duckdb.connect(config={"threads": 1}) as connection:
-            result = connection.execute("SELECT * FROM read_parquet(?)", [str(path)])
-            names = [column[0] for column in result.description or []]
-            number = 0
-            while rows := result.fetchmany(1000):
-                for row in rows:
-                    number += 1
-                    place = Place(f"{where}, row ", number)
-                    yield place, _from_flat(place, dict(zip(names, plain(row), strict=True)))
-    except (duckdb.Error, UnicodeDecodeError) as error:
-        why = str(error).splitlines()[0].replace(str(path), where).rpartition("Error: ")[2]
-        raise BadInput(f"{where}: not a readable parquet file: {why}") from None
+    for number, row in enumerate(read_parquet(path, where), 1):
+        place = Place(f"{where}, row ", number)
+        yield place, _from_flat(place, plain(row))
 
 
 def _document(path: Path) -> Iterator[Record]:

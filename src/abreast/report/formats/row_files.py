@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from abreast.errors import BadInput
 from abreast.output import emit, while_read
 from abreast.store import Store
-from abreast.store.dialect import quote
 from abreast.store.user_state.drivers import temporary_folder
 from abreast.store.user_tables import tables
 from abreast.text import dump_json
@@ -60,7 +59,7 @@ def export(
     """Write the rows of a table, or those of one run or tracker; how many there were."""
     names, rows = tables.stream(store, table)
     if name is not None:
-        of_run = "run" in names and store.rows("SELECT 1 FROM runs WHERE run = ?", (name,))
+        of_run = "run" in names and name in store.queries.run_names()
         who = "run" if of_run else "track_id"
         rows = tables.stream(store, table, tables.Condition(f"{{{who}}} = ?", (name,), (who,)))[1]
     if form == "parquet":
@@ -76,8 +75,8 @@ def export(
 def as_csv(store: Store, run: str, escape_formulas: bool) -> str:
     """The trials of a run."""
     file = io.StringIO()
-    names = [row[1] for row in store.rows("PRAGMA table_info(predictions)")]
-    _csv(names, store.each("SELECT * FROM predictions WHERE run = ?", (run,)), file, escape_formulas)
+    names, rows = tables.stream(store, "predictions", tables.Condition("{run} = ?", (run,), ("run",)))
+    _csv(names, rows, file, escape_formulas)
     return file.getvalue()
 
 
@@ -127,19 +126,11 @@ def _jsonl(names: list[str], rows: Iterator[tuple[Any, ...]], file: _Writable) -
 
 
 def _parquet(names: list[str], rows: Iterator[tuple[Any, ...]], output: str) -> int:
-    import duckdb
+    from abreast.store.duckdb.parquet import write_parquet  # late: DuckDB
 
     with temporary_folder() as folder:
         lines = folder / "rows.jsonl"
         with lines.open("w", encoding="utf-8") as file:
             count = _jsonl(names, rows, file)
-        with duckdb.connect() as connection:
-            source = connection.read_json(str(lines), format="newline_delimited", sample_size=-1) if count else None
-            try:
-                if source is None:
-                    columns = ", ".join(f"NULL::VARCHAR AS {quote(name)}" for name in names)
-                    source = connection.sql(f"SELECT {columns} LIMIT 0")
-                source.write_parquet(output)
-            except duckdb.Error as error:
-                raise BadInput(f"--output {output}: {str(error).splitlines()[0]}") from None
+        write_parquet(lines, names, output, is_empty=not count)
     return count
