@@ -152,7 +152,7 @@ class Result:
     def to_df(self, library: str | None = None) -> Any:
         """The rows as a frame of pandas, or where only polars is installed (or `library="polars"`), of polars."""
         with open_store(self.store) as store:
-            frame = tables.read(store, "predictions", tables.Condition("{run} = ?", (self.run,), ("run",)))
+            frame = tables.read(store, "predictions", tables.Condition.matching({"run": self.run}))
             place = _plan_order(store, self.run)
         columns = frame.columns
         keys = list(map(place, columns["case_id"], columns["repeat"], columns["variant"]))

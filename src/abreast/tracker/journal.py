@@ -13,20 +13,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from abreast.errors import StoreError
 from abreast.plan.names import new_name
 from abreast.store import Store, open_store
 from abreast.store.sqlite import driver
-from abreast.store.sqlite.shared_connection import Held
+from abreast.store.sqlite.shared_connection import Connection, Held, open_for_tracking
 from abreast.store.store import OPEN_FOR_S
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.cells import Cell
 from abreast.tracker.process import Shared
-
-if TYPE_CHECKING:
-    import apsw
 
 Answer = TypeVar("Answer")
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -40,10 +37,7 @@ class Journal(Held):
     """One store as this process writes it."""
 
     def __init__(self, store: Store, follows: bool) -> None:
-        connection = driver.open_for_writing(store.journal)
-        connection.execute("PRAGMA synchronous=NORMAL")  # see above: the disk is waited for elsewhere
-        connection.execute("PRAGMA wal_autocheckpoint=4000")
-        connection.set_busy_handler(_wait_for_others)
+        connection = open_for_tracking(store.journal)  # see above: the disk is waited for elsewhere
         super().__init__(store.journal, connection)
         self.store = store
         self._known: dict[str, tracked_rows.Table] = {}
@@ -70,12 +64,12 @@ class Journal(Held):
         if self._follower is not None:
             self._follower.written()
 
-    def _write(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+    def _write(self, connection: Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         if len(rows) > 1 or not tracked_rows.insert_one(connection, self._known, table, rows[0]):
             self._write_together(connection, table, rows)
         self._disk.written()
 
-    def _write_together(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+    def _write_together(self, connection: Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
         try:
             with driver.transaction(connection):
                 tracked_rows.insert(connection, self._known, table, rows)
@@ -118,7 +112,7 @@ class Journal(Held):
             return
         path = os.path.relpath(folder.resolve(), self.store.path.resolve().parent)
         with self.using() as connection:
-            connection.execute("INSERT OR IGNORE INTO tracked_caches (path) VALUES (?)", (path,))
+            tracked_rows.note_cache(connection, path)
         self._caches.add(folder)
 
     def flush(self) -> None:
@@ -152,12 +146,6 @@ class Journal(Held):
                     self._disk.close()
                 finally:
                     super().close()
-
-
-def _wait_for_others(prior: int) -> bool:
-    """Called while another process writes. SQLite's own waiting grows to a tenth of a second, which starves some."""
-    time.sleep(0.0002 if prior < 20 else 0.002)
-    return prior < driver.BUSY_MS // 2
 
 
 class _Disk:

@@ -10,7 +10,6 @@ from typing import Any
 from abreast.analyse.human_labels.labels import judge_of, label_column
 from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import FEWEST, MANY, SHOWN, Finding, Level, listed, many, of_cases, of_variants
-from abreast.store.queries.scores import ScoreSummary
 
 MOSTLY = 0.8
 
@@ -22,8 +21,8 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
     own_failures = sum(arm["outcomes"] for arm in evidence.arms) > ok
     queries = evidence.store.queries
     found = queries.score_summaries(evidence.run_id)
-    if ok and primary is not None and primary not in (summary.name for summary in found):
-        found.append(ScoreSummary(primary, 0, None, None, 0, None))
+    if ok and primary is not None and primary not in (row[0] for row in found):
+        found.append((primary, 0, None, None, 0, None))
     for name, known, low, high, outside, why in found:
         main = name == primary
         if ok and not known:

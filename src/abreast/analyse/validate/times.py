@@ -56,7 +56,7 @@ def _pauses(evidence: Evidence, stored: Floats) -> Iterator[Finding]:
         return
     position, started, finished, _ = stored[np.argsort(stored[:, 1], kind="stable")].T
     ended, began = np.maximum.accumulate(finished)[:-1], started[1:]
-    said = np.array([event.happened_at for event in evidence.store.queries.events(evidence.run_id)], dtype=float)
+    said = np.array(evidence.store.queries.event_times(evidence.run_id), dtype=float)
     found = [at for at in np.flatnonzero(began > ended + PAUSE_S) if not _between(said, ended[at] - 5, began[at])]
     if found:
         longest = max(began[at] - ended[at] for at in found)

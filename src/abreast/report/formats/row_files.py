@@ -61,7 +61,7 @@ def export(
     if name is not None:
         of_run = "run" in names and name in store.queries.run_names()
         who = "run" if of_run else "track_id"
-        rows = tables.stream(store, table, tables.Condition(f"{{{who}}} = ?", (name,), (who,)))[1]
+        rows = tables.stream(store, table, tables.Condition.matching({who: name}))[1]
     if form == "parquet":
         if output is None:
             raise BadInput("parquet cannot go to standard output", "--output rows.parquet")
@@ -75,7 +75,7 @@ def export(
 def as_csv(store: Store, run: str, escape_formulas: bool) -> str:
     """The trials of a run."""
     file = io.StringIO()
-    names, rows = tables.stream(store, "predictions", tables.Condition("{run} = ?", (run,), ("run",)))
+    names, rows = tables.stream(store, "predictions", tables.Condition.matching({"run": run}))
     _csv(names, rows, file, escape_formulas)
     return file.getvalue()
 

@@ -28,13 +28,6 @@ class JudgedTrial(NamedTuple):
     change: str | None
 
 
-class CutText(NamedTuple):
-    """The first bytes of a text, and how many it has."""
-
-    begin: bytes | None
-    size: int | None
-
-
 class TrialTexts(NamedTuple):
     """The beginnings of the texts of a trial; the expected answer as JSON."""
 
@@ -43,28 +36,9 @@ class TrialTexts(NamedTuple):
     error_kind: str | None
     error_blame: str | None
     expected: str
-    error: CutText
-    prompt: CutText
-    answer: CutText
-
-
-class SameAnswers(NamedTuple):
-    """How often a variant gives one answer, to how many different expected ones, and how often that is right."""
-
-    answers: int
-    same: int
-    expected: int
-    right: int
-    scored: int
-
-
-class AlikeAnswers(NamedTuple):
-    """How two variants compare: where the same answer is not explained by being right, it may be suspicious."""
-
-    compared: int
-    different: int
-    unexplained_cases: int
-    unexplained_answers: int
+    error: tuple[bytes | None, int | None]  # and how many bytes there are
+    prompt: tuple[bytes | None, int | None]
+    answer: tuple[bytes | None, int | None]
 
 
 class AnswerQueries(QueryGroup):
@@ -149,9 +123,10 @@ class AnswerQueries(QueryGroup):
             (per_case, run_id, per_case, step),
         )
 
-    def same_answers(self, run_id: int, variant: int, answer: str, score: str | None) -> SameAnswers:
-        """How often a variant gives this answer."""
-        (found,) = self._store.rows(
+    def same_answers(self, run_id: int, variant: int, answer: str, score: str | None) -> tuple[int, ...]:
+        """How many answers a variant gives, how many of them are this one, to how many different expected answers, how
+        many are right, and how many have a score."""
+        (counts,) = self._store.rows(
             "SELECT COUNT(*), COUNT(CASE WHEN same THEN 1 END), COUNT(DISTINCT CASE WHEN same THEN expected END), "
             "COUNT(CASE WHEN same AND value > 0.5 THEN 1 END), COUNT(CASE WHEN same THEN value END) FROM ("
             f"SELECT {_BEGINNING} = ? AS same, c.expected, s.value FROM trials t JOIN {PAYLOAD} JOIN {CASE} "
@@ -159,7 +134,7 @@ class AnswerQueries(QueryGroup):
             "WHERE t.run_id = ? AND t.variant = ? AND t.status = 'ok' AND t.repeat = 0) answers",
             (answer, score, run_id, variant),
         )
-        return SameAnswers(*found)
+        return counts
 
     def trials_answering(self, run_id: int, variant: int, answer: str, most: int) -> Matches:
         """The trials in which a variant gives this answer, in the first repeat."""
@@ -169,10 +144,11 @@ class AnswerQueries(QueryGroup):
         )
         return self._matches(run_id, condition, (variant, answer), most)
 
-    def alike_answers(self, run_id: int, one: int, other: int, score: str | None, short: int) -> AlikeAnswers:
-        """Compare the answers of two variants. Two who are right say the same: an answer of at most `short` characters
-        that is right is explained, and so is one that is the expected text."""
-        (found,) = self._store.rows(
+    def alike_answers(self, run_id: int, one: int, other: int, score: str | None, short: int) -> tuple[int, ...]:
+        """How many answers of two variants can be compared, how many differ, and the number of cases and of answers
+        that are not explained: two who are right say the same, if the answer has at most `short` characters or is the
+        expected text."""
+        (counts,) = self._store.rows(
             "SELECT COUNT(*), COUNT(CASE WHEN p.answer <> q.answer THEN 1 END), "
             "COUNT(DISTINCT CASE WHEN NOT explained THEN case_digest END), "
             f"COUNT(DISTINCT CASE WHEN NOT explained THEN {_BEGINNING} END) FROM ("
@@ -187,7 +163,7 @@ class AnswerQueries(QueryGroup):
             "JOIN payloads q ON q.run_id = pair.run_id AND q.position = pair.theirs",
             (short, other - one, score, run_id, one),
         )
-        return AlikeAnswers(*found)
+        return counts
 
     def judged_trials(self, run_id: int, positions: Iterable[int]) -> dict[int, JudgedTrial]:
         """What a judge or a labeller may see of these trials, by position."""
@@ -213,8 +189,7 @@ class AnswerQueries(QueryGroup):
                 (*(most[name] for name in texts), run_id, *batch),
             )
             for row in rows:
-                cut = (CutText(*row[at : at + 2]) for at in range(0, 2 * len(texts), 2))
-                yield TrialTexts(*row[2 * len(texts) :], *cut)
+                yield TrialTexts(*row[6:], row[0:2], row[2:4], row[4:6])  # type: ignore[call-arg]
 
     def expected_answer(self, run_id: int, position: int) -> Any:
         """The expected answer of the case of a trial."""

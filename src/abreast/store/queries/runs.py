@@ -80,6 +80,10 @@ class RunQueries(QueryGroup):
             if kind in (None, its)
         ]
 
+    def event_times(self, run_id: int) -> list[float]:
+        """When something happened."""
+        return [at for (at,) in self._store.rows("SELECT happened_at FROM events WHERE run_id = ?", (run_id,))]
+
     def has_columns(self, *names: str) -> bool:
         """Whether answers of some run returned one of these values."""
         return any(column.kind == "data" and column.name in names for column in self._store.columns())

@@ -15,17 +15,6 @@ _SCORE = "scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name
 _BY_SCORERS = "version IS DISTINCT FROM ?"  # not labels
 
 
-class ScoreSummary(NamedTuple):
-    """A score column in numbers; `outside` values are below 0 or above 1, `why` explains one that is missing."""
-
-    name: str
-    known: int
-    low: float | None
-    high: float | None
-    outside: int
-    why: str | None
-
-
 class StoredLabel(NamedTuple):
     """What a person said about an answer."""
 
@@ -33,20 +22,6 @@ class StoredLabel(NamedTuple):
     name: str
     value: float | None
     explanation: str
-
-
-class ScoredTrial(NamedTuple):
-    """A trial with one of its scores."""
-
-    case_id: str
-    repeat: int
-    status: str
-    error_kind: str | None
-    error_blame: str | None
-    error: str | None
-    seconds: float | None
-    value: float | None
-    explanation: str | None
 
 
 class ScoreQueries(QueryGroup):
@@ -59,15 +34,14 @@ class ScoreQueries(QueryGroup):
         )
         return as_columns(rows, {"position": int, "name": str, "value": float})
 
-    def score_summaries(self, run_id: int) -> list[ScoreSummary]:
-        """Each column of scores that scorers gave."""
-        rows = self._store.rows(
+    def score_summaries(self, run_id: int) -> list[tuple[Any, ...]]:
+        """Of each score its name, how many values, least, greatest, how many outside of [0, 1], and why one is missing."""
+        return self._store.rows(
             "SELECT name, COUNT(value), MIN(value), MAX(value), COUNT(CASE WHEN value < 0 OR value > 1 THEN 1 END), "
             f"MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores WHERE run_id = ? AND {_BY_SCORERS} "
             "GROUP BY name",
             (run_id, LABEL_VERSION),
         )
-        return [ScoreSummary(*row) for row in rows]
 
     def scores_of(self, run_id: int, position: int) -> list[dict[str, Any]]:
         """The scores and labels of one trial."""
@@ -83,15 +57,15 @@ class ScoreQueries(QueryGroup):
             (run_id, case),
         )
 
-    def scored_trials(self, run_id: int, variant: int, score: str | None) -> Iterator[ScoredTrial]:
-        """The trials of a variant with one score, in plan order; seconds only of what was not reused."""
-        rows = self._store.each(
+    def scored_trials(self, run_id: int, variant: int, score: str | None) -> Iterator[tuple[Any, ...]]:
+        """Case, repeat, status, kind of error, blame, error, seconds (unless reused), score and explanation of the
+        trials of a variant, in plan order."""
+        return self._store.each(
             "SELECT c.id, t.repeat, t.status, t.error_kind, t.error_blame, t.error, "
             "CASE WHEN t.reused_from IS NULL THEN t.service_s END, s.value, s.explanation "
             f"FROM trials t JOIN {CASE} LEFT JOIN {_SCORE} WHERE t.run_id = ? AND t.variant = ? ORDER BY t.position",
             (score, run_id, variant),
         )
-        return (ScoredTrial(*row) for row in rows)
 
     def outcomes(
         self, run_id: int, score: str, version: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from abreast.store.queries.base import CASE, HAS_OUTCOME, PAYLOAD, VARIANT, Matches, QueryGroup, count_if, placeholders
 
@@ -36,22 +36,6 @@ _SOURCES = {
 _OK, _SKIPPED = "t.status = 'ok'", "t.status = 'skipped'"
 _INFRASTRUCTURE = "(t.status = 'error' AND t.error_blame <> 'variant')"
 _EXECUTED = "t.reused_from IS NULL AND t.status IN ('ok', 'error')"
-
-
-class VariantUse(NamedTuple):
-    """What trials of one contender took: how many said it, and the sum."""
-
-    digest: str
-    target: str
-    trials: int
-    with_input_tokens: int
-    input_tokens: float
-    with_output_tokens: int
-    output_tokens: float
-    with_cost: int
-    cost_usd: float
-    with_seconds: int
-    seconds: float
 
 
 class TrialQueries(QueryGroup):
@@ -190,20 +174,22 @@ class TrialQueries(QueryGroup):
         """The number of the trial that was written last."""
         return int(self._store.rows("SELECT COALESCE(MAX(seq), 0) FROM trials")[0][0])
 
-    def use_by_variant(self, targets: Sequence[str], after: int) -> list[VariantUse]:
-        """What the trials of these targets took that were written after this number. What infrastructure broke took
-        nothing; what is reused was paid before."""
+    def use_by_variant(self, targets: Sequence[str], after: int) -> list[tuple[Any, ...]]:
+        """Digest, target and number of trials of each contender with one of these targets, of the trials written after
+        this number; then of input tokens, output tokens, dollars and seconds how many trials say them, and the sum.
+
+        What infrastructure broke took nothing; what is reused was paid before.
+        """
         sums = ", ".join(
             f"COUNT(t.{name}), COALESCE(SUM(t.{name}), 0.0)"
             for name in ("input_tokens", "output_tokens", "cost_usd", "service_s")
         )
-        rows = self._store.rows(
+        return self._store.rows(
             f"SELECT v.digest, v.target, COUNT(*), {sums} FROM trials t JOIN {VARIANT} "
             f"WHERE t.seq > ? AND v.target IN ({placeholders(targets)}) AND t.reused_from IS NULL AND {HAS_OUTCOME} "
             "GROUP BY v.digest, v.target",
             (after, *targets),
         )
-        return [VariantUse(*row) for row in rows]
 
     # -- blocks and times ------------------------------------------------------------------------------------------
 

@@ -350,6 +350,11 @@ def is_taken(connection: apsw.Connection, track_id: str) -> bool:
         return _is_in(connection, f"SELECT relation {_THERE}", track_id)
 
 
+def note_cache(connection: apsw.Connection, path: str) -> None:
+    """Remember a folder that caches results, by its path from the store."""
+    connection.execute("INSERT INTO tracked_caches (path) VALUES (?) ON CONFLICT DO NOTHING", (path,))
+
+
 def _is_in(connection: apsw.Connection, tables: str, track_id: str) -> bool:
     asked = ["SELECT 1 FROM runs WHERE run = ?1"]
     asked += [f"SELECT 1 FROM {quote(str(row[0]))} WHERE track_id = ?1" for row in connection.execute(tables)]
