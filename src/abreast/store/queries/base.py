@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from abreast.store.store import Store
 
 CASE = "cases c ON c.digest = t.case_digest"
@@ -15,6 +17,9 @@ PAYLOAD = "payloads p ON p.run_id = t.run_id AND p.position = t.position"
 HAS_OUTCOME = "(t.status = 'ok' OR (t.status = 'error' AND t.error_blame = 'variant'))"
 """Skipped trials and those that infrastructure spoiled have no outcome that can be compared."""
 AT_ONCE = 500  # values of one IN: engines allow a limited number of parameters
+
+
+Array: TypeAlias = "npt.NDArray[Any]"
 
 
 class Matches(NamedTuple):
@@ -52,3 +57,21 @@ def in_batches(positions: Iterable[int]) -> Iterator[list[int]]:
     rest = iter(positions)
     while batch := list(islice(rest, AT_ONCE)):
         yield batch
+
+
+def as_columns(chunks: Iterable[list[tuple[Any, ...]]], kinds: Mapping[str, type]) -> dict[str, Array]:
+    """Rows as arrays by name, a chunk at a time. No text is kept twice; an unknown number is nan, an integer 0."""
+    import numpy as np  # late: most commands need none
+
+    dtypes = {int: np.int64, float: float, bool: bool, str: object}
+    texts: dict[str | None, str | None] = {}
+    parts: dict[str, list[Array]] = {name: [np.array([], dtype=dtypes[kind])] for name, kind in kinds.items()}
+    for chunk in chunks:
+        for (name, kind), column in zip(kinds.items(), zip(*chunk, strict=True), strict=True):
+            items: Iterable[Any] = column
+            if kind is str:
+                items = [texts.setdefault(item, item) for item in column]
+            elif kind is int and None in column:
+                items = [item or 0 for item in column]
+            parts[name].append(np.array(items, dtype=dtypes[kind]))
+    return {name: np.concatenate(parts.pop(name)) for name in kinds}  # frees the parts of each column as it goes

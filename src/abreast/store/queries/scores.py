@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from abreast.store.queries.base import CASE, VARIANT, Matches, QueryGroup, placeholders
+from abreast.store.queries.base import CASE, VARIANT, Array, Matches, QueryGroup, as_columns, placeholders
 from abreast.store.schema import LABEL_VERSION
-
-if TYPE_CHECKING:
-    from abreast.store.queries.columns import Array
 
 _SCORE = "scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = ?"
 _BY_SCORERS = "version IS DISTINCT FROM ?"  # not labels
@@ -27,15 +24,13 @@ class StoredLabel(NamedTuple):
 class ScoreQueries(QueryGroup):
     def score_columns(self, run_id: int) -> dict[str, Array]:
         """Position, name and value of everything that scorers gave, as columns."""
-        from abreast.store.queries.columns import as_columns  # late: numpy
-
         rows = self._store.chunks(
             f"SELECT position, name, value FROM scores WHERE run_id = ? AND {_BY_SCORERS}", (run_id, LABEL_VERSION)
         )
         return as_columns(rows, {"position": int, "name": str, "value": float})
 
     def score_summaries(self, run_id: int) -> list[tuple[Any, ...]]:
-        """Of each score its name, how many values, least, greatest, how many outside of [0, 1], and why one is missing."""
+        """Name, number, least and greatest value of each score, how many are outside of [0, 1], why one is missing."""
         return self._store.rows(
             "SELECT name, COUNT(value), MIN(value), MAX(value), COUNT(CASE WHEN value < 0 OR value > 1 THEN 1 END), "
             f"MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores WHERE run_id = ? AND {_BY_SCORERS} "

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from abreast.store.queries.base import CASE, HAS_OUTCOME, PAYLOAD, VARIANT, Matches, QueryGroup, count_if, placeholders
-
-if TYPE_CHECKING:
-    from abreast.store.queries.columns import Array
+from abreast.store.queries.base import (
+    CASE,
+    HAS_OUTCOME,
+    PAYLOAD,
+    VARIANT,
+    Array,
+    Matches,
+    QueryGroup,
+    as_columns,
+    count_if,
+    placeholders,
+)
 
 TOKENS = ("input", "output", "cache_read", "cache_write")
 _COLUMNS: dict[str, type] = {
@@ -41,8 +49,6 @@ _EXECUTED = "t.reused_from IS NULL AND t.status IN ('ok', 'error')"
 class TrialQueries(QueryGroup):
     def trial_columns(self, run_id: int) -> dict[str, Array]:
         """The trials of a run as columns, in plan order."""
-        from abreast.store.queries.columns import as_columns  # late: numpy
-
         fields = ", ".join(_SOURCES.get(name, name) for name in _COLUMNS)
         rows = self._store.chunks(f"SELECT {fields} FROM trials WHERE run_id = ? ORDER BY position", (run_id,))
         return as_columns(rows, _COLUMNS)
