@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,12 +16,8 @@ Told = Sequence[Mapping[str, Any]]
 def told_by(rows: Rows) -> list[Mapping[str, Any]]:
     """What each trial's answer has in `data`, in the order of the rows."""
     found: list[Mapping[str, Any]] = [{}] * len(rows.position)
-    place = {position: at for at, position in enumerate(rows.position.tolist())}
-    asked = "SELECT position, data FROM payloads WHERE run_id = ? AND data IS NOT NULL"
-    for position, data in rows.store.each(asked, (rows.run_id,)):
-        told = json.loads(data)
-        if position in place and isinstance(told, Mapping):
-            found[place[position]] = told
+    for at, data in rows.answer_data():
+        found[at] = data
     return found
 
 

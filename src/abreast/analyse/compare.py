@@ -20,6 +20,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.stats import Population, population_of
 from abreast.stats.intervals.population import ALL_CASES
 from abreast.store import Store
+from abreast.store.queries.runs import StoredVariant
 from abreast.store.run_names import find_run, matching_runs
 
 REGRESSION = {
@@ -347,26 +348,18 @@ def _shared(question: _Question, cases: list[tuple[int, int]], repeats: int) -> 
 def _origins(side: _Named) -> dict[tuple[int, int], tuple[str, int]]:
     """The run that made each answer and its occurrence there, by case and repeat."""
     rows = side.rows
-    told = rows.store.each(
-        "SELECT position, repeat, COALESCE(reused_from, ?), occurrence FROM trials WHERE run_id = ? AND variant = ?",
-        (rows.meta["run"], rows.run_id, side.variant),
-    )
-    return {(position // rows.per_case, repeat): tuple(origin) for position, repeat, *origin in told}
+    origins = rows.store.queries.trial_origins(rows.run_id, side.variant)
+    return {(position // rows.per_case, repeat): (run, occurrence) for position, repeat, run, occurrence in origins}
 
 
-def _variant(side: _Named) -> dict[str, Any]:
-    rows = side.rows
-    (found,) = rows.store.dicts(
-        "SELECT name, target, params, digest FROM variants WHERE run_id = ? AND variant = ?",
-        (rows.run_id, side.variant),
-    )
-    return found
+def _variant(side: _Named) -> StoredVariant:
+    return side.rows.store.queries.variants(side.rows.run_id)[side.variant]
 
 
-def _identity(side: _Named) -> tuple[str, ...]:
+def _identity(side: _Named) -> tuple[Any, ...]:
     """What two contenders must have in common to share answers. `cache clear` removes digests."""
     variant = _variant(side)
-    return (variant["digest"],) if variant["digest"] else (variant["target"], variant["params"])
+    return (variant.digest,) if variant.digest else (variant.target, variant.params)
 
 
 def _changes(question: _Question) -> tuple[str, ...]:
@@ -374,12 +367,12 @@ def _changes(question: _Question) -> tuple[str, ...]:
     one, other = question.first, question.second
     found = []
     before, after = (_variant(side) for side in (one, other))
-    settings = [{"target": each["target"], **json.loads(each["params"])} for each in (before, after)]
+    settings = [{"target": variant.target, **variant.params} for variant in (before, after)]
     for key in sorted(settings[0].keys() | settings[1].keys()):
         values = [setting.get(key) for setting in settings]
         if values[0] != values[1]:
             found.append(f"{key}: {values[0]} → {values[1]}")
-    if before["digest"] != after["digest"] and not found:
+    if before.digest != after.digest and not found:
         found.append("the code of the target")
     found += _changed("models", *(_models(each) for each in (one, other)))
     found += _changed("scorer versions", *(_versions(each, question.metric) for each in (one, other)))
@@ -397,16 +390,8 @@ def _commit(side: _Named) -> str:
 
 
 def _models(side: _Named) -> str:
-    told = side.rows.store.rows(
-        "SELECT DISTINCT model FROM trials WHERE run_id = ? AND variant = ? AND model IS NOT NULL ORDER BY model",
-        (side.rows.run_id, side.variant),
-    )
-    return ", ".join(str(row[0]) for row in told) or "none told"
+    return ", ".join(side.rows.store.queries.models(side.rows.run_id).get(side.variant, ())) or "none told"
 
 
 def _versions(side: _Named, metric: str) -> str:
-    told = side.rows.store.rows(
-        "SELECT DISTINCT version FROM scores WHERE run_id = ? AND name = ? ORDER BY version",
-        (side.rows.run_id, metric),
-    )
-    return ", ".join(str(row[0]) for row in told)
+    return ", ".join(side.rows.store.queries.scorer_versions(side.rows.run_id, metric))

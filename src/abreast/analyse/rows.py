@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,42 +18,14 @@ from abreast.stats import Population, Weight, population_of
 from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
 from abreast.stats.numerics.arrays import median
 from abreast.store import Store
+from abreast.store.queries.trials import TOKENS
 from abreast.store.runs.provenance import Extension, LockCheck
-from abreast.store.schema import LABEL_VERSION
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-TOKENS = ("input", "output", "cache_read", "cache_write")
 _ALONE = "\0"  # begins the label of a case without a group
-_EMPTY = {int: np.int64, float: float, bool: bool, str: object}
-_KINDS = {
-    "position": int,
-    "variant": int,
-    "repeat": int,
-    "block": int,
-    "status": str,
-    "error_kind": str,
-    "error_blame": str,
-    "service_s": float,
-    "queue_s": float,
-    "backoff_s": float,
-    "cost_usd": float,
-    "reused": bool,
-    "included": bool,
-    **{f"{name}_tokens": float for name in TOKENS},
-}
-_WHY_UNSCORED = (
-    "SELECT s.explanation, MIN(c.id), COUNT(*) AS n FROM scores s JOIN trials t ON t.run_id = s.run_id "
-    "AND t.position = s.position JOIN cases c ON c.digest = t.case_digest "
-    "WHERE s.run_id = ? AND s.name = ? AND s.value IS NULL GROUP BY s.explanation ORDER BY n DESC, 1 LIMIT 1"
-)
-_SOURCES = {
-    "block": "COALESCE(block, -1)",
-    "reused": "reused_from IS NOT NULL",
-    "included": "cost_basis IS 'included'",
-}
 
 
 class FirstError(NamedTuple):
@@ -114,14 +85,14 @@ class Rows:
         self.run_id = int(self.meta["run_id"])
         self.spec: dict[str, Any] = json.loads(self.meta["spec"])
         self.provenance: dict[str, Any] = json.loads(self.meta["provenance"])
-        found = store.rows("SELECT name, target FROM variants WHERE run_id = ? ORDER BY variant", (self.run_id,))
-        self.variants, self.targets = ([str(row[at]) for row in found] for at in range(2))
+        contenders = store.queries.variants(self.run_id)
+        self.variants = [variant.name for variant in contenders]
+        self.targets = [variant.target for variant in contenders]
+        self.params = [variant.params for variant in contenders]
         self.repeats = int(self.spec.get("repeats", 1))
         self.planned = int(self.meta["planned_trials"])
         self.primary: str | None = self.meta["primary_score"]
-        fields = ", ".join(_SOURCES.get(name, name) for name in _KINDS)
-        rows = store.chunks(f"SELECT {fields} FROM trials WHERE run_id = ? ORDER BY position", (self.run_id,))
-        column = dict(zip(_KINDS, columns(rows, list(_KINDS.values())), strict=True))
+        column = store.queries.trial_columns(self.run_id)
         self.position: Ints = column["position"]
         self.variant: Ints = column["variant"]
         self.repeat: Ints = column["repeat"]
@@ -174,25 +145,17 @@ class Rows:
 
     def first_error(self, variant: int | None = None) -> FirstError:
         """The error of the first trial that failed, of one variant or of the run."""
-        ((kind, message, detail),) = self.store.rows(
-            "SELECT error_kind, error, error_detail FROM trials WHERE run_id = ? AND status = 'error' "
-            "AND (variant = ?2 OR ?2 IS NULL) ORDER BY position LIMIT 1",
-            (self.run_id, variant),
-        )
+        kind, message, detail = self.store.queries.first_error(self.run_id, variant)
         return FirstError(str(kind), " ".join(str(message).split()), location(str(detail or "")))
 
     def why_unscored(self) -> tuple[str, str] | None:
         """The most frequent reason why answers have no primary score, and a case that has it."""
-        found = next(iter(self.store.each(_WHY_UNSCORED, (self.run_id, self.primary))), None)
-        return None if found is None else (" ".join((found[0] or "without a reason").split()), str(found[1]))
+        found = self.store.queries.missing_score(self.run_id, self.primary)
+        return None if found is None else (" ".join((found[0] or "without a reason").split()), found[1])
 
     def _scores(self) -> dict[str, Floats]:
         """A score for each trial by the name of the score, the primary one first."""
-        rows = self.store.chunks(
-            "SELECT position, name, value FROM scores WHERE run_id = ? AND version IS NOT ?",
-            (self.run_id, LABEL_VERSION),
-        )
-        position, name, value = columns(rows, (int, str, float))
+        position, name, value = self.store.queries.score_columns(self.run_id).values()
         place = np.searchsorted(self.position, position)
         known = np.flatnonzero(place < len(self.position))
         known = known[self.position[place[known]] == position[known]]  # a run at work may have gone on meanwhile
@@ -224,10 +187,8 @@ class Rows:
         """The cases after which an early stop was decided on; those begun by then were finished."""
         if self.meta["status"] != "stopped_early":
             return None
-        events = self.store.rows(
-            "SELECT detail FROM events WHERE run_id = ? AND kind = 'decided' ORDER BY seq DESC LIMIT 1", (self.run_id,)
-        )
-        return int(json.loads(events[0][0])["cases"]) if events else len(self.counted)
+        events = self.store.queries.events(self.run_id, "decided")
+        return int(events[-1].detail["cases"]) if events else len(self.counted)
 
     @cached_property
     def complete(self) -> Bools:
@@ -271,53 +232,40 @@ class Rows:
     @cached_property
     def cases(self) -> CasesByIndex:
         """The cases that have a row, by their index."""
-        return CasesByIndex(self._of_cases("c.id, c.case_group, c.tags"))
+        return CasesByIndex(self._of_cases("id", "case_group", "tags"))
 
     def input_sizes(self) -> dict[int, int]:
         """How long the input of each case is, in characters of its JSON."""
-        return dict(self._of_cases("LENGTH(c.input)"))
+        return dict(self._of_cases("input_size"))
 
     def expected(self) -> dict[int, str]:
         """The expected answer of each case, as JSON."""
-        return dict(self._of_cases("c.expected"))
+        return dict(self._of_cases("expected"))
 
     def inputs(self) -> dict[int, str]:
         """The input of each case, as JSON."""
-        return dict(self._of_cases("c.input"))
+        return dict(self._of_cases("input"))
 
     def digests(self) -> dict[int, str]:
         """The digest of each case that has a row, by its index."""
-        return dict(self._of_cases("c.digest"))
+        return dict(self._of_cases("digest"))
 
     def identities(self) -> dict[tuple[str, str], int]:
         """The index of each case that has a row, by its id and the digest of its input."""
-        return {(case_id, digest): index for index, case_id, digest in self._of_cases("c.id, c.input_digest")}
+        return {(case_id, digest): index for index, case_id, digest in self._of_cases("id", "input_digest")}
 
-    def _of_cases(self, fields: str) -> Iterator[tuple[Any, ...]]:
-        """Index and these fields of the cases that have a row, in plan order."""
+    def _of_cases(self, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """Index and these columns of the cases that have a row, in plan order."""
         known = np.zeros(int(self.case.max(initial=-1)) + 1, dtype=np.bool_)
         known[self.case] = True
-        rows = self.store.chunks(
-            f"SELECT t.number, {fields} FROM (SELECT position / ? AS number, MIN(case_digest) AS case_digest "
-            "FROM trials WHERE run_id = ? GROUP BY 1) t JOIN cases c ON c.digest = t.case_digest ORDER BY 1",
-            (self.per_case, self.run_id),
-        )
-        for row in itertools.chain.from_iterable(rows):
+        for row in self.store.queries.cases(self.run_id, self.per_case, *columns):
             if row[0] < len(known) and known[row[0]]:  # a run at work may have gone on meanwhile
                 yield row
 
     @cached_property
     def judges(self) -> list[dict[str, Any]]:
         """What was asked of judges in this run, and paid for it: no cost of a variant."""
-        return self.store.dicts(
-            "SELECT scorer, COUNT(*) - COUNT(reused_from) AS calls, COUNT(reused_from) AS reused, "
-            "SUM(status <> 'ok' AND reused_from IS NULL) AS failed, "
-            "SUM(CASE WHEN reused_from IS NULL THEN cost_usd END) AS cost_usd, "
-            "SUM(CASE WHEN reused_from IS NULL THEN input_tokens END) AS input_tokens, "
-            "SUM(CASE WHEN reused_from IS NULL THEN output_tokens END) AS output_tokens "
-            "FROM judgements WHERE run_id = ? GROUP BY scorer ORDER BY scorer",
-            (self.run_id,),
-        )
+        return self.store.queries.judge_totals(self.run_id)
 
     def groups(self, cases: Ints) -> list[str] | None:
         """The group of each of these cases, its own if it has none; None if no case of the run has one."""
@@ -327,7 +275,8 @@ class Rows:
 
     @cached_property
     def grouped(self) -> bool:
-        return self._any_case("case_group IS NOT NULL") and any(case.group is not None for case in self.cases.values())
+        is_used = self.store.queries.has_grouped_cases()  # quickly answered, and mostly there is none
+        return is_used and any(case.group is not None for case in self.cases.values())
 
     @cached_property
     def largest_group(self) -> int:
@@ -358,47 +307,40 @@ class Rows:
     @cached_property
     def mcp_trials(self) -> list[tuple[int, str, Mapping[str, Any]]]:
         """Variant, case and returned values of the trials that report calls of MCP tools."""
-        if not self.store.rows("SELECT 1 FROM columns WHERE kind = 'data' AND name = 'mcp_calls' LIMIT 1", ()):
-            return []
-        rows = self.store.each(
-            "SELECT t.variant, c.id, p.data FROM payloads p "
-            "JOIN trials t ON t.run_id = p.run_id AND t.position = p.position "
-            "JOIN cases c ON c.digest = t.case_digest "
-            "WHERE p.run_id = ? AND p.data LIKE '%\"mcp_calls\"%' ORDER BY p.position",
-            (self.run_id,),
-        )
-        found = [(int(variant), str(case_id), json.loads(data)) for variant, case_id, data in rows]
-        return [trial for trial in found if isinstance(trial[2], Mapping) and "mcp_calls" in trial[2]]
+        return [
+            (int(self.variant[at]), self.cases[int(self.case[at])].id, data)
+            for at, data in self.answer_data("mcp_calls")
+            if "mcp_calls" in data
+        ]
+
+    def answer_data(self, *names: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """What answers returned besides their text, each with the index of its row; only those with one of the names,
+        if there are any. What was stored since the analysis began is left out."""
+        if names and not self.store.queries.has_columns(*names):
+            return
+        for position, data in self.store.queries.answer_data(self.run_id, names):
+            if (at := self.index_of(position)) is not None:
+                yield at, data
+
+    def index_of(self, position: int) -> int | None:
+        """The index of the row at a position of the plan; None if it is not there."""
+        at = bisect_left(self._positions, position)
+        return at if at < len(self._positions) and self._positions[at] == position else None
+
+    @cached_property
+    def _positions(self) -> array[int]:
+        """The same as `position`, for looking up one after the other: much faster than in numpy."""
+        return array("q", self.position.tobytes())
 
     @cached_property
     def chained(self) -> bool:
         """Whether trials began with what others left."""
-        where = "run_id = ? AND json_extract(params, '$.workspace.after') IS NOT NULL"
-        return bool(self.store.rows(f"SELECT 1 FROM variants WHERE {where} LIMIT 1", (self.run_id,)))
+        workspaces = (params.get("workspace") for params in self.params)
+        return any(isinstance(one, Mapping) and one.get("after") is not None for one in workspaces)
 
     @cached_property
     def tagged(self) -> bool:
-        return self._any_case("tags <> '{}'") and any(case.tags for case in self.cases.values())
-
-    def _any_case(self, condition: str) -> bool:
-        """Whether the store has such a case at all: quickly asked, and mostly it has none."""
-        return bool(self.store.rows(f"SELECT 1 FROM cases WHERE {condition} LIMIT 1"))
-
-
-def columns(chunks: Iterable[list[tuple[Any, ...]]], kinds: Sequence[type]) -> list[npt.NDArray[Any]]:
-    """Rows as arrays, a few at a time. No text is kept twice; a number that is not known is nan, a whole one 0."""
-    known: dict[str | None, str | None] = {}
-    parts: list[list[npt.NDArray[Any]]] = [[np.array([], dtype=_EMPTY[kind])] for kind in kinds]
-    for chunk in chunks:
-        for part, kind, column in zip(parts, kinds, zip(*chunk, strict=True), strict=True):
-            items: Sequence[Any] = column
-            if kind is str:
-                items = [known.setdefault(item, item) for item in column]
-            elif kind is int and None in column:
-                items = [item or 0 for item in column]
-            part.append(np.array(items, dtype=_EMPTY[kind]))
-    parts.reverse()
-    return [np.concatenate(parts.pop()) for _ in kinds]  # whose parts are no longer needed then
+        return self.store.queries.has_tagged_cases() and any(case.tags for case in self.cases.values())
 
 
 def by_case(rows: Rows, which: Bools, values: Floats) -> Floats:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from abreast.analyse.paired import Side, side_of
-from abreast.analyse.rows import TOKENS, Bools, Floats, Ints, Rows
+from abreast.analyse.rows import Bools, Floats, Ints, Rows
 from abreast.stats import Interval, cost_per_correct, paired_t, pass_at_k, pass_hat_k, wilson
 from abreast.stats.intervals.units import units_of
 from abreast.stats.numerics.arrays import ROUNDING
+from abreast.store.queries.trials import TOKENS
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 MODES = 8  # kinds of wrong answers told of a variant
@@ -235,13 +236,7 @@ def failure_modes(rows: Rows) -> dict[str, list[tuple[str, int]]]:
     for index, name in enumerate(rows.variants):
         mine = (rows.variant == index) & rows.error
         found[name].update(f"error: {kind}" for kind in rows.kind[mine].tolist())
-    told = rows.store.each(
-        "SELECT t.variant, s.explanation, COUNT(*) FROM trials t JOIN scores s ON s.run_id = t.run_id "
-        "AND s.position = t.position AND s.name = ? WHERE t.run_id = ? AND t.status = 'ok' "
-        "AND COALESCE(s.value, 0) < 1 GROUP BY t.variant, s.explanation",
-        (rows.primary, rows.run_id),
-    )
-    for variant, explanation, number in told:
+    for variant, explanation, number in rows.store.queries.wrong_answers(rows.run_id, rows.primary):
         found[rows.variants[variant]][f"wrong: {_general(explanation or '')}"] += number
     return {name: modes.most_common(MODES) for name, modes in found.items()}
 

@@ -11,7 +11,6 @@ import json
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from abreast.execute.early_stopping import EarlyStopping
 from abreast.execute.job import Job, JudgeJob
@@ -24,8 +23,9 @@ from abreast.model import Case, Outcome, Score, Trial, Variant
 from abreast.scorers.base import Scorer
 from abreast.scorers.judge import Given, Judge, Reading
 from abreast.store import Store, Writer
+from abreast.store.queries.answers import JudgedTrial
+from abreast.store.queries.judgements import JudgeQuestion
 from abreast.store.rows import Paid, Row, judgement_row, paid_for, score_rows
-from abreast.store.schema import TABLES
 from abreast.targets import Target
 
 AT_ONCE = 50  # answers looked at before others have their turn
@@ -60,15 +60,7 @@ class Panel:
 
     def unjudged(self, store: Store, run_id: int, judge: Judge) -> list[int]:
         """Stored answers that lack a score of this judge in its present version."""
-        names = ", ".join("?" * len(judge.columns))
-        usable = "AND s.value IS NOT NULL" if self.anew else ""
-        found = store.rows(
-            "SELECT t.position FROM trials t WHERE t.run_id = ? AND t.status = 'ok' AND (SELECT COUNT(*) FROM scores s "
-            f"WHERE s.run_id = t.run_id AND s.position = t.position AND s.name IN ({names}) AND s.version = ? {usable})"
-            " < ? ORDER BY t.position",
-            (run_id, *judge.columns, judge.version, len(judge.columns)),
-        )
-        return [position for (position,) in found]
+        return store.queries.unjudged(run_id, judge.columns, judge.version, only_usable=self.anew)
 
 
 def without_judges(scorers: Sequence[Scorer]) -> list[Scorer]:
@@ -101,46 +93,8 @@ class Question:
     written: int = 0  # of those who asked, so many have a row
 
 
-class Stored(NamedTuple):
-    """A trial as far as a judge has to do with it."""
-
-    status: str
-    blame: str | None
-    input: str
-    expected: str
-    answer: str | None
-    change: str | None
-
-    @property
-    def case(self) -> Case:
-        return Case("", json.loads(self.input), json.loads(self.expected))
-
-    @property
-    def given(self) -> Given:
-        return Given(self.answer or "", self.change or "")
-
-
-_TRIALS = """
-SELECT t.position, t.status, t.error_blame, c.input, c.expected, p.answer, a.content FROM trials t
-JOIN cases c ON c.digest = t.case_digest LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position
-LEFT JOIN artifacts a ON a.run_id = t.run_id AND a.position = t.position AND a.name = 'diff'
-WHERE t.run_id = ? AND t.position IN (?, ?)
-"""
-
-_COLUMNS = tuple(TABLES["judgements"])
-_OWN = "(j.run_id = ?2 AND j.position = ?3 AND j.scorer = ?4 AND j.item = ?5)"
-_KNOWN = f"""
-SELECT {_OWN}, COALESCE(j.reused_from, r.run), {", ".join(f"j.{name}" for name in _COLUMNS)}
-FROM judgements j JOIN runs r ON r.run_id = j.run_id
-WHERE j.key = ?1 AND (j.status = 'ok' AND (?6 IS NULL OR j.run_id = ?6)
-  OR {_OWN} AND j.status IN ('invalid', 'skipped') AND NOT ?7)
-AND NOT EXISTS (SELECT 1 FROM variants v WHERE v.run_id = j.run_id AND v.digest = '')
-ORDER BY 1 DESC, j.seq LIMIT 1
-"""
-_PAID = """
-SELECT cost_usd, cost_basis, input_tokens, output_tokens FROM judgements
-WHERE run_id = ? AND position = ? AND scorer = ? AND item = ? AND key = ? AND reused_from IS NULL
-"""
+def _given(trial: JudgedTrial) -> Given:
+    return Given(trial.answer or "", trial.change or "")
 
 
 class Judging(Source):
@@ -179,8 +133,7 @@ class Judging(Source):
 
     def begin(self) -> None:
         """Find what was stored before: it is judged first."""
-        asked = "SELECT 1 FROM judgements WHERE run_id = ? LIMIT 1"
-        self._asked_before = bool(self._store.rows(asked, (self._held.run_id,)))
+        self._asked_before = self._store.queries.has_judgements(self._held.run_id)
         for number, judge in enumerate(self._panel.judges):
             found = self._panel.unjudged(self._store, self._held.run_id, judge)
             self._waiting[number].extend((position, True) for position in found)
@@ -258,9 +211,7 @@ class Judging(Source):
     def _look_at(self, number: int, position: int, earlier: bool) -> None:
         judge = self._panel.judges[number]
         baseline = position - position % self._panel.variants + self._panel.baseline
-        found: dict[int, Stored] = {
-            row[0]: Stored(*row[1:]) for row in self._store.rows(_TRIALS, (self._held.run_id, position, baseline))
-        }
+        found = self._store.queries.judged_trials(self._held.run_id, (position, baseline))
         mine, theirs = found.get(position), found.get(baseline)
         if position in self._seen[number] or mine is None or mine.status != "ok" or mine.answer is None:
             self._passed(number, earlier)
@@ -281,13 +232,16 @@ class Judging(Source):
         else:
             self._ask(number, position, earlier, mine, theirs)
 
-    def _ask(self, number: int, position: int, earlier: bool, mine: Stored, theirs: Stored | None = None) -> None:
-        judge, case = self._panel.judges[number], mine.case
+    def _ask(
+        self, number: int, position: int, earlier: bool, mine: JudgedTrial, theirs: JudgedTrial | None = None
+    ) -> None:
+        judge = self._panel.judges[number]
+        case = Case("", json.loads(mine.input), json.loads(mine.expected))
         self._seen[number].add(position)
         self._open[number] += 1
         pending = Pending(number, position, earlier, len(judge.items))
         for item in judge.items:
-            prompt = judge.prompt(item, case, mine.given, theirs.given if theirs is not None else None)
+            prompt = judge.prompt(item, case, _given(mine), None if theirs is None else _given(theirs))
             key = judge.key(item, prompt)
             question = self._asked.get(key)
             if question is not None:
@@ -305,28 +259,29 @@ class Judging(Source):
     def _known(self, key: str, pending: Pending, item: str) -> Reading | None:
         """What the judge said to this before; then this answer has a row that says so."""
         judge, run_id = self._panel.judges[pending.judge], self._held.run_id
+        question = JudgeQuestion(run_id, pending.position, judge.name, item)
         only = run_id if self._panel.alone else None
-        mine: dict[str, Any] = {"run_id": run_id, "position": pending.position, "scorer": judge.name, "item": item}
-        for own, source, *row in self._store.rows(_KNOWN, (key, *mine.values(), only, self._panel.anew)):
-            known = dict(zip(_COLUMNS, row, strict=True))
-            if not own:
-                copied = known | mine | {"reused_from": source}
-                paid = self._paid(key, pending, item)
-                if paid.is_known:  # for a call of its own that failed: that stays paid
-                    copied |= {"reused_from": None, **paid._asdict()}
-                self._writer.put("judgements", tuple(copied[name] for name in _COLUMNS))
-            if known["answer"] is None or known["error_kind"] is not None:
-                return Reading(None, f"{known['error_kind']}: {known['error']}")
-            return judge.read(item, known["answer"])
-        return None
+        found = self._store.queries.known_judgement(key, question, only, self._panel.anew)
+        if found is None:
+            return None
+        is_own, known = found
+        if not is_own:
+            copied = known | question._asdict()
+            paid = self._paid(key, pending, item)
+            if paid.is_known:  # for a call of its own that failed: that stays paid
+                copied |= {"reused_from": None, **paid._asdict()}
+            self._writer.put("judgements", tuple(copied.values()))
+        if known["answer"] is None or known["error_kind"] is not None:
+            return Reading(None, f"{known['error_kind']}: {known['error']}")
+        return judge.read(item, known["answer"])
 
     def _paid(self, key: str, pending: Pending, item: str) -> Paid:
         """What earlier executions paid for this question without a reply that could be used."""
         if not self._asked_before:
             return Paid()
         name = self._panel.judges[pending.judge].name
-        found = self._store.rows(_PAID, (self._held.run_id, pending.position, name, item, key))
-        return Paid(*found[0]) if found else Paid()
+        question = JudgeQuestion(self._held.run_id, pending.position, name, item)
+        return self._store.queries.paid_for_question(question, key)
 
     # -- from replies to scores ------------------------------------------------------------------------------------
 

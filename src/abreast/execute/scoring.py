@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
-import json
 import queue
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from abreast.model import Answer, Case, Score, Usage
+from abreast.model import Answer, Case, Score
 from abreast.redaction import redact_case, redact_log
 from abreast.scorers.base import Scorer
 from abreast.store import Store, Writer
@@ -136,36 +135,7 @@ def _with_number(score: Score) -> Score:
     return score if known else dataclasses.replace(score, value=float(score.value))  # type: ignore[arg-type]
 
 
-_ARTIFACTS = "SELECT name, content FROM artifacts WHERE run_id = ? AND position = ?"
-
-
 def unscored(store: Store, run_id: int, scorers: Sequence[Scorer]) -> Iterator[Item]:
     """Stored answers that lack a score of one of these scorers in its present version."""
-    if not scorers:
-        return
     wanted = [(column, scorer.version) for scorer in scorers for column in scorer.columns]
-    known = " + ".join(
-        "(SELECT COUNT(*) FROM scores s WHERE s.run_id = t.run_id AND s.position = t.position "
-        "AND s.name = ? AND s.version = ?)"
-        for _ in wanted
-    )
-    rows = store.each(
-        "SELECT t.position, c.id, c.input, c.expected, c.tags, c.case_group, p.answer, p.value, p.data, t.model, "
-        "t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.reasoning_tokens, t.cost_usd, "
-        "t.cost_basis, "
-        "p.raw_response "
-        "FROM trials t JOIN cases c ON c.digest = t.case_digest "
-        "JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
-        f"WHERE t.run_id = ? AND t.status = 'ok' AND {known} < ?",
-        (run_id, *(part for pair in wanted for part in pair), len(wanted)),
-    )
-    has_artifacts = bool(store.rows("SELECT 1 FROM artifacts WHERE run_id = ? LIMIT 1", (run_id,)))
-    for position, case_id, value, expected, tags, group, text, kept, data, model, *rest in rows:
-        case = Case(case_id, json.loads(value), json.loads(expected), json.loads(tags), group)
-        *tokens, cost, basis, raw = rest
-        answer_value = None if kept is None else json.loads(kept)
-        known = json.loads(data) if data else {}
-        artifacts = dict(store.rows(_ARTIFACTS, (run_id, position))) if has_artifacts else {}
-        usage = Usage(*tokens)
-        answer = Answer(text, answer_value, known, usage, cost, basis or "unknown", model, raw, artifacts=artifacts)
-        yield position, case, answer
+    return store.queries.unscored_answers(run_id, wanted) if wanted else iter(())

@@ -7,7 +7,6 @@ score, only an event. What it costs counts against budget and quota.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -116,8 +115,7 @@ class WarmUps(Source):
 def warmup_costs(store: Store, run_id: int) -> dict[str, list[float]]:
     """What earlier warm-ups of a run cost, by variant."""
     found: dict[str, list[float]] = {}
-    for (text,) in store.rows("SELECT detail FROM events WHERE run_id = ? AND kind = 'warmup'", (run_id,)):
-        detail = json.loads(text)
-        if detail["cost_usd"] is not None:
-            found.setdefault(detail["variant"], []).append(detail["cost_usd"])
+    for event in store.queries.events(run_id, "warmup"):
+        if event.detail["cost_usd"] is not None:
+            found.setdefault(event.detail["variant"], []).append(event.detail["cost_usd"])
     return found

@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from abreast.spec.schema import Spec
     from abreast.store import Store
 
-# Scores by an earlier version of the scorer do not count: those answers are about to be scored again.
-_STORED = """
-SELECT t.position, t.status, t.error_blame, s.value, s.position IS NOT NULL, t.reused_from IS NOT NULL
-FROM trials t LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = ? AND s.version = ?
-WHERE t.run_id = ?
-"""
-
 
 def until_decided(
     spec: Spec, plan: Plan, baseline: str, score: str, version: str, store: Store, run_id: int
@@ -31,7 +24,9 @@ def until_decided(
     per_case = len(plan.variants) * plan.repeats
     whole = plan.done.reshape(-1, per_case).all(axis=1)
     own = np.zeros(len(plan.cases), dtype=np.bool_)
-    for position, status, blame, value, is_scored, is_reused in store.each(_STORED, (score, version, run_id)):
+    # Scores by an earlier version of the scorer do not count: those answers are about to be scored again.
+    outcomes = store.queries.outcomes(run_id, score, version)
+    for position, status, blame, value, is_scored, is_reused in outcomes:
         if not is_reused:
             own[position // per_case] = True
         if not plan.done[position] or (status == "ok" and not is_scored):

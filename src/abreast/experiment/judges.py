@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,18 +67,6 @@ def written_scorer(scorer: Any) -> Any:
     }
 
 
-_UNSCORED = """
-SELECT COUNT(*) FROM json_each(?1) e WHERE NOT EXISTS (SELECT 1 FROM scores s
-WHERE s.run_id = json_extract(e.value, '$[0]') AND s.position = json_extract(e.value, '$[1]')
-AND s.name = ?2 AND s.version = ?3)
-"""
-
-_EARLIER = """
-SELECT AVG(cost_usd) FROM (SELECT cost_usd FROM judgements WHERE scorer = ? AND status = 'ok' AND reused_from IS NULL
-ORDER BY seq DESC LIMIT 1000)
-"""
-
-
 def calls_of(
     panel: Panel, left: npt.NDArray[np.bool_], store: Store | None, run_id: int | None, reuses: Sequence[Reuse]
 ) -> tuple[JudgeEstimate, ...]:
@@ -94,11 +81,9 @@ def calls_of(
             if run_id is not None:
                 known = panel.unjudged(store, run_id, judge)
                 answers += sum(position % panel.variants in judged for position in known)
-            taken = [[one.run_id, one.source] for one in reuses if not one.failed and one.variant in judged]
-            if taken:
-                asked = (json.dumps(taken), judge.name, judge.version)
-                answers += int(store.rows(_UNSCORED, asked)[0][0])
-            ((mean,),) = store.rows(_EARLIER, (judge.name,))
+            taken = [(one.run_id, one.source) for one in reuses if not one.failed and one.variant in judged]
+            answers += store.queries.count_unscored(taken, judge.name, judge.version)
+            mean = store.queries.mean_judge_cost(judge.name)
         calls = answers * len(judge.items)
         if calls:
             found.append(JudgeEstimate(judge.name, calls, None if mean is None else mean * calls))

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.scorers.base import clipped
 from abreast.scorers.judge import Judge
 from abreast.store import Store
+from abreast.store.queries.answers import JudgedTrial
 from abreast.store.rows import Row
 from abreast.store.schema import LABEL_VERSION
 from abreast.text import storable
@@ -29,13 +29,6 @@ OF_THE_BASELINE = "the baseline of a pair"
 UNOPPOSED = "the baseline gave no answer"
 WITHDRAWN = "withdrawn"
 PREFERENCES = {"1": 0, "2": 1, "t": None, "tie": None}  # which of the answers shown is better
-
-_PAYLOADS = """
-SELECT t.position, c.id, c.input, c.expected, p.answer, a.content FROM trials t
-JOIN cases c ON c.digest = t.case_digest LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position
-LEFT JOIN artifacts a ON a.run_id = t.run_id AND a.position = t.position AND a.name = 'diff'
-WHERE t.run_id = ? AND t.position IN (SELECT value FROM json_each(?))
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +151,10 @@ class Labelling:
     def blocks(self) -> list[LabelBlock]:
         """The whole sample in random order, labelled or not."""
         positions = [position for case in self._cases for position in self._askable(case)]
-        texts = self._payloads(positions)
+        texts = self._store.queries.judged_trials(self._rows.run_id, positions)
         return [block for number, case in enumerate(self._cases, 1) for block in self._blocks_of(number, case, texts)]
 
-    def _blocks_of(self, number: int, case: int, texts: Mapping[int, tuple[Any, ...]]) -> Iterator[LabelBlock]:
+    def _blocks_of(self, number: int, case: int, texts: Mapping[int, JudgedTrial]) -> Iterator[LabelBlock]:
         asked = self._askable(case)
         for repeat in range(self._rows.repeats):
             mine = [position for position in asked if self._trial[position].repeat == repeat]
@@ -179,31 +172,27 @@ class Labelling:
         repeat: int,
         shown: Sequence[int],
         labelled: Sequence[int],
-        texts: Mapping[int, tuple[Any, ...]],
+        texts: Mapping[int, JudgedTrial],
     ) -> LabelBlock:
         order = sorted(shown)
         random.Random(f"{self.seed}:{self.run}:{labelled}").shuffle(order)
-        case_id, given, expected = texts[order[0]][:3]
+        first = texts[order[0]]
         return LabelBlock(
             number,
-            case_id,
+            first.case_id,
             repeat,
-            _text(given) if self.judge.shows("input") else "",
-            _text(expected) if self.judge.shows("expected") and expected not in (None, "null") else "",
-            tuple(ShownAnswer(position, self._shown(*texts[position][3:])) for position in order),
+            _text(first.input) if self.judge.shows("input") else "",
+            _text(first.expected) if self.judge.shows("expected") and first.expected != "null" else "",
+            tuple(ShownAnswer(position, self._shown(texts[position])) for position in order),
             tuple(position for position in order if position in labelled),
         )
 
-    def _shown(self, answer: str | None, change: str | None) -> str:
+    def _shown(self, trial: JudgedTrial) -> str:
         """What the judge sees of an answer."""
-        parts = [clipped(answer or "")[0]] if self.judge.shows("answer") else []
+        parts = [clipped(trial.answer or "")[0]] if self.judge.shows("answer") else []
         if self.judge.sees_change:
-            parts.append(clipped(change or "")[0] or "(no files were changed)")
+            parts.append(clipped(trial.change or "")[0] or "(no files were changed)")
         return "\n\n".join(parts)
-
-    def _payloads(self, positions: Sequence[int]) -> dict[int, tuple[Any, ...]]:
-        found = self._store.each(_PAYLOADS, (self._rows.run_id, json.dumps(list(positions))))
-        return {position: tuple(rest) for position, *rest in found}
 
     def pending(self) -> Iterator[LabelQuestion]:
         """The labels that are still missing, block by block."""
@@ -403,11 +392,7 @@ class Labelling:
         """What was said about the answers of the sample before."""
         given = {position: _GivenLabels() for case in self._cases for position in self._askable(case)}
         dimensions = {label_column(self.judge.column(dimension)): dimension for dimension in self.dimensions}
-        found = self._store.rows(
-            "SELECT position, name, value, COALESCE(explanation, '') FROM scores WHERE run_id = ? AND version = ?",
-            (self._rows.run_id, LABEL_VERSION),
-        )
-        for position, name, value, explanation in found:
+        for position, name, value, explanation in self._store.queries.labels(self._rows.run_id):
             if position in given and name in dimensions and (value is not None or explanation.startswith(SKIPPED)):
                 given[position].values[dimensions[name]] = value
         return given

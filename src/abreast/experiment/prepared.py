@@ -263,7 +263,7 @@ class Prepared:
                 self.store.mark_simulated(held.run_id)
             self._register_columns()
         else:
-            known = {row[0] for row in self.store.rows("SELECT run FROM runs")} if self.exists else set()
+            known = self.store.queries.run_names() if self.exists else set()
             cases = self.plan.cases
             indexes = sorted({self.plan.parts(reuse.position)[0] for reuse in self.reuses})
             rows = (case_row(cases.digest(index), cases.input_digest(index), cases[index]) for index in indexes)
@@ -276,7 +276,7 @@ class Prepared:
 
     def _mark_done(self, run_id: int) -> None:
         """What the run has. Looked at again once it is ours, but only if somebody wrote in between."""
-        state = self.store.rows("SELECT COUNT(*), MAX(seq) FROM trials WHERE run_id = ?", (run_id,))
+        state = self.store.queries.trial_state(run_id)
         if state != self._marked:
             mark_done(self.plan, self.store, run_id, not self.options.retry_failed, self.broken)
             self._marked = state
@@ -363,8 +363,7 @@ class Prepared:
     def _locked_plan(self) -> LockedPlan:
         from abreast.plan.lock import LockedPlan  # late: most runs have no locked plan
 
-        earlier = "SELECT COUNT(*) FROM runs WHERE experiment = ? AND debug = 0"
-        ((runs,),) = self.store.rows(earlier, (self.spec.name,)) if self.exists else ((0,),)
+        runs = self.store.queries.count_runs(self.spec.name) if self.exists else 0
         spec = stored_spec(self.spec, self.base, self.origin, self.options)
         version = self.provenance["packages"].get("abreast", "unknown")
         return LockedPlan.of(self.plan, spec, self.primary, self._primary_version(), self.baseline, version, runs)
@@ -400,7 +399,7 @@ class Prepared:
     def _what_changed(self, run: Mapping[str, Any]) -> str:
         if json.loads(run["provenance"])["data_hash"] != self.plan.cases.hash:
             return "its cases changed"
-        digests = dict(self.store.rows("SELECT name, digest FROM variants WHERE run_id = ?", (run["run_id"],)))
+        digests = self.store.queries.variant_digests(run["run_id"])
         now = zip(self.plan.variants, self.plan.digests, strict=True)
         changed = [variant.name for variant, digest in now if digests.get(variant.name) != digest]
         return f"{', '.join(changed)} changed" if changed else "its plan changed"
@@ -412,8 +411,8 @@ class Prepared:
 
     def _context(self) -> Context:
         options, spec = self.options, self.spec
-        experiments = self.store.rows("SELECT DISTINCT experiment FROM runs LIMIT 3") if self.exists else []
-        logged = self.store.rows("SELECT name FROM columns WHERE kind = 'metric'") if self.exists else []
+        experiments = self.store.queries.experiment_names(3) if self.exists else []
+        columns = self.store.columns() if self.exists else []
         return Context(
             self.plan,
             self.targets,
@@ -431,8 +430,8 @@ class Prepared:
             options.debug is not None,
             self.store.path,
             spec.name,
-            any(name != spec.name for (name,) in experiments),
-            [*NUMBERS, *(name for (name,) in logged)],
+            any(name != spec.name for name in experiments),
+            [*NUMBERS, *(column.name for column in columns if column.kind == "metric")],
             self.notes,
             dict(zip([judge.name for judge in self.panel.judges], self.panel.targets, strict=True))
             if self.panel
@@ -461,8 +460,7 @@ class Prepared:
 
     def _failed(self, held: Lease, left: int) -> str:
         """`2 trials failed by infrastructure, 3 that begin with what those leave are not run`."""
-        ((rows,),) = self.store.rows("SELECT COUNT(*) FROM trials WHERE run_id = ?", (held.run_id,))
-        after = len(self.plan) - rows
+        after = len(self.plan) - self.store.queries.trial_state(held.run_id)[0]
         failed = left - after
         told = f"{failed:,} trial{'s' if failed > 1 else ''} failed by infrastructure"
         return f"{told}, {after} that begin with what those leave are not run" if after else told

@@ -57,10 +57,9 @@ def rescore(
         raise BadInput("there is no scorer to score with", "name one: abreast rescore --scorer exact")
     primary = run["primary_score"] if kinds and run["primary_score"] else primary_column(spec, scorers)
     run_id = int(run["run_id"])
-    found = store.rows("SELECT name, digest FROM variants WHERE run_id = ? ORDER BY variant", (run_id,))
-    names, digests = [row[0] for row in found], [row[1] for row in found]
+    digests = store.queries.variant_digests(run_id)
     shared = {"base": base, "prices": spec.prices, "keep_workspaces": False}
-    panel = seat(scorers, names, digests, run["baseline"], spec.seed, shared, anew=True)
+    panel = seat(scorers, list(digests), list(digests.values()), run["baseline"], spec.seed, shared, anew=True)
     fresh = [
         row
         for position, case, answer in unscored(store, run_id, without_judges(scorers))

@@ -152,7 +152,7 @@ class Result:
     def to_df(self, library: str | None = None) -> Any:
         """The rows as a frame of pandas, or where only polars is installed (or `library="polars"`), of polars."""
         with open_store(self.store) as store:
-            frame = tables.read(store, "predictions", tables.Condition("{run} = ?", (self.run,), ("run",)))
+            frame = tables.read(store, "predictions", tables.Condition.matching({"run": self.run}))
             place = _plan_order(store, self.run)
         columns = frame.columns
         keys = list(map(place, columns["case_id"], columns["repeat"], columns["variant"]))
@@ -219,16 +219,15 @@ def _verdict_on(item: Comparison, text: str) -> VariantVerdict:
 
 def _plan_order(store: Store, run: str) -> Callable[[str, int, str], tuple[int, int, int]]:
     """A sort key by case, repeat and variant of a row."""
-    query = "SELECT c.id, MIN(t.position) FROM trials t JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ?"
     run_id = store.run(run)["run_id"]
-    cases = dict(store.each(f"{query} GROUP BY c.id", (run_id,)))
-    variants = dict(store.rows("SELECT name, variant FROM variants WHERE run_id = ?", (run_id,)))
+    cases = {case.id: case.position for case in store.queries.stored_cases(run_id)}
+    variants = {variant.name: variant.index for variant in store.queries.variants(run_id)}
     return lambda case_id, repeat, variant: (cases[case_id], repeat, variants[variant])
 
 
 def predictions(store: Store, run: str) -> list[dict[str, Any]]:
     """The rows of a run in plan order."""
     place = _plan_order(store, run)
-    rows = store.dicts("SELECT * FROM predictions WHERE run = ?", (run,))
+    rows = store.queries.predictions(run)
     rows.sort(key=lambda row: place(row["case_id"], row["repeat"], row["variant"]))
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from abreast.store import Reuse, Store
 
 if TYPE_CHECKING:
     from abreast.plan.plan import Plan
+    from abreast.store.queries.artifacts import ChainLink
     from abreast.targets import Target
 
 Before = npt.NDArray[np.int64]
@@ -67,28 +68,12 @@ def in_order(order: npt.NDArray[np.int64], before: Before) -> npt.NDArray[np.int
     return found
 
 
-class Link(NamedTuple):
-    """What a stored trial says of the chain it is in."""
-
-    status: str
-    carried_from: str | None
-    before: str | None
-    after: str | None
-
-
-_LINKS = (
-    "SELECT t.position, t.status, json_extract(p.data, '$.carried_from'), json_extract(p.data, '$.state_before'), "
-    "json_extract(p.data, '$.state_after') FROM trials t "
-    "LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position WHERE t.run_id = ?"
-)
-
-
 def unbroken(plan: Plan, store: Store, sources: Mapping[int, tuple[int, int]]) -> set[int]:
     """Of trials that have an outcome, by their positions and by where it is stored (run, position), those that began
     with what the outcome of the one before left: it may have been another one then."""
-    links: dict[tuple[int, int], Link] = {}
+    links: dict[tuple[int, int], ChainLink] = {}
     for run_id in {run_id for run_id, _ in sources.values()}:
-        links |= {(run_id, position): Link(*row) for position, *row in store.each(_LINKS, (run_id,))}
+        links |= {(run_id, position): link for position, link in store.queries.chain_links(run_id)}
     kept = set[int]()
     for position in sorted(sources):  # what comes before stands before
         before, mine = plan.before(position), links[sources[position]]
@@ -105,10 +90,10 @@ def unbroken(plan: Plan, store: Store, sources: Mapping[int, tuple[int, int]]) -
 
 def _left(
     plan: Plan,
-    links: Mapping[tuple[int, int], Link],
+    links: Mapping[tuple[int, int], ChainLink],
     sources: Mapping[int, tuple[int, int]],
     position: int | None,
-    mine: Link,
+    mine: ChainLink,
 ) -> tuple[str | None, str | None]:
     """Case and state that a trial begins with after this one. What is skipped leaves what it would have begun with."""
     while position is not None and links[sources[position]].status == "skipped":

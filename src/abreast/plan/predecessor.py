@@ -22,11 +22,6 @@ from abreast.store.runs.provenance import Extension
 Identity = tuple[str, str]
 """Id and input digest: what makes two cases the same."""
 
-_STARTED = """
-SELECT c.id, c.input_digest, MIN(t.block) / ?2, SUM(t.status <> 'cancelled') FROM trials t
-JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ?1 GROUP BY t.case_digest ORDER BY 3
-"""
-
 
 class _EarlierRun:
     """A run of the same variants, as a new plan sees it."""
@@ -39,16 +34,15 @@ class _EarlierRun:
         self._store, self._run_id, self._indexes = store, int(row["run_id"]), indexes
         spec = json.loads(row["spec"])
         self._repeats, self._weight = int(spec.get("repeats", 1)), str(spec.get("weight", "case"))
-        variants = store.rows("SELECT name, digest FROM variants WHERE run_id = ?", (self._run_id,))
-        self.digests = {str(name): str(digest) for name, digest in variants}
-        self._per_case = max(1, self._repeats * len(variants))
+        self.digests = store.queries.variant_digests(self._run_id)
+        self._per_case = max(1, self._repeats * len(self.digests))
         self.planned_cases = int(row["planned_trials"]) // self._per_case
 
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Cases of the new plan that a verdict on this run could rest on: complete without a gap, in order."""
         kept, indexes = [], self._indexes()
-        started = self._store.rows(_STARTED, (self._run_id, self._repeats))
+        started = self._store.queries.case_turns(self._run_id, self._repeats)
         for turn, (case_id, input_digest, stored_turn, outcomes) in enumerate(started):
             if stored_turn != turn or outcomes < self._per_case:
                 break
@@ -70,11 +64,7 @@ class _EarlierRun:
     @cached_property
     def _groups(self) -> dict[str, str | None]:
         """The group of each case, by its id."""
-        query = (
-            "SELECT DISTINCT c.id, c.case_group FROM trials t JOIN cases c ON c.digest = t.case_digest "
-            "WHERE t.run_id = ?"
-        )
-        return dict(self._store.rows(query, (self._run_id,)))
+        return {case.id: case.group for case in self._store.queries.stored_cases(self._run_id)}
 
     def spent_at(self, population: Population) -> int | None:
         """Planned cases of the run that used the final interval about this population first."""

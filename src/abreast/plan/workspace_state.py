@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from abreast.model import STATE, Trial
+from abreast.model import Trial
 from abreast.plan.plan import Plan
 from abreast.store import Store
+from abreast.store.queries.artifacts import ChainLink
 
 if TYPE_CHECKING:
     from abreast.targets.workspace import Carried, State
-
-_LEFT = (
-    "SELECT t.status, t.error_kind, json_extract(p.data, '$.not_carried'), json_extract(p.data, '$.state_after'), "
-    "a.content FROM trials t LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
-    f"LEFT JOIN artifacts a ON a.run_id = t.run_id AND a.position = t.position AND a.name = '{STATE}' "
-    "WHERE t.run_id = ? AND t.position = ?"
-)
 
 
 class Carrying:
@@ -37,23 +31,23 @@ class Carrying:
         position = plan.before(trial.position)
         while position is not None:
             case = plan.cases.ids[plan.parts(position)[0]]
-            found = list(store.each(_LEFT, (run_id, position)))
-            status, kind, problem, commit, content = found[0] if found else ("missing", None, None, None, None)
-            if status != "skipped":
-                return Carried(case, _state(case, f"{status} ({kind})" if kind else status, problem, commit, content))
+            link = dict(store.queries.chain_links(run_id, position)).get(position)
+            if link is None or link.status != "skipped":
+                return Carried(case, _state(case, link))
             position = plan.before(position)
         return Carried()
 
 
-def _state(case: str, ended: str, problem: str | None, commit: str | None, content: str | None) -> State:
+def _state(case: str, link: ChainLink | None) -> State:
     from abreast.targets.workspace import NotCarried, State
 
     what = f"what {case} left cannot be carried on"
-    if problem is not None:
-        raise NotCarried(f"{what}: {problem}", fix="see what it left: abreast show RUN CASE --artifact diff")
-    if commit is None or content is None:
+    if link is not None and link.problem is not None:
+        raise NotCarried(f"{what}: {link.problem}", fix="see what it left: abreast show RUN CASE --artifact diff")
+    if link is None or link.after is None or link.state is None:
+        ended = "missing" if link is None else f"{link.status} ({link.error_kind})" if link.error_kind else link.status
         raise NotCarried(f"{what}: nothing is known of it, it ended with {ended}")
-    state = State.of_text(content)
-    if state.commit != commit:
+    state = State.of_text(link.state)
+    if state.commit != link.after:
         raise NotCarried(f"{what}: its state is of another attempt")
     return state

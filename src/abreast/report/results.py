@@ -6,7 +6,6 @@ nothing is overwritten, and those of the newest run of that name stand beside th
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,5 +91,4 @@ def _write_beside(analysis: Analysis, files: list[ResultFile], written: Written)
 
 def _is_newest(analysis: Analysis) -> bool:
     name, rows = analysis.rows.spec["output"], analysis.rows
-    later = rows.store.rows("SELECT spec FROM runs WHERE run_id > ? AND NOT debug", (rows.run_id,))
-    return not any(json.loads(spec).get("output") == name for (spec,) in later)
+    return not any(spec.get("output") == name for spec in rows.store.queries.later_specs(rows.run_id))

@@ -107,6 +107,14 @@ class Dialect(ViewDialect):
         `sums` are expressions for values; {value} in them is the value, {run_id} and {position} those of the row."""
 
     @abstractmethod
+    def first_bytes(self, source: str) -> str:
+        """The first so many (`?`) bytes of a text."""
+
+    @abstractmethod
+    def document_text(self, source: str) -> str:
+        """The value of a JSON document as text; NULL if it is not valid JSON."""
+
+    @abstractmethod
     def column_names(self, relation: str) -> str:
         """A query for the columns of a table or view, in their order."""
 

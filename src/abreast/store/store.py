@@ -16,6 +16,7 @@ from abreast.errors import StoreError
 from abreast.redaction import redact
 from abreast.store import run_names, schema
 from abreast.store.base import Connection
+from abreast.store.queries import Queries
 from abreast.store.rows import Row, to_json
 from abreast.store.runs import leases
 from abreast.store.runs.leases import Lease
@@ -58,6 +59,11 @@ class NewRun:
 
 class Store(ReusableAnswers, LaterScores):
     """One store, open for as long as it is used as a context manager or until `close`."""
+
+    @property
+    def queries(self) -> Queries:
+        """Named questions about what is stored."""
+        return Queries(self)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

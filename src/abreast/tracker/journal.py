@@ -21,7 +21,7 @@ from abreast.store import Store, open_store
 from abreast.store.base import OPEN_FOR_S
 from abreast.store.sqlite import driver
 from abreast.store.sqlite.isolation.sharing import SQLiteConnection
-from abreast.store.sqlite.shared_connection import Held
+from abreast.store.sqlite.shared_connection import Held, open_for_tracking
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.cells import Cell
 from abreast.tracker.process import Shared
@@ -38,10 +38,7 @@ class Journal(Held):
     """One store as this process writes it."""
 
     def __init__(self, store: Store, follows: bool) -> None:
-        connection = driver.open_for_writing(store.journal)
-        connection.execute("PRAGMA synchronous=NORMAL")  # see above: the disk is waited for elsewhere
-        connection.execute("PRAGMA wal_autocheckpoint=4000")
-        connection.set_busy_handler(_wait_for_others)
+        connection = open_for_tracking(store.journal)  # see above: the disk is waited for elsewhere
         super().__init__(store.journal, connection)
         self.store = store
         self._known: dict[str, tracked_rows.Table] = {}
@@ -116,7 +113,7 @@ class Journal(Held):
             return
         path = os.path.relpath(folder.resolve(), self.store.path.resolve().parent)
         with self.using() as connection:
-            connection.execute("INSERT OR IGNORE INTO tracked_caches (path) VALUES (?)", (path,))
+            tracked_rows.note_cache(connection, path)
         self._caches.add(folder)
 
     def flush(self) -> None:
@@ -150,12 +147,6 @@ class Journal(Held):
                     self._disk.close()
                 finally:
                     super().close()
-
-
-def _wait_for_others(prior: int) -> bool:
-    """Called while another process writes. SQLite's own waiting grows to a tenth of a second, which starves some."""
-    time.sleep(0.0002 if prior < 20 else 0.002)
-    return prior < driver.BUSY_MS // 2
 
 
 class _Disk:

@@ -91,14 +91,7 @@ class Reader:
 
         A list stands for any of its values, None for NULL.
         """
-        parts = [f"({condition})"] if condition.strip() else []
-        given = list(values)
-        for name, value in equal.items():
-            several = isinstance(value, list | tuple | set | frozenset)
-            parts.append(f"{{{name}}} IN ({', '.join('?' * len(value))})" if several else f"{{{name}}} IS ?")
-            given.extend(value if several else [value])
-        asked = Condition(" AND ".join(parts) or "1", tuple(given), tuple(equal))
-        return data_frame(self._read(asked))
+        return data_frame(self._read(Condition.matching(equal, condition, values)))
 
     def count(self, track_id: str | None = None) -> int:
         """How many rows there are, of one tracker or of all."""
@@ -177,9 +170,7 @@ class Reader:
 
     def _of(self, track_id: str) -> Condition:
         who = self._who()
-        columns = ", ".join(f"{{{column}}}" for column in who)
-        name = self._full_name(track_id) if "run" in who else track_id
-        return Condition(f"COALESCE({columns}, NULL) = ?", (name,), tuple(who))
+        return Condition.first_known(who, self._full_name(track_id) if "run" in who else track_id)
 
     def _full_name(self, name: str) -> str:
         """A track_id as it is; else the full name of the run that a label, `latest`, `previous` or a prefix means."""

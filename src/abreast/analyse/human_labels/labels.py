@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,6 @@ from abreast.analyse.rows import Bools, Floats, Ints, Rows
 from abreast.errors import AbreastError
 from abreast.scorers import build
 from abreast.scorers.judge import Judge
-from abreast.store.schema import LABEL_VERSION
 
 SAMPLED = "labels"  # the event that records a sample
 SKIPPED = "skipped"  # begins the explanation of a label that the labeller declined to give
@@ -57,10 +55,7 @@ class LabelSample:
 
 def recorded_sample(rows: Rows) -> LabelSample | None:
     """The sample that was drawn for this run; None if there is none."""
-    events = rows.store.rows(
-        "SELECT detail FROM events WHERE run_id = ? AND kind = ? ORDER BY happened_at, seq", (rows.run_id, SAMPLED)
-    )
-    details = [json.loads(detail) for (detail,) in events]
+    details = [event.detail for event in rows.store.queries.events(rows.run_id, SAMPLED)]
     if not details:
         return None
     seed = int(details[0]["seed"])
@@ -97,15 +92,10 @@ def read_labels(rows: Rows, metric: str) -> Labels:
     """The labels of all trials, in the order of the rows."""
     value = np.full(len(rows.position), np.nan)
     seen = np.zeros(len(rows.position), dtype=bool)
-    found: Sequence[tuple[int, float | None, str]] = rows.store.rows(
-        "SELECT position, value, COALESCE(explanation, '') FROM scores WHERE run_id = ? AND name = ? AND version = ?",
-        (rows.run_id, label_column(metric), LABEL_VERSION),
-    )
-    place = {int(position): index for index, position in enumerate(rows.position.tolist())} if found else {}
-    for position, label, explanation in found:
-        index = place.get(position)
-        if index is None:
-            continue
-        value[index] = np.nan if label is None else label
-        seen[index] = label is not None or bool(rows.own_failure[index]) or explanation.startswith(SKIPPED)
+    for label in rows.store.queries.labels(rows.run_id, label_column(metric)):
+        index = rows.index_of(label.position)
+        if index is not None:
+            value[index] = np.nan if label.value is None else label.value
+            is_skipped = label.explanation.startswith(SKIPPED)
+            seen[index] = label.value is not None or bool(rows.own_failure[index]) or is_skipped
     return Labels(np.where(seen, rows.usable(value), np.nan), seen)

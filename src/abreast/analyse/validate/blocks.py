@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from abreast.analyse.validate.evidence import HAS_OUTCOME, INFRASTRUCTURE, Evidence
+from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import FEWEST_ALIKE, MANY, SHOWN, Finding, listed, many, of_variants
 
 OFTEN = 0.2  # of a variant's outcomes
@@ -16,16 +16,10 @@ def unbalanced_blocks(evidence: Evidence) -> Iterator[Finding]:
     if all(arm["outcomes"] * len(evidence.variants) == evidence.run["planned_trials"] for arm in evidence.arms):
         return
     wide = len(evidence.variants)
-    ((blocks,),) = evidence.ask(
-        "SELECT COUNT(*) FROM (SELECT 1 FROM trials WHERE run_id = ?1 GROUP BY position / ?2)", wide
-    )
+    queries = evidence.store.queries
+    blocks = queries.count_blocks(evidence.run_id, wide)
     found: dict[str, list[int]] = defaultdict(list)
-    for block, why in evidence.ask(
-        f"SELECT t.position / ?2 AS block, CASE WHEN SUM({INFRASTRUCTURE}) THEN 'failed' "
-        "WHEN SUM(t.status = 'skipped') THEN 'skipped' ELSE 'missing' END FROM trials t WHERE t.run_id = ?1 "
-        f"GROUP BY block HAVING SUM({HAS_OUTCOME}) BETWEEN 1 AND ?2 - 1 ORDER BY block",
-        wide,
-    ):
+    for block, why in queries.unbalanced_blocks(evidence.run_id, wide):
         found[why].append(block)
     outcomes = listed(f"{arm['name']} {arm['outcomes']:,}" for arm in evidence.arms)
     for why, (told, fix) in _WITHOUT_OUTCOME.items():
@@ -40,7 +34,7 @@ def unbalanced_blocks(evidence: Evidence) -> Iterator[Finding]:
                 fix.replace("RUN", evidence.run["run"]),
                 "cases",
                 len(cases),
-                evidence.case_ids(cases[:SHOWN]),
+                queries.case_ids(evidence.run_id, evidence.per_case, cases[:SHOWN]),
             )
 
 

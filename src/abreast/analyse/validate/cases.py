@@ -17,13 +17,7 @@ PROMPT_ENDS = 5_000  # characters of the beginning and of the end of a long prom
 
 def duplicate_inputs(evidence: Evidence) -> Iterator[Finding]:
     """Cases with one input: what contradicts itself, and what is counted as independent and is not."""
-    twice = f"SELECT c.input_digest FROM {evidence.its_cases} GROUP BY c.input_digest HAVING COUNT(*) > 1"
-    if not evidence.ask(f"{twice} LIMIT 1"):
-        return
-    found = evidence.ask(
-        f"SELECT c.input_digest, c.tags, c.id, c.expected, c.case_group FROM {evidence.its_cases} "
-        f"WHERE c.input_digest IN ({twice}) ORDER BY m.first"
-    )
+    found = evidence.store.queries.cases_of_shared_inputs(evidence.run_id, evidence.per_case)
     by_tags = any(_reads_tags(variant) for variant in evidence.variants)
     alike: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
     for input_digest, tags, case, expected, group in found:
@@ -77,28 +71,14 @@ def _reads_tags(variant: Variant) -> bool:
 def _prompts_to_look_at(evidence: Evidence) -> float:
     """As many as can be read in about a second, by the length of some."""
     spread = max(1, evidence.cases // 20)
-    ((length,),) = evidence.ask(
-        "SELECT AVG(MIN(length(p.prompt), ?4)) FROM trials t JOIN payloads p ON p.run_id = t.run_id "
-        "AND p.position = t.position WHERE t.run_id = ?1 AND t.repeat = 0 AND (t.position / ?2) % ?3 = 0",
-        evidence.per_case,
-        spread,
-        2 * PROMPT_ENDS,
-    )
-    return min(PROMPTS_LOOKED_AT, CHARACTERS_LOOKED_AT / max(1.0, length or 0.0))
+    length = evidence.store.queries.prompt_length(evidence.run_id, evidence.per_case, spread, 2 * PROMPT_ENDS)
+    return min(PROMPTS_LOOKED_AT, CHARACTERS_LOOKED_AT / max(1.0, length))
 
 
 def leaked_answers(evidence: Evidence) -> Iterator[Finding]:
     """Prompts that give the expected answer away; `leaks` says when one does."""
     step = max(1, math.ceil(evidence.cases * len(evidence.variants) / _prompts_to_look_at(evidence)))
-    prompts = evidence.store.each(
-        "SELECT t.position / ?2, c.id, c.expected, t.variant, CASE WHEN length(p.prompt) > ?4 * 2 "
-        "THEN substr(p.prompt, 1, ?4) || char(10) || substr(p.prompt, -?4) ELSE p.prompt END "
-        "FROM trials t JOIN cases c ON c.digest = t.case_digest "
-        "JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
-        "WHERE t.run_id = ?1 AND t.repeat = 0 AND (t.position / ?2) % ?3 = 0 AND c.expected <> 'null' "
-        "AND length(c.expected) < 1000 ORDER BY t.position",
-        (evidence.run_id, evidence.per_case, step, PROMPT_ENDS),
-    )
+    prompts = evidence.store.queries.sample_prompts(evidence.run_id, evidence.per_case, step, PROMPT_ENDS)
     seen, expected = leaks.look(prompts, len(evidence.variants), evidence.baseline.index)
     told = {variant.name: seen[variant.index].gives_away(expected) for variant in evidence.variants}
     told = {name: cases for name, cases in told.items() if cases}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from abreast.analyse.human_labels.labels import judge_of, label_column
 from abreast.analyse.validate.evidence import Evidence
-from abreast.analyse.validate.finding import FEWEST, MANY, Finding, Level, listed, many, of_cases, of_variants
-from abreast.store.schema import LABEL_VERSION
+from abreast.analyse.validate.finding import FEWEST, MANY, SHOWN, Finding, Level, listed, many, of_cases, of_variants
 
 MOSTLY = 0.8
 
@@ -19,12 +19,8 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
     primary = evidence.run["primary_score"]
     ok = sum(arm["ok"] for arm in evidence.arms)
     own_failures = sum(arm["outcomes"] for arm in evidence.arms) > ok
-    found = evidence.ask(
-        "SELECT name, COUNT(value), MIN(value), MAX(value), TOTAL(value < 0 OR value > 1), "
-        "MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores "
-        "WHERE run_id = ?1 AND version IS NOT ?2 GROUP BY name",
-        LABEL_VERSION,
-    )
+    queries = evidence.store.queries
+    found = queries.score_summaries(evidence.run_id)
     if ok and primary is not None and primary not in (row[0] for row in found):
         found.append((primary, 0, None, None, 0, None))
     for name, known, low, high, outside, why in found:
@@ -34,16 +30,12 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
         elif main and known < ok:
             yield _some_scores_missing(evidence, name, why)
         if outside:
-            count, ids = evidence.matching(
-                "EXISTS (SELECT 1 FROM scores s WHERE s.run_id = t.run_id AND s.position = t.position AND s.name = ?2 "
-                "AND (s.value < 0 OR s.value > 1))",
-                name,
-            )
+            count, ids = evidence.named(queries.trials_scored_outside(evidence.run_id, name, SHOWN))
             message = f"score_{name} lies outside of 0 to 1 ({low:g} … {high:g}): means and intervals are wrong"
             yield Finding(
                 "scores", "serious", message, "scale it in the scorer, then: abreast rescore", "trials", count, ids
             )
-        elif known and low == high and evidence.cases >= FEWEST and _says_nothing(evidence, low, main and own_failures):
+        elif _says_nothing(evidence, low, high, main and own_failures):
             yield Finding(
                 "scores",
                 "serious" if main and high == 0 else "note",
@@ -61,20 +53,17 @@ def judge_without_labels(evidence: Evidence) -> Iterator[Finding]:
     primary = evidence.run["primary_score"]
     if primary is None or judge_of(evidence.spec, primary) is None or len(evidence.variants) < 2:
         return
-    ((labels,),) = evidence.ask(
-        "SELECT COUNT(*) FROM scores WHERE run_id = ?1 AND name = ?2 AND version = ?3",
-        label_column(primary),
-        LABEL_VERSION,
-    )
-    if not labels:
+    if not evidence.store.queries.labels(evidence.run_id, label_column(primary)):
         message = f"score_{primary} comes from a judge that no human labels calibrate: it may favour one variant"
         fix = f"abreast label {evidence.run['run']} --sample 60"
         yield Finding("judge", "note", message, fix, "trials", evidence.trials, ())
 
 
-def _says_nothing(evidence: Evidence, value: float, others_failed: bool) -> bool:
+def _says_nothing(evidence: Evidence, low: float | None, high: float | None, others_failed: bool) -> bool:
     """A contender that is alone may be right always; so may those be of whom another failed."""
-    return value == 0 or (len(evidence.variants) > 1 and not others_failed)
+    if low is None or low != high or evidence.cases < FEWEST:
+        return False
+    return low == 0 or (len(evidence.variants) > 1 and not others_failed)
 
 
 def _missing_scores(name: str, ok: int, why: str | None) -> Finding:
@@ -84,11 +73,7 @@ def _missing_scores(name: str, ok: int, why: str | None) -> Finding:
 
 
 def _some_scores_missing(evidence: Evidence, name: str, why: str | None) -> Finding:
-    count, ids = evidence.matching(
-        "t.status = 'ok' AND NOT EXISTS (SELECT 1 FROM scores s WHERE s.run_id = t.run_id "
-        "AND s.position = t.position AND s.name = ?2 AND s.value IS NOT NULL)",
-        name,
-    )
+    count, ids = evidence.named(evidence.store.queries.trials_without_score(evidence.run_id, name, SHOWN))
     level: Level = "serious" if count > MANY * sum(arm["ok"] for arm in evidence.arms) else "note"
     told = f" ({' '.join(why.split())[:200]})" if why else ""
     message = f"{many(count, 'answer')} without score_{name}{told}: their cases are not compared"
@@ -98,42 +83,32 @@ def _some_scores_missing(evidence: Evidence, name: str, why: str | None) -> Find
 def missing_values(evidence: Evidence) -> Iterator[Finding]:
     """Tags and returned values that most have and some lack; parameters that one variant alone leaves to a default."""
     counts: Counter[str] = Counter()
-    for tags, number in evidence.ask(f"SELECT c.tags, COUNT(*) FROM {evidence.its_cases} GROUP BY c.tags"):
+    with_tags = Counter(tags for _, tags in _tags(evidence, "tags"))
+    for tags, number in with_tags.items():
         counts.update(dict.fromkeys(json.loads(tags), number))
     for key, count in counts.items():
         if evidence.cases >= FEWEST and MOSTLY * evidence.cases <= count < evidence.cases:
-            lacking = [
-                row[0]
-                for row in evidence.ask(
-                    f"SELECT c.id FROM {evidence.its_cases} WHERE NOT EXISTS "
-                    "(SELECT 1 FROM json_each(c.tags) j WHERE j.key = ?2) ORDER BY m.first",
-                    key,
-                )
-            ]
+            without = {tags for tags in with_tags if key not in json.loads(tags)}
+            lacking = [case for _, tags, case in _tags(evidence, "tags", "id") if tags in without]
             message = f"{many(len(lacking), 'case')} lack the tag {key} that the others have: no segment holds them"
             yield of_cases("columns", "note", message, "add the tag", lacking)
     yield from _missing_returned(evidence)
     yield from _missing_params(evidence)
 
 
+def _tags(evidence: Evidence, *columns: str) -> Iterator[tuple[Any, ...]]:
+    return evidence.store.queries.cases(evidence.run_id, evidence.per_case, *columns)
+
+
 def _missing_returned(evidence: Evidence) -> Iterator[Finding]:
     if not any(column.kind == "data" for column in evidence.store.columns()):
         return
-    found = evidence.ask(
-        "SELECT t.variant, j.key, COUNT(*) FROM trials t JOIN payloads p ON p.run_id = t.run_id "
-        "AND p.position = t.position, json_each(CASE WHEN json_valid(p.data, 2) THEN p.data END) j "
-        "WHERE t.run_id = ?1 AND t.status = 'ok' AND p.data IS NOT NULL GROUP BY t.variant, j.key"
-    )
-    for variant, key, count in found:
+    counts = evidence.store.queries.returned_columns(evidence.run_id, len(evidence.variants))
+    for (variant, key), count in sorted(counts.items()):
         ok = evidence.arms[variant]["ok"]
         if ok >= FEWEST and MOSTLY * ok <= count < ok:
-            number, ids = evidence.matching(
-                "t.status = 'ok' AND t.variant = ?2 AND NOT EXISTS (SELECT 1 FROM payloads p, "
-                "json_each(CASE WHEN json_valid(p.data, 2) THEN p.data END) j "
-                "WHERE p.run_id = t.run_id AND p.position = t.position AND j.key = ?3)",
-                variant,
-                key,
-            )
+            matches = evidence.store.queries.answers_without(evidence.run_id, variant, key, SHOWN)
+            number, ids = evidence.named(matches)
             message = (
                 f"{many(number, 'answer')} of {evidence.variants[variant].name} lack {key}, which the others return"
             )

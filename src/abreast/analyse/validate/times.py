@@ -7,38 +7,30 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from abreast.analyse.validate.evidence import Evidence, Floats
+from abreast.analyse.rows import Floats
+from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import FEWEST_ALIKE, SHOWN, Finding, Level, listed, many, of_variants
 
 CLOCK_S = 60.0  # clocks of several machines may differ by this
 PAUSE_S = 600.0
 
 
-_EXECUTED = "t.reused_from IS NULL AND t.status IN ('ok', 'error')"
-
-
-def _impossible(began: float, now: float) -> dict[str, str]:
-    """What no trial can do on a clock that nobody sets, and how rows show it."""
-    return {
-        "has a negative duration": "MIN(t.latency_s, t.queue_s, t.backoff_s, t.service_s) < -0.001",
-        "finished before it started": "t.finished_at < t.started_at - 0.001",
-        "took longer than the time between its start and its end": "t.finished_at >= t.started_at - 0.001 "
-        "AND t.service_s > t.finished_at - t.started_at + MAX(1.0, 0.1 * t.service_s)",
-        "started before the run began": f"t.started_at < {began - CLOCK_S!r}",
-        "finished in the future": f"t.finished_at > {now + CLOCK_S!r}",
-    }
+_IMPOSSIBLE = {
+    "negative": "has a negative duration",
+    "reversed": "finished before it started",
+    "too_long": "took longer than the time between its start and its end",
+    "early": "started before the run began",
+    "late": "finished in the future",
+}
 
 
 def clocks(evidence: Evidence) -> Iterator[Finding]:
     """Times that cannot be: a clock was set, or a machine slept."""
-    impossible = _impossible(float(evidence.run["created_at"]), time.time())
-    totals = ", ".join(f"TOTAL({condition})" for condition in impossible.values())
-    counts = evidence.ask(f"SELECT {totals} FROM trials t WHERE t.run_id = ?1 AND {_EXECUTED}")[0]
-    for (what, condition), number in zip(impossible.items(), counts, strict=True):
-        if number:
-            count, ids = evidence.matching(f"{_EXECUTED} AND {condition}")
-            yield _clock("serious", f"{many(count, 'trial')}: it {what}", count, ids)
-    stored = evidence.moments(_EXECUTED)
+    queries, earliest = evidence.store.queries, float(evidence.run["created_at"]) - CLOCK_S
+    for what, matches in queries.impossible_times(evidence.run_id, earliest, time.time() + CLOCK_S, SHOWN).items():
+        count, ids = evidence.named(matches)
+        yield _clock("serious", f"{many(count, 'trial')}: it {_IMPOSSIBLE[what]}", count, ids)
+    stored = queries.execution_times(evidence.run_id)
     if len(stored):
         yield from _backwards(evidence, stored)
         yield from _pauses(evidence, stored)
@@ -64,7 +56,7 @@ def _pauses(evidence: Evidence, stored: Floats) -> Iterator[Finding]:
         return
     position, started, finished, _ = stored[np.argsort(stored[:, 1], kind="stable")].T
     ended, began = np.maximum.accumulate(finished)[:-1], started[1:]
-    said = np.array([row[0] for row in evidence.ask("SELECT happened_at FROM events WHERE run_id = ?1")], dtype=float)
+    said = np.array(evidence.store.queries.event_times(evidence.run_id), dtype=float)
     found = [at for at in np.flatnonzero(began > ended + PAUSE_S) if not _between(said, ended[at] - 5, began[at])]
     if found:
         longest = max(began[at] - ended[at] for at in found)

@@ -91,7 +91,9 @@ def models(evidence: Evidence) -> Iterator[Finding]:
         if arm["a_model"] != arm["another_model"]:
             yield _several_models(evidence, variant)
         if 0 < arm["model"] < arm["ok"]:
-            count, ids = evidence.matching("t.variant = ?2 AND t.status = 'ok' AND t.model IS NULL", variant.index)
+            count, ids = evidence.named(
+                evidence.store.queries.trials_without_model(evidence.run_id, variant.index, SHOWN)
+            )
             message = f"{many(count, 'answer')} of {variant.name} without a model, the others have one"
             yield Finding("models", "note", message, "let the target report the model always", "trials", count, ids)
     told = {variant.target for variant, arm in zip(evidence.variants, evidence.arms, strict=True) if arm["model"]}
@@ -107,15 +109,11 @@ def models(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _several_models(evidence: Evidence, variant: Variant) -> Finding:
-    found = evidence.ask(
-        "SELECT DISTINCT model FROM trials WHERE run_id = ?1 AND variant = ?2 AND status = 'ok' AND model IS NOT NULL "
-        "ORDER BY model",
-        variant.index,
-    )
+    names = evidence.store.queries.models(evidence.run_id, only_ok=True)[variant.index]
     return of_variants(
         "models",
         "serious" if variant.params.get("model") is not None else "note",
-        f"{variant.name} was answered by {len(found)} models: {listed(row[0] for row in found)}",
+        f"{variant.name} was answered by {len(names)} models: {listed(names)}",
         "name a version that does not move, then run it anew with --fresh",
         (variant.name,),
     )

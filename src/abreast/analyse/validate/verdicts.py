@@ -14,9 +14,7 @@ from abreast.analyse.validate.finding import Finding, of_variants
 def lopsided_censoring(evidence: Evidence) -> Iterator[Finding]:
     """Timeouts, caps and refusals that one variant meets more often than the baseline, beyond chance."""
     errors = {variant.index: Counter[tuple[str, str]]() for variant in evidence.variants}
-    for index, kind, count in evidence.ask(
-        "SELECT variant, error_kind, COUNT(*) FROM trials WHERE run_id = ?1 AND status = 'error' GROUP BY 1, 2"
-    ):
+    for index, kind, count in evidence.store.queries.error_counts(evidence.run_id):
         errors[index][str(kind), ""] += count
     for variant in evidence.others:
         for item in lopsided(errors[evidence.baseline.index], errors[variant.index]):

@@ -241,18 +241,12 @@ def provenance(analysis: Analysis) -> dict[str, Any]:
     """Under what circumstances the rows came about."""
     rows, run = analysis.rows, analysis.run
     found: dict[str, Any] = json.loads(run["provenance"])
-    models = rows.store.rows(
-        "SELECT DISTINCT v.name, t.model FROM trials t JOIN variants v ON v.run_id = t.run_id "
-        "AND v.variant = t.variant WHERE t.run_id = ? AND t.model IS NOT NULL ORDER BY v.variant, t.model",
-        (rows.run_id,),
-    )
-    by_variant: dict[str, list[str]] = {}
-    for name, model in models:
-        by_variant.setdefault(name, []).append(model)
     first = ("commit", "dirty", "data_hash", "seed", "python", "packages", "host")
     return {
         **{key: found.get(key) for key in first},
-        "models": by_variant,
+        "models": {
+            rows.variants[variant]: models for variant, models in rows.store.queries.models(rows.run_id).items()
+        },
         "cli_versions": found.get("cli_versions", {}),
         "created_at": moment(run["created_at"]),
         "finished_at": moment(run["finished_at"]),
@@ -262,10 +256,7 @@ def provenance(analysis: Analysis) -> dict[str, Any]:
 
 def events(analysis: Analysis) -> list[tuple[str, dict[str, Any]]]:
     """What the scheduler did, in order: kind and details."""
-    rows = analysis.rows.store.rows(
-        "SELECT kind, detail FROM events WHERE run_id = ? ORDER BY seq", (analysis.rows.run_id,)
-    )
-    return [(kind, json.loads(detail)) for kind, detail in rows]
+    return [(event.kind, event.detail) for event in analysis.rows.store.queries.events(analysis.rows.run_id)]
 
 
 def config(analysis: Analysis) -> dict[str, Any]:

@@ -81,14 +81,8 @@ def _trials(root: ElementTree.Element, analysis: Analysis, index: int) -> None:
     suite = _suite(root, analysis, rows.variants[index])
     place = clean(f"{analysis.run['experiment']}.{rows.variants[index]}")
     several = rows.repeats > 1
-    told = rows.store.each(
-        "SELECT t.position, c.id, t.repeat, t.status, t.error_kind, t.error_blame, t.error, "
-        "CASE WHEN t.reused_from IS NULL THEN t.service_s END, s.value, s.explanation "
-        "FROM trials t JOIN cases c ON c.digest = t.case_digest LEFT JOIN scores s ON s.run_id = t.run_id "
-        "AND s.position = t.position AND s.name = ? WHERE t.run_id = ? AND t.variant = ? ORDER BY t.position",
-        (rows.primary, rows.run_id, index),
-    )
-    for _, case_id, repeat, status, kind, blame, error, seconds, value, explanation in told:
+    trials = rows.store.queries.scored_trials(rows.run_id, index, rows.primary)
+    for case_id, repeat, status, kind, blame, error, seconds, value, explanation in trials:
         name = f"{case_id} [{repeat}]" if several else case_id
         test = ElementTree.SubElement(
             suite, "testcase", classname=place, name=clean(name), time=f"{max(0.0, seconds or 0.0):.3f}"

@@ -59,9 +59,9 @@ def export(
     """Write the rows of a table, or those of one run or tracker; how many there were."""
     names, rows = tables.stream(store, table)
     if name is not None:
-        of_run = "run" in names and store.rows("SELECT 1 FROM runs WHERE run = ?", (name,))
+        of_run = "run" in names and name in store.queries.run_names()
         who = "run" if of_run else "track_id"
-        rows = tables.stream(store, table, tables.Condition(f"{{{who}}} = ?", (name,), (who,)))[1]
+        rows = tables.stream(store, table, tables.Condition.matching({who: name}))[1]
     if form == "parquet":
         if output is None:
             raise BadInput("parquet cannot go to standard output", "--output rows.parquet")
@@ -75,8 +75,8 @@ def export(
 def as_csv(store: Store, run: str, escape_formulas: bool) -> str:
     """The trials of a run."""
     file = io.StringIO()
-    names = [row[1] for row in store.rows("PRAGMA table_info(predictions)")]
-    _csv(names, store.each("SELECT * FROM predictions WHERE run = ?", (run,)), file, escape_formulas)
+    names, rows = tables.stream(store, "predictions", tables.Condition.matching({"run": run}))
+    _csv(names, rows, file, escape_formulas)
     return file.getvalue()
 
 

@@ -16,6 +16,8 @@ from abreast.report.page.artifacts import Link, Links
 from abreast.report.page.size_budget import cut, size
 from abreast.report.page.trial_artifacts import Left, Trial
 from abreast.report.words.verdict_sentence import failure
+from abreast.store.queries.answers import TrialTexts
+from abreast.store.rows import to_json
 
 if TYPE_CHECKING:
     from abreast.report.page.changes import Block, Changes
@@ -65,25 +67,6 @@ class Shown:
         return sum(map(size, told)) + 500 + 25 * len(self.diff) + links + sum(block.size() for block in self.blocks)
 
 
-_EXPECTED = "CASE WHEN json_type(c.expected) = 'text' THEN json_extract(c.expected, '$') ELSE {} END"
-# A human's change is shown beside those of agents.
-_BUT_ITS_DIFF = "CASE json_type(c.expected) WHEN 'object' THEN json_remove(c.expected, '$.diff') ELSE c.expected END"
-_SOURCE = (  # CROSS says in which order SQLite goes, else it reads all trials
-    " FROM json_each(?) j CROSS JOIN trials t ON t.run_id = ? AND t.position = j.value "
-    "CROSS JOIN cases c ON c.digest = t.case_digest "
-    "LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position"
-)
-
-
-def _fields(but_its_diff: bool) -> str:
-    """Lengths in bytes, for the text functions of SQLite end at a NUL."""
-    expected = _EXPECTED.format(_BUT_ITS_DIFF if but_its_diff else "c.expected")
-    return "SELECT t.position, t.status, t.error_kind, t.error_blame, " + ", ".join(
-        f"SUBSTR(CAST({source} AS BLOB), 1, ?), LENGTH(CAST({source} AS BLOB))"
-        for source in ("t.error", "p.prompt", "p.answer", expected)
-    )
-
-
 class Reader:
     """Reads what was asked and answered, and never more of it than is shown."""
 
@@ -128,12 +111,10 @@ class Reader:
         return int(np.argmax(apart if apart.sum() >= 0 else -apart))
 
     def _texts(self, rows: Sequence[int], caps: Caps) -> dict[int, dict[str, Any]]:
-        position = self._rows.position
-        ends = (caps.answer * 4, caps.prompt * 4, caps.answer * 4, caps.expected * 4)
-        wanted = json.dumps([int(position[row]) for row in rows])
-        found = self._rows.store.rows(_fields(bool(self._left)) + _SOURCE, (*ends, wanted, self._rows.run_id))
-        at = {int(position[row]): row for row in rows}
-        return {at[one[0]]: _as_texts(one, caps) for one in found}
+        at = {int(self._rows.position[row]): row for row in rows}
+        most = {"error": caps.answer * 4, "prompt": caps.prompt * 4, "answer": caps.answer * 4}  # bytes
+        found = self._rows.store.queries.trial_texts(self._rows.run_id, at, most)
+        return {at[trial.position]: _as_texts(trial, caps, bool(self._left)) for trial in found}
 
     def _shown(
         self,
@@ -185,23 +166,25 @@ class Reader:
         return None if row is None else self._left.trials.get(int(self._rows.position[row]))
 
 
-def _as_texts(row: Sequence[Any], caps: Caps) -> dict[str, Any]:
-    status, kind, blame, *texts = row[1:]
-    error, prompt, answer, expected = (
-        _text(begin, whole, most)
-        for begin, whole, most in zip(
-            texts[::2], texts[1::2], (caps.answer, caps.prompt, caps.answer, caps.expected), strict=True
-        )
-    )
+def _as_texts(trial: TrialTexts, caps: Caps, without_diff: bool) -> dict[str, Any]:
     return {
-        "status": status,
-        "error_kind": kind,
-        "error_blame": blame,
-        "error": error,
-        "prompt": prompt,
-        "answer": answer,
-        "expected": "" if expected in ("null", "{}") else expected,
+        "status": trial.status,
+        "error_kind": trial.error_kind,
+        "error_blame": trial.error_blame,
+        "error": _text(*trial.error, caps.answer),
+        "prompt": _text(*trial.prompt, caps.prompt),
+        "answer": _text(*trial.answer, caps.answer),
+        "expected": _expected(trial.expected, caps.expected, without_diff),
     }
+
+
+def _expected(stored: str, most: int, without_diff: bool) -> str:
+    """An expected text as it is, anything else as JSON; a human's change is shown beside those of agents."""
+    expected = json.loads(stored)
+    if without_diff and isinstance(expected, dict):
+        stored = to_json({key: value for key, value in expected.items() if key != "diff"})
+    text = (expected if isinstance(expected, str) else stored).encode()
+    return "" if text in (b"null", b"{}") else _text(text[: most * 4], len(text), most)
 
 
 def _text(begin: bytes | None, whole: int | None, most: int) -> str:

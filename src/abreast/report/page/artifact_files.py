@@ -16,8 +16,9 @@ from abreast.report.page import rendering
 from abreast.report.page.artifacts import Links, line, scores
 from abreast.report.page.changes import HUMAN, ON_ITS_OWN, Block, Changes
 from abreast.report.page.size_budget import Room, cut
-from abreast.report.page.trial_artifacts import DIFF, Artifact, Left
+from abreast.report.page.trial_artifacts import DIFF, Left
 from abreast.report.words.verdict_sentence import SIMULATED
+from abreast.store.queries.artifacts import ArtifactSize
 
 EACH = 2_500_000  # bytes of an artifact that is written
 TOTAL = 60_000_000  # of all of them
@@ -43,10 +44,7 @@ def _write_artifacts(left: Left, place: Path, links: Links, told: Told) -> None:
         trial = left.trials.get(artifact.position)
         if trial is None or artifact.size > EACH or not room.takes(artifact.size):
             continue
-        ((content,),) = rows.store.rows(
-            "SELECT content FROM artifacts WHERE run_id = ? AND position = ? AND name = ?",
-            (rows.run_id, artifact.position, artifact.name),
-        )
+        content = rows.store.queries.artifact(rows.run_id, artifact.position, artifact.name)
         name = f"{variants.of(rows.variants[trial.variant])}-{trial.repeat + 1}{_suffix(artifact, names)}"
         of_case = place / "artifacts" / cases.of(rows.cases[trial.case].id)
         path = folder.keep(of_case, name, [content.encode()])
@@ -54,7 +52,7 @@ def _write_artifacts(left: Left, place: Path, links: Links, told: Told) -> None:
         links.artifacts[artifact.position, artifact.name] = quote(path.relative_to(place).as_posix())
 
 
-def _suffix(artifact: Artifact, names: FileNames) -> str:
+def _suffix(artifact: ArtifactSize, names: FileNames) -> str:
     return ".diff" if artifact.name == DIFF else f".{names.of(artifact.name)}.txt"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from abreast.report.page.side_by_side import Beside, Change, Limits, side_by_side
 from abreast.report.page.size_budget import Room, cut, size
@@ -16,6 +18,7 @@ ON_ITS_OWN = Limits(120_000, 400, 500, 6_000)
 READ = 1_000_000  # bytes of a diff that are looked at
 LINES = 30_000  # and lines
 _LINE = 50  # bytes that count as one
+_COUNTS = ("files_changed", "lines_added", "lines_deleted")  # what a trial returns of its change
 HUMAN_READ, HUMAN_LINES = 3_000_000, 100_000  # of a human's, which has all lines of its files
 
 
@@ -32,24 +35,6 @@ class Block:
     def size(self) -> int:
         told = (self.left, self.right, *self.notes, *self.found.names, *(part for pair in self.plain for part in pair))
         return self.found.used + sum(map(size, told)) + 500
-
-
-_DIFF_OF = f"""
-SELECT SUBSTR(CAST(a.content AS BLOB), 1, ?), octet_length(a.content), json_extract(p.data, '$.files_changed'),
-json_extract(p.data, '$.lines_added'), json_extract(p.data, '$.lines_deleted') FROM artifacts a
-LEFT JOIN payloads p ON p.run_id = a.run_id AND p.position = a.position
-WHERE a.run_id = ? AND a.position = ? AND a.name = '{DIFF}'
-"""
-# A mapping, or a text that holds one.
-_EXPECTED = """
-CASE WHEN json_type(c.expected) = 'object' THEN c.expected
-WHEN json_type(c.expected) = 'text' AND json_valid(json_extract(c.expected, '$')) THEN json_extract(c.expected, '$') END
-"""
-_HUMAN = f"""
-SELECT SUBSTR(CAST(json_extract({_EXPECTED}, '$.diff') AS BLOB), 1, ?),
-LENGTH(CAST(json_extract({_EXPECTED}, '$.diff') AS BLOB))
-FROM trials t JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ? AND t.position = ?
-"""
 
 
 class Changes:
@@ -126,21 +111,21 @@ class Changes:
 
     def _of_trial(self, trial: Trial) -> Change | None:
         rows = self._left.rows
-        found = rows.store.rows(_DIFF_OF, (READ, rows.run_id, trial.position))
-        if not found:
+        found = rows.store.queries.artifact_begin(rows.run_id, trial.position, DIFF, READ)
+        if found is None:
             return Change()
-        begin, whole, *counted = found[0]
-        change = self._read(begin, whole, LINES)
+        begin, size, data = found
+        change = self._read(begin, size, LINES)
         if change is not None and not change.notes and not change.plain:
-            change.notes += _missing(change, counted)
+            change.notes += _missing(change, [data.get(name) for name in _COUNTS])
         return change
 
     def _of_human(self, trial: Trial) -> Change | None:
         """What a human made of the case; None if nobody did, or it cannot be read."""
         if self._human[0] != trial.case:
             rows = self._left.rows
-            found = rows.store.rows(_HUMAN, (HUMAN_READ, rows.run_id, trial.position))
-            change = self._read(found[0][0], found[0][1], HUMAN_LINES) if found and found[0][0] else None
+            diff = _human_diff(rows.store.queries.expected_answer(rows.run_id, trial.position))
+            change = self._read(diff[:HUMAN_READ], len(diff), HUMAN_LINES) if diff else None
             self._human = (trial.case, change if change is not None and change.files else None)
         return self._human[1]
 
@@ -154,6 +139,17 @@ class Changes:
         change = Change.read("\n".join(text.split("\n")[: lines - 1]) + "\n")
         change.notes.append(f"only the beginning of its diff of {whole:,} bytes is looked at here")
         return change
+
+
+def _human_diff(expected: Any) -> bytes:
+    """The diff of an expected answer that is a mapping, or a text that holds one as JSON."""
+    if isinstance(expected, str):
+        try:
+            expected = json.loads(expected)
+        except ValueError:
+            return b""
+    diff = expected.get("diff") if isinstance(expected, Mapping) else None
+    return diff.encode() if isinstance(diff, str) else b""
 
 
 def _missing(change: Change, counted: Sequence[object]) -> list[str]:

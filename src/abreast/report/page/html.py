@@ -50,6 +50,7 @@ from abreast.report.words.verdict_sentence import (
     trusted,
     verdict_lines,
 )
+from abreast.store.queries.runs import StoredEvent
 
 CONFIG = 60_000  # characters of the experiment as it was executed
 EVENTS = 200
@@ -65,7 +66,8 @@ def page(analysis: Analysis, draw: bool = True, left: Left | None = None, links:
     found = charts.pictures(analysis)
     pictures = {kind: [_figure(picture, mark) for picture in found[kind] if draw] for kind in found}
     artifacts = listed(left, links)
-    listings, events = listing.listings(analysis, left, links, artifacts.size), _told(analysis)
+    listings = listing.listings(analysis, left, links, artifacts.size)
+    events = analysis.rows.store.queries.events(analysis.rows.run_id)
     return (
         rendering.environment()
         .get_template("page.html.j2")
@@ -254,7 +256,7 @@ def _waits(analysis: Analysis) -> Table | None:
     return table(("variant", "time", "p50", "p90", "p95", "p99"), rows) if rows else None
 
 
-def _facts(analysis: Analysis, events: Sequence[Event]) -> list[tuple[str, str]]:
+def _facts(analysis: Analysis, events: Sequence[StoredEvent]) -> list[tuple[str, str]]:
     """Under what circumstances the rows came about."""
     found, run = json_report.provenance(analysis), analysis.run
     commit = (found["commit"] or "none") + (" with uncommitted changes" if found["dirty"] else "")
@@ -283,19 +285,10 @@ def _facts(analysis: Analysis, events: Sequence[Event]) -> list[tuple[str, str]]
     return [(name, str(told)) for name, told in facts.items() if told]
 
 
-Event = tuple[float, str, dict[str, Any]]  # when, what kind, in detail
 _QUIET = ("run_started", "run_finished", "in_flight")
 
 
-def _told(analysis: Analysis) -> list[Event]:
-    """What the scheduler did, in order."""
-    found = analysis.rows.store.rows(
-        "SELECT happened_at, kind, detail FROM events WHERE run_id = ? ORDER BY seq", (analysis.rows.run_id,)
-    )
-    return [(at, kind, json.loads(detail)) for at, kind, detail in found]
-
-
-def _in_flight(events: Sequence[Event]) -> str:
+def _in_flight(events: Sequence[StoredEvent]) -> str:
     """How many trials at once; several times, if the run was resumed."""
     lines = [
         in_flight_line(told["asked"], told["mean"], told["most"]) for _, kind, told in events if kind == "in_flight"
@@ -303,7 +296,7 @@ def _in_flight(events: Sequence[Event]) -> str:
     return "; ".join(line.removeprefix("in flight: ") for line in lines)
 
 
-def _events(events: Sequence[Event]) -> dict[str, Any]:
+def _events(events: Sequence[StoredEvent]) -> dict[str, Any]:
     """What the limits did: how often each, and the first of them one by one."""
     worth = [event for event in events if event[1] not in _QUIET]
     kinds = Counter(kind for _, kind, _ in worth)

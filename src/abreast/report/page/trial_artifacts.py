@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from abreast.analyse.rows import Rows
-from abreast.model import STATE
 from abreast.report.words.verdict_sentence import many
+from abreast.store.queries.artifacts import ArtifactSize
 
 DIFF = "diff"  # the artifact that is a change
 LISTED = 6_000  # artifacts that a page and the files beside it know of
-
-
-class Artifact(NamedTuple):
-    """A text that a trial left, by its name; `size` in bytes."""
-
-    position: int
-    name: str
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +25,11 @@ class Trial:
     repeat: int
     outcome: str
     scores: tuple[float | None, ...]
-    artifacts: tuple[Artifact, ...]
+    artifacts: tuple[ArtifactSize, ...]
 
     @property
     def has_change(self) -> bool:
         return any(artifact.name == DIFF for artifact in self.artifacts)
-
-
-_OF_PEOPLE = f"FROM artifacts WHERE run_id = ? AND name <> '{STATE}'"
-_ARTIFACTS = f"SELECT position, name, octet_length(content) {_OF_PEOPLE}"
 
 
 class Left:
@@ -51,12 +38,14 @@ class Left:
 
     def __init__(self, rows: Rows, first: Sequence[int]) -> None:
         self.rows = rows
-        ((self.count,),) = rows.store.rows(f"SELECT COUNT(*) {_OF_PEOPLE}", (rows.run_id,))
-        found = [artifact for case in first for artifact in self._of_case(case)] if self.count else []
-        known = set(first)
+        queries, run_id, per_case = rows.store.queries, rows.run_id, rows.per_case
+        self.count = queries.count_artifacts(run_id)
+        found: list[ArtifactSize] = []
         if self.count:
-            rest = rows.store.rows(f"{_ARTIFACTS} ORDER BY position, name LIMIT ?", (rows.run_id, LISTED))
-            found += [Artifact(*row) for row in rest if row[0] // rows.per_case not in known]
+            for case in first:
+                found += queries.artifact_sizes(run_id, LISTED, range(case * per_case, (case + 1) * per_case))
+            known, rest = set(first), queries.artifact_sizes(run_id, LISTED)
+            found += [artifact for artifact in rest if artifact.position // per_case not in known]
         self.listed = found[:LISTED]
         self.trials = dict(self._trials(self.listed))
         cases: dict[int, list[Trial]] = {}
@@ -67,20 +56,13 @@ class Left:
     def __bool__(self) -> bool:
         return bool(self.trials)
 
-    def _of_case(self, case: int) -> Iterator[Artifact]:
-        begin = case * self.rows.per_case
-        where = f"{_ARTIFACTS} AND position >= ? AND position < ? ORDER BY position, name LIMIT ?"
-        for row in self.rows.store.rows(where, (self.rows.run_id, begin, begin + self.rows.per_case, LISTED)):
-            yield Artifact(*row)
-
-    def _trials(self, artifacts: Iterable[Artifact]) -> Iterator[tuple[int, Trial]]:
+    def _trials(self, artifacts: Iterable[ArtifactSize]) -> Iterator[tuple[int, Trial]]:
         rows = self.rows
-        by_position: dict[int, list[Artifact]] = {}
+        by_position: dict[int, list[ArtifactSize]] = {}
         for artifact in artifacts:
             by_position.setdefault(artifact.position, []).append(artifact)
         for position, found in by_position.items():
-            at = int(np.searchsorted(rows.position, position))
-            if at == len(rows.position) or rows.position[at] != position:
+            if (at := rows.index_of(position)) is None:
                 continue  # a run at work went on meanwhile
             yield (
                 position,

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from abreast.analyse.run import Analysis
 from abreast.model import OUTSIDE_FILES, TEST_FILES
 from abreast.report.words.verdict_sentence import many
 
 NAMED = 3  # cases of a line, and files of a case
-_FLAGGED = (
-    "SELECT position, data FROM payloads WHERE run_id = ? "
-    f"AND (data LIKE '%\"{TEST_FILES}\"%' OR data LIKE '%\"{OUTSIDE_FILES}\"%') ORDER BY position"
-)
 _LINES = (
     ("tests_changed", "{agent} changed tests in {trials}; they were restored before the check"),
     ("outside_changes", "files outside of the workspace changed while {agent} was at work in {trials}"),
@@ -37,15 +30,8 @@ class Flag(NamedTuple):
 def flags_of(analysis: Analysis) -> list[Flag]:
     """All flagged trials of a run, in plan order."""
     rows = analysis.rows
-    asked = "SELECT 1 FROM columns WHERE name IN (?, ?) LIMIT 1"
-    if not rows.store.rows(asked, (TEST_FILES, OUTSIDE_FILES)):
-        return []
     found = []
-    for position, text in rows.store.each(_FLAGGED, (rows.run_id,)):
-        at = int(np.searchsorted(rows.position, position))
-        if at == len(rows.position) or rows.position[at] != position:
-            continue  # stored since the analysis was made
-        data = json.loads(text)
+    for at, data in rows.answer_data(TEST_FILES, OUTSIDE_FILES):
         lists = (file_names(data, TEST_FILES), file_names(data, OUTSIDE_FILES))
         if any(lists):
             case, variant = rows.cases[int(rows.case[at])].id, rows.variants[int(rows.variant[at])]

@@ -48,6 +48,31 @@ class Condition(NamedTuple):
     values: tuple[Any, ...] = ()
     keys: tuple[str, ...] = ()
 
+    @classmethod
+    def matching(cls, equal: Mapping[str, Any], sql: str = "", values: Sequence[Any] = ()) -> Condition:
+        """Columns have these values, and what a user wrote in SQL holds. A list stands for any of its values, None for
+        NULL."""
+        parts, parameters = [f"({sql})"] if sql.strip() else [], list(values)
+        for key, value in equal.items():
+            several = isinstance(value, list | tuple | set | frozenset)
+            test = f"IN ({', '.join('?' * len(value))})" if several else "IS NOT DISTINCT FROM ?"
+            parts.append(f"{{{key}}} {test}")
+            parameters.extend(value if several else [value])
+        return cls(" AND ".join(parts) or "1", tuple(parameters), tuple(equal))
+
+    @classmethod
+    def first_known(cls, keys: Sequence[str], value: Any) -> Condition:
+        """The first of these columns that is not NULL has a value."""
+        columns = ", ".join(f"{{{key}}}" for key in keys)
+        return cls(f"COALESCE({columns}, NULL) = ?", (value,), tuple(keys))
+
+    @classmethod
+    def known(cls, key: str, only_numbers: bool = False) -> Condition:
+        """A column is not NULL, or is a number."""
+        return cls(
+            f"typeof({{{key}}}) IN ('integer', 'real')" if only_numbers else f"{{{key}}} IS NOT NULL", (), (key,)
+        )
+
 
 ALL = Condition()
 

@@ -336,3 +336,8 @@ def is_taken(connection: Connection, track_id: str) -> bool:
     selects += [f"SELECT 1 FROM {quote(relation)} WHERE track_id = ?" for (relation,) in connection.execute(query)]
     pieces = (selects[at : at + 400] for at in range(0, len(selects), 400))  # SQLite takes 500 at a time
     return any(connection.execute(" UNION ALL ".join(piece), (track_id,) * len(piece)).fetchall() for piece in pieces)
+
+
+def note_cache(connection: Connection, path: str) -> None:
+    """Remember a folder that caches results, by its path from the store."""
+    connection.execute("INSERT INTO tracked_caches (path) VALUES (?) ON CONFLICT DO NOTHING", (path,))

@@ -8,20 +8,7 @@ from typing import Any
 from abreast.cli import listings, store_argument
 from abreast.errors import BadInput, suggestion
 from abreast.output import echo, say
-from abreast.store import Store
 
-_TRIALS = (
-    "SELECT t.position, c.id AS case_id, v.name AS variant, t.repeat, t.status, t.error_kind, t.error_blame, t.error, "
-    "t.error_detail, t.attempts, t.queue_s, t.backoff_s, t.service_s, t.in_flight, t.reused_from, p.prompt, p.answer, "
-    "p.data, p.raw_response FROM trials t JOIN cases c ON c.digest = t.case_digest "
-    "JOIN variants v ON v.run_id = t.run_id AND v.variant = t.variant "
-    "LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
-    "WHERE t.run_id = ?1 AND (?2 IS NULL OR c.id = ?2) AND (?3 IS NULL OR v.name = ?3) "
-    "AND (NOT ?4 OR t.status = 'error') ORDER BY t.position LIMIT ?5"
-)
-
-_CASES = "SELECT DISTINCT c.id FROM trials t JOIN cases c ON c.digest = t.case_digest WHERE t.run_id = ?"
-_VARIANTS = "SELECT name FROM variants WHERE run_id = ?"
 _MOST_SHOWN = {"raw_response": 4_000}  # characters
 
 
@@ -42,13 +29,19 @@ def main(args: argparse.Namespace) -> int:
         raise BadInput(f"--limit {args.limit}: must be a whole number of at least 1")
     with store_argument.find_store(args.store) as store:
         run = store.run(args.run)
-        _check(store, run, "case", args.case, _CASES)
-        _check(store, run, "variant", args.variant, _VARIANTS)
-        rows = store.dicts(_TRIALS, (run["run_id"], args.case, args.variant, args.errors, args.limit + 1))
+        run_id, queries = int(run["run_id"]), store.queries
+        if args.case is not None and args.case not in (ids := [case.id for case in queries.stored_cases(run_id)]):
+            told = f'no trial of a case "{args.case}" is stored{suggestion(args.case, ids)}'
+            raise BadInput(f"--case: {run['run']}: {told}")
+        if args.variant is not None and args.variant not in (names := queries.variant_digests(run_id)):
+            raise BadInput(f'--variant: {run["run"]}: no variant "{args.variant}"{suggestion(args.variant, names)}')
+        rows = queries.logged_trials(run_id, args.case, args.variant, args.errors, args.limit + 1)
         more = len(rows) > args.limit
         del rows[args.limit :]
         for row in rows:
-            _add_detail(store, run["run_id"], row)
+            position = row.pop("position")
+            row["scores"] = queries.scores_of(run_id, position)
+            row["failed_attempts"] = queries.failed_attempts(run_id, position)
     if args.json:
         listings.show(rows, True, "")
         return 0
@@ -61,26 +54,6 @@ def main(args: argparse.Namespace) -> int:
     if more:
         say(f"only the first {many(args.limit, 'trial')}; --limit N shows more")
     return 0
-
-
-def _check(store: Store, run: dict[str, Any], what: str, name: str | None, query: str) -> None:
-    """A name that is not there is a slip, not an empty answer."""
-    known = [row[0] for row in store.rows(query, (run["run_id"],))] if name is not None else []
-    if name is not None and name not in known:
-        told = f'no trial of a case "{name}" is stored' if what == "case" else f'no variant "{name}"'
-        raise BadInput(f"--{what}: {run['run']}: {told}{suggestion(name, known)}")
-
-
-def _add_detail(store: Store, run_id: int, row: dict[str, Any]) -> None:
-    where = (run_id, row.pop("position"))
-    row["scores"] = store.dicts(
-        "SELECT name, value, explanation FROM scores WHERE run_id = ? AND position = ? ORDER BY name", where
-    )
-    row["failed_attempts"] = store.dicts(
-        "SELECT attempt, error_kind, error_blame, error, service_s, waited_s FROM attempts "
-        "WHERE run_id = ? AND position = ? ORDER BY attempt",
-        where,
-    )
 
 
 def _echo(row: dict[str, Any]) -> None:

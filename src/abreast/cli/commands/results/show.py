@@ -60,22 +60,14 @@ def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
 
 
 def _show_events(store: Store, run: dict[str, Any], as_json: bool) -> None:
-    rows = store.dicts("SELECT happened_at, kind, detail FROM events WHERE run_id = ? ORDER BY seq", (run["run_id"],))
+    rows = [event._asdict() for event in store.queries.events(run["run_id"])]
     for row in rows:
-        row["detail"] = json.loads(row["detail"])
         if not as_json:
             row["happened_at"] = time.strftime("%H:%M:%S", time.localtime(row["happened_at"]))
             row["detail"] = ", ".join(f"{key} {value}" for key, value in row["detail"].items())
     listings.show(rows, as_json, "nothing worth telling happened")
 
 
-_OF_TRIALS = (
-    "JOIN trials t ON t.run_id = o.run_id AND t.position = o.position JOIN cases c ON c.digest = t.case_digest "
-    "JOIN variants v ON v.run_id = t.run_id AND v.variant = t.variant "
-    "WHERE o.run_id = ?1 AND (?2 IS NULL OR c.id = ?2) ORDER BY o.position, o.name"
-)
-_ARTIFACTS = f"SELECT c.id AS case_id, v.name AS variant, t.repeat, o.name, o.content FROM artifacts o {_OF_TRIALS}"
-_SCORES = f"SELECT v.name AS variant, t.repeat, o.name, o.value, o.explanation FROM scores o {_OF_TRIALS}"
 _FLAGS = {
     TEST_FILES: "changed tests, which were restored before the check",
     OUTSIDE_FILES: "files outside of the workspace changed meanwhile",
@@ -84,7 +76,7 @@ LONGEST_EXPECTED = 2_000  # characters
 
 
 def _show_artifacts(store: Store, run: dict[str, Any], case: str | None, name: str, as_json: bool) -> None:
-    rows = store.dicts(_ARTIFACTS, (run["run_id"], case))
+    rows = store.queries.artifacts_of_case(run["run_id"], case)
     known = {row["name"] for row in rows}
     if name not in known:
         of_case = f' of the case "{case}"' if case else ""
@@ -102,24 +94,19 @@ def _show_artifacts(store: Store, run: dict[str, Any], case: str | None, name: s
 def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> None:
     from abreast.report.words.verdict_sentence import SIMULATED, failure
 
-    rows = store.dicts(
-        "SELECT * FROM predictions WHERE run = ? AND case_id = ? ORDER BY repeat, variant", (run["run"], case)
-    )
+    rows = store.queries.predictions(run["run"], case)
     if not rows:
-        ids = [
-            row[0]
-            for row in store.rows("SELECT DISTINCT case_id FROM predictions WHERE run = ? LIMIT 1000", (run["run"],))
-        ]
+        ids = [known.id for known in store.queries.stored_cases(run["run_id"])[:1_000]]
         raise BadInput(f'{run["run"]}: no trial of a case "{case}" is stored{suggestion(case, ids)}')
     if as_json:
         listings.show(rows, True, "")
         return
     artifacts: dict[tuple[str, int], list[str]] = {}
     scores: dict[tuple[str, int], list[str]] = {}
-    for one in store.dicts(_ARTIFACTS, (run["run_id"], case)):
+    for one in store.queries.artifacts_of_case(run["run_id"], case):
         if one["name"] != STATE:
             artifacts.setdefault((one["variant"], one["repeat"]), []).append(one["name"])
-    for one in store.dicts(_SCORES, (run["run_id"], case)):
+    for one in store.queries.scores_of_case(run["run_id"], case):
         scores.setdefault((one["variant"], one["repeat"]), []).append(listings.score_line(one))
     if run["simulated"]:
         echo(SIMULATED)

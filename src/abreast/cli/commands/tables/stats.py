@@ -77,13 +77,13 @@ def _rank(store: Store, name: str, action: str, words: list[str], args: argparse
         raise BadInput(f"stats {action} needs a column and a number of rows", f"abreast stats {action} COLUMN -n 1")
     (column,) = words
     found: list[dict[str, Any]] = []
-    for test in ("typeof({%s}) IN ('integer', 'real')", "{%s} IS NOT NULL"):  # text only where there is no number
+    for only_numbers in (True, False):  # text only where there is no number
         found = (
             found
             or read(
                 store,
                 name,
-                Condition(test % column, (), (column,)),
+                Condition.known(column, only_numbers),
                 first=args.rows,
                 keys=table_arguments.columns(args),
                 by=(column, "DESC" if action == "top" else "ASC"),

@@ -125,18 +125,9 @@ def runs_of(work: Work) -> Iterator[dict[str, Any]]:
         (at for at in range(len(rows.position)) if rows.present[at]),
         key=lambda at: (int(rows.case[at]), int(rows.variant[at]), int(rows.repeat[at])),
     )
-    said = _said(work)
+    said = rows.store.queries.trials(rows.run_id)
     for at in order:
         yield _run(work, at, said[int(rows.position[at])])
-
-
-def _said(work: Work) -> dict[int, dict[str, Any]]:
-    """Of each position what was stored of its trial: as it was when it was made, reused or not."""
-    asked = (
-        "SELECT position, status, error_kind, error_blame, error, service_s, model, cost_usd, attempts, reused_from, "
-        f"{', '.join(f'{name}_tokens' for name in _TOKENS)} FROM trials WHERE run_id = ?"
-    )
-    return {row["position"]: row for row in work.rows.store.dicts(asked, (work.rows.run_id,))}
 
 
 def _run(work: Work, at: int, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -105,8 +104,7 @@ class Work:
     @cached_property
     def in_repository(self) -> bool:
         """Whether agents begin with files, so that leaving them as they are is no work."""
-        found = self.rows.store.rows("SELECT params FROM variants WHERE run_id = ?", (self.rows.run_id,))
-        return any(isinstance(json.loads(params).get("workspace"), Mapping) for (params,) in found)
+        return any(isinstance(params.get("workspace"), Mapping) for params in self.rows.params)
 
     @cached_property
     def common(self) -> Bools:

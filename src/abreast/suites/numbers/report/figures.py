@@ -24,10 +24,6 @@ from abreast.suites.numbers.dataset.tasks import TASKS
 CORRECT, CLOSENESS, GROUNDED = "numbers_correct", "numbers_closeness", "numbers_grounded"
 Key = TypeVar("Key", int, str)
 UNREAD = "(none read)"  # an answer that names no class, or several
-_PROMPTS = (
-    "SELECT t.position, p.prompt FROM trials t JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position "
-    "WHERE t.run_id = ? AND t.status <> 'skipped' ORDER BY t.position"
-)
 ERRORS = ((0.01, "≤ 1 %"), (0.05, "≤ 5 %"), (0.2, "≤ 20 %"), (1.0, "< 100 %"), (np.inf, "≥ 100 %"))
 
 
@@ -319,7 +315,7 @@ def _answerable_by(analysis: Analysis) -> Known:
         if _asked(text) in QUERIES
     }
     variants = dict(zip(rows.position.tolist(), rows.variant.tolist(), strict=True))
-    for position, prompt in rows.store.each(_PROMPTS, (rows.run_id,)):
+    for position, prompt in rows.store.queries.prompts(rows.run_id):
         case, variant = position // rows.per_case, variants.get(position)
         if case in asked and variant is not None and variant not in known.setdefault(case, {}):
             known[case][variant] = is_answerable(asked[case], prompt or "")

@@ -1,0 +1,19 @@
+"""Named questions about stored runs: `store.queries.variants(run_id)`.
+
+Everything above `store/` reads and changes rows through these, so that SQL stands in one place. Answers are plain rows,
+or numpy columns where there may be a million.
+"""
+
+from __future__ import annotations
+
+from abreast.store.queries.answers import AnswerQueries
+from abreast.store.queries.artifacts import ArtifactQueries
+from abreast.store.queries.cases import CaseQueries
+from abreast.store.queries.judgements import JudgementQueries
+from abreast.store.queries.runs import RunQueries
+from abreast.store.queries.scores import ScoreQueries
+from abreast.store.queries.trials import TrialQueries
+
+
+class Queries(RunQueries, CaseQueries, TrialQueries, AnswerQueries, ArtifactQueries, ScoreQueries, JudgementQueries):
+    """All questions, by subject in the modules of this package."""
