@@ -28,7 +28,7 @@ from abreast.report import folder
 from abreast.store import open_store
 from abreast.targets.workspace import Diff, NoWorkspace, Workspace, Workspaces
 from abreast.targets.workspace.files import copies
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import remove_tree
 from abreast.targets.workspace.files.scan import LARGE
 from abreast.targets.workspace.git.diff import Counts, replaced
 

@@ -15,8 +15,7 @@ from abreast.targets.checks.case_tests import Task, put_there
 from abreast.targets.checks.test_results import Results, instrument, read_results, readable_output
 from abreast.targets.processes import process
 from abreast.targets.workspace import State, Workspace, Workspaces
-from abreast.targets.workspace.files.directories import drop_empty, new_folder, seen_from
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import drop_empty, new_folder, remove_tree, seen_from
 
 LAST_LINE = 300  # characters
 

@@ -10,8 +10,7 @@ import stat
 import threading
 from pathlib import Path
 
-from abreast.targets.workspace.files.directories import drop_empty, new_folder, rename_folder
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import drop_empty, new_folder, remove_tree, rename_folder
 
 TEMPORARY = "tmp"
 PROMPT = "prompt.txt"

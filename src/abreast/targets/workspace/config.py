@@ -13,7 +13,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.model import Case
 from abreast.targets.request import compile_template, names_of
 from abreast.targets.workspace.files.directories import NoWorkspace
-from abreast.targets.workspace.git.address import has_secret, without_secret
+from abreast.targets.workspace.git.git_command import has_secret, without_secret
 
 if TYPE_CHECKING:
     import jinja2

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -27,12 +28,24 @@ from pathlib import Path
 from abreast.digest import compose
 from abreast.redaction import redact_log
 from abreast.store.user_state.quota_ledger import cache_folder
-from abreast.targets.workspace.files.directories import NoWorkspace
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import NoWorkspace, remove_tree
 
 SETUP_S = 1800.0
 LARGEST_TEXT = 1_000_000  # bytes of a file that may name the checkout
 REVISION = 1
+LOCK_FILE = re.compile(
+    r"(?:^|/)(?:[^/]+\.lock|[^/]*-lock\.(?:json|ya?ml)|npm-shrinkwrap\.json|bun\.lockb|go\.sum|gradle\.lockfile"
+    r"|\.terraform\.lock\.hcl)$",
+    re.I,
+)
+MANIFEST = re.compile(
+    r"(?:^|/)(?:pyproject\.toml|setup\.(?:py|cfg)|[^/]*requirements[^/]*\.(?:txt|in)|requirements/[^/]+\.(?:txt|in)"
+    r"|Pipfile|tox\.ini|environment\.ya?ml|package\.json|Cargo\.toml|rust-toolchain(?:\.toml)?|go\.mod|Gemfile"
+    r"|[^/]+\.gemspec|pom\.xml|(?:build|settings)\.gradle(?:\.kts)?|gradle-wrapper\.properties|libs\.versions\.toml"
+    r"|composer\.json|mix\.exs|pubspec\.yaml|[^/]+\.csproj|Directory\.Packages\.props|(?:[^/]+\.)?Dockerfile"
+    r"|docker-compose\.ya?ml|\.(?:python-version|nvmrc|node-version|ruby-version|tool-versions))$",
+    re.I,
+)
 _VIRTUAL = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH")  # of abreast's own environment
 _VENVS = (".venv", "venv", "env", ".env")
 
@@ -90,6 +103,15 @@ def variables(work: Path, given: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in given.items() if venv is None or name != "PYTHONHOME"}
     path = os.pathsep.join([*folders, given.get("PATH", os.defpath)])
     return {**kept, "PATH": path, **({} if venv is None else {"VIRTUAL_ENV": str(venv)})}
+
+
+def is_dependency_file(path: str) -> bool:
+    """Whether a file says what a project depends on.
+
+    >>> [is_dependency_file(path) for path in ("requirements/dev.txt", "web/package-lock.json", "src/app.py")]
+    [True, True, False]
+    """
+    return MANIFEST.search(path) is not None or LOCK_FILE.search(path) is not None
 
 
 def environment_key(words: Sequence[str], dependencies: str) -> str:

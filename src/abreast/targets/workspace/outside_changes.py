@@ -11,16 +11,19 @@ files are scanned after every trial, and only few of them.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
+import struct
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from abreast.store.report_ledger import LEDGER
 from abreast.store.user_state.drivers import root
-from abreast.targets.workspace.inotify import FolderWatch
 
 LARGEST = 20_000  # files and folders of a place; a larger one is not looked at
 LARGEST_UNWATCHED = 2_000  # the same where every trial scans it
@@ -28,6 +31,13 @@ LISTED = 20  # files of a trial that are named
 _SKIPPED_FOLDERS = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"))
 _STORE = re.compile(r".*\.(?:db|sqlite3?|journal|duckdb)(?:-wal|-shm|-journal|\.\w+)?")
 _OF_GIT = ("HEAD", "packed-refs", "config", "refs", "hooks")  # programs that only look write other files
+
+# Constants of inotify.
+_CHANGES = 0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800  # written, attributes, moved, made, deleted, itself
+_ONLY_FOLDERS, _NO_LINKS = 0x01000000, 0x02000000
+_OVERFLOW = 0x4000
+_EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name
+_BUFFER = 65_536
 
 Entries = dict[str, tuple[int, bool]]
 """When each path was last changed, in nanoseconds, and whether it is a folder."""
@@ -132,6 +142,46 @@ class OutsideChanges:
     def _find_own(self) -> set[str]:
         """The files of the store, and those that this process and others of its job write, such as `tee`."""
         return {*map(str, self._own_files()), str(root()), *_open_files()}
+
+
+class FolderWatch:
+    """Watches folders, not what is below them, by inotify. Raises OSError where there is none."""
+
+    def __init__(self) -> None:
+        if not sys.platform.startswith("linux"):
+            raise OSError("inotify is a part of Linux")
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        weakref.finalize(self, os.close, self._descriptor)
+        self._folders: dict[int, str] = {}
+
+    def add(self, folder: str) -> None:
+        """Raises OSError, also if there are too many watches."""
+        mask = _CHANGES | _ONLY_FOLDERS | _NO_LINKS
+        watch = self._checked(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), mask))
+        self._folders[watch] = folder
+
+    def read(self) -> Iterator[tuple[str, str]]:
+        """The events since the last call: a folder and a name in it, which is empty where it is about the folder itself
+        or events were lost."""
+        while True:
+            try:
+                events = os.read(self._descriptor, _BUFFER)
+            except BlockingIOError:
+                return
+            at = 0
+            while at < len(events):
+                watch, mask, _, length = _EVENT.unpack_from(events, at)
+                at += _EVENT.size + length
+                name = os.fsdecode(events[at - length : at].rstrip(b"\0"))
+                yield ("", "") if mask & _OVERFLOW else (self._folders.get(watch, ""), name)
+
+    @staticmethod
+    def _checked(result: int) -> int:
+        if result < 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+        return result
 
 
 def _new_watch() -> FolderWatch | None:

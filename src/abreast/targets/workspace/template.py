@@ -13,7 +13,7 @@ from abreast.store.user_state.drivers import root
 from abreast.targets.workspace.environment import Environment
 from abreast.targets.workspace.files import directories
 from abreast.targets.workspace.files.copies import copy_tree
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import remove_tree
 from abreast.targets.workspace.files.snapshot import TICK_S, Snapshot, take_snapshot
 from abreast.targets.workspace.git.baseline import Start, record_start
 

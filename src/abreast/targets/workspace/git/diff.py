@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.targets.workspace.files import directories
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import remove_tree
 from abreast.targets.workspace.files.scan import SETTINGS, Looked, large, look_at, remove_pipes
 from abreast.targets.workspace.git import git_command
 from abreast.targets.workspace.git.baseline import Start, surroundings

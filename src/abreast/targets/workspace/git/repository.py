@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from abreast.targets.workspace.dependencies import is_dependency_file
+from abreast.targets.workspace.environment import is_dependency_file
 from abreast.targets.workspace.files import directories
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import remove_tree
 from abreast.targets.workspace.git import git_command
-from abreast.targets.workspace.git.address import is_address, without_secret
 from abreast.targets.workspace.git.carried_state import State
-from abreast.targets.workspace.git.git_command import GitFailed
+from abreast.targets.workspace.git.git_command import GitFailed, is_address, without_secret
 
 _WHOLE = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 ASK_PATIENCE_S = 30.0
