@@ -12,7 +12,6 @@ from typing import Any
 
 from abreast.digest import digest
 from abreast.model import TEST_FILES, Answer, Check
-from abreast.targets.agents.file_digest import content_digest, named_file
 from abreast.targets.base import Problem, Sees
 from abreast.targets.checks.case_tests import NONE, Own, Task, Untested, prepared, put_there, tests_of
 from abreast.targets.checks.check_runs import CheckRun, Trialled, run_all
@@ -30,6 +29,7 @@ from abreast.targets.checks.reference_tests import (
     says_nothing,
 )
 from abreast.targets.checks.test_results import runs_pytest
+from abreast.targets.processes.programs import content_digest, named_file
 from abreast.targets.workspace import NoWorkspace, Workspace
 
 GONE = "the folder where it worked is gone"

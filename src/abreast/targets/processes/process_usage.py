@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
 COMPUTES = 0.5  # cores; a program that uses more is computing, whatever the state of its processes
+MEMORY_KILLS = Path("/proc/vmstat")
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 _PEAK = re.compile(rb"^VmHWM:\s+(\d+) kB", re.M)
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -186,3 +190,36 @@ def _read(path: str) -> bytes:
 
 
 SAMPLER = ProcessSampler()
+
+
+def memory_kills(path: Path = MEMORY_KILLS) -> int | None:
+    """How many processes the system has ended because memory was short; None where it does not say."""
+    try:
+        match = re.search(rb"^oom_kill (\d+)$", path.read_bytes(), re.M)
+    except OSError:
+        return None
+    return int(match[1]) if match else None
+
+
+_recent_kills: tuple[float, int | None] = float("-inf"), None
+
+
+def recent_memory_kills() -> int | None:
+    """`memory_kills` as of a moment ago: to count them takes a while."""
+    global _recent_kills
+    now = time.monotonic()
+    if now - _recent_kills[0] > 1.0:
+        _recent_kills = now, memory_kills()
+    return _recent_kills[1]
+
+
+def is_out_of_memory(code: int, before: int | None, after: int | None) -> bool:
+    """Whether a program was probably ended because memory was short: it was killed, or what it had started was, and
+    the system counts one more such end than before.
+
+    >>> is_out_of_memory(-9, 3, 4), is_out_of_memory(137, 3, 4)
+    (True, True)
+    >>> is_out_of_memory(-9, 3, 3), is_out_of_memory(1, 3, 4), is_out_of_memory(-9, None, None)
+    (False, False, False)
+    """
+    return code in KILLED and before is not None and after is not None and after > before

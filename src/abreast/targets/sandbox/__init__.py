@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
+from abreast.targets.sandbox.bwrap import Exposed, Needs, bubblewrap, exit_code, find_problem, wrap
 from abreast.targets.sandbox.config import Sandbox, read_sandbox
-from abreast.targets.sandbox.tool import bubblewrap, find_problem
-from abreast.targets.sandbox.view import Exposed, Needs, exit_code, wrap
 
 __all__ = ["Exposed", "Needs", "Sandbox", "bubblewrap", "exit_code", "find_problem", "read_sandbox", "wrap"]

@@ -38,11 +38,6 @@ class Template:
         self.restoring = 0  # trials whose copy is about to become a spare
         self.used = 0
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether trials begin with an empty folder."""
-        return self._fill is None
-
     def _prepared(self) -> Path:
         """Needs the lock."""
         if self._folder is None:
@@ -58,7 +53,8 @@ class Template:
         return self._folder
 
     def copy_to(self, folder: Path) -> None:
-        """Fill a new folder for a trial. The first call prepares."""
+        """Make and fill a folder for a trial. The first call prepares."""
+        folder.mkdir(0o700)
         with self._lock:
             prepared = self._prepared()
         if self._fill is not None:

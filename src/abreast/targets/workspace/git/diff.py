@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +45,20 @@ class Counts:
         return self.files_added + self.files_modified + self.files_deleted + self.files_renamed
 
     def columns(self) -> dict[str, int | None]:
-        """By the names of their columns."""
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return {"files_changed": self.files_changed, **own}
+        return {"files_changed": self.files_changed, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The change of a workspace against its start. `text` is a unified diff that `git apply` takes, but where it is
-    `truncated`: then it ends early, or only names a file. Bytes that are no UTF-8 are replaced. If there is no diff,
-    `problem` says why."""
+    """The change of a workspace against its start, or the `problem` that kept it from being measured.
+
+    `text` is a unified diff that `git apply` takes, unless it is cut or only names a large file.
+    """
 
     text: str = ""
     files: tuple[str, ...] = ()
     counts: Counts = field(default_factory=Counts)
     renames: tuple[tuple[str, str], ...] = ()  # old and new names
-    truncated: bool = False
     problem: str = ""
     state: State | None = None  # for another trial to begin with, if that was asked for
     not_carried: str = ""  # why there is none
@@ -99,11 +97,10 @@ def _compared(start: Start, environment: dict[str, str], looked: Looked, most: i
     named = {name for name, _, _ in looked.named}
     files, renames, counts, stand_ins = _counted(start, environment, named | large(start.files))
     if not files:
-        return Diff(truncated=looked.incomplete)
-    text, cut = _text(start, environment, most)
-    counts.lines_modified = None if cut else sum(map(replaced, _signs(text))) - stand_ins
-    is_named = not {_readable(name) for name in named}.isdisjoint(files)
-    return Diff(text, files, counts, renames, cut or looked.incomplete or is_named)
+        return Diff()
+    text, is_cut = _text(start, environment, most)
+    counts.lines_modified = None if is_cut else sum(map(replaced, _signs(text))) - stand_ins
+    return Diff(text, files, counts, renames)
 
 
 def _kept(start: Start, looked: Looked, environment: dict[str, str], scratch: Path, keeping: Keeping) -> dict[str, Any]:

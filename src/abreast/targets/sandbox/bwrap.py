@@ -1,16 +1,17 @@
-"""What a sandboxed program sees of the file system, as arguments of bubblewrap."""
+"""Bubblewrap: whether it works here, and the arguments that say what a sandboxed program sees."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shutil
+import subprocess
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from abreast.targets.sandbox.config import Sandbox
-from abreast.targets.sandbox.private_copy import copy_settings
-from abreast.targets.sandbox.tool import NAMESPACES, bubblewrap
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix", "/gnu", "/sys")
 RESOLVER = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")  # where /etc/resolv.conf may lead
@@ -23,6 +24,20 @@ PARTS = (  # of a prefix, what its programs load; `versions` and those after it 
 SETTINGS = frozenset({".cfg", ".conf", ".db", ".env", ".ini", ".json", ".key", ".pem", ".toml", ".yaml", ".yml"})
 ORDINARY = frozenset({"pyvenv.cfg", ".gitignore", ".lock"})  # files of a virtual environment
 FATAL = frozenset({1, 2, 3, 4, 6, 7, 8, 9, 11, 13, 14, 15, 24, 25})  # on Linux: HUP to TERM, XCPU, XFSZ
+INSTALL = "install it (apt install bubblewrap, dnf install bubblewrap), or remove sandbox:"
+FORBIDDEN = "allow unprivileged user namespaces (see docs/limits.md), or remove sandbox:"
+TRY_S = 20.0
+NAMESPACES = (
+    *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+)
+LARGEST_SETTING = 1_000_000  # bytes of a file in a folder
+MOST_SETTINGS = 20_000_000  # bytes of all of them
+# What agents remember of earlier sessions; a trial begins without it.
+SETTINGS_LEFT_OUT = {
+    *("projects", "sessions", "archived_sessions", "history", "logs", "log", "cache", "tmp", "todos", "debug"),
+    *("shell-snapshots", "file-history", "statsig", "snapshot", "node_modules", ".git"),
+}
 SECRETS = ("credentials*", ".env*")  # files that are empty wherever programs lie
 Access = Literal["read", "write", "empty", "masked"]
 
@@ -47,6 +62,30 @@ class Exposed:
     hidden: tuple[Path, ...] = ()  # files and folders that are empty
 
 
+def bubblewrap() -> str | None:
+    """The program; None if it is not installed."""
+    return shutil.which("bwrap")
+
+
+def find_problem(sandbox: Sandbox, command: Sequence[str]) -> tuple[str, str] | None:
+    """Why this sandbox cannot work here, and what to do; None if `command`, wrapped in it, succeeds."""
+    if bubblewrap() is None:
+        return "sandbox: bubblewrap (bwrap) is not installed", INSTALL
+    for path in (*sandbox.read, *sandbox.write):
+        if not path.exists():
+            return f"sandbox: there is no {path}", "correct read: or write:; relative paths start at the spec's folder"
+    if sandbox.processes is not None and os.getuid() == 0:
+        return "sandbox: processes: Linux sets no such limit for root", "run as another user, or remove processes:"
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRY_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"sandbox: bubblewrap does not work here: {error}", FORBIDDEN
+    if not done.returncode:
+        return None
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
+    return f"sandbox: bubblewrap does not work here: {lines[-1]}", FORBIDDEN
+
+
 def wrap(argv: Sequence[str], sandbox: Sandbox, exposed: Exposed, environment: Mapping[str, str]) -> list[str]:
     """The command line that runs a program in a sandbox."""
     words = [bubblewrap() or "bwrap", *NAMESPACES, *([] if sandbox.network else ["--unshare-net"]), *_system()]
@@ -66,8 +105,29 @@ def _copies(exposed: Exposed) -> dict[Path, Path]:
     for number, place in enumerate(exposed.needs.settings):
         if place.exists():
             copies[place] = exposed.scratch / "settings" / str(number)
-            copy_settings(place, copies[place], exposed.needs.write)
+            _copy_settings(place, copies[place], exposed.needs.write)
     return copies
+
+
+def _copy_settings(source: Path, to: Path, without: Collection[Path]) -> None:
+    """Copy a file, or a folder without these files and without what is large or of earlier sessions."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_file():
+        shutil.copy(source, to)
+        return
+    to.mkdir(0o700)
+    room = MOST_SETTINGS
+    for folder, names, files in os.walk(source):
+        names[:] = [name for name in names if name not in SETTINGS_LEFT_OUT]
+        place = to / Path(folder).relative_to(source)
+        place.mkdir(exist_ok=True)
+        for name in files:
+            file = Path(folder, name)
+            with contextlib.suppress(OSError):
+                size = file.stat().st_size
+                if file.is_file() and file not in without and size <= min(LARGEST_SETTING, room):
+                    shutil.copy(file, place / name)
+                    room -= size
 
 
 def exit_code(code: int) -> int:
