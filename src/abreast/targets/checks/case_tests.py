@@ -5,21 +5,21 @@ from __future__ import annotations
 import filecmp
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from abreast.model import Case, Check, Placeholder, variable_of
+from abreast.model import Case, Check, variable_of
 from abreast.targets.checks.test_commands import decides, is_test_name, npm_test_script, rest_of, runnable, runner_of
 from abreast.targets.checks.test_results import Reporter, reporter_of
+from abreast.targets.untrusted_json import mapping
 from abreast.targets.workspace import Workspaces
 from abreast.targets.workspace.files.overlay import put_over
 
 _NO_SOURCES = (".git", "node_modules", ".venv", "venv", ".tox")
 _PLACEHOLDER = re.compile(r"\{(case|folder|tests)\}")
-
-
 BRINGS_NONE = "the case brings no tests of its own"
 
 
@@ -54,9 +54,8 @@ class Task:
 
 def tests_of(case: Case) -> Own:
     """What `expected` of a pull request says; anything else brings none."""
-    expected = case.expected if isinstance(case.expected, Mapping) else {}
-    commit, tests = expected.get("commit"), expected.get("tests") or ()
-    base = expected.get("base")
+    expected = mapping(case.expected)
+    commit, tests, base = expected.get("commit"), expected.get("tests") or (), expected.get("base")
     return Own(commit, tuple(tests), base if isinstance(base, str) else None) if isinstance(commit, str) else NONE
 
 
@@ -67,14 +66,23 @@ def prepared(check: Check, case: Case, own: Own, base: Path, workspaces: Workspa
     words, script = check.command, None
     if own.tests:
         words, script = _with_tests(check, own, workspaces, path)
-    values: dict[Placeholder, str] = {"case": case.id, "folder": str(base)}
-    tests = runnable(own.tests)
+    values, tests = {"case": case.id, "folder": str(base)}, runnable(own.tests)
     if check.shell:
-        given: dict[Placeholder, str] = {**values, "tests": "\n".join(tests)}
-        variables = tuple((variable_of(name), value) for name, value in given.items() if check.names(name))
+        texts: dict[Any, str] = {**values, "tests": "\n".join(tests)}
+        variables = tuple((variable_of(name), value) for name, value in texts.items() if check.names(name))
         return Task(check, ("/bin/sh", "-c", *words), variables, own)
-    filled = [one for word in words for one in (tests if word == "{tests}" else [_filled(word, values, tests)])]
-    return Task(check, tuple(filled), (), own, rest_of(filled, tests), reporter_of(filled, script))
+    known = {**values, "tests": " ".join(tests)}
+    filled: list[str] = []
+    for word in words:
+        filled += tests if word == "{tests}" else [_PLACEHOLDER.sub(lambda match: known[match[1]], word)]
+    return Task(
+        check=check,
+        words=tuple(filled),
+        variables=(),
+        own=own,
+        rest=rest_of(filled, tests),
+        reporter=reporter_of(filled, script),
+    )
 
 
 def _with_tests(check: Check, own: Own, workspaces: Workspaces, path: str | None) -> tuple[tuple[str, ...], str | None]:
@@ -82,18 +90,13 @@ def _with_tests(check: Check, own: Own, workspaces: Workspaces, path: str | None
     what people did: an agent has no say in it."""
     assert own.commit is not None
     with workspaces.files_at(own.commit) as people:
-        missing = next((test for test in own.tests if not os.path.lexists(people / test)), None)
-        if missing is not None:
-            raise Untested(f"{missing} is not among the files of commit {own.commit[:12]}")
-        found, script = check.command or runner_of(people, own.tests, path), npm_test_script(people)
-    if found is None:
+        for test in own.tests:
+            if not os.path.lexists(people / test):
+                raise Untested(f"{test} is not among the files of commit {own.commit[:12]}")
+        command, script = check.command or runner_of(people, own.tests, path), npm_test_script(people)
+    if command is None:
         raise Untested(f"no command is known that runs {runnable(own.tests)[0]}: say one")
-    return found, script
-
-
-def _filled(word: str, values: Mapping[Placeholder, str], tests: tuple[str, ...]) -> str:
-    known = {str(name): value for name, value in values.items()} | {"tests": " ".join(tests)}
-    return _PLACEHOLDER.sub(lambda found: known[found[1]], word)
+    return command, script
 
 
 def put_there(task: Task, folder: Path, workspaces: Workspaces) -> None:

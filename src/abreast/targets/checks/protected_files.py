@@ -23,6 +23,7 @@ from typing import Any
 from abreast.globs import matcher
 from abreast.targets.checks.case_tests import Task
 from abreast.targets.checks.test_commands import NO_SCRIPT, is_test_name
+from abreast.targets.untrusted_json import mapping, mappings
 from abreast.targets.workspace.files.overlay import make_same, reached
 
 _TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "testdata", "__snapshots__"))
@@ -132,15 +133,8 @@ def _scripts(start: Path, words: Sequence[str]) -> list[str]:
         if before == "-m":
             module = word.replace(".", "/")
             paths += [f"{module}.py", f"{module}/__main__.py"]
-    found = [path for path in dict.fromkeys(paths) if not path.startswith("..") and _DECIDING_NAME.search(path)]
-    return [path for path in found if _is_file(start / path)]
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # no path at all
-        return False
+    named = [path for path in dict.fromkeys(paths) if not path.startswith("..") and _DECIDING_NAME.search(path)]
+    return [path for path in named if os.path.isfile(start / path)]  # noqa: PTH113 - False for what is no path
 
 
 def _words(task: Task) -> list[str]:
@@ -233,8 +227,8 @@ def _part(path: Path, read: Callable[[str, Sequence[str]], Any], words: Sequence
 
 
 def _of_pyproject(text: str, words: Sequence[str]) -> Any:
-    tools = tomllib.loads(text).get("tool")
-    return {name: tools[name] for name in ("pytest", "tox") if name in tools} if isinstance(tools, dict) else None
+    tools = mapping(tomllib.loads(text).get("tool"))
+    return {name: tools[name] for name in ("pytest", "tox") if name in tools}
 
 
 def _of_sections(text: str, words: Sequence[str]) -> Any:
@@ -250,10 +244,11 @@ def _of_package(text: str, words: Sequence[str]) -> Any:
     content = json.loads(text)
     if not isinstance(content, dict):
         return content
-    scripts = content.get("scripts")
-    named = scripts if isinstance(scripts, dict) else {}
-    wanted = {name: named[name] for name in named if re.match(r"(?:pre|post)?test", name) or name in words}
-    wanted = {name: script for name, script in wanted.items() if NO_SCRIPT not in str(script)}
+    wanted = {
+        name: script
+        for name, script in mapping(content.get("scripts")).items()
+        if (re.match(r"(?:pre|post)?test", name) or name in words) and NO_SCRIPT not in str(script)
+    }
     runners = {name: content[name] for name in ("jest", "vitest", "mocha", "ava", "tap", "nyc") if name in content}
     return {**runners, **({"scripts": wanted} if wanted else {})}
 
@@ -292,16 +287,17 @@ def _of_npmrc(text: str, words: Sequence[str]) -> Any:
 def _of_cargo(text: str, words: Sequence[str]) -> Any:
     """Tests that `Cargo.toml` switches off, and those of another harness."""
     content = tomllib.loads(text)
-    package, library = (content[name] if isinstance(content.get(name), dict) else {} for name in ("package", "lib"))
-    lists = [(kind, content[kind]) for kind in ("bin", "test") if isinstance(content.get(kind), list)]
-    targets = [("lib", library), *((kind, entry) for kind, entries in lists for entry in entries)]
+    lists = {kind: mappings(content.get(kind)) for kind in ("bin", "test")}
+    lists["lib"] = [mapping(content.get("lib"))]
     switched_off = [
         (kind, entry.get("name"), name)
-        for kind, entry in targets
+        for kind, entries in lists.items()
+        for entry in entries
         for name in ("test", "doctest", "harness")
-        if isinstance(entry, dict) and entry.get(name) is False
+        if entry.get(name) is False
     ]
-    return [*(["autotests"] if package.get("autotests") is False else []), *switched_off]
+    is_off = mapping(content.get("package")).get("autotests") is False
+    return [*(["autotests"] if is_off else []), *switched_off]
 
 
 def _of_cargo_config(text: str, words: Sequence[str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import platform
 import shutil
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -82,32 +83,29 @@ class Checks:
 
     def _files(self, check: Check) -> list[Path]:
         """Those that the words name by their whole path; with `{case}` in it those of all cases."""
-        found: list[Path] = []
+        files: list[Path | None] = []
         for word in () if check.shell else check.command:
-            whole = word.replace("{folder}", str(self._base))
-            before, placeholder, behind = whole.partition("{case}")
+            path = word.replace("{folder}", str(self._base))
+            before, placeholder, behind = path.partition("{case}")
             if not placeholder:
-                file = named_file(whole)
-                found += [] if file is None else [file]
+                files.append(named_file(path))
             elif before.startswith("/") and "{" not in behind and "/" not in behind:
                 folder, _, start = before.rpartition("/")
-                listed = sorted(Path(folder).iterdir()) if Path(folder).is_dir() else []
-                found += [path for path in listed if path.name.startswith(start) and path.name.endswith(behind)]
-        return [path for path in found if path.is_file()]
+                files += sorted(Path(folder).glob(f"{glob.escape(start)}*{glob.escape(behind)}"))
+        return [file for file in files if file is not None and file.is_file()]
 
     def problems(self) -> list[Problem]:
         """Programs and files that are nowhere; a program named by its path may be in a workspace."""
-        found = []
+        problems = []
         for check in self._checks:
+            where = f'scorer "{check.name}"'
             for at, word in enumerate(() if check.shell else check.command):
                 path = word.replace("{folder}", str(self._base))
                 if at == 0 and "/" not in path and shutil.which(path) is None:
-                    told = f"the program {path} is not found"
-                    found.append(Problem(f'scorer "{check.name}": {told}', "install it, or mend command"))
+                    problems.append(Problem(f"{where}: the program {path} is not found", "install it, or mend command"))
                 if word.startswith("{folder}/") and "{" not in path and not Path(path).exists():
-                    told = f"there is no {path}"
-                    found.append(Problem(f'scorer "{check.name}": {told}', "write it, or mend command"))
-        return found
+                    problems.append(Problem(f"{where}: there is no {path}", "write it, or mend command"))
+        return problems
 
     async def added_to(self, answer: Answer, workspace: Workspace, trial: Trialled) -> Answer:
         """The answer with how each of them went; what they print is kept as an artifact."""

@@ -20,7 +20,7 @@ from abreast.targets.agents.presets.agent_output import EMPTY, Said, lines, trou
 from abreast.targets.api.anthropic import usage_of
 from abreast.targets.api.http_target import refusal
 from abreast.targets.mcp.calls import PREFIX, McpCalls, message_of
-from abreast.targets.untrusted_json import count, dollars, mapping, parsed, storable
+from abreast.targets.untrusted_json import count, dollars, mapping, mappings, parsed, storable
 
 PARTIAL = "--include-partial-messages"  # so that it prints when it sends a request, and when the answer begins
 PARTIAL_LINE = b'{"type":"stream_event"'  # begins a line with a piece of an answer, which comes again as a whole
@@ -88,7 +88,7 @@ class Stream:
             self.request_id = event.get("request_id") or self.request_id
             self._hear_message(mapping(event.get("message")))
         elif kind == "user":
-            for part in _mappings(mapping(event.get("message")).get("content")):
+            for part in mappings(mapping(event.get("message")).get("content")):
                 if part.get("type") == "tool_result":
                     text = message_of(part.get("content"))
                     self.mcp_calls.finish(str(part.get("tool_use_id")), part.get("is_error") is True, text)
@@ -103,7 +103,7 @@ class Stream:
     def _hear_message(self, message: Mapping[str, Any]) -> None:
         if isinstance(message.get("usage"), Mapping):
             self._used[str(message.get("id"))] = message["usage"]
-        for part in _mappings(message.get("content")):
+        for part in mappings(message.get("content")):
             if part.get("type") == "tool_use":
                 self.tools[str(part.get("name"))] += 1
                 self.mcp_calls.add(str(part.get("id")), str(part.get("name")))
@@ -143,7 +143,7 @@ class Stream:
     @property
     def denied(self) -> list[str]:
         """Tools that were asked for and not allowed, call by call."""
-        return [str(call.get("tool_name")) for call in _mappings(self.end.get("permission_denials"))]
+        return [str(call.get("tool_name")) for call in mappings(self.end.get("permission_denials"))]
 
     def mcp_columns(self) -> dict[str, Any]:
         if not self.start.get("mcp_servers"):
@@ -174,7 +174,7 @@ class Stream:
         """MCP servers that did not start, with their status, and expected ones that the CLI does not even name."""
         if not expected or not self.start:
             return []
-        servers = _mappings(self.start.get("mcp_servers"))
+        servers = mappings(self.start.get("mcp_servers"))
         names = [server.get("name") for server in servers]
         failed = [f"{one.get('name')}: {one.get('status')}" for one in servers if one.get("status") not in _STARTED]
         return [*failed, *(f"{name}: not started" for name in expected if name not in names)]
@@ -214,10 +214,6 @@ class Stream:
             fix = "begin it with another sign than /"
             return errors.Rejected("the CLI took the prompt for one of its commands", fix=fix)
         return None if self.text.strip() else errors.NoAnswer(EMPTY)
-
-
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def _api_trouble(end: Mapping[str, Any], said: str) -> TrialError:
