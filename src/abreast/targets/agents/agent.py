@@ -286,7 +286,7 @@ class Agent(Target):
         if start.running is not None:
             try:
                 listener = None if stream is None else heard
-                ended = await process.finish(start.running, workers, listener, dropped=PARTIAL_LINE)
+                ended = await process.finish(start.running, workers, listener, PARTIAL_LINE)
                 return ended if self.sandbox is None else replace(ended, code=exit_code(ended.code))
             except (OSError, TrialError) as problem:
                 error = problem

@@ -71,8 +71,7 @@ class ProcessSampler:
         self._sampled_at = 0.0
 
     def watch(self, pid: int, is_supervised: bool = False) -> ProgramUsage:
-        """Keep a record of a program until `forget`. The samples fill it. `pid` is the program's or, if it is
-        supervised, that of its supervisor."""
+        """Keep a record of a program until `forget`. The samples fill it."""
         usage = self._watched[pid] = ProgramUsage(pid, is_supervised)
         return usage
 
@@ -100,16 +99,15 @@ class ProcessSampler:
 
 
 def _look(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _Program], tuple[int, float]]:
-    """The programs below this process, by the id of their first process; memory and CPU of everything together.
-
-    A program is one that is watched, or else a child of this process that has none of those below it.
-    """
+    """The programs below this process, by the id of their first process; memory and CPU of everything together. A
+    program is one that is watched, or else a child of this process that has none of those below it."""
     own = os.getpid()
     supervisors = {pid for pid, usage in watched.items() if usage.is_supervised}
     programs: dict[int, _Program] = {}
     containers: set[int] = set()
     program_of: dict[int, int] = {}
-    memory, cpu_s = _own_usage()
+    times = os.times()
+    memory, cpu_s = int(psutil.Process().memory_info().rss), times.children_user + times.children_system
     for process in _descendants(own):
         above = program_of.get(process.parent)
         pid = process.pid if process.pid in watched or above is None else above
@@ -124,12 +122,6 @@ def _look(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _Program], tuple[
         memory += process.memory
         cpu_s += process.cpu_s
     return {pid: program for pid, program in programs.items() if pid not in containers}, (memory, cpu_s)
-
-
-def _own_usage() -> tuple[int, float]:
-    """The memory of this process, and the CPU time of the children it has waited for."""
-    times = os.times()
-    return int(psutil.Process().memory_info().rss), times.children_user + times.children_system
 
 
 def _descendants_by_children(pid: int) -> Iterator[ProcessInfo]:
@@ -153,9 +145,8 @@ def _descendants_by_psutil(pid: int) -> Iterator[ProcessInfo]:
         try:
             with process.oneshot():
                 state = "R" if process.status() == psutil.STATUS_RUNNING else "S"
-                yield ProcessInfo(
-                    process.pid, process.ppid(), state, sum(process.cpu_times()[:4]), process.memory_info().rss
-                )
+                cpu_s, memory = sum(process.cpu_times()[:4]), process.memory_info().rss
+                yield ProcessInfo(process.pid, process.ppid(), state, cpu_s, memory)
         except psutil.Error:  # it has ended
             continue
 

@@ -51,7 +51,7 @@ class OutsideChanges:
         self._lock = threading.Lock()
         self._folders: list[Path] | None = None
         self._too_large: list[Path] = []
-        self._limit = LARGEST
+        self.limit = LARGEST  # files and folders of a place; a larger one is not looked at
         self._watch: FolderWatch | None = None
         self._first: Entries = {}
         self._written: dict[str, int] = {}  # files that are not as they were, and when each was changed last
@@ -60,28 +60,21 @@ class OutsideChanges:
         self._scanned_at = float("-inf")
 
     def begin(self) -> list[Path]:
-        """Note which files there are, and watch them; later calls change nothing. Return the folders that are too large
-        to be looked at."""
+        """Note which files there are and watch them, once. Return the folders that are too large for that."""
         with self._lock:
             if self._folders is None:
                 asked = _distinct(self._asked)
                 self._own = self._find_own()
                 self._watch = _new_watch()
                 scanned = {folder: self._scan(folder, LARGEST) for folder in asked}
-                self._limit = LARGEST if self._watch is not None else LARGEST_UNWATCHED
-                self._folders = [folder for folder, found in scanned.items() if len(found) <= self._limit]
+                self.limit = LARGEST if self._watch is not None else LARGEST_UNWATCHED
+                self._folders = [folder for folder, found in scanned.items() if len(found) <= self.limit]
                 self._too_large = [folder for folder in asked if folder not in self._folders]
                 self._first = {name: entry for folder in self._folders for name, entry in scanned[folder].items()}
             return self._too_large
 
-    @property
-    def limit(self) -> int:
-        """The number of files and folders up to which a place is looked at."""
-        return self._limit
-
     def since(self, moment: int) -> list[str] | None:
-        """Paths of files that were written, made or deleted after a moment by the clock of the file system; None if
-        there is no folder to look at."""
+        """Files written, made or deleted after a moment by the file system's clock; None without a folder to watch."""
         self.begin()
         if not self._folders:
             return None
@@ -114,20 +107,23 @@ class OutsideChanges:
         self._gone = [name for name, (_, is_folder) in self._first.items() if not is_folder and name not in found]
 
     def _scan(self, folder: Path, limit: float = float("inf")) -> Entries:
-        """List a folder, one entry more than the limit at most, and watch all folders in it."""
-        found: Entries = {}
-        self._add_watch(str(folder))
-        for entry in _walk(folder, self._own):
-            try:
-                is_folder = entry.is_dir(follow_symlinks=False)
-                if is_folder:
-                    self._add_watch(entry.path)
-                found[entry.path] = entry.stat(follow_symlinks=False).st_ctime_ns, is_folder
-            except OSError:
-                continue  # gone meanwhile
-            if len(found) > limit:
-                break
-        return found
+        """List a folder, one entry more than the limit at most, and watch all folders in it. What abreast itself and
+        caches of tools write there is left out."""
+        entries: Entries = {}
+        waiting = [str(folder)]
+        while waiting:
+            here = waiting.pop()
+            self._add_watch(here)
+            for entry in _listed(here):
+                if not _counts(here, entry.name, self._own):
+                    continue
+                with contextlib.suppress(OSError):  # gone meanwhile
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    entries[entry.path] = entry.stat(follow_symlinks=False).st_ctime_ns, is_folder
+                    waiting += [entry.path] if is_folder else []
+                if len(entries) > limit:
+                    return entries
+        return entries
 
     def _add_watch(self, folder: str) -> None:
         """Watch a folder, again if it is watched. Where there are too many, nothing is watched any more."""
@@ -162,8 +158,7 @@ class FolderWatch:
         self._folders[watch] = folder
 
     def read(self) -> Iterator[tuple[str, str]]:
-        """The events since the last call: a folder and a name in it, which is empty where it is about the folder itself
-        or events were lost."""
+        """The events since the last call: a folder and a name in it, empty for the folder itself or lost events."""
         while True:
             try:
                 events = os.read(self._descriptor, _BUFFER)
@@ -220,30 +215,18 @@ def _counts(folder: str, name: str, own: set[str]) -> bool:
     return name in _OF_GIT or not folder.endswith("/.git")
 
 
-def _walk(folder: Path, own: set[str]) -> Iterator[os.DirEntry[str]]:
-    """All below a folder but for what abreast itself and caches of tools write there."""
-    waiting = [str(folder)]
-    while waiting:
-        here = waiting.pop()
-        try:
-            with os.scandir(here) as entries:
-                listed = list(entries)
-        except OSError:
-            continue
-        if any(entry.name == LEDGER for entry in listed):  # reports of a run
-            continue
-        for entry in listed:
-            if not _counts(here, entry.name, own):
-                continue
-            is_folder = entry.is_dir(follow_symlinks=False)
-            yield entry
-            if is_folder:
-                waiting.append(entry.path)
+def _listed(folder: str) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing if it cannot be listed, or holds reports of a run."""
+    try:
+        with os.scandir(folder) as entries:
+            listed = list(entries)
+    except OSError:
+        return []
+    return [] if any(entry.name == LEDGER for entry in listed) else listed
 
 
 def _distinct(folders: Iterable[Path]) -> list[Path]:
-    """Those that are inside of no other. A home folder and what is above it are left out: agents keep settings and
-    caches there."""
+    """Folders inside of no other. A home and what is above it are left out: agents keep settings there."""
     home = Path.home().resolve()
     resolved = dict.fromkeys(folder.resolve() for folder in folders)
     kept = [folder for folder in resolved if not home.is_relative_to(folder)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
@@ -71,17 +72,15 @@ class Template:
 
     def is_unchanged(self, copy: Path, since: int) -> bool:
         """Whether nothing in a copy was changed after the moment `since`, by the clock of the file system."""
-        try:
+        with contextlib.suppress(OSError):
             return self.snapshot.is_unchanged(copy, since)
-        except OSError:
-            return False
+        return False
 
     def restore(self, copy: Path, since: int) -> bool:
         """Undo all changes in a copy. False if that is not possible."""
-        try:
+        with contextlib.suppress(OSError):
             return self.snapshot.restore(copy, since)
-        except OSError:
-            return False
+        return False
 
     def files(self) -> Path:
         """The prepared files themselves, to be read and never written."""
@@ -131,8 +130,7 @@ class Templates:
             return template
 
     def spare(self, template: Template) -> Path | None:
-        """The folder of a trial that ended, with a copy of the template that is as new. To wait for one that will be so
-        in a moment is quicker than to make a copy."""
+        """The folder of a trial that ended, with a copy that is as new. To wait for one is quicker than to copy."""
         with self._restored:
             self._restored.wait_for(lambda: template.spares or not template.restoring, RESTORE_S)
             return template.spares.pop() if template.spares else None
