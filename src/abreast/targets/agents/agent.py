@@ -144,7 +144,6 @@ class Agent(Target):
         return False
 
     def _start_error(self, error: OSError, program: str) -> Exception:
-        """Explain why a program could not be started."""
         return error
 
     def _needs(self) -> Needs:
@@ -350,7 +349,6 @@ class Agent(Target):
         return answer
 
     def _remains(self, attempt: Attempt) -> tuple[Said, Answer]:
-        """What is known of an attempt that was cut off."""
         said = self._read(attempt.scratch / "stdout", attempt.scratch / "stderr")
         return said, self._with_change(attempt, self._answer(said, attempt, None))
 
@@ -505,7 +503,6 @@ class Agent(Target):
 
     @property
     def has_setup(self) -> bool:
-        """Whether there is a command that installs what trials need."""
         return self._workspaces.has_setup
 
     @property

@@ -101,7 +101,6 @@ class Command(Agent):
         self._reader = self._choose_reader(settings)
 
     def _make_words(self, command: Any, further: list[str]) -> list[str]:
-        """The program and its arguments, as templates."""
         if self._shell:
             return [*command_line.words_of_shell(self._where, command, self._preset), *further]
         if self._preset is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import filecmp
 import os
+import posixpath
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from abreast.targets.checks.test_commands import decides, is_test_name, npm_test
 from abreast.targets.checks.test_results import Reporter, reporter_of
 from abreast.targets.untrusted_json import mapping
 from abreast.targets.workspace import Workspaces
+from abreast.targets.workspace.files.directories import walk
 from abreast.targets.workspace.files.overlay import put_over
 
 _NO_SOURCES = (".git", "node_modules", ".venv", "venv", ".tox")
@@ -86,8 +87,8 @@ def prepared(check: Check, case: Case, own: Own, base: Path, workspaces: Workspa
 
 
 def _with_tests(check: Check, own: Own, workspaces: Workspaces, path: str | None) -> tuple[tuple[str, ...], str | None]:
-    """The command, if none is said the known one for these files, and what `npm test` means. What is there is seen in
-    what people did: an agent has no say in it."""
+    """The command, or the known one for these files, and what `npm test` means, by what people did: no agent has a say
+    in it."""
     assert own.commit is not None
     with workspaces.files_at(own.commit) as people:
         for test in own.tests:
@@ -100,8 +101,8 @@ def _with_tests(check: Check, own: Own, workspaces: Workspaces, path: str | None
 
 
 def put_there(task: Task, folder: Path, workspaces: Workspaces) -> None:
-    """Put the tests of the case as people left them over what is there, and where all tests of the project are run,
-    the others too. Raises NoWorkspace."""
+    """Put the tests of the case as people left them over what is there; where all tests run, the others too. Raises
+    NoWorkspace."""
     own = task.own
     if own.tests and own.commit is not None:
         with workspaces.files_at(own.commit) as people:
@@ -114,15 +115,9 @@ def _untouched_tests(own: Own, people: Path, workspaces: Workspaces) -> list[str
     if own.base is None:
         return []
     with workspaces.files_at(own.base) as before:
-        names = [name for name in _files(people) if is_test_name(name) and name not in own.tests]
+        sources = walk(people, lambda name: posixpath.basename(name) not in _NO_SOURCES)
+        names = [name for name, _ in sources if is_test_name(name) and name not in own.tests]
         return [name for name in names if _is_same_file(people / name, before / name)]
-
-
-def _files(folder: Path) -> Iterator[str]:
-    for here, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in _NO_SOURCES]
-        above = os.path.relpath(here, folder)
-        yield from (name if above == "." else f"{above}/{name}" for name in names)
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

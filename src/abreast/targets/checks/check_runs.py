@@ -121,7 +121,6 @@ async def run_command(task: Task, words: Sequence[str], folder: Path, trial: Tri
 
 
 def _printed(task: Task, scratch: Path, folder: Path) -> str:
-    """What it said, with paths of the folder as they are seen from it."""
     out = readable_output(task.reporter, process.tail(scratch / "stdout", 20_000))
     parts = (out, process.tail(scratch / "stderr", 20_000))
     return seen_from(folder, "\n".join(part for part in parts if part))

@@ -15,7 +15,7 @@ import re
 import shlex
 import stat
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -24,6 +24,7 @@ from abreast.globs import matcher
 from abreast.targets.checks.case_tests import Task
 from abreast.targets.checks.test_commands import NO_SCRIPT, is_test_name
 from abreast.targets.untrusted_json import mapping, mappings
+from abreast.targets.workspace.files.directories import walk
 from abreast.targets.workspace.files.overlay import make_same, reached
 
 _TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "testdata", "__snapshots__"))
@@ -55,14 +56,15 @@ class Protected:
 
     @property
     def folders(self) -> list[str]:
-        """The folders of the files, and all above them."""
         return list(dict.fromkeys(str(folder) for name in self.files for folder in PurePosixPath(name).parents))
 
 
 def find_protected(start: Path, task: Task) -> Protected:
     """Find the files of `start` that decide a check: those that `tests:` names, else tests, settings of test runners
     and scripts of the command. Raises OSError."""
-    names, words, check = list(_files_in(start)), _words(task), task.check
+    below = walk(start, lambda name: posixpath.basename(name) not in _SKIPPED_FOLDERS)
+    names = [name for name, entry in below if not entry.is_dir(follow_symlinks=False)]
+    words, check = _words(task), task.check
     if check.tests is not None:
         fits = [matcher(glob) for glob in check.tests]
         found = {name for name in names if any(fit(name) for fit in fits)}
@@ -76,8 +78,8 @@ def find_protected(start: Path, task: Task) -> Protected:
 def restore(
     start: Path, work: Path, protected: Protected, since: int, renames: Iterable[tuple[str, str]] = ()
 ) -> list[str]:
-    """Make the files that decide a check what they are in `start`; `since` is when the agent began, by the clock of the
-    file system. Return the paths that the agent had changed, deleted or added among them. Raises OSError."""
+    """Make the files that decide a check what they are in `start`; `since` is when the agent began, by the file
+    system's clock. Return those that the agent had changed, deleted or added. Raises OSError."""
     changed = [name for name in protected.files if _is_changed(start, work, name, since)]
     if protected.by_rule:
         changed += _changed_settings(start, work, protected)
@@ -88,20 +90,6 @@ def restore(
 
 
 # -- which files they are ---------------------------------------------------------------------------------------------
-
-
-def _files_in(folder: Path) -> Iterator[str]:
-    """Paths of all files and links; those of dependencies and caches are left out."""
-    waiting = [""]
-    while waiting:
-        here = waiting.pop()
-        with os.scandir(folder / here) as entries:
-            for entry in entries:
-                name = f"{here}/{entry.name}" if here else entry.name
-                if not entry.is_dir(follow_symlinks=False):
-                    yield name
-                elif entry.name not in _SKIPPED_FOLDERS:
-                    waiting.append(name)
 
 
 def _tests_among(names: Sequence[str]) -> list[str]:
@@ -138,7 +126,6 @@ def _scripts(start: Path, words: Sequence[str]) -> list[str]:
 
 
 def _words(task: Task) -> list[str]:
-    """The words of the command, those of a shell included."""
     found: list[str] = []
     for word in task.words:
         found.append(word)
@@ -232,7 +219,6 @@ def _of_pyproject(text: str, words: Sequence[str]) -> Any:
 
 
 def _of_sections(text: str, words: Sequence[str]) -> Any:
-    """Sections of `setup.cfg` and `tox.ini`."""
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     parser.read_string(text)
     wanted = re.compile(r"(?:tool:)?pytest|tox|testenv.*")

@@ -51,7 +51,6 @@ def reporter_of(words: Sequence[str], test_script: str | None) -> Reporter:
 
 
 def runs_pytest(words: Sequence[str]) -> bool:
-    """Whether a command names pytest."""
     return any(posixpath.basename(word) in ("pytest", "py.test") for word in words)
 
 
@@ -88,7 +87,6 @@ def read_results(reporter: Reporter, reports: Path, stdout: Path, folder: Path) 
 
 
 def readable_output(reporter: Reporter, output: str) -> str:
-    """What a person reads of what a command printed."""
     if reporter != "go":
         return output
     events = [(parsed(line), line) for line in output.splitlines()]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeadProcess:
-    """A process that a dead driver had started."""
-
     pid: int
     command: str
 

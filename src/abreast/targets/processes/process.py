@@ -105,7 +105,6 @@ async def run(prepare: Callable[[], Program], folder: Path, mark: str, workers: 
 
 
 def _close_started(starting: asyncio.Future[Running]) -> None:
-    """Kill a program whose task was cancelled while it started."""
     if not starting.cancelled() and starting.exception() is None:
         starting.result().close()
 
@@ -144,7 +143,6 @@ def printed(path: Path) -> IO[bytes]:
 
 
 def _open_output(path: Path) -> tuple[int, int]:
-    """The descriptor and the size of a file of output."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode):

@@ -45,8 +45,6 @@ class Exit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A program to start, and descriptors for its standard streams."""
-
     argv: Sequence[str]
     cwd: Path
     environment: Mapping[str, str]
@@ -109,8 +107,6 @@ def _kill_group(pid: int) -> None:
 
 @dataclass(slots=True)
 class Supervisor:
-    """A supervisor process, and the channel to it."""
-
     channel: socket.socket
     pid: int = 0  # unknown until its first message
 
@@ -269,7 +265,6 @@ class Launcher:
                 # Else an idle one was killed: the next.
 
     def limit_of(self, used: Supervisor) -> int:
-        """The resource limit that marks what a supervisor has started."""
         return supervisor.limit_of(self._number, used.pid)
 
     def resume(self) -> None:

@@ -54,8 +54,6 @@ class ProcessSample:
 
 @dataclass(slots=True)
 class _Program:
-    """One program while a sample is taken."""
-
     peak: int = 0
     cpu_s: float = 0.0
     states: set[str] = field(default_factory=set)
@@ -79,7 +77,6 @@ class ProcessSampler:
         self._watched.pop(usage.pid, None)
 
     def sample(self) -> ProcessSample:
-        """Look at every process below this one."""
         with self._lock:
             watched = dict(self._watched)
             programs, totals = _look(watched)
@@ -125,7 +122,7 @@ def _look(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _Program], tuple[
 
 
 def _descendants_by_children(pid: int) -> Iterator[ProcessInfo]:
-    """All processes below one, parents first, as Linux lists them."""
+    """All processes below one, parents first."""
     left = [(child, pid) for child in _children(pid, threads=2)]
     seen = {pid}
     while left:
@@ -157,7 +154,7 @@ _descendants: Callable[[int], Iterator[ProcessInfo]] = (
 
 
 def _children(pid: int, threads: int) -> Iterator[int]:
-    """The children of a process. Linux lists them by the thread that started them."""
+    """The children of a process, which Linux lists by the thread that started them."""
     try:
         tasks = [str(pid)] if threads == 1 else os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - many a second
     except OSError:

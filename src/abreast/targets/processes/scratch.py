@@ -52,7 +52,6 @@ class ScratchFolders:
 
 
 def write_prompt(folder: Path, prompt: bytes) -> Path:
-    """Write the prompt of a trial into its scratch folder."""
     path = folder / PROMPT
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:

@@ -47,7 +47,6 @@ class Setting:
             raise BadInput(f"case {case.id}: workspace: after {self.after!r}: {error}", AFTER) from error
 
     def revision(self, case: Case, value: Any) -> str:
-        """The revision for one case."""
         if self.template is None:
             return self.commit
         try:

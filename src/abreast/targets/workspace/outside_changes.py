@@ -90,7 +90,6 @@ class OutsideChanges:
             return sorted([*written, *(name for name in self._gone if _is_folder_changed(name, moment))])
 
     def _has_events(self, watch: FolderWatch) -> bool:
-        """Whether something happened to a file that counts."""
         events = set(watch.read())
         if any(name and _counts(folder, name, self._own) for folder, name in events):
             self._own |= self._find_own()

@@ -166,7 +166,6 @@ class Templates:
         return template in self._known.values() and spares + template.snapshot.size <= SPARE_BYTES
 
     def leave(self, owner: object) -> None:
-        """This owner makes no more workspaces."""
         with self._lock:
             for template in self._known.values():
                 template.owners.discard(owner)

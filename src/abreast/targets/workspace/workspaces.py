@@ -121,7 +121,6 @@ class Workspaces:
             return [(str(error), fix)]
 
     def notes(self) -> list[str]:
-        """What is good to know before a run."""
         try:
             if self._setting.copy is not None:
                 return _notes_of_folder(self._setting.copy, contents(self._setting.copy, self._setting.without))
@@ -357,7 +356,6 @@ class Workspace:
 
     @property
     def commit(self) -> str:
-        """What it began with, of a checkout."""
         return self._template.start().commit
 
     def expect_reuse(self) -> None:

@@ -153,7 +153,6 @@ class Stream:
         return self.mcp_calls.columns(sum(name.startswith(PREFIX) for name in names))
 
     def output(self) -> Said:
-        """What is stored of it, whoever started the program."""
         return Said(
             text=self.text if self.end or self.said else None,
             usage=self.usage,

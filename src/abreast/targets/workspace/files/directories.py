@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -74,6 +75,19 @@ def seen_from(folder: Path, text: str) -> str:
     for path in sorted({str(folder), str(folder.resolve())}, key=len, reverse=True):  # one may end like the other
         text = text.replace(f"{path}{os.sep}", "")
     return text
+
+
+def walk(folder: Path, enters: Callable[[str], bool]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Everything below a folder by its path from there, inside of folders where `enters` agrees. Raises OSError."""
+    waiting = [""]
+    while waiting:
+        here = waiting.pop()
+        with os.scandir(folder / here) as entries:
+            for entry in entries:
+                name = f"{here}/{entry.name}" if here else entry.name
+                yield name, entry
+                if entry.is_dir(follow_symlinks=False) and enters(name):
+                    waiting.append(name)
 
 
 def remove_tree(path: Path) -> bool:

@@ -40,8 +40,6 @@ CONFIG = """\
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a checkout is made of."""
-
     files: int
     bytes: int
     submodules: int
@@ -59,7 +57,6 @@ class Repository:
         self._commits: dict[str, str] = {}
 
     def problem(self) -> tuple[str, str] | None:
-        """What is wrong with it, and what to do."""
         if not git_command.installed():
             return "git is not installed", "install git, or use workspace: {copy: FOLDER}"
         if self.is_remote:
@@ -186,7 +183,6 @@ class Repository:
         return _digest(line for line in self._list(commit) if is_dependency_file(os.fsdecode(line.partition(b"\t")[2])))
 
     def size(self, commit: str, without: Sequence[str] = ()) -> Size:
-        """Of the files of a commit, those at some paths left out."""
         files = total = links = 0
         for line in _kept(self._list(commit, "-l"), without):
             _, kind, _, size = line.split(b"\t", 1)[0].split()
