@@ -444,7 +444,7 @@ class Agent(Target):
         around = {**self.environment(), **own, **attempt.workspace.environment}
         return self._workspaces.variables(attempt.workspace.path, around)
 
-    def told(self, around: Mapping[str, str]) -> dict[str, str]:
+    def keyed_variables(self, around: Mapping[str, str]) -> dict[str, str]:
         """Variables that can change an answer, with their values: those that the variant sets. None is a secret."""
         return public({name: around[name] for name in self._environment})
 

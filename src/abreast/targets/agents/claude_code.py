@@ -67,7 +67,7 @@ class ClaudeCode(Agent):
             "claude-code",
             self.cli_versions["claude"],
             self.endpoint or "",
-            digest(self.told(self.environment())),
+            digest(self.keyed_variables(self.environment())),
             digest_of_params(self._params),
             self._renderer.version,
             self._workspaces.version,
@@ -76,11 +76,11 @@ class ClaudeCode(Agent):
             *self.checks.version,
         )
 
-    def told(self, around: Mapping[str, str]) -> dict[str, str]:
+    def keyed_variables(self, around: Mapping[str, str]) -> dict[str, str]:
         """Variables by which the CLI behaves otherwise: which model an alias means, how long it thinks."""
         own = {name: value for name, value in around.items() if name.startswith(("ANTHROPIC_", "CLAUDE_CODE_"))}
         thinking = {name: around[name] for name in ("MAX_THINKING_TOKENS",) if name in around}
-        return public({**super().told(around), **own, **thinking})
+        return public({**super().keyed_variables(around), **own, **thinking})
 
     def _take(self, settings: Settings) -> None:
         self._command: str = settings.take("command", "claude", is_text, "a program, as text")

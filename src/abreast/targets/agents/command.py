@@ -69,7 +69,7 @@ class Command(Agent):
             self.name,
             digest(sorted(self.cli_versions.items())),
             digest(sorted(self._addresses.items())),
-            digest(self.told(self.environment())),
+            digest(self.keyed_variables(self.environment())),
             digest([content_digest(file, self._shared) for file in files]),
             digest(self._words),
             digest_of_params(self._params),

@@ -118,8 +118,8 @@ async def finish(running: Running, workers: Workers, heard: Heard | None = None,
     try:
         usage = SAMPLER.watch(await tree.root(), tree.is_supervised)
         if heard is not None and running.pipe is not None:
-            listening = _Listening(running.pipe, folder / "stdout", heard, dropped, ending)
-            if await listening.until_it_ends():
+            listening = _Listening(running.pipe, (folder / "stdout").open("wb"), heard, dropped)
+            if await listening.until_it_ends(ending):
                 tree.kill()
         code, cpu_s, largest = await ending
     except asyncio.CancelledError:
@@ -235,23 +235,22 @@ def _input(folder: Path, content: bytes | Path) -> str | Path:
 class _Listening:
     """Reads what a program prints, line by line, and keeps it in a file."""
 
-    def __init__(self, pipe: IO[bytes], out: Path, heard: Heard, dropped: bytes, ending: asyncio.Future[Any]) -> None:
-        self._pipe, self._heard, self._dropped, self._ending = pipe, heard, dropped, ending
-        self._file: IO[bytes] = out.open("wb")
+    def __init__(self, pipe: IO[bytes], file: IO[bytes], heard: Heard, dropped: bytes) -> None:
+        self._pipe, self._file, self._heard, self._dropped = pipe, file, heard, dropped
         self._line = bytearray()
+        self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
         self._is_stopped = False
-        os.set_blocking(self._pipe.fileno(), False)
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._pipe.fileno(), self._read)
 
-    async def until_it_ends(self) -> bool:
+    async def until_it_ends(self, ending: asyncio.Future[Any]) -> bool:
         """Wait until it closes its output, or is to be ended, which is then True. A child that keeps the pipe open is
         not waited for."""
+        os.set_blocking(self._pipe.fileno(), False)
+        self._loop.add_reader(self._pipe.fileno(), self._read)
         while not self._over.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), LAST_WORDS_S)
-            if not self._over.is_set() and self._ending.done():
+            if not self._over.is_set() and ending.done():
                 break
         return self._is_stopped
 

@@ -87,7 +87,19 @@ class ProcessTree(ABC):
 
 def start(launch: Launch) -> ProcessTree:
     """Start a program in a session of its own. May block for a moment. Raises OSError."""
-    return _LAUNCHER.start(launch) if _LAUNCHER.open() else ProcessGroup(launch)
+    if _LAUNCHER.open():
+        return _LAUNCHER.start(launch)
+    stdin, stdout, stderr = launch.streams
+    process = subprocess.Popen(
+        launch.argv,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=launch.cwd,
+        env=dict(launch.environment),
+        start_new_session=True,
+    )
+    return ProcessGroup(process, launch.mark)
 
 
 def containment() -> Containment:
@@ -381,18 +393,8 @@ class ProcessGroup(ProcessTree):
 
     is_supervised = False
 
-    def __init__(self, launch: Launch) -> None:
-        self._mark = launch.mark
-        stdin, stdout, stderr = launch.streams
-        self._process = subprocess.Popen(
-            launch.argv,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=launch.cwd,
-            env=dict(launch.environment),
-            start_new_session=True,
-        )
+    def __init__(self, process: subprocess.Popen[bytes], mark: str) -> None:
+        self._process, self._mark = process, mark
         self._waiting: asyncio.Future[Exit] | None = None
 
     async def root(self) -> int:

@@ -140,20 +140,19 @@ class OutsideChanges:
 
 
 class FolderWatch:
-    """Watches folders, not what is below them, by inotify. Raises OSError where there is none."""
+    """Watches folders, not what is below them, by the descriptor of an inotify instance."""
 
-    def __init__(self) -> None:
-        if not sys.platform.startswith("linux"):
-            raise OSError("inotify is a part of Linux")
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._descriptor = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-        weakref.finalize(self, os.close, self._descriptor)
+    def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
+        self._libc, self._descriptor = libc, descriptor
+        weakref.finalize(self, os.close, descriptor)
         self._folders: dict[int, str] = {}
 
     def add(self, folder: str) -> None:
         """Raises OSError, also if there are too many watches."""
         mask = _CHANGES | _ONLY_FOLDERS | _NO_LINKS
-        watch = self._checked(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), mask))
+        watch = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), mask)
+        if watch < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         self._folders[watch] = folder
 
     def read(self) -> Iterator[tuple[str, str]]:
@@ -170,18 +169,13 @@ class FolderWatch:
                 name = os.fsdecode(events[at - length : at].rstrip(b"\0"))
                 yield ("", "") if mask & _OVERFLOW else (self._folders.get(watch, ""), name)
 
-    @staticmethod
-    def _checked(result: int) -> int:
-        if result < 0:
-            error = ctypes.get_errno()
-            raise OSError(error, os.strerror(error))
-        return result
-
 
 def _new_watch() -> FolderWatch | None:
-    with contextlib.suppress(OSError, AttributeError):  # another system, a C library without it, too many of them
-        return FolderWatch()
-    return None
+    """None on another system, with a C library without inotify, or where there are too many instances."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    create = getattr(libc, "inotify_init1", None) if sys.platform.startswith("linux") else None
+    descriptor = -1 if create is None else create(os.O_NONBLOCK | os.O_CLOEXEC)
+    return None if descriptor < 0 else FolderWatch(libc, descriptor)
 
 
 def _open_files() -> set[str]:
