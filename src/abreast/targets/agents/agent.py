@@ -334,8 +334,7 @@ class Agent(Target):
     # -- what comes of it ------------------------------------------------------------------------------------------
 
     def _read_answer(self, attempt: Attempt, ended: process.Ended | Exception) -> Answer:
-        """The answer with the change of the workspace; raises the error of an attempt without one, with what is known
-        of it."""
+        """The answer with the change of the workspace, or what is known of it with the error that is raised."""
         if not isinstance(ended, Exception):
             said, problem = self._outcome(attempt, ended)
             answer = self._with_change(attempt, self._answer(said, attempt, ended))
@@ -449,8 +448,7 @@ class Agent(Target):
         return public({name: around[name] for name in self._environment})
 
     def environment(self) -> dict[str, str]:
-        """The environment of the program: that of this process as it was when the run was planned, without variables
-        of an agent around it, and the variant's own."""
+        """That of this process when the run was planned, without variables of an agent around it, and the variant's."""
         variables, place = Variables(os.environ), f"{self._where}: env"
         return self._inherited | {name: variables.fill(place, value) for name, value in self._environment.items()}
 

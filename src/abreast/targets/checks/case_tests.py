@@ -42,14 +42,13 @@ NONE = Own()
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is run, with which variables, over which tests. `rest` is the command for all other tests of the project;
-    empty if it is not known, or if `words` run them as well."""
+    """What is run, with which variables, over which tests."""
 
     check: Check
     words: tuple[str, ...]
     variables: tuple[tuple[str, str], ...]
     own: Own
-    rest: tuple[str, ...] = ()
+    rest: tuple[str, ...] = ()  # for all other tests of the project; empty if unknown, or if `words` run them as well
     reporter: Reporter = ""
 
 

@@ -37,14 +37,13 @@ class Trialled:
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """How a command went. `results` are those of single tests, None where it reports none; a `problem` kept it from
-    running at all."""
+    """How a command went; a `problem` kept it from running at all."""
 
     passed: bool = False
     message: str = ""
     seconds: float | None = None
     output: str = ""
-    results: Results | None = None
+    results: Results | None = None  # of single tests, if it reports them
     problem: str = ""
     timed_out: bool = False
 

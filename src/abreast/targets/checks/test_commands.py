@@ -71,8 +71,7 @@ class _Runner(NamedTuple):
 
 
 def runner_of(folder: Path, tests: Sequence[str], path: str | None) -> tuple[str, ...] | None:
-    """The command for these files of a folder, by programs that are found on `path`; of several kinds of files it is
-    for those that are most. None if no command is known."""
+    """The command for these files, or for most of them if they are of several kinds; None if no command is known."""
     files = runnable(tests)
     found = [([name for name in files if name.endswith(runner.suffixes)], runner) for runner in _RUNNERS]
     fits = [(names, runner) for names, runner in found if names and runner.is_there(folder)]

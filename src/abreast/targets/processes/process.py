@@ -93,8 +93,8 @@ class Running:
 
 
 async def run(prepare: Callable[[], Program], folder: Path, mark: str, workers: Workers) -> Ended:
-    """Run the program that `prepare` returns to its end. `prepare` is called in a thread. The output goes to files in
-    `folder`, which is not where the program works. Cancelled, it leaves nothing."""
+    """Run the program that `prepare` returns, called in a thread, to its end. The output goes to files in `folder`,
+    which is not where the program works. Cancelled, it leaves nothing."""
     starting = asyncio.ensure_future(workers.in_thread(lambda: start(prepare(), folder, mark)))
     try:
         running = await asyncio.shield(starting)

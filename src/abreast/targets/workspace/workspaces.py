@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -50,8 +49,7 @@ class Workspaces:
 
     @cached_property
     def version(self) -> str:
-        """A digest of what trials start from: the content of the folder, the hash of the commit, or the template of it.
-        Where that cannot be said, `problems` says why, and this is a digest of the setting."""
+        """A digest of what trials start from, or of the setting where that is unknown and `problems` says why."""
         found, after, setup = self._version(), self._setting.after, self._setting.setup
         found = found if after is None else compose(found, "after", after)
         return compose(found, "setup", *setup) if setup else found
@@ -164,8 +162,7 @@ class Workspaces:
         return self._setting.before(case)
 
     def make(self, case: Case, value: Any, state: State | None = None) -> Workspace:
-        """A workspace for a trial of this case; `value` is what templates see, `state` what it begins with instead of
-        the commit. Raises NoWorkspace."""
+        """A workspace for a trial; templates see `value`, and a `state` replaces the commit. Raises NoWorkspace."""
         with _as_no_workspace():
             return self._made(*self._beginning(case, value, state), self._since(case, value))
 
@@ -252,8 +249,7 @@ class Workspaces:
         return self._at(revision, state, revision)
 
     def _at(self, revision: str, state: State | None = None, set_up_at: str | None = None) -> tuple[Hashable, Fill]:
-        """A commit of the repository, or what was left of it: its name, and how to make it. With `set_up_at` it has the
-        environment of that commit."""
+        """A commit, or a `state` after it, with the environment of the commit `set_up_at`: its name, how to make it."""
         repository = self._repository
         if repository is None:
             raise NoWorkspace(f'workspace: commit "{revision}": there is no repository')
@@ -317,7 +313,6 @@ class Workspace:
         self._template = template
         self.since = since  # when it was handed out, in nanoseconds by the clock of the file system
         self._start = start  # a commit, where what is left is carried on
-        self._lock = threading.Lock()
         self._removed = False
         self.is_unchanged = False  # at the last look
         self.renames: Sequence[tuple[str, str]] = ()  # old and new names, at the last look
@@ -333,8 +328,7 @@ class Workspace:
         return {"GIT_CEILING_DIRECTORIES": str(self.path.parent)}
 
     def left(self, words: str, secret_in: Callable[[bytes], str | None]) -> Diff:
-        """The change, with the state for another trial to begin with where trials carry on; `words` are the message of
-        its commit."""
+        """The change, and where trials carry on the state for the next one, in a commit with the message `words`."""
         return self.diff(keeping=None if self._start is None else Keeping(self._start, words, secret_in))
 
     def diff(self, most: int = MOST_TEXT, keeping: Keeping | None = None) -> Diff:
@@ -364,20 +358,17 @@ class Workspace:
         TEMPLATES.expect_spare(self._template)
 
     def reuse(self) -> None:
-        """Undo what was changed in the folder and keep it for another trial; remove it if that is not possible. No
-        process must be left that could write there. Never raises."""
-        with self._lock:
-            self._removed = True
+        """Undo what was changed and keep the folder for another trial, or remove it if that is not possible. No process
+        must be left that could write there. Never raises."""
+        self._removed = True
         is_as_new = self.is_unchanged or self._template.restore(self.path, self.since)
         TEMPLATES.keep_spare(self._template, self.path.parent, is_as_new, self._is_expected)
 
     def remove(self) -> None:
         """Remove the folder, whatever the agent left in it. Never raises."""
-        with self._lock:
-            if self._removed:
-                return
+        if not self._removed:
             self._removed = True
-        TEMPLATES.give_back(self._template, self.path.parent)
+            TEMPLATES.give_back(self._template, self.path.parent)
 
 
 def _touch(folder: Path) -> int:
