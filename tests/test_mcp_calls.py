@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from abreast.fake import FakeProvider, Reply, Rule
-from abreast.targets.agents.claude_stream import Stream
 from abreast.targets.agents.presets import PRESETS
+from abreast.targets.agents.presets.claude import Stream
 from clis import real_cli
 from conftest import Done, Folder
 
@@ -226,7 +226,7 @@ def test_failed_and_denied_calls_are_never_more_than_those_made(events: list[tup
         elif kind == "denied":
             line = {"type": "system", "subtype": "permission_denied", "tool_use_id": str(number)}
         stream.hear(json.dumps(line).encode())
-    found = stream.columns()
+    found = stream.output().columns()
     assert found["mcp_calls_failed"] + found["mcp_calls_denied"] <= found["mcp_calls"]
     assert found["mcp_calls"] == sum(kind == "call" and str(tool).startswith("mcp__") for kind, _, tool in events)
     assert sum(error["failed"] for error in (found["mcp_errors"] or {}).values()) == found["mcp_calls_failed"]

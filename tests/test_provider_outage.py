@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abreast.fake import FakeProvider, Reply, Rule
-from abreast.targets.agents import claude_stream
-from abreast.targets.agents.claude_stream import Stream
-from abreast.targets.agents.presets import PRESETS
+from abreast.targets.agents.presets import PRESETS, claude
+from abreast.targets.agents.presets.claude import Stream
 from clis import real_cli
 from conftest import Done, Folder
 
@@ -122,7 +121,7 @@ def test_no_more_time_is_given_back_than_has_passed(folder: Folder) -> None:
 def test_a_request_that_nothing_came_back_for_is_not_the_variants(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, lines: tuple[Any, ...], kind: str, blame: str
 ) -> None:
-    monkeypatch.setattr(claude_stream, "SILENT_S", 2.5)
+    monkeypatch.setattr(claude, "SILENT_S", 2.5)
     run(folder, scripted(folder, *lines), timeout=5.0, breaker=0)
     found = row(folder)
     assert (found["error_kind"], found["error_blame"]) == (kind, blame), found["error"]

@@ -168,4 +168,4 @@ def test_of_tests_of_one_name_the_worst_counts() -> None:
 def test_known_commands_are_made_to_report_single_tests(
     words: list[str], script: str | None, expected: list[str]
 ) -> None:
-    assert list(instrument(words, reporter_of(words, script), Path("/r"), {}).words) == expected
+    assert instrument(words, reporter_of(words, script), Path("/r")) == expected

@@ -29,6 +29,11 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """The mappings in a list; nothing of anything else."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
 def storable(value: Any) -> str | None:
     r"""Text that can be stored, if it is text: lone surrogates are no characters.
 

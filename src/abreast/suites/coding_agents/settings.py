@@ -22,7 +22,7 @@ from abreast.spec.values import At, bad_name, shown, shown_path
 from abreast.suites.coding_agents import judging, prompts, staging
 from abreast.suites.coding_agents.agents import Agent, from_template, known_agent
 from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
-from abreast.targets.workspace.git.address import without_secret
+from abreast.targets.workspace.git.git_command import without_secret
 
 _OLDER_MODES: Mapping[str, Mode] = {"standard": "LLM_Evaluator", "pr_recreate": "PR_Recreate"}
 MEASURED = ("response_time", "diff_metrics", "steps_per_task")

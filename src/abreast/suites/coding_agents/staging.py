@@ -8,10 +8,9 @@ from pathlib import Path
 
 from abreast.digest import digest
 from abreast.errors import BadInput
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import remove_tree
 from abreast.targets.workspace.git import git_command
-from abreast.targets.workspace.git.address import is_address, without_secret
-from abreast.targets.workspace.git.git_command import GitFailed
+from abreast.targets.workspace.git.git_command import GitFailed, is_address, without_secret
 from abreast.targets.workspace.git.repository import Repository
 
 STAGE = "stage"

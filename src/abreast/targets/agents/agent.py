@@ -10,79 +10,60 @@ import asyncio
 import contextlib
 import glob
 import os
-import shutil
-import subprocess
 import tempfile
 import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from abreast.errors import BadInput, Crashed, TrialError
-from abreast.model import OUTSIDE_FILES, STATE, Answer, Case, Request, Trial
+from abreast.model import OUTSIDE_FILES, STATE, Answer, Case, CostBasis, Request, Trial, Usage
 from abreast.redaction import find_secret, is_secret_name, is_secret_setting
 from abreast.settings import Settings, is_mapping_of_texts
 from abreast.store.user_state.drivers import note_kept
+from abreast.targets.agents.presets.agent_output import Said
+from abreast.targets.agents.presets.claude import KEYS, PARTIAL_LINE, Stream
+from abreast.targets.api.prices import Prices
 from abreast.targets.base import Problem, Target, Workers, widest
 from abreast.targets.checks.workspace_checks import Checks, Told, Trialled
 from abreast.targets.mcp.declaration import Variables
 from abreast.targets.processes import process, process_tree
+from abreast.targets.processes.process_usage import recent_memory_kills
 from abreast.targets.processes.scratch import TEMPORARY, ScratchFolders
 from abreast.targets.request import Renderer, seen_by
 from abreast.targets.sandbox import Exposed, Needs, exit_code, find_problem, read_sandbox, wrap
+from abreast.targets.untrusted_json import count, dollars
 from abreast.targets.workspace import Carried, Diff, NotCarried, State, Workspace, Workspaces
 from abreast.targets.workspace.files.directories import seen_from
 from abreast.targets.workspace.outside_changes import LISTED, OutsideChanges
 
 CLEANING_S = 60.0  # for what is left to be removed at the end of a run
-VERSION_S = 30.0  # for a program to say its version
 # A program that one of its own kind started behaves otherwise.
 NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID")
 
-
-GiveTime = Callable[[float], None]
-"""Gives a trial back the seconds that its program waited for a provider."""
+Value = TypeVar("Value")
 
 
-class Remains(NamedTuple):
-    """What is known of an attempt that was cut off."""
-
-    answer: Answer
-    unanswered: TrialError | None = None  # the request that the program was repeating meanwhile
-
-
-class _FailedAnswer(Exception):
-    """An error that already has its answer, with the change of the workspace."""
-
-    def __init__(self, error: TrialError) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-class Attempt:
-    """One attempt: where it works, where its output goes, and the mark by which its processes are known."""
-
-    def __init__(
-        self, trial: Trial, request: Request, workspace: Workspace, scratch: Path, carried: Carried | None = None
-    ) -> None:
-        self.trial, self.request, self.workspace, self.scratch = trial, request, workspace, scratch
-        self.carried = carried  # what it begins with, where trials go on with what others left
-        self.mark = process.new_mark()
-        self.renames: tuple[tuple[str, str], ...] = ()  # old and new names, known when its change was measured
+def computed(function: Callable[[Any], Value]) -> Value:
+    """A cached property that type checkers take for the attribute that the base class declares."""
+    return cached_property(function)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
-class Invocation:
-    """The program of an attempt and how its output is read."""
+class Attempt:
+    """One attempt: where it works, where its output goes, and the mark by which its processes are known."""
 
-    program: process.Program
-    read: Callable[[process.Ended], Answer]  # called in a thread; raises a `TrialError` if there is no answer
-    heard: process.Heard | None = None
-    silent_request: Callable[[], TrialError | None] = lambda: None  # that nothing has come back for when it is ended
-    dropped: bytes = b""  # lines that begin so are heard and not kept; empty: all are kept
+    trial: Trial
+    request: Request
+    workspace: Workspace
+    scratch: Path
+    mark: str
+    carried: Carried | None  # what it begins with, where trials go on with what others left
+    memory_kills: int | None  # processes that the system had ended before it, because memory was short
+    stream: Stream | None  # follows what its program prints, if it prints one
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +71,7 @@ class _Start:
     """An attempt with its folders made, and its running program or the error that kept it from starting."""
 
     attempt: Attempt
-    invocation: Invocation | None = None
+    program: process.Program | None = None
     running: process.Running | None = None
     error: Exception | None = None
 
@@ -100,13 +81,18 @@ class Agent(Target):
 
     place = "process"
     has_workspace = True
+    asks_often = True  # its provider, in one trial
+    changes_files = True  # else nobody looks for a change
+    needs_network = False  # it is of no use without its provider
+    default_model: str | None = None  # of answers whose output names none
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
-        self._where, self._shared = where, shared
+        self._where, self._shared, self._params = where, shared, params
         self._cleaning: set[asyncio.Future[Any]] = set()
         self._base = Path(shared.get("base", ".")).absolute()
         self._scratch = ScratchFolders()
         self._keeps = bool(shared.get("keep_workspaces"))
+        self._prices = Prices(shared.get("prices"))
         self.checks = Checks(shared)
         settings = Settings(where, params)
         settings.what = "parameter"
@@ -134,29 +120,35 @@ class Agent(Target):
 
     # -- of a family -----------------------------------------------------------------------------------------------
 
-    changes_files = True  # else nobody looks for a change
-    asks_often = True  # its provider, in one trial
-    needs_network = False  # it is of no use without its provider
-
     @abstractmethod
     def _take(self, settings: Settings) -> None:
         """The family's own parameters."""
 
     @abstractmethod
-    def _invoke(self, attempt: Attempt, give_time: GiveTime) -> Invocation:
+    def _program(self, attempt: Attempt) -> process.Program:
         """The program of an attempt, whose folders exist. Called in a thread; may raise a `TrialError`."""
 
+    @abstractmethod
+    def _read(self, out: Path, err: Path) -> Said:
+        """What a program printed, by the files of its output, complete or not."""
+
+    @abstractmethod
+    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[Said, TrialError | None]:
+        """What a program that has ended printed, and why that is no answer; None if it is one. Called in a thread."""
+
+    def _new_stream(self) -> Stream | None:
+        return None
+
+    def _is_over(self, stream: Stream) -> bool:
+        """Whether the program is to be ended because of what it has printed so far."""
+        return False
+
     def _start_error(self, error: OSError, program: str) -> Exception:
-        """Explain why a program could not be started."""
         return error
 
     def _needs(self) -> Needs:
         """What its program needs to see in a sandbox."""
         return Needs()
-
-    @abstractmethod
-    def _remains(self, attempt: Attempt) -> Remains:
-        """Read what the program of a failed attempt printed."""
 
     # -- what a target is ------------------------------------------------------------------------------------------
 
@@ -164,8 +156,8 @@ class Agent(Target):
         return self._renderer.request(trial)
 
     def problems(self) -> list[Problem]:
-        found = [*(Problem(*problem) for problem in self._workspaces.problems()), *self.checks.problems()]
-        return [*found, *self._sandbox_problems()]
+        problems = [*(Problem(*problem) for problem in self._workspaces.problems()), *self.checks.problems()]
+        return [*problems, *self._sandbox_problems()]
 
     def _sandbox_problems(self) -> list[Problem]:
         """Try the sandbox out, so that a run does not pay for what cannot work."""
@@ -175,9 +167,8 @@ class Agent(Target):
             message = f"sandbox: network: off: {self.name} cannot reach its API, not even one on this machine"
             return [Problem(message, "set network: on")]
         with tempfile.TemporaryDirectory() as folder:
-            problem = find_problem(
-                self.sandbox, self._wrap(["/bin/sh", "-c", ":"], Path(folder), Path(folder), os.environ)
-            )
+            command = self._wrap(["/bin/sh", "-c", ":"], Path(folder), Path(folder), os.environ)
+            problem = find_problem(self.sandbox, command)
         return [] if problem is None else [Problem(*problem)]
 
     def notes(self) -> list[str]:
@@ -193,44 +184,47 @@ class Agent(Target):
         return self._workspaces.after(case) if self._workspaces.carries else None
 
     def workspace_bytes(self, trial: Trial) -> int:
-        """How large what this trial begins with is on the disk; 0 if nobody knows."""
+        """The size of what this trial begins with; 0 if it is unknown."""
         try:
             return self._workspaces.weight(trial.case, self.request(trial).input)
-        except (TrialError, OSError):  # whoever prepares the trial will say so
+        except TrialError:  # whoever prepares the trial will say so
             return 0
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         workers.clock("preparing")
         start = await self._started(trial, request, workers)
-        one = start.attempt
         failed = True
         try:
             workers.clock("ready", 0.0 if start.running is None else time.monotonic() - start.running.started_at)
-            read = await self._finished(start, workers)
+            ended = await self._finished(start, workers)
             workers.clock("over")  # it is paid: what follows may take the time it takes
-            answer: Answer = await self._in_thread(workers, self._read_all, one, read)
+            answer: Answer = await self._in_thread(workers, self._read_answer, start.attempt, ended)
             if self.checks:
                 workers.clock("checking")
-                answer = await self._checked(one, answer, workers)
+                answer = await self._checked(start.attempt, answer, workers)
             failed = False
             return answer
-        except _FailedAnswer as failure:
-            raise failure.error from failure.error.__cause__
-        except TrialError as error:
-            workers.clock("over")
-            error.answer = await workers.in_thread(self._with_change, one, error.answer or self._remains(one).answer)
-            raise
         except asyncio.CancelledError:  # its time is over: what it did is kept all the same
-            silent = None if start.invocation is None else start.invocation.silent_request()
-            if one.carried is not None:
+            if start.attempt.carried is not None:
                 workers.clock("over")  # others begin with it: it takes the time it takes
-            raise await asyncio.shield(workers.in_thread(self._cut_off, one, silent)) from None
+            stream = start.attempt.stream
+            silent = None if stream is None else stream.silent_request()
+            raise await asyncio.shield(workers.in_thread(self._cut_off, start.attempt, silent)) from None
         finally:
-            self._give_back(one, failed, workers)
+            self._give_back(start.attempt, failed, workers)
+
+    async def close(self) -> None:
+        await self.checks.close(CLEANING_S)
+        if self._cleaning:
+            await asyncio.wait(self._cleaning, timeout=CLEANING_S)
+        for close in (self._scratch.close, self._workspaces.close, process_tree.close_launcher):
+            await asyncio.to_thread(close)
+
+    # -- starting and ending a program -----------------------------------------------------------------------------
 
     async def _started(self, trial: Trial, request: Request, workers: Workers) -> _Start:
         """Make the folders of an attempt and start its program. If it is cancelled meanwhile, nothing stays."""
-        starting = asyncio.ensure_future(self._in_thread(workers, self._start, trial, request, workers.more_time()))
+        starting = asyncio.ensure_future(self._in_thread(workers, self._start, trial, request))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
@@ -242,37 +236,63 @@ class Agent(Target):
         call = workers.in_turn if self._workspaces.are_empty else workers.in_thread
         return call(function, *arguments)
 
-    def _start(self, trial: Trial, request: Request, give_time: GiveTime) -> _Start:
+    def _start(self, trial: Trial, request: Request) -> _Start:
         process_tree.containment()  # starts the launcher, which is no part of a trial's time
         if self.changes_files and self.sandbox is None:
             self._outside.begin()
         carried = self._carried(trial)
-        workspace = self._workspaces.make(trial.case, request.input, None if carried is None else carried.state)
-        attempt = Attempt(trial, request, workspace, self._scratch.take(), carried)
-        invocation = None
+        attempt = Attempt(
+            trial=trial,
+            request=request,
+            workspace=self._workspaces.make(trial.case, request.input, None if carried is None else carried.state),
+            scratch=self._scratch.take(),
+            mark=process.new_mark(),
+            carried=carried,
+            memory_kills=recent_memory_kills(),
+            stream=self._new_stream(),
+        )
+        program = None
         try:
-            invocation = self._invoke(attempt, give_time)
-            program = self._in_sandbox(invocation.program, attempt)
-            running = process.start(program, attempt.scratch, attempt.mark, is_piped=invocation.heard is not None)
-            return _Start(attempt, invocation, running)
+            program = self._program(attempt)
+            argv = self._wrap(program.argv, attempt.workspace.path, attempt.scratch, program.environment)
+            piped = attempt.stream is not None
+            running = process.start(replace(program, argv=argv), attempt.scratch, attempt.mark, is_piped=piped)
+            return _Start(attempt, program, running)
         except Exception as error:  # noqa: BLE001 - is raised once the folders are known to the caller
-            return _Start(attempt, invocation, error=error)
+            return _Start(attempt, program, error=error)
 
-    async def _finished(self, start: _Start, workers: Workers) -> Callable[[], Answer]:
-        """Wait for the end of the program; return what reads its answer."""
-        try:
-            if start.error is not None:
-                raise start.error
-            assert start.running is not None
-            assert start.invocation is not None
-            ended = await process.finish(start.running, workers, start.invocation.heard, start.invocation.dropped)
-        except OSError as error:
-            if start.invocation is None:
-                raise
-            raise self._start_error(error, start.invocation.program.argv[0]) from error
-        if self.sandbox is not None:
-            ended = replace(ended, code=exit_code(ended.code))
-        return partial(start.invocation.read, ended)
+    def _carried(self, trial: Trial) -> Carried | None:
+        """What it begins with; who executes the run knows what the trial before left."""
+        if not self._workspaces.carries:
+            return None
+        if not self._workspaces.after(trial.case):
+            return Carried()
+        if "carrying" not in self._shared:
+            raise NotCarried("what the trial before left is known only in a run")
+        carried: Carried = self._shared["carrying"](trial)
+        return carried
+
+    async def _finished(self, start: _Start, workers: Workers) -> process.Ended | Exception:
+        """Wait for the end of the program. Return how it ended, or the error that kept it from running."""
+        stream, give_time = start.attempt.stream, workers.more_time()
+
+        def heard(line: bytes) -> bool:
+            assert stream is not None
+            give_time(stream.hear(line))  # the time that it waited for retries
+            return self._is_over(stream)
+
+        error = start.error
+        if start.running is not None:
+            try:
+                listener = None if stream is None else heard
+                ended = await process.finish(start.running, workers, listener, PARTIAL_LINE)
+                return ended if self.sandbox is None else replace(ended, code=exit_code(ended.code))
+            except (OSError, TrialError) as problem:
+                error = problem
+        assert error is not None
+        if isinstance(error, OSError) and start.program is not None:
+            return self._start_error(error, start.program.argv[0])
+        return error
 
     async def _abandon(self, starting: asyncio.Future[_Start], workers: Workers) -> None:
         """End a program that nobody waits for once it has started, and remove its folders."""
@@ -302,114 +322,81 @@ class Agent(Target):
             attempt.workspace.expect_reuse()
         self._clean_later(workers.in_thread(self._clean, attempt, failed, reuse))
 
-    def _read_all(self, attempt: Attempt, read: Callable[[], Answer]) -> Answer:
-        """Read the answer and what changed in the workspace. Raises `_FailedAnswer`."""
-        try:
-            return self._with_change(attempt, read())
-        except TrialError as error:
-            error.answer = self._with_change(attempt, error.answer or self._remains(attempt).answer)
-            raise _FailedAnswer(error) from error
+    def _clean(self, attempt: Attempt, failed: bool = False, reuse: bool = False) -> None:
+        if failed and self._keeps:
+            note_kept(attempt.workspace.path)
+        elif reuse:
+            attempt.workspace.reuse()
+        else:
+            attempt.workspace.remove()
+        self._scratch.give_back(attempt.scratch, reuse)
 
-    def _in_sandbox(self, program: process.Program, attempt: Attempt) -> process.Program:
-        if self.sandbox is None:
-            return program
-        argv = self._wrap(program.argv, attempt.workspace.path, attempt.scratch, program.environment)
-        return replace(program, argv=argv)
+    # -- what comes of it ------------------------------------------------------------------------------------------
 
-    def _wrap(self, argv: Sequence[str], workspace: Path, scratch: Path, around: Mapping[str, str]) -> list[str]:
-        if self.sandbox is None:
-            return list(argv)
-        files = [file for file in self._store_files() if not file.is_relative_to(self._base)]
-        hidden = (self._base, self._base.resolve(), *files)
-        return wrap(argv, self.sandbox, Exposed(workspace, scratch, self._needs(), hidden), around)
+    def _read_answer(self, attempt: Attempt, ended: process.Ended | Exception) -> Answer:
+        """The answer with the change of the workspace, or what is known of it with the error that is raised."""
+        if not isinstance(ended, Exception):
+            said, problem = self._outcome(attempt, ended)
+            answer = self._with_change(attempt, self._answer(said, attempt, ended))
+        elif isinstance(ended, TrialError):
+            problem, answer = ended, self._remains(attempt)[1]
+        else:
+            raise ended
+        if problem is not None:
+            problem.answer = answer
+            raise problem
+        return answer
 
-    def _store_files(self) -> list[Path]:
-        """The files of the store, with the answers of other trials."""
-        if self._shared.get("store") is None:
-            return []
-        store = Path(self._shared["store"]).absolute()
-        return list(store.parent.glob(f"{glob.escape(store.name)}*"))
-
-    def _wrap_check(self, words: Sequence[str], folder: Path, scratch: Path, around: Mapping[str, str]) -> list[str]:
-        """A check in the sandbox of the agent whose code it runs. It may read the spec's folder, where tests are."""
-        if self.sandbox is None:
-            return list(words)
-        needs = Needs(read=(self._base,))
-        return wrap(words, self.sandbox, Exposed(folder, scratch, needs, tuple(self._store_files())), around)
-
-    async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
-        state = attempt.carried.state if attempt.carried is not None else None
-        attempt.workspace.may_change()
-        trial = self._trialled(attempt.trial, attempt.request, state, attempt.workspace.environment, workers)
-        return await self.checks.added_to(answer, attempt.workspace, replace(trial, renames=attempt.renames))
-
-    async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, Told]:
-        """What the checks of a trial say before anybody works on it."""
-        return await self.checks.without_agent(self._trialled(trial, self.request(trial), None, {}, workers))
-
-    async def knows_checks(self, trial: Trial, workers: Workers) -> bool:
-        """Whether what the checks of a trial say without an agent is kept already."""
-        return await self.checks.is_known(self._trialled(trial, self.request(trial), None, {}, workers))
-
-    @property
-    def has_setup(self) -> bool:
-        """Whether there is a command that installs what trials need."""
-        return self._workspaces.has_setup
-
-    @property
-    def start(self) -> str:
-        """A digest of what trials begin with."""
-        return self._workspaces.version
-
-    def set_up(self, trial: Trial) -> str | None:
-        """Make the environment of a trial if it is not there yet, and return its key; None if there is none to make.
-        Raises NoWorkspace."""
-        return self._workspaces.set_up(trial.case, self.request(trial).input)
-
-    def _trialled(
-        self, trial: Trial, request: Request, state: State | None, environment: Mapping[str, str], workers: Workers
-    ) -> Trialled:
-        around = {**self.environment(), **environment}
-        return Trialled(
-            *(trial.case, request.input, state, self._workspaces, around, workers, self._wrap_check),
-            sandbox="" if self.sandbox is None else repr(self.sandbox),
-        )
-
-    def _carried(self, trial: Trial) -> Carried | None:
-        """What it begins with; who executes the run knows what the trial before left."""
-        if not self._workspaces.carries:
-            return None
-        if not self._workspaces.after(trial.case):
-            return Carried()
-        if "carrying" not in self._shared:
-            raise NotCarried("what the trial before left is known only in a run")
-        found: Carried = self._shared["carrying"](trial)
-        return found
-
-    async def close(self) -> None:
-        await self.checks.close(CLEANING_S)
-        if self._cleaning:
-            await asyncio.wait(self._cleaning, timeout=CLEANING_S)
-        await asyncio.to_thread(self._scratch.close)
-        await asyncio.to_thread(self._workspaces.close)
-        await asyncio.to_thread(process_tree.close_launcher)
+    def _remains(self, attempt: Attempt) -> tuple[Said, Answer]:
+        said = self._read(attempt.scratch / "stdout", attempt.scratch / "stderr")
+        return said, self._with_change(attempt, self._answer(said, attempt, None))
 
     def _cut_off(self, attempt: Attempt, silent: TrialError | None) -> TrialError:
-        remains = self._remains(attempt)
-        error = remains.unanswered or silent or Crashed("cut off")
-        error.answer = self._with_change(attempt, remains.answer)
+        said, answer = self._remains(attempt)
+        error = said.unanswered or silent or Crashed("cut off")
+        error.answer = answer
         return error
 
+    def _answer(self, said: Said, attempt: Attempt, ended: process.Ended | None) -> Answer:
+        usage = Usage(*map(count, astuple(said.usage)))
+        cost, basis = self._cost(said, usage)
+        return Answer(
+            said.text or "",
+            value=said.value,
+            data={**said.columns(), **({} if ended is None else ended.columns())},
+            usage=usage,
+            cost_usd=cost,
+            cost_basis=basis,
+            model=said.model[:200] if said.model else self.default_model,
+            raw_response=(process.content(attempt.scratch / "stdout") if said.raw is None else said.raw) or None,
+            waited_s=said.retry_wait_s or 0.0,
+        )
+
+    def _cost(self, said: Said, usage: Usage) -> tuple[float | None, CostBasis]:
+        """What the program reports; else by its tokens, if its model is known."""
+        reported = dollars(said.cost_usd)
+        price = self._prices.of(said.model, self.default_model) if reported is None else None
+        cost = reported if price is None else dollars(price.of(usage))
+        if cost is None:
+            return None, "unknown"
+        if said.is_included and not self._pays:
+            return cost, "included"
+        return cost, "estimated" if reported is None else "reported"
+
+    @cached_property
+    def _pays(self) -> bool:
+        """Whether the environment has a key, so that no subscription pays."""
+        return any(self.environment().get(name) for name in KEYS)
+
     def _with_change(self, attempt: Attempt, answer: Answer) -> Answer:
-        """The answer with what changed in the workspace, and with what was said beside it."""
+        """The answer with what changed in the workspace, and with what was printed beside it."""
         artifacts = dict(answer.artifacts)
-        data = {name: value for name, value in answer.data.items() if value is not None}  # what it does not tell
+        data = {name: value for name, value in answer.data.items() if value is not None}  # what it does not report
         errors = process.tail(attempt.scratch / "stderr")
         if errors:
             artifacts["stderr"] = errors
         if self.changes_files or attempt.carried is not None:
             diff = attempt.workspace.left(attempt.trial.case.id, find_secret)
-            attempt.renames = diff.renames
             if diff.text:
                 artifacts["diff"] = diff.text
             if diff.problem:
@@ -433,14 +420,22 @@ class Agent(Target):
         names = [name.encode("utf-8", "replace").decode() for name in changed]
         return {"outside_changes": len(names), **({OUTSIDE_FILES: names[:LISTED]} if names else {})}
 
-    def _clean(self, attempt: Attempt, failed: bool = False, reuse: bool = False) -> None:
-        if failed and self._keeps:
-            note_kept(attempt.workspace.path)
-        elif reuse:
-            attempt.workspace.reuse()
-        else:
-            attempt.workspace.remove()
-        self._scratch.give_back(attempt.scratch, reuse)
+    # -- sandbox and environment -----------------------------------------------------------------------------------
+
+    def _wrap(self, argv: Sequence[str], workspace: Path, scratch: Path, around: Mapping[str, str]) -> list[str]:
+        """A command line in the sandbox, if there is one."""
+        if self.sandbox is None:
+            return list(argv)
+        files = [file for file in self._store_files() if not file.is_relative_to(self._base)]
+        hidden = (self._base, self._base.resolve(), *files)
+        return wrap(argv, self.sandbox, Exposed(workspace, scratch, self._needs(), hidden), around)
+
+    def _store_files(self) -> list[Path]:
+        """The files of the store, with the answers of other trials."""
+        if self._shared.get("store") is None:
+            return []
+        store = Path(self._shared["store"]).absolute()
+        return list(store.parent.glob(f"{glob.escape(store.name)}*"))
 
     def around(self, attempt: Attempt) -> dict[str, str]:
         """The environment of one attempt: a folder for temporary files of its own, and git looks no further up."""
@@ -448,15 +443,74 @@ class Agent(Target):
         around = {**self.environment(), **own, **attempt.workspace.environment}
         return self._workspaces.variables(attempt.workspace.path, around)
 
-    def told(self, around: Mapping[str, str]) -> dict[str, str]:
+    def keyed_variables(self, around: Mapping[str, str]) -> dict[str, str]:
         """Variables that can change an answer, with their values: those that the variant sets. None is a secret."""
         return public({name: around[name] for name in self._environment})
 
     def environment(self) -> dict[str, str]:
-        """The environment of the program: that of this process as it was when the run was planned, without variables
-        of an agent around it, and the variant's own."""
+        """That of this process when the run was planned, without variables of an agent around it, and the variant's."""
         variables, place = Variables(os.environ), f"{self._where}: env"
         return self._inherited | {name: variables.fill(place, value) for name, value in self._environment.items()}
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
+        state = attempt.carried.state if attempt.carried is not None else None
+        attempt.workspace.may_change()
+        trial = self._trialled(attempt.trial, attempt.request, workers, state, attempt.workspace)
+        try:
+            return await self.checks.added_to(answer, attempt.workspace, trial)
+        except TrialError as error:
+            error.answer = answer
+            raise
+
+    async def checked_without_agent(self, trial: Trial, workers: Workers) -> dict[str, Told]:
+        """What the checks of a trial say before anybody works on it."""
+        return await self.checks.without_agent(self._trialled(trial, self.request(trial), workers))
+
+    async def knows_checks(self, trial: Trial, workers: Workers) -> bool:
+        """Whether what the checks of a trial say without an agent is kept already."""
+        return await self.checks.is_known(self._trialled(trial, self.request(trial), workers))
+
+    def _trialled(
+        self,
+        trial: Trial,
+        request: Request,
+        workers: Workers,
+        state: State | None = None,
+        workspace: Workspace | None = None,
+    ) -> Trialled:
+        return Trialled(
+            case=trial.case,
+            value=request.input,
+            state=state,
+            workspaces=self._workspaces,
+            environment={**self.environment(), **({} if workspace is None else workspace.environment)},
+            workers=workers,
+            wrap=self._wrap_check,
+            sandbox="" if self.sandbox is None else repr(self.sandbox),
+            renames=() if workspace is None else workspace.renames,
+        )
+
+    def _wrap_check(self, words: Sequence[str], folder: Path, scratch: Path, around: Mapping[str, str]) -> list[str]:
+        """A check in the sandbox of the agent whose code it runs. It may read the spec's folder, where tests are."""
+        if self.sandbox is None:
+            return list(words)
+        needs = Needs(read=(self._base,))
+        return wrap(words, self.sandbox, Exposed(folder, scratch, needs, tuple(self._store_files())), around)
+
+    @property
+    def has_setup(self) -> bool:
+        return self._workspaces.has_setup
+
+    @property
+    def start(self) -> str:
+        """A digest of what trials begin with."""
+        return self._workspaces.version
+
+    def set_up(self, trial: Trial) -> str | None:
+        """Make the environment of a trial if needed and return its key; None without one. Raises NoWorkspace."""
+        return self._workspaces.set_up(trial.case, self.request(trial).input)
 
 
 def _carried_on(attempt: Attempt, diff: Diff) -> dict[str, str]:
@@ -465,57 +519,29 @@ def _carried_on(attempt: Attempt, diff: Diff) -> dict[str, str]:
         return {}
     before = {} if diff.problem else {"state_before": attempt.workspace.commit}
     source = {"carried_from": attempt.carried.case} if attempt.carried.case is not None else {}
-    after = {"not_carried": diff.not_carried} if diff.state is None else {"state_after": diff.state.commit}
-    return {**source, **before, **after}
+    if diff.state is None:
+        return {**source, **before, "not_carried": diff.problem or diff.not_carried}
+    return {**source, **before, "state_after": diff.state.commit}
 
 
 def _declared(settings: Settings) -> dict[str, str]:
     """`env:` of a variant: texts, in which ${NAME} stands for a variable of the environment; secrets only so."""
     expects = "a mapping of texts, no name empty or with = in it"
-    given = settings.take("env", {}, _is_environment, expects)
-    for name, value in given.items():
+    declared = settings.take("env", {}, _is_environment, expects)
+    for name, value in declared.items():
         if is_secret_setting(name, value) and "${" not in value:
             raise BadInput(
                 f"{settings.where}: env: {name} would store a secret",
                 f"write {name}: ${{{name}}} and set it in the environment, which every program gets anyway",
             )
-    return dict(given)
+    return dict(declared)
 
 
 def _is_environment(value: Any) -> bool:
-    """What a system takes as one."""
-    if not is_mapping_of_texts(value):
-        return False
-    return all(name and "=" not in name and "\0" not in name + text for name, text in value.items())
+    return is_mapping_of_texts(value) and all(
+        name and "=" not in name and "\0" not in name + text for name, text in value.items()
+    )
 
 
 def public(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in sorted(variables.items()) if not is_secret_name(name)}
-
-
-def program(command: str, base: Path) -> str | None:
-    """The file of a program: one on the path, or one beside the spec."""
-    found = shutil.which(command)
-    if found is None and os.sep in command:
-        found = shutil.which(str(base / command))
-    return None if found is None else str(Path(found).absolute())
-
-
-def version_of(path: str, shared: dict[str, Any], arguments: tuple[str, ...] = ("--version",)) -> str:
-    """What a program says of its version, asked once a run; "unknown" if it says nothing."""
-    known: dict[str, str] = shared.setdefault("program-versions", {})
-    if path not in known:
-        try:
-            done = subprocess.run(
-                [path, *arguments],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=VERSION_S,
-                check=False,
-                start_new_session=True,
-            )
-            lines = done.stdout.decode("utf-8", "replace").split("\n") if done.returncode == 0 else []
-        except (OSError, subprocess.TimeoutExpired):
-            lines = []
-        known[path] = next((line.strip()[:100] for line in lines if line.strip()), "unknown")
-    return known[path]

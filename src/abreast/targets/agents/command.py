@@ -7,45 +7,41 @@ import os
 import re
 import shlex
 import shutil
-import signal
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from abreast import errors
 from abreast.digest import compose, digest
-from abreast.errors import BadInput, TrialError, suggestion
-from abreast.model import Answer, Blame, CostBasis, Usage
+from abreast.errors import BadInput, TrialError
+from abreast.model import Blame
 from abreast.settings import Settings, is_flag, is_text, is_texts
 from abreast.sizes import ANSWER_SIZE
-from abreast.targets.agents.agent import Agent, Attempt, GiveTime, Invocation, Remains, version_of
-from abreast.targets.agents.claude_code import KEYS
-from abreast.targets.agents.file_digest import content_digest, named_file
+from abreast.targets.agents import command_line
+from abreast.targets.agents.agent import Agent, Attempt, computed
+from abreast.targets.agents.command_line import fill, placeholders, variable
 from abreast.targets.agents.presets import PRESETS, Paths, Preset, Reader, Said, custom
 from abreast.targets.agents.presets.agent_output import EMPTY, last_line, trouble
+from abreast.targets.agents.presets.claude import Stream
 from abreast.targets.api.http_target import is_fake
-from abreast.targets.api.prices import Prices
 from abreast.targets.base import Problem
 from abreast.targets.processes import process
+from abreast.targets.processes.process_usage import KILLED, is_out_of_memory, memory_kills
+from abreast.targets.processes.programs import content_digest, named_file, version_of
 from abreast.targets.processes.scratch import write_prompt
 from abreast.targets.request import digest_of_params
 from abreast.targets.sandbox import Needs
-from abreast.targets.untrusted_json import count, dollars
 
-PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model", "folder")
-OF_PROMPT = ("prompt", "prompt_file")
 LONGEST_WORD = 131_071  # bytes of one argument that Linux takes
 ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
-MEMORY_KILLS = Path("/proc/vmstat")
 SYSTEM = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
-KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 NOT_STARTED = (126, 127)  # exit codes of a shell that cannot start a program
 REVISION = 1
 _NOT_THERE = re.compile(r"not found|no such file|permission denied|cannot execute", re.I)
-_BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_WITHOUT_ARGUMENT = "give it on standard input, or as {prompt_file} instead of {prompt}"
+_LESS_MEMORY = "reduce --parallel, or set limits: memory_per_trial"
 
 
 class OutOfMemory(TrialError):
@@ -61,23 +57,22 @@ class Command(Agent):
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         super().__init__(where, params, shared)
         around = self.environment()
-        self._file = self._found(around)
-        self.cli_versions = self._versions()
-        addresses = {name: around[name] for name in ADDRESSES if around.get(name)}
-        self.simulated = any(is_fake(address) for address in set(addresses.values()))
+        self._addresses = {name: around[name] for name in ADDRESSES if around.get(name)}
+        self.simulated = any(is_fake(address) for address in set(self._addresses.values()))
         self.endpoint = around.get(self._preset.endpoint_variable) if self._preset else None
-        self._prices = Prices(shared.get("prices"))
-        self._pays = any(around.get(name) for name in KEYS)
+
+    @computed
+    def version(self) -> str:
         files = [file for word in self._words if (file := self._file_of(word)) is not None]
-        self.version = compose(
+        return compose(
             "command",
             self.name,
             digest(sorted(self.cli_versions.items())),
-            digest(sorted(addresses.items())),
-            digest(self.told(around)),
-            digest([content_digest(file, shared) for file in files]),
+            digest(sorted(self._addresses.items())),
+            digest(self.keyed_variables(self.environment())),
+            digest([content_digest(file, self._shared) for file in files]),
             digest(self._words),
-            digest_of_params(params),
+            digest_of_params(self._params),
             self._renderer.version,
             self._workspaces.version,
             digest(REVISION),
@@ -85,43 +80,36 @@ class Command(Agent):
         )
 
     def _take(self, settings: Settings) -> None:
-        where = settings.where
         name = settings.take("preset", None, lambda value: value in PRESETS, f"one of {', '.join(PRESETS)}")
         self._preset: Preset | None = PRESETS[name] if name else None
         self.name, self.needs_network = name or "command", bool(name)
         self.start_cpu_s = self._preset.start_cpu_s if self._preset else 0.0
-        self._model = settings.take("model", None, is_text, "the name of a model")
+        self.default_model = settings.take("model", None, is_text, "the name of a model")
         self._shell = settings.take("shell", False, is_flag, "true or false")
-        given = settings.take("command", None, lambda value: is_text(value) or is_texts(value), "a list of words")
+        command = settings.take("command", None, lambda value: is_text(value) or is_texts(value), "a list of words")
         further = settings.take("args", [], lambda value: value == [] or is_texts(value), "a list of further words")
-        self._words = self._checked_words(where, given, list(further))
-        self._stdin = settings.take("stdin", self._stdin_by_default(), _is_stdin, "prompt or none")
+        self._words = self._make_words(command, list(further))
+        used = {name for word in self._words for name in placeholders(self._where, word)}
+        if "model" in used and self.default_model is None:
+            message = f"{self._where}: {{model}} stands in the command, and there is no model"
+            raise BadInput(message, "write model: NAME")
+        reads_file = self._shell and variable("prompt_file") in self._words[2]
+        by_default = "none" if reads_file or used & {"prompt", "prompt_file"} else "prompt"
+        self._stdin = settings.take("stdin", by_default, ("prompt", "none").__contains__, "prompt or none")
         silence = settings.take("on_silence", "fail", ("fail", "go_on").__contains__, "fail or go_on")
         self._may_be_silent = silence == "go_on"
-        self._read = self._reader(settings)
+        self._reader = self._choose_reader(settings)
 
-    def _checked_words(self, where: str, given: Any, further: list[str]) -> list[str]:
-        """The program and its arguments, as templates."""
+    def _make_words(self, command: Any, further: list[str]) -> list[str]:
         if self._shell:
-            words = [*_of_shell(where, given, self._preset), *further]
-        elif self._preset is not None:
-            words = _of_preset(where, given, self._preset, bool(self._model), further)
-            if self.sandbox is not None:
-                words = [self._preset.in_sandbox.get(word, word) for word in words]
-        else:
-            words = [*_of_list(where, given), *further]
-        used = {name for word in words for name in _placeholders(where, word)}
-        if "model" in used and self._model is None:
-            raise BadInput(f"{where}: {{model}} stands in the command, and there is no model", "write model: NAME")
-        return words
+            return [*command_line.words_of_shell(self._where, command, self._preset), *further]
+        if self._preset is None:
+            return [*command_line.words_of_list(self._where, command), *further]
+        has_model = bool(self.default_model)
+        words = command_line.words_of_preset(self._where, command, self._preset, has_model, further)
+        return words if self.sandbox is None else [self._preset.in_sandbox.get(word, word) for word in words]
 
-    def _stdin_by_default(self) -> str:
-        used = {name for word in self._words for name in _placeholders(self._where, word)}
-        in_text = self._shell and _variable("prompt_file") in self._words[2]
-        return "none" if in_text or used & set(OF_PROMPT) else "prompt"
-
-    def _reader(self, settings: Settings) -> Reader:
-        """How its output is read."""
+    def _choose_reader(self, settings: Settings) -> Reader:
         known, most = ("text", "json", "jsonl", *PRESETS), self._shared.get("answer_size", ANSWER_SIZE)
         output = settings.take("output", None, lambda value: value in known, f"one of {', '.join(known)}")
         expects = "a path in the output such as result.text"
@@ -134,50 +122,53 @@ class Command(Agent):
         for name, path in paths.items():
             if path is not None:
                 raise BadInput(f"{settings.where}: {name} is for output: json or jsonl", "add that, or remove it")
-        if output == "text" or (output is None and self._preset is None):
-            return custom.WholeText(most).read
-        preset = PRESETS[output] if output else self._preset
-        assert preset is not None
-        return preset.reads
+        preset = PRESETS.get(output, self._preset) if output != "text" else None
+        return custom.WholeText(most).read if preset is None else preset.reads
 
     # -- which program ---------------------------------------------------------------------------------------------
 
-    def _found(self, around: Mapping[str, str]) -> str | None:
-        """The file of the program: on the path, else beside the spec. One with a placeholder in it is found later."""
+    @property
+    def _program_name(self) -> str | None:
+        """The name or path of the program; None if it is in the workspace."""
         word = self._words[0]
-        if "workspace" in _placeholders(self._where, word):
+        if "workspace" in placeholders(self._where, word):
             return None
-        name = self._filled(word, {"model": self._model or "", "folder": str(self._base)})
-        beside = shutil.which(str(self._base / name))
-        found = beside if os.sep in name else shutil.which(name, path=around.get("PATH")) or beside
+        return fill(word, {"model": self.default_model or "", "folder": str(self._base)})
+
+    @cached_property
+    def _file(self) -> str | None:
+        """The file of the program: on the path, else beside the spec."""
+        name = self._program_name
+        if name is None:
+            return None
+        on_path = None if os.sep in name else shutil.which(name, path=self.environment().get("PATH"))
+        found = on_path or shutil.which(str(self._base / name))
         return None if found is None else str(Path(found).absolute())
 
     def _file_of(self, word: str) -> Path | None:
         """The file that a word names by its whole path, the program's own included."""
         if word is self._words[0]:
             return Path(self._file) if self._file else None
-        if set(_placeholders(self._where, word)) - {"folder"}:
+        if placeholders(self._where, word) - {"folder"}:
             return None
-        return named_file(self._filled(word, {"folder": str(self._base)}))
+        return named_file(fill(word, {"folder": str(self._base)}))
 
-    def _versions(self) -> dict[str, str]:
-        """What the program says of its version. One's own programs are not asked: they might just begin to work."""
+    @computed
+    def cli_versions(self) -> Mapping[str, str]:
+        """What the program prints as its version. One's own programs are not asked: they might just begin to work."""
         if self._shell:
-            return {name: self._version_in_shell(name) for name in programs_of(self._words[2])}
-        if self._file is None:
-            return {self._preset.program: "missing"} if self._preset else {}
+            return {name: self._version_in_shell(name) for name in command_line.programs_of(self._words[2])}
         if self._preset is not None:
-            return {self._preset.program: version_of(self._file, self._shared, self._preset.version)}
-        return {Path(self._file).name: self._content_of(self._file)}
+            return {self._preset.program: version_of(self._file, self._shared) if self._file else "missing"}
+        return {Path(self._file).name: self._content_of(self._file)} if self._file else {}
 
     def _version_in_shell(self, name: str) -> str:
-        """Of a program that the text of a shell names plainly; those of the system are what they are."""
+        """The version of a program that the text of a shell names; those of the system are what they are."""
         found = shutil.which(name, path=self.environment().get("PATH"))
         if found is None:
             return "missing"
-        preset = next((preset for preset in PRESETS.values() if preset.program == name), None)
-        if preset is not None:
-            return version_of(found, self._shared, preset.version)
+        if any(preset.program == name for preset in PRESETS.values()):
+            return version_of(found, self._shared)
         return "of the system" if str(Path(found).parent) in SYSTEM else self._content_of(found)
 
     def _content_of(self, path: str) -> str:
@@ -185,82 +176,57 @@ class Command(Agent):
 
     def problems(self) -> list[Problem]:
         missing = self._missing()
-        return [Problem(*missing)] if missing else super().problems()
+        return [missing] if missing else super().problems()
 
-    def _missing(self) -> tuple[str, str] | None:
-        if self._file is not None or "workspace" in _placeholders(self._where, self._words[0]):
+    def _missing(self) -> Problem | None:
+        name = self._program_name
+        if self._file is not None or name is None:
             return None
-        name = self._filled(self._words[0], {"model": self._model or "", "folder": str(self._base)})
         beside = self._base / name
         if beside.is_file():
-            return f"{self.name}: {name} may not be executed", f"chmod +x {shlex.quote(str(beside))}"
+            return Problem(f"{self.name}: {name} may not be executed", f"chmod +x {shlex.quote(str(beside))}")
         fix = self._preset.install if self._preset else "write a program that is on the path, or beside the spec"
-        return f"{self.name}: the program {name} is not found", fix
+        return Problem(f"{self.name}: the program {name} is not found", fix)
 
     def notes(self) -> list[str]:
-        found = super().notes()
-        if self._shell:
-            return found
-        for word in self._words[1:]:
-            if _is_plain_name(word) and (self._base / word).is_file():
-                found.append(
-                    f"command: {word} is a file beside the spec, and programs start in their workspace: "
-                    f"write {{folder}}/{word} if that file is meant"
-                )
-        return found
+        words = () if self._shell else self._words[1:]
+        return super().notes() + [
+            f"command: {word} is a file beside the spec, and programs start in their workspace: "
+            f"write {{folder}}/{word} if that file is meant"
+            for word in words
+            if command_line.is_plain_name(word) and (self._base / word).is_file()
+        ]
 
     # -- one attempt -----------------------------------------------------------------------------------------------
 
-    def _invoke(self, attempt: Attempt, give_time: GiveTime) -> Invocation:
-        read = partial(self._read_answer, attempt, _recent_memory_kills())
-        program = self._program(attempt)
-        if self._preset is None or self._preset.listens is None:
-            return Invocation(program, read)
-        listener = self._preset.listens()
-
-        def heard(line: bytes) -> bool:
-            give_time(listener.hear(line))  # the time that it waited for retries
-            return False
-
-        return Invocation(program, read, heard, listener.silent_request, self._preset.dropped)
-
-    def _read_answer(self, attempt: Attempt, kills: int | None, ended: process.Ended) -> Answer:
-        said = self._read(ended.out, ended.err)
-        answer, problem = self._answer(said, attempt, ended), self._trouble(said, ended, kills)
-        if problem is not None:
-            problem.answer = answer
-            raise problem
-        return answer
+    def _new_stream(self) -> Stream | None:
+        return Stream() if self._preset is not None and self._preset.has_stream else None
 
     def _needs(self) -> Needs:
-        files = [file for word in self._words[1:] if (file := self._file_of(word)) is not None]
+        files = tuple(file for word in self._words[1:] if (file := self._file_of(word)) is not None)
         programs = (Path(self._file),) if self._file else ()
-        if self._preset is None:
-            return Needs(programs, tuple(files))
-        settings, logins = self._preset.settings_in(self.environment())
-        return Needs(programs, tuple(files), logins, settings)
+        settings, logins = self._preset.settings_in(self.environment()) if self._preset else ((), ())
+        return Needs(programs, files, logins, settings)
 
     def _program(self, attempt: Attempt) -> process.Program:
-        """The program of one attempt."""
         missing = self._missing()
         if missing is not None:
-            raise errors.Rejected(missing[0], fix=missing[1])
+            raise errors.Rejected(missing.message, fix=missing.fix)
         prompt = attempt.request.prompt.encode("utf-8", "replace")
         file = write_prompt(attempt.scratch, prompt)
         values = {
             "prompt": prompt.decode(),
             "prompt_file": str(file),
             "workspace": str(attempt.workspace.path),
-            "model": self._model or "",
+            "model": self.default_model or "",
             "folder": str(self._base),
         }
-        argv = [self._filled(word, values) for word in self._words]
+        argv = [fill(word, values) for word in self._words]
         argv[0] = self._file or argv[0]
         for word in argv:
             if len(os.fsencode(word)) > LONGEST_WORD:
-                raise errors.Rejected(
-                    f"the prompt is too long for an argument ({len(prompt):,} bytes)", fix=_WITHOUT_ARGUMENT
-                )
+                message = f"the prompt is too long for an argument ({len(prompt):,} bytes)"
+                raise errors.Rejected(message, fix=_WITHOUT_ARGUMENT)
             if "\0" in word:
                 raise errors.Rejected("no argument can have a NUL in it, as this prompt has", fix=_WITHOUT_ARGUMENT)
         quiet = self._preset.environment if self._preset else {}
@@ -268,15 +234,10 @@ class Command(Agent):
         environment = {
             **self.around(attempt),
             **{name: value for name, value in quiet.items() if name not in self._environment},
-            **{_variable(name): value for name, value in values.items() if name not in hidden},
+            **{variable(name): value for name, value in values.items() if name not in hidden},
         }
-        return process.Program(
-            argv, attempt.workspace.path, environment, stdin=file if self._stdin == "prompt" else b""
-        )
-
-    @staticmethod
-    def _filled(word: str, values: Mapping[str, str]) -> str:
-        return _BRACE.sub(lambda brace: values.get(brace[1], "") if brace[1] is not None else brace[0][0], word)
+        stdin = file if self._stdin == "prompt" else b""
+        return process.Program(argv, attempt.workspace.path, environment, stdin)
 
     def _start_error(self, error: OSError, program: str) -> Exception:
         if error.errno == errno.E2BIG:
@@ -284,216 +245,45 @@ class Command(Agent):
         if error.errno == errno.ENOEXEC:
             return errors.Rejected(f"{program} is no program", fix="begin the script with #! and its interpreter")
         if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.EPERM):
-            told = f"{program} cannot be started: {error.strerror}"
-            return errors.Rejected(told, fix="is it there, may it be executed, and is the interpreter in its #! line?")
+            fix = "is it there, may it be executed, and is the interpreter in its #! line?"
+            return errors.Rejected(f"{program} cannot be started: {error.strerror}", fix=fix)
         return error
 
-    def _remains(self, attempt: Attempt) -> Remains:
-        said = self._read(attempt.scratch / "stdout", attempt.scratch / "stderr")
-        return Remains(self._answer(said, attempt, None), said.unanswered)
-
-    def _answer(self, said: Said, attempt: Attempt, ended: process.Ended | None) -> Answer:
-        usage = Usage(*map(count, _tokens(said.usage)))
-        cost, basis = self._cost(said, usage)
+    def _read(self, out: Path, err: Path) -> Said:
+        said = self._reader(out, err)
         if said.tools is not None:
             said.tools = Counter({name[:100]: number for name, number in said.tools.most_common(100)})
-        return Answer(
-            said.text or "",
-            value=said.value,
-            data={**said.columns(), **({} if ended is None else ended.columns())},
-            usage=usage,
-            cost_usd=cost,
-            cost_basis=basis,
-            model=said.model[:200] if said.model else self._model,
-            raw_response=(process.content(attempt.scratch / "stdout") if said.raw is None else said.raw) or None,
-            waited_s=said.retry_wait_s or 0.0,
-        )
+        return said
 
-    def _cost(self, said: Said, usage: Usage) -> tuple[float | None, CostBasis]:
-        """What the program says; else by its tokens, if its model is known."""
-        cost = dollars(said.cost_usd)
-        if cost is not None:
-            return cost, "included" if said.is_included and not self._pays else "reported"
-        price = self._prices.of(said.model, self._model)
-        cost = None if price is None else dollars(price.of(usage))
-        return cost, "unknown" if cost is None else "included" if said.is_included and not self._pays else "estimated"
+    def _outcome(self, attempt: Attempt, ended: process.Ended) -> tuple[Said, TrialError | None]:
+        said = self._read(ended.out, ended.err)
+        return said, self._trouble(said, ended, attempt.memory_kills)
 
     def _trouble(self, said: Said, ended: process.Ended, kills: int | None) -> TrialError | None:
-        """Why the answer is none; None if it is one."""
         if not ended.code and said.trouble is None and (said.text or "").strip():
             return None
-        told = last_line(ended.err) or last_line(ended.out) or "without a word"
+        last = last_line(ended.err) or last_line(ended.out) or "without a word"
         if ended.code in KILLED and is_out_of_memory(ended.code, kills, memory_kills()):
             return OutOfMemory(f"the system ended it because memory was short ({ended.description})", fix=_LESS_MEMORY)
         if ended.code < 0:
-            return errors.Crashed(f"{ended.description}: {told}"[:500])
+            return errors.Crashed(f"{ended.description}: {last}"[:500])
         if said.trouble is not None:
             return said.trouble
         if ended.code:
-            return self._failed(ended, told)
+            return self._failed(ended, last)
         if self._may_be_silent and said.missing == EMPTY:
             return None
         return errors.NoAnswer(said.missing)
 
-    def _failed(self, ended: process.Ended, told: str) -> TrialError:
-        """It ended with an error and without an object that tells of it."""
-        message = f"{ended.description}: {told}"[:500]
-        if self._shell and ended.code in NOT_STARTED and _NOT_THERE.search(told):
+    def _failed(self, ended: process.Ended, last: str) -> TrialError:
+        """It ended with an error and printed no object that explains it."""
+        message = f"{ended.description}: {last}"[:500]
+        if self._shell and ended.code in NOT_STARTED and _NOT_THERE.search(last):
             return errors.Rejected(message, fix="is the program that the command names on the path?")
         if self._preset is None or last_line(ended.out):
             return errors.Crashed(message)
-        found = trouble(process.tail(ended.err, 1_000), self._preset.login)
-        if type(found) is not errors.Crashed:
-            return type(found)(message, fix=found.fix)
+        cause = trouble(process.tail(ended.err, 1_000), self._preset.login)
+        if type(cause) is not errors.Crashed:
+            return type(cause)(message, fix=cause.fix)
         by_hand = " ".join(shlex.quote(word) for word in self._words[:4])
         return errors.Rejected(message, fix=f"try it by hand: {by_hand} ...")
-
-
-_WITHOUT_ARGUMENT = "give it on standard input, or as {prompt_file} instead of {prompt}"
-_LESS_MEMORY = "reduce --parallel, or set limits: memory_per_trial"
-
-
-def programs_of(text: str) -> list[str]:
-    """The programs that a text for the shell names plainly, as far as one can tell without running it.
-
-    >>> programs_of('cat "$X" | LANG=C claude -p && if true; then exit 1; fi; ./own "$Y"')
-    ['cat', 'claude']
-    """
-    try:
-        words = list(shlex.shlex(text, posix=True, punctuation_chars=True))
-    except ValueError:
-        return []
-    found: dict[str, None] = {}
-    begins = True
-    for word in words:
-        if set(word) <= set("|&;()"):
-            begins = True
-        elif begins and not _ASSIGNMENT.match(word):
-            begins = word in _KEYWORDS
-            if re.fullmatch(r"[A-Za-z][\w.+-]*", word) and word not in (*_KEYWORDS, *_BUILT_IN):
-                found[word] = None
-    return list(found)
-
-
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_KEYWORDS = ("if", "then", "else", "elif", "while", "until", "do", "!", "{")
-_BUILT_IN = (
-    *("fi", "done", "esac", "case", "for", "cd", "exit", "export", "set", "unset", "test", "true", "false", "echo"),
-    *("printf", "read", "return", "shift", "trap", "ulimit", "umask", "wait", "exec", "eval", "command", "local"),
-)
-
-
-def memory_kills(path: Path = MEMORY_KILLS) -> int | None:
-    """How many processes the system has ended because memory was short; None where it does not say."""
-    try:
-        found = re.search(rb"^oom_kill (\d+)$", path.read_bytes(), re.M)
-    except OSError:
-        return None
-    return int(found[1]) if found else None
-
-
-_recent_kills: tuple[float, int | None] = float("-inf"), None
-
-
-def _recent_memory_kills() -> int | None:
-    """The same as of a moment ago: to count them takes a while."""
-    global _recent_kills
-    now = time.monotonic()
-    if now - _recent_kills[0] > 1.0:
-        _recent_kills = now, memory_kills()
-    return _recent_kills[1]
-
-
-def is_out_of_memory(code: int, before: int | None, after: int | None) -> bool:
-    """Whether a program was probably ended because memory was short: it was killed, or what it had started was, and
-    the system counts one more such end than before.
-
-    >>> is_out_of_memory(-9, 3, 4), is_out_of_memory(137, 3, 4)
-    (True, True)
-    >>> is_out_of_memory(-9, 3, 3), is_out_of_memory(1, 3, 4), is_out_of_memory(-9, None, None)
-    (False, False, False)
-    """
-    return code in KILLED and before is not None and after is not None and after > before
-
-
-def _of_list(where: str, given: Any) -> Sequence[str]:
-    if given is None:
-        fix = f"write command: with a list of words, or preset: {' | '.join(PRESETS)}"
-        raise BadInput(f"{where}: no command", fix)
-    if isinstance(given, str):
-        fix = f"write command: {_as_list(given)}, or shell: true beside it"
-        raise BadInput(f"{where}: command must be a list of words, got {given!r}", fix)
-    words: Sequence[str] = given
-    return words
-
-
-def _of_preset(where: str, given: Any, preset: Preset, has_model: bool, further: list[str]) -> list[str]:
-    if given is not None and not isinstance(given, str):
-        told = f"{where}: command must be one text with preset: the program's name or path, got {given!r}"
-        raise BadInput(told, "write further words as args:")
-    program = _literal(given) if given else preset.program
-    return [program, *preset.words, *(preset.model if has_model else ()), *further, *preset.last]
-
-
-def _of_shell(where: str, given: Any, preset: Preset | None) -> list[str]:
-    """The text of a shell; what varies reaches it by variables, and further words as its arguments."""
-    if preset is not None or not isinstance(given, str):
-        fix = 'write command: "my-agent < $ABREAST_PROMPT_FILE | tail -1", or remove shell:'
-        raise BadInput(f"{where}: shell: true is for a command that is one text", fix)
-    for name in PLACEHOLDERS:
-        if f"{{{name}}}" in given:
-            instead = _variable("prompt_file" if name == "prompt" else name)
-            told = f"{where}: command: {{{name}}} is not put into the text of a shell"
-            raise BadInput(told, f"the variable {instead} is there: write ${instead}")
-    return ["/bin/sh", "-c", _literal(given), "sh"]
-
-
-def _placeholders(where: str, word: str) -> list[str]:
-    """The names in a word; doubled braces are braces."""
-    found = []
-    for brace in _BRACE.finditer(word):
-        if brace[0] in ("{{", "}}"):
-            continue
-        if brace[1] not in PLACEHOLDERS:
-            near = suggestion(brace[1], PLACEHOLDERS) if brace[1] else ""
-            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            raise BadInput(
-                f"{where}: command: unknown placeholder {brace[0]}{near if 'mean' in near else ''} in {word!r:.80}",
-                f"known: {known}; for braces themselves write {{{{ and }}}}",
-            )
-        found.append(brace[1])
-    return found
-
-
-def _literal(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-def _variable(name: str) -> str:
-    return f"ABREAST_{name.upper()}"
-
-
-def _as_list(text: str) -> str:
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = text.split()
-    return f"[{', '.join(words)}]"
-
-
-def _is_plain_name(word: str) -> bool:
-    return not word.startswith(("-", "{", os.sep)) and "\0" not in word and len(word) < 200 and "{" not in word
-
-
-def _is_stdin(value: Any) -> bool:
-    return value in ("prompt", "none")
-
-
-def _tokens(usage: Usage) -> tuple[int | None, ...]:
-    return (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_read_tokens,
-        usage.cache_write_tokens,
-        usage.reasoning_tokens,
-    )

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import filecmp
 import os
+import posixpath
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from abreast.model import Case, Check, Placeholder, variable_of
+from abreast.model import Case, Check, variable_of
 from abreast.targets.checks.test_commands import decides, is_test_name, npm_test_script, rest_of, runnable, runner_of
 from abreast.targets.checks.test_results import Reporter, reporter_of
+from abreast.targets.untrusted_json import mapping
 from abreast.targets.workspace import Workspaces
+from abreast.targets.workspace.files.directories import walk
 from abreast.targets.workspace.files.overlay import put_over
 
 _NO_SOURCES = (".git", "node_modules", ".venv", "venv", ".tox")
 _PLACEHOLDER = re.compile(r"\{(case|folder|tests)\}")
-
-
 BRINGS_NONE = "the case brings no tests of its own"
 
 
@@ -41,22 +42,20 @@ NONE = Own()
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is run, with which variables, over which tests. `rest` is the command for all other tests of the project;
-    empty if it is not known, or if `words` run them as well."""
+    """What is run, with which variables, over which tests."""
 
     check: Check
     words: tuple[str, ...]
     variables: tuple[tuple[str, str], ...]
     own: Own
-    rest: tuple[str, ...] = ()
+    rest: tuple[str, ...] = ()  # for all other tests of the project; empty if unknown, or if `words` run them as well
     reporter: Reporter = ""
 
 
 def tests_of(case: Case) -> Own:
     """What `expected` of a pull request says; anything else brings none."""
-    expected = case.expected if isinstance(case.expected, Mapping) else {}
-    commit, tests = expected.get("commit"), expected.get("tests") or ()
-    base = expected.get("base")
+    expected = mapping(case.expected)
+    commit, tests, base = expected.get("commit"), expected.get("tests") or (), expected.get("base")
     return Own(commit, tuple(tests), base if isinstance(base, str) else None) if isinstance(commit, str) else NONE
 
 
@@ -67,38 +66,42 @@ def prepared(check: Check, case: Case, own: Own, base: Path, workspaces: Workspa
     words, script = check.command, None
     if own.tests:
         words, script = _with_tests(check, own, workspaces, path)
-    values: dict[Placeholder, str] = {"case": case.id, "folder": str(base)}
-    tests = runnable(own.tests)
+    values, tests = {"case": case.id, "folder": str(base)}, runnable(own.tests)
     if check.shell:
-        given: dict[Placeholder, str] = {**values, "tests": "\n".join(tests)}
-        variables = tuple((variable_of(name), value) for name, value in given.items() if check.names(name))
+        texts: dict[Any, str] = {**values, "tests": "\n".join(tests)}
+        variables = tuple((variable_of(name), value) for name, value in texts.items() if check.names(name))
         return Task(check, ("/bin/sh", "-c", *words), variables, own)
-    filled = [one for word in words for one in (tests if word == "{tests}" else [_filled(word, values, tests)])]
-    return Task(check, tuple(filled), (), own, rest_of(filled, tests), reporter_of(filled, script))
+    known = {**values, "tests": " ".join(tests)}
+    filled: list[str] = []
+    for word in words:
+        filled += tests if word == "{tests}" else [_PLACEHOLDER.sub(lambda match: known[match[1]], word)]
+    return Task(
+        check=check,
+        words=tuple(filled),
+        variables=(),
+        own=own,
+        rest=rest_of(filled, tests),
+        reporter=reporter_of(filled, script),
+    )
 
 
 def _with_tests(check: Check, own: Own, workspaces: Workspaces, path: str | None) -> tuple[tuple[str, ...], str | None]:
-    """The command, if none is said the known one for these files, and what `npm test` means. What is there is seen in
-    what people did: an agent has no say in it."""
+    """The command, or the known one for these files, and what `npm test` means, by what people did: no agent has a say
+    in it."""
     assert own.commit is not None
     with workspaces.files_at(own.commit) as people:
-        missing = next((test for test in own.tests if not os.path.lexists(people / test)), None)
-        if missing is not None:
-            raise Untested(f"{missing} is not among the files of commit {own.commit[:12]}")
-        found, script = check.command or runner_of(people, own.tests, path), npm_test_script(people)
-    if found is None:
+        for test in own.tests:
+            if not os.path.lexists(people / test):
+                raise Untested(f"{test} is not among the files of commit {own.commit[:12]}")
+        command, script = check.command or runner_of(people, own.tests, path), npm_test_script(people)
+    if command is None:
         raise Untested(f"no command is known that runs {runnable(own.tests)[0]}: say one")
-    return found, script
-
-
-def _filled(word: str, values: Mapping[Placeholder, str], tests: tuple[str, ...]) -> str:
-    known = {str(name): value for name, value in values.items()} | {"tests": " ".join(tests)}
-    return _PLACEHOLDER.sub(lambda found: known[found[1]], word)
+    return command, script
 
 
 def put_there(task: Task, folder: Path, workspaces: Workspaces) -> None:
-    """Put the tests of the case as people left them over what is there, and where all tests of the project are run,
-    the others too. Raises NoWorkspace."""
+    """Put the tests of the case as people left them over what is there; where all tests run, the others too. Raises
+    NoWorkspace."""
     own = task.own
     if own.tests and own.commit is not None:
         with workspaces.files_at(own.commit) as people:
@@ -111,15 +114,9 @@ def _untouched_tests(own: Own, people: Path, workspaces: Workspaces) -> list[str
     if own.base is None:
         return []
     with workspaces.files_at(own.base) as before:
-        names = [name for name in _files(people) if is_test_name(name) and name not in own.tests]
+        sources = walk(people, lambda name: posixpath.basename(name) not in _NO_SOURCES)
+        names = [name for name, _ in sources if is_test_name(name) and name not in own.tests]
         return [name for name in names if _is_same_file(people / name, before / name)]
-
-
-def _files(folder: Path) -> Iterator[str]:
-    for here, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in _NO_SOURCES]
-        above = os.path.relpath(here, folder)
-        yield from (name if above == "." else f"{above}/{name}" for name in names)
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

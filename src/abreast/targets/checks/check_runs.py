@@ -12,11 +12,10 @@ from abreast.model import Case
 from abreast.redaction import is_secret_setting
 from abreast.targets.base import Workers
 from abreast.targets.checks.case_tests import Task, put_there
-from abreast.targets.checks.test_results import Results, instrument, read_results, readable_output
+from abreast.targets.checks.test_results import Results, instrument, pytest_variables, read_results, readable_output
 from abreast.targets.processes import process
 from abreast.targets.workspace import State, Workspace, Workspaces
-from abreast.targets.workspace.files.directories import drop_empty, new_folder, seen_from
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import drop_empty, new_folder, remove_tree, seen_from
 
 LAST_LINE = 300  # characters
 
@@ -38,14 +37,13 @@ class Trialled:
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """How a command went. `results` are those of single tests, None where it reports none; a `problem` kept it from
-    running at all."""
+    """How a command went; a `problem` kept it from running at all."""
 
     passed: bool = False
     message: str = ""
     seconds: float | None = None
     output: str = ""
-    results: Results | None = None
+    results: Results | None = None  # of single tests, if it reports them
     problem: str = ""
     timed_out: bool = False
 
@@ -56,8 +54,7 @@ Ran = TypeVar("Ran")
 async def run_elsewhere(
     trial: Trialled, make: Callable[[], Workspace], run: Callable[[Path], Awaitable[Ran]], task: Task | None = None
 ) -> Ran:
-    """Run something in a workspace that is made for this, over which the tests of a task are put. Raises
-    NoWorkspace."""
+    """Run something in a workspace of its own, with the tests of a task put over it. Raises NoWorkspace."""
     workspace: Workspace = await trial.workers.in_thread(make)
     try:
         if task is not None:
@@ -94,11 +91,11 @@ async def run_command(task: Task, words: Sequence[str], folder: Path, trial: Tri
     reports = scratch / "tmp" / "reports"
     try:
         reports.mkdir(0o700, parents=True)
-        instrumented = instrument(words, task.reporter, reports, around)
-        around |= {"TMPDIR": str(scratch / "tmp"), **instrumented.variables}
+        reporting = instrument(list(words), task.reporter, reports)
+        around |= {"TMPDIR": str(scratch / "tmp"), **pytest_variables(reports, around)}
 
         def prepare() -> process.Program:
-            return process.Program(trial.wrap(instrumented.words, folder, scratch, around), folder, around)
+            return process.Program(trial.wrap(reporting, folder, scratch, around), folder, around)
 
         running = process.run(prepare, scratch, process.new_mark(), workers)
         try:
@@ -123,7 +120,6 @@ async def run_command(task: Task, words: Sequence[str], folder: Path, trial: Tri
 
 
 def _printed(task: Task, scratch: Path, folder: Path) -> str:
-    """What it said, with paths of the folder as they are seen from it."""
     out = readable_output(task.reporter, process.tail(scratch / "stdout", 20_000))
     parts = (out, process.tail(scratch / "stderr", 20_000))
     return seen_from(folder, "\n".join(part for part in parts if part))

@@ -15,7 +15,7 @@ import re
 import shlex
 import stat
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,6 +23,8 @@ from typing import Any
 from abreast.globs import matcher
 from abreast.targets.checks.case_tests import Task
 from abreast.targets.checks.test_commands import NO_SCRIPT, is_test_name
+from abreast.targets.untrusted_json import mapping, mappings
+from abreast.targets.workspace.files.directories import walk
 from abreast.targets.workspace.files.overlay import make_same, reached
 
 _TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "testdata", "__snapshots__"))
@@ -54,14 +56,15 @@ class Protected:
 
     @property
     def folders(self) -> list[str]:
-        """The folders of the files, and all above them."""
         return list(dict.fromkeys(str(folder) for name in self.files for folder in PurePosixPath(name).parents))
 
 
 def find_protected(start: Path, task: Task) -> Protected:
     """Find the files of `start` that decide a check: those that `tests:` names, else tests, settings of test runners
     and scripts of the command. Raises OSError."""
-    names, words, check = list(_files_in(start)), _words(task), task.check
+    below = walk(start, lambda name: posixpath.basename(name) not in _SKIPPED_FOLDERS)
+    names = [name for name, entry in below if not entry.is_dir(follow_symlinks=False)]
+    words, check = _words(task), task.check
     if check.tests is not None:
         fits = [matcher(glob) for glob in check.tests]
         found = {name for name in names if any(fit(name) for fit in fits)}
@@ -75,8 +78,8 @@ def find_protected(start: Path, task: Task) -> Protected:
 def restore(
     start: Path, work: Path, protected: Protected, since: int, renames: Iterable[tuple[str, str]] = ()
 ) -> list[str]:
-    """Make the files that decide a check what they are in `start`; `since` is when the agent began, by the clock of the
-    file system. Return the paths that the agent had changed, deleted or added among them. Raises OSError."""
+    """Make the files that decide a check what they are in `start`; `since` is when the agent began, by the file
+    system's clock. Return those that the agent had changed, deleted or added. Raises OSError."""
     changed = [name for name in protected.files if _is_changed(start, work, name, since)]
     if protected.by_rule:
         changed += _changed_settings(start, work, protected)
@@ -87,20 +90,6 @@ def restore(
 
 
 # -- which files they are ---------------------------------------------------------------------------------------------
-
-
-def _files_in(folder: Path) -> Iterator[str]:
-    """Paths of all files and links; those of dependencies and caches are left out."""
-    waiting = [""]
-    while waiting:
-        here = waiting.pop()
-        with os.scandir(folder / here) as entries:
-            for entry in entries:
-                name = f"{here}/{entry.name}" if here else entry.name
-                if not entry.is_dir(follow_symlinks=False):
-                    yield name
-                elif entry.name not in _SKIPPED_FOLDERS:
-                    waiting.append(name)
 
 
 def _tests_among(names: Sequence[str]) -> list[str]:
@@ -132,19 +121,11 @@ def _scripts(start: Path, words: Sequence[str]) -> list[str]:
         if before == "-m":
             module = word.replace(".", "/")
             paths += [f"{module}.py", f"{module}/__main__.py"]
-    found = [path for path in dict.fromkeys(paths) if not path.startswith("..") and _DECIDING_NAME.search(path)]
-    return [path for path in found if _is_file(start / path)]
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # no path at all
-        return False
+    named = [path for path in dict.fromkeys(paths) if not path.startswith("..") and _DECIDING_NAME.search(path)]
+    return [path for path in named if os.path.isfile(start / path)]  # noqa: PTH113 - False for what is no path
 
 
 def _words(task: Task) -> list[str]:
-    """The words of the command, those of a shell included."""
     found: list[str] = []
     for word in task.words:
         found.append(word)
@@ -233,12 +214,11 @@ def _part(path: Path, read: Callable[[str, Sequence[str]], Any], words: Sequence
 
 
 def _of_pyproject(text: str, words: Sequence[str]) -> Any:
-    tools = tomllib.loads(text).get("tool")
-    return {name: tools[name] for name in ("pytest", "tox") if name in tools} if isinstance(tools, dict) else None
+    tools = mapping(tomllib.loads(text).get("tool"))
+    return {name: tools[name] for name in ("pytest", "tox") if name in tools}
 
 
 def _of_sections(text: str, words: Sequence[str]) -> Any:
-    """Sections of `setup.cfg` and `tox.ini`."""
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     parser.read_string(text)
     wanted = re.compile(r"(?:tool:)?pytest|tox|testenv.*")
@@ -250,10 +230,11 @@ def _of_package(text: str, words: Sequence[str]) -> Any:
     content = json.loads(text)
     if not isinstance(content, dict):
         return content
-    scripts = content.get("scripts")
-    named = scripts if isinstance(scripts, dict) else {}
-    wanted = {name: named[name] for name in named if re.match(r"(?:pre|post)?test", name) or name in words}
-    wanted = {name: script for name, script in wanted.items() if NO_SCRIPT not in str(script)}
+    wanted = {
+        name: script
+        for name, script in mapping(content.get("scripts")).items()
+        if (re.match(r"(?:pre|post)?test", name) or name in words) and NO_SCRIPT not in str(script)
+    }
     runners = {name: content[name] for name in ("jest", "vitest", "mocha", "ava", "tap", "nyc") if name in content}
     return {**runners, **({"scripts": wanted} if wanted else {})}
 
@@ -292,16 +273,17 @@ def _of_npmrc(text: str, words: Sequence[str]) -> Any:
 def _of_cargo(text: str, words: Sequence[str]) -> Any:
     """Tests that `Cargo.toml` switches off, and those of another harness."""
     content = tomllib.loads(text)
-    package, library = (content[name] if isinstance(content.get(name), dict) else {} for name in ("package", "lib"))
-    lists = [(kind, content[kind]) for kind in ("bin", "test") if isinstance(content.get(kind), list)]
-    targets = [("lib", library), *((kind, entry) for kind, entries in lists for entry in entries)]
+    lists = {kind: mappings(content.get(kind)) for kind in ("bin", "test")}
+    lists["lib"] = [mapping(content.get("lib"))]
     switched_off = [
         (kind, entry.get("name"), name)
-        for kind, entry in targets
+        for kind, entries in lists.items()
+        for entry in entries
         for name in ("test", "doctest", "harness")
-        if isinstance(entry, dict) and entry.get(name) is False
+        if entry.get(name) is False
     ]
-    return [*(["autotests"] if package.get("autotests") is False else []), *switched_off]
+    is_off = mapping(content.get("package")).get("autotests") is False
+    return [*(["autotests"] if is_off else []), *switched_off]
 
 
 def _of_cargo_config(text: str, words: Sequence[str]) -> Any:

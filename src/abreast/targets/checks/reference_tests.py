@@ -57,11 +57,11 @@ def says_nothing(told: Told) -> str:
     return f"fails in what people did too: {told['human_told']}" if told.get("human") == "failed" else ""
 
 
-async def find_reference(task: Task, trial: Trialled, commit: str | None, lists_tests: bool = False) -> Reference:
+async def find_reference(task: Task, trial: Trialled, lists_tests: bool = False) -> Reference:
     """Run the tests before the human change, and twice after it. The rest of the suite, where it is known how to run
-    it, has to end in a limited time, and is run only where the tests of the case say something. With `lists_tests` the
-    command is run before in any case, to know which tests there are."""
-    before = CheckRun()
+    it, is run for a limited time, and only where the tests of the case say something. With `lists_tests` the command is
+    run before in any case, to know which tests there are."""
+    commit, before = task.own.commit, CheckRun()
     facts: Told = {}
     must_fail = bool(task.own.tests) or task.check.fails_before
     if must_fail or lists_tests:
@@ -100,14 +100,13 @@ async def find_reference(task: Task, trial: Trialled, commit: str | None, lists_
     human: Told = {"untested": NO_TARGET}
     if f2p:  # some tests may fail in what people did: they count neither way
         human = {"human": "passed", "f2p_total": len(f2p), "p2p_total": len(p2p)}
-    return Reference({**facts, **human}, f2p, p2p, unstable, runs_rest, run.output)
+    return Reference(facts={**facts, **human}, f2p=f2p, p2p=p2p, flaky=unstable, runs_rest=runs_rest, output=run.output)
 
 
 def _run_before(task: Task, trial: Trialled, words: Sequence[str], timeout_s: float) -> Awaitable[CheckRun]:
-    begins = (trial.case, trial.value, trial.state)
     return run_elsewhere(
         trial,
-        lambda: trial.workspaces.make(*begins),
+        lambda: trial.workspaces.make(trial.case, trial.value, trial.state),
         lambda folder: run_command(task, words, folder, trial, timeout_s),
         task,
     )
@@ -193,7 +192,6 @@ def _packages(module: str) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """The name of a test without its parameters."""
     owner, separator, test = name.partition("::")
     return f"{owner}{separator}{test.partition('[')[0]}"
 

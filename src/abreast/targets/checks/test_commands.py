@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+
+from abreast.targets.untrusted_json import mapping, parsed
 
 _NAMED = re.compile(
     r"(?:test_[^/]*|tests?|[^/]*_tests?|[^/]*[._-](?:test|spec)|[^/]*_spec|[^/]*Tests?|[^/]*TestCase|[^/]*Spec|Test[A-Z][^/]*)"
@@ -28,12 +29,8 @@ def runnable(tests: Sequence[str]) -> tuple[str, ...]:
     >>> runnable(["tests/conftest.py", "tests/test_a.py", "tests/data/a.json"])
     ('tests/test_a.py',)
     """
-    named = tuple(filter(is_test_name, tests))
-    return tuple(map(_as_path, named or tests))
-
-
-def _as_path(name: str) -> str:
-    return f"./{name}" if name.startswith("-") else name  # no option
+    named = list(filter(is_test_name, tests))
+    return tuple(f"./{name}" if name.startswith("-") else name for name in named or tests)  # no option
 
 
 def is_test_name(path: str) -> bool:
@@ -74,8 +71,7 @@ class _Runner(NamedTuple):
 
 
 def runner_of(folder: Path, tests: Sequence[str], path: str | None) -> tuple[str, ...] | None:
-    """The command for these files of a folder, by programs that are found on `path`; of several kinds of files it is
-    for those that are most. None if no command is known."""
+    """The command for these files, or for most of them if they are of several kinds; None if no command is known."""
     files = runnable(tests)
     found = [([name for name in files if name.endswith(runner.suffixes)], runner) for runner in _RUNNERS]
     fits = [(names, runner) for names, runner in found if names and runner.is_there(folder)]
@@ -123,10 +119,10 @@ def _has(*names: str) -> Callable[[Path], bool]:
 def npm_test_script(folder: Path) -> str | None:
     """What `npm test` runs in a folder; None if there is no such script."""
     try:
-        package = json.loads((folder / "package.json").read_text(encoding="utf-8"))
-        script = package["scripts"]["test"]
-    except (OSError, ValueError, RecursionError, LookupError, TypeError):
+        package = parsed((folder / "package.json").read_bytes())
+    except OSError:
         return None
+    script = mapping(mapping(package).get("scripts")).get("test")
     return script if isinstance(script, str) and script.strip() and NO_SCRIPT not in script else None
 
 

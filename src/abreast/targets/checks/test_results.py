@@ -6,17 +6,15 @@ for each test. A command of another kind has its exit code and no more.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from xml.etree import ElementTree
 
+from abreast.targets.untrusted_json import mapping, mappings, parsed
 from abreast.targets.workspace.files.directories import seen_from
 
 Status = Literal["passed", "failed", "skipped"]
@@ -31,14 +29,6 @@ _SEVERITY: Mapping[Status, int] = {"skipped": 0, "passed": 1, "failed": 2}
 _PYTEST_OPTIONS = ("--continue-on-collection-errors", "--maxfail=0", "-o", "junit_logging=no")
 _CARGO_LINE = re.compile(r"test (.+?)(?: - should panic)? \.\.\. (?:.*\b)?(ok|FAILED|ignored)\b")
 _SCRIPT_PARTS = re.compile(r"&&|\|\||;|\|")
-
-
-@dataclass(frozen=True, slots=True)
-class Instrumented:
-    """A command that reports single tests: its words, and further variables of its environment."""
-
-    words: tuple[str, ...]
-    variables: Mapping[str, str]
 
 
 def reporter_of(words: Sequence[str], test_script: str | None) -> Reporter:
@@ -61,20 +51,17 @@ def reporter_of(words: Sequence[str], test_script: str | None) -> Reporter:
 
 
 def runs_pytest(words: Sequence[str]) -> bool:
-    """Whether a command names pytest."""
     return any(posixpath.basename(word) in ("pytest", "py.test") for word in words)
 
 
-def instrument(words: Sequence[str], reporter: Reporter, reports: Path, environment: Mapping[str, str]) -> Instrumented:
-    """The command with what makes it report single tests into a folder."""
-    given = environment.get("PYTEST_ADDOPTS", "")
+def pytest_variables(reports: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """What makes pytest report single tests into a folder, whatever command starts it."""
     options = shlex.join([*_PYTEST_OPTIONS, f"--junitxml={reports / 'pytest.xml'}"])
-    return Instrumented(
-        tuple(_reporting(list(words), reporter, reports)), {"PYTEST_ADDOPTS": f"{given} {options}".strip()}
-    )
+    return {"PYTEST_ADDOPTS": f"{environment.get('PYTEST_ADDOPTS', '')} {options}".strip()}
 
 
-def _reporting(words: list[str], reporter: Reporter, reports: Path) -> list[str]:
+def instrument(words: list[str], reporter: Reporter, reports: Path) -> list[str]:
+    """The command with what makes it report single tests into a folder."""
     if reporter == "go":
         return words if "-json" in words else [*words[:2], "-json", *words[2:]]
     if reporter == "cargo":
@@ -100,12 +87,11 @@ def read_results(reporter: Reporter, reports: Path, stdout: Path, folder: Path) 
 
 
 def readable_output(reporter: Reporter, output: str) -> str:
-    """What a person reads of what a command printed."""
     if reporter != "go":
         return output
-    events = [(_json(line), line) for line in output.splitlines()]
-    shown = (str(event.get("Output", "")) if isinstance(event, dict) else f"{line}\n" for event, line in events)
-    return "".join(shown).strip()
+    events = [(parsed(line), line) for line in output.splitlines()]
+    texts = (str(event.get("Output", "")) if isinstance(event, dict) else f"{line}\n" for event, line in events)
+    return "".join(texts).strip()
 
 
 def _content(path: Path) -> str:
@@ -118,11 +104,10 @@ def _content(path: Path) -> str:
 
 def _merged(pairs: Iterable[tuple[str, Status]]) -> Results:
     """Of tests of the same name the worst counts."""
-    found: Results = {}
+    results: Results = {}
     for name, status in pairs:
-        before = found.get(name, status)
-        found[name] = max(before, status, key=_SEVERITY.__getitem__)
-    return found
+        results[name] = max(results.get(name, status), status, key=_SEVERITY.__getitem__)
+    return results
 
 
 def parse_junit(text: str) -> Results:
@@ -142,13 +127,11 @@ def _junit_cases(root: ElementTree.Element) -> Iterator[tuple[str, Status]]:
     for case in root.iter("testcase"):
         parts = (case.get("classname"), case.get("name"))
         children = {child.tag for child in case}
-        status: Status = (
-            "failed" if children & {"failure", "error"} else "skipped" if "skipped" in children else "passed"
-        )
-        yield "::".join(part for part in parts if part), status
+        is_bad, is_skipped = bool(children & {"failure", "error"}), "skipped" in children
+        yield "::".join(filter(None, parts)), "failed" if is_bad else "skipped" if is_skipped else "passed"
 
 
-_GO: Mapping[Any, Status] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+_GO: Mapping[str, Status] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
 
 def parse_go(text: str) -> Results:
@@ -157,15 +140,15 @@ def parse_go(text: str) -> Results:
     >>> parse_go('{"Action": "pass", "Package": "a", "Test": "TestB"}')
     {'a::TestB': 'passed'}
     """
-    events = (_json(line) for line in text.splitlines() if line.startswith("{"))
+    events = (mapping(parsed(line)) for line in text.splitlines() if line.startswith("{"))
     return _merged(
-        (f"{event.get('Package', '')}::{event['Test']}", _GO[event["Action"]])
+        (f"{event.get('Package', '')}::{event['Test']}", status)
         for event in events
-        if isinstance(event, dict) and event.get("Test") and _is_known(event.get("Action"), _GO)
+        if event.get("Test") and (status := _GO.get(str(event.get("Action"))))
     )
 
 
-_JEST: Mapping[Any, Status] = {
+_JEST: Mapping[str, Status] = {
     "passed": "passed",
     "failed": "failed",
     **dict.fromkeys(("pending", "skipped", "todo", "disabled"), "skipped"),
@@ -174,18 +157,12 @@ _JEST: Mapping[Any, Status] = {
 
 def parse_jest(text: str, folder: Path) -> Results:
     """Read the JSON document of jest and vitest, with files as they are seen from a folder."""
-    document = _json(text)
-    files = document.get("testResults") if isinstance(document, dict) else None
-    return _merged(_jest_tests(files if isinstance(files, list) else [], folder))
-
-
-def _jest_tests(files: list[Any], folder: Path) -> Iterator[tuple[str, Status]]:
-    for file in files:
-        tests = file.get("assertionResults") if isinstance(file, dict) else None
-        for test in tests if isinstance(tests, list) else []:
-            if isinstance(test, dict) and _is_known(test.get("status"), _JEST):
-                name = seen_from(folder, str(file.get("name", "")))
-                yield f"{name}::{test.get('fullName') or test.get('title') or ''}", _JEST[test["status"]]
+    return _merged(
+        (f"{seen_from(folder, str(file.get('name', '')))}::{test.get('fullName') or test.get('title') or ''}", status)
+        for file in mappings(mapping(parsed(text)).get("testResults"))
+        for test in mappings(file.get("assertionResults"))
+        if (status := _JEST.get(str(test.get("status"))))
+    )
 
 
 _CARGO: Mapping[str, Status] = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}
@@ -199,13 +176,3 @@ def parse_cargo(text: str) -> Results:
     """
     matches = (_CARGO_LINE.match(line) for line in text.splitlines())
     return _merged((match[1], _CARGO[match[2]]) for match in matches if match)
-
-
-def _is_known(value: Any, known: Mapping[Any, Status]) -> bool:
-    return isinstance(value, str) and value in known
-
-
-def _json(text: str) -> Any:
-    with contextlib.suppress(ValueError, RecursionError):
-        return json.loads(text)
-    return None

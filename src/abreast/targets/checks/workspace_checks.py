@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import platform
 import shutil
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -12,7 +13,6 @@ from typing import Any
 
 from abreast.digest import digest
 from abreast.model import TEST_FILES, Answer, Check
-from abreast.targets.agents.file_digest import content_digest, named_file
 from abreast.targets.base import Problem, Sees
 from abreast.targets.checks.case_tests import NONE, Own, Task, Untested, prepared, put_there, tests_of
 from abreast.targets.checks.check_runs import CheckRun, Trialled, run_all
@@ -30,6 +30,7 @@ from abreast.targets.checks.reference_tests import (
     says_nothing,
 )
 from abreast.targets.checks.test_results import runs_pytest
+from abreast.targets.processes.programs import content_digest, named_file
 from abreast.targets.workspace import NoWorkspace, Workspace
 
 GONE = "the folder where it worked is gone"
@@ -82,32 +83,29 @@ class Checks:
 
     def _files(self, check: Check) -> list[Path]:
         """Those that the words name by their whole path; with `{case}` in it those of all cases."""
-        found: list[Path] = []
+        files: list[Path | None] = []
         for word in () if check.shell else check.command:
-            whole = word.replace("{folder}", str(self._base))
-            before, placeholder, behind = whole.partition("{case}")
+            path = word.replace("{folder}", str(self._base))
+            before, placeholder, behind = path.partition("{case}")
             if not placeholder:
-                file = named_file(whole)
-                found += [] if file is None else [file]
+                files.append(named_file(path))
             elif before.startswith("/") and "{" not in behind and "/" not in behind:
                 folder, _, start = before.rpartition("/")
-                listed = sorted(Path(folder).iterdir()) if Path(folder).is_dir() else []
-                found += [path for path in listed if path.name.startswith(start) and path.name.endswith(behind)]
-        return [path for path in found if path.is_file()]
+                files += sorted(Path(folder).glob(f"{glob.escape(start)}*{glob.escape(behind)}"))
+        return [file for file in files if file is not None and file.is_file()]
 
     def problems(self) -> list[Problem]:
         """Programs and files that are nowhere; a program named by its path may be in a workspace."""
-        found = []
+        problems = []
         for check in self._checks:
+            where = f'scorer "{check.name}"'
             for at, word in enumerate(() if check.shell else check.command):
                 path = word.replace("{folder}", str(self._base))
                 if at == 0 and "/" not in path and shutil.which(path) is None:
-                    told = f"the program {path} is not found"
-                    found.append(Problem(f'scorer "{check.name}": {told}', "install it, or mend command"))
+                    problems.append(Problem(f"{where}: the program {path} is not found", "install it, or mend command"))
                 if word.startswith("{folder}/") and "{" not in path and not Path(path).exists():
-                    told = f"there is no {path}"
-                    found.append(Problem(f'scorer "{check.name}": {told}', "write it, or mend command"))
-        return found
+                    problems.append(Problem(f"{where}: there is no {path}", "write it, or mend command"))
+        return problems
 
     async def added_to(self, answer: Answer, workspace: Workspace, trial: Trialled) -> Answer:
         """The answer with how each of them went; what they print is kept as an artifact."""
@@ -116,11 +114,10 @@ class Checks:
         for check in self._checks:
             results[check.name], artifacts[check.name], restored = await self._outcome(check, workspace, trial)
             changed = changed if restored is None else (changed or set()) | set(restored)
-        kept = {name: text for name, text in artifacts.items() if text}
-        told = {} if self.own is None else results[self.own.name]
-        counts = {name: told[name] for name in COUNTS if name in told}
+        own = {} if self.own is None else results[self.own.name]
+        counts = {name: own[name] for name in COUNTS if name in own}
         data = {**answer.data, **counts, "checks": results, **_changed_tests(changed)}
-        return replace(answer, data=data, artifacts=kept)
+        return replace(answer, data=data, artifacts={name: text for name, text in artifacts.items() if text})
 
     async def without_agent(self, trial: Trialled) -> dict[str, Told]:
         """What each says of what trials begin with and of what people did; nobody is paid to find that out."""
@@ -129,21 +126,16 @@ class Checks:
     async def is_known(self, trial: Trialled) -> bool:
         """Whether all that `without_agent` finds out is kept already."""
         for check in self._checks:
-            own = tests_of(trial.case) if check.own else NONE
-            if own.commit is None:
-                return False
-            try:
-                key = await trial.workers.in_thread(self._key_of, check, own, trial)
-            except (Untested, NoWorkspace):
-                return False
-            if await trial.workers.in_thread(load, key) is None:
+            if not await trial.workers.in_thread(self._is_kept, check, trial):
                 return False
         return True
 
-    def _key_of(self, check: Check, own: Own, trial: Trialled) -> str:
-        task = self._prepared(check, own, trial)
-        assert own.commit is not None
-        return self._key(task, trial, trial.workspaces.beginning(trial.case, trial.value, trial.state), own.commit)
+    def _is_kept(self, check: Check, trial: Trialled) -> bool:
+        own = tests_of(trial.case) if check.own else NONE
+        try:
+            return own.commit is not None and load(self._key(self._prepared(check, own, trial), trial)) is not None
+        except (Untested, NoWorkspace):
+            return False
 
     def _prepared(self, check: Check, own: Own, trial: Trialled) -> Task:
         return prepared(check, trial.case, own, self._base, trial.workspaces, trial.environment.get("PATH"))
@@ -151,8 +143,8 @@ class Checks:
     async def _outcome(
         self, check: Check, workspace: Workspace, trial: Trialled
     ) -> tuple[Told, str, Sequence[str] | None]:
-        """How a check went, what it printed, and the test files that the agent had changed (None if nobody looked).
-        Where it says nothing of an agent, it is not run in what this one left."""
+        """How a check went, what it printed, and the test files that the agent had changed (None if nobody looked). It
+        is not run where it says nothing of an agent."""
         task, reference = await self._begun(check, trial)
         if task is None or says_nothing(reference.facts):
             return reference.facts, reference.output, None
@@ -209,32 +201,33 @@ class Checks:
                 reports_tests = check.fails_before or bool(task.reporter) or runs_pytest(protected.words)
                 lists_tests = reports_tests and bool(protected.files)
             begins = trial.workspaces.beginning(trial.case, trial.value, trial.state)
-            return task, await self._once((task, begins), lambda: self._reference(task, trial, begins, lists_tests))
+            return task, await self._once((task, begins), lambda: self._reference(task, trial, lists_tests))
         except Untested as reason:
             return None, Reference({"untested": str(reason)})
         except NoWorkspace as error:
             return None, Reference({"problem": str(error)})
 
-    async def _reference(self, task: Task, trial: Trialled, begins: Hashable, lists_tests: bool) -> Reference:
+    async def _reference(self, task: Task, trial: Trialled, lists_tests: bool) -> Reference:
         """What it says without an agent: it must fail on what trials begin with, and pass in what people did."""
-        commit = task.own.commit
-        if commit is None or trial.state is not None:
-            return await find_reference(task, trial, commit, lists_tests)
-        key = await trial.workers.in_thread(self._key, task, trial, begins, commit)
+        if task.own.commit is None or trial.state is not None:
+            return await find_reference(task, trial, lists_tests)
+        key = await trial.workers.in_thread(self._key, task, trial)
         known: Reference | None = await trial.workers.in_thread(load, key)
         if known is None:
-            known = await find_reference(task, trial, commit)
+            known = await find_reference(task, trial)
             speaks = known.facts.get("human") == "passed" and not says_nothing(known.facts)
             if speaks or known.facts.get("before") == "passed":  # others may be fixed meanwhile
                 await trial.workers.in_thread(save, key, known)
         return known
 
-    def _key(self, task: Task, trial: Trialled, begins: Hashable, commit: str) -> str:
-        """Of a reference: the repository and its commits, the command, and the environment."""
+    def _key(self, task: Task, trial: Trialled) -> str:
+        """Of a reference: the repository and its commits, the command, and the environment. References are kept across
+        versions by what `repr` says of a task: its fields and classes must not be renamed."""
+        assert task.own.commit is not None
         program = shutil.which(task.words[0], path=trial.environment.get("PATH")) or task.words[0]
         machine = (platform.system(), platform.machine(), str(Path(program).resolve()))
-        names = (begins, trial.workspaces.name_of(commit))
-        parts = (REFERENCE_REVISION, *names, task, machine, trial.sandbox)
+        begins = trial.workspaces.beginning(trial.case, trial.value, trial.state)
+        parts = (REFERENCE_REVISION, begins, trial.workspaces.name_of(task.own.commit), task, machine, trial.sandbox)
         files = [content_digest(file, self._shared) for file in self._files(task.check)]
         return digest([*map(repr, parts), *files])
 

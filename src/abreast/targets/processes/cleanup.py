@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeadProcess:
-    """A process that a dead driver had started."""
-
     pid: int
     command: str
 
@@ -82,7 +80,7 @@ def _describe(process: psutil.Process) -> DeadProcess:
 
 def _clean_folder(path: Path, kept: Collection[Path], dry_run: bool) -> DeadFolder | None:
     """Remove a folder but for workspaces to be kept; None if nothing else is in it."""
-    from abreast.targets.workspace.files.removal import remove_tree
+    from abreast.targets.workspace.files.directories import remove_tree
 
     mounts: list[Path] = []
     if not path.is_symlink():

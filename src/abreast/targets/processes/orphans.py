@@ -26,8 +26,7 @@ _running = 0  # runs of this process that are under way: they share one environm
 
 @contextlib.contextmanager
 def marked(reaps: bool = True) -> Iterator[None]:
-    """Children started in this context carry the mark of this process. When its last run ends, with `reaps`, those that
-    still live are ended."""
+    """Mark the children started in this context. When the last run ends, with `reaps`, those that live are ended."""
     global _running
     mark = register()
     with _lock:
@@ -82,16 +81,15 @@ def _candidates(marks: Collection[str], variable: str) -> Iterator[int]:
 
 
 def _ends_by_itself(process: psutil.Process) -> bool:
-    """Whether it is the resource tracker of this process, which others may use after the run. Any other program may
-    call itself so."""
+    """Whether it is the resource tracker of this process, by its id: any other program may call itself so."""
     from multiprocessing import resource_tracker
 
     return process.pid == getattr(resource_tracker._resource_tracker, "_pid", None)
 
 
 def reap(marks: Collection[str], variable: str = MARK) -> int:
-    """End them, by id. How many there were."""
-    return _end(lambda: find(marks, variable) if marks else [])
+    """End the processes with these marks, by id. Return how many there were."""
+    return _end(lambda: find(marks, variable))
 
 
 def reap_limited(lowest: int, highest: int) -> int:

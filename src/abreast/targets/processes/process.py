@@ -54,7 +54,6 @@ class Ended:
     seconds: float
     cpu_s: float
     peak_memory: int | None  # bytes, of its processes together; None if it was too quick and too small to tell
-    was_stopped: bool = False  # because of what it printed
 
     @property
     def description(self) -> str:
@@ -66,7 +65,6 @@ class Ended:
         return f"killed by signal {-self.code}"
 
     def columns(self) -> dict[str, Any]:
-        """What is kept of it beside the answer."""
         return {
             "exit_code": self.code,
             "cpu_s": round(self.cpu_s, 3),
@@ -95,8 +93,8 @@ class Running:
 
 
 async def run(prepare: Callable[[], Program], folder: Path, mark: str, workers: Workers) -> Ended:
-    """Run the program that `prepare` returns to its end. `prepare` is called in a thread. The output goes to files in
-    `folder`, which is not where the program works. Cancelled, it leaves nothing."""
+    """Run the program that `prepare` returns, called in a thread, to its end. The output goes to files in `folder`,
+    which is not where the program works. Cancelled, it leaves nothing."""
     starting = asyncio.ensure_future(workers.in_thread(lambda: start(prepare(), folder, mark)))
     try:
         running = await asyncio.shield(starting)
@@ -107,24 +105,21 @@ async def run(prepare: Callable[[], Program], folder: Path, mark: str, workers: 
 
 
 def _close_started(starting: asyncio.Future[Running]) -> None:
-    """Kill a program whose task was cancelled while it started."""
     if not starting.cancelled() and starting.exception() is None:
         starting.result().close()
 
 
 async def finish(running: Running, workers: Workers, heard: Heard | None = None, dropped: bytes = b"") -> Ended:
-    """Wait for the end of a program. With `heard` its output must be piped; lines that begin with `dropped` are then
-    not kept. Cancelled, it leaves nothing."""
+    """Wait for the end of a program. With `heard` its output must be piped, and lines that begin with `dropped` are not
+    kept. Cancelled, it leaves nothing."""
     tree, folder = running.tree, running.folder
     ending = tree.wait(workers)
     usage = listening = None
-    was_stopped = False
     try:
         usage = SAMPLER.watch(await tree.root(), tree.is_supervised)
         if heard is not None and running.pipe is not None:
-            listening = _Listening(running.pipe, folder / "stdout", heard, ending, dropped)
-            if await listening.until_it_ends():
-                was_stopped = True
+            listening = _Listening(running.pipe, (folder / "stdout").open("wb"), heard, dropped)
+            if await listening.until_it_ends(ending):
                 tree.kill()
         code, cpu_s, largest = await ending
     except asyncio.CancelledError:
@@ -139,17 +134,15 @@ async def finish(running: Running, workers: Workers, heard: Heard | None = None,
         running.close()
     seconds = time.monotonic() - running.started_at
     peak = max(usage.peak_memory or 0, largest) or None
-    return Ended(code, folder / "stdout", folder / "stderr", seconds, cpu_s, peak, was_stopped)
+    return Ended(code, folder / "stdout", folder / "stderr", seconds, cpu_s, peak_memory=peak)
 
 
 def printed(path: Path) -> IO[bytes]:
-    """A file of output, open to be read. A program knows where it lies: what is in its place and no file is refused,
-    for a pipe would never end. Raises OSError."""
+    """Open a file of output. A program may have put a pipe in its place, which would never end. Raises OSError."""
     return os.fdopen(_open_output(path)[0], "rb")
 
 
 def _open_output(path: Path) -> tuple[int, int]:
-    """The descriptor and the size of a file of output."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode):
@@ -159,8 +152,7 @@ def _open_output(path: Path) -> tuple[int, int]:
 
 
 def _read_ends(path: Path, head: int, end: int) -> tuple[str, str, int]:
-    """The first and the last bytes of a file of output as text, and its size; if it is no longer than both together,
-    all of it is in the second. Nothing if it cannot be read."""
+    """The first and last bytes of a file as text, and its size; all of a short one is in the second."""
     try:
         descriptor, size = _open_output(path)
     except OSError:
@@ -195,11 +187,10 @@ def content(path: Path, most: int = RAW_SIZE) -> str:
 
 
 def start(program: Program, folder: Path, mark: str, is_piped: bool = False) -> Running:
-    """Start a program. May block for a moment. Its output goes to files in `folder`; if it `is_piped`, what it prints
-    on standard output goes to a pipe instead."""
+    """Start a program. May block for a moment. Its output goes to files in `folder`, that of stdout to a pipe if it
+    `is_piped`."""
     # Some programs believe PWD more than the system.
     environment = {**program.environment, "PWD": str(program.cwd), TRIAL: mark}
-    place = str(folder)
     opened: list[int] = []
     pipe = None
     try:
@@ -209,8 +200,8 @@ def start(program: Program, folder: Path, mark: str, is_piped: bool = False) -> 
             opened.append(writer)
             pipe = os.fdopen(reader, "rb")
         else:
-            opened.append(_open(f"{place}/stdout", _WRITTEN))
-        opened.append(_open(f"{place}/stderr", _WRITTEN))
+            opened.append(_open(f"{folder}/stdout", _WRITTEN))
+        opened.append(_open(f"{folder}/stderr", _WRITTEN))
         stdin, stdout, stderr = opened
         launch = Launch(program.argv, program.cwd, environment, (stdin, stdout, stderr))
         started_at = time.monotonic()
@@ -244,25 +235,22 @@ def _input(folder: Path, content: bytes | Path) -> str | Path:
 class _Listening:
     """Reads what a program prints, line by line, and keeps it in a file."""
 
-    def __init__(
-        self, pipe: IO[bytes], out: Path, heard: Heard, ending: asyncio.Future[Any], dropped: bytes = b""
-    ) -> None:
-        self._pipe, self._heard, self._ending, self._dropped = pipe, heard, ending, dropped
-        self._file: IO[bytes] = out.open("wb")
+    def __init__(self, pipe: IO[bytes], file: IO[bytes], heard: Heard, dropped: bytes) -> None:
+        self._pipe, self._file, self._heard, self._dropped = pipe, file, heard, dropped
         self._line = bytearray()
+        self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
         self._is_stopped = False
-        os.set_blocking(self._pipe.fileno(), False)
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._pipe.fileno(), self._read)
 
-    async def until_it_ends(self) -> bool:
-        """Until it closes its output or has been told to end, which is then True. A child that keeps the pipe open
-        is not waited for."""
+    async def until_it_ends(self, ending: asyncio.Future[Any]) -> bool:
+        """Wait until it closes its output, or is to be ended, which is then True. A child that keeps the pipe open is
+        not waited for."""
+        os.set_blocking(self._pipe.fileno(), False)
+        self._loop.add_reader(self._pipe.fileno(), self._read)
         while not self._over.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), LAST_WORDS_S)
-            if not self._over.is_set() and self._ending.done():
+            if not self._over.is_set() and ending.done():
                 break
         return self._is_stopped
 
@@ -273,38 +261,29 @@ class _Listening:
             return
         except OSError:
             chunk = b""
-        if not chunk:
-            if self._line:
-                line = bytes(self._line)
-                self._line.clear()
-                self._keep(line)
-                self._hear(line)
-            self._end()
-            return
-        if not self._dropped:
-            self._file.write(chunk)
         *lines, rest = chunk.split(b"\n")
         for line in lines:
-            complete = bytes(self._line + line)
-            self._line.clear()
-            self._keep(complete + b"\n")
-            self._hear(complete)
+            self._take(line, b"\n")
         if len(self._line) + len(rest) <= LONGEST_LINE:
             self._line += rest
+        if not chunk:
+            self._take(b"", b"")
+            if not self._pipe.closed:
+                self._loop.remove_reader(self._pipe.fileno())
+            self._over.set()
 
-    def _keep(self, line: bytes) -> None:
-        if self._dropped and not line.startswith(self._dropped):
-            self._file.write(line)
-
-    def _hear(self, line: bytes) -> None:
+    def _take(self, rest: bytes, ending: bytes) -> None:
+        """Take the line that ends so."""
+        line = bytes(self._line + rest)
+        self._line.clear()
+        self._keep(line + ending)
         if not self._is_stopped and line.strip() and self._heard(line):
             self._is_stopped = True
             self._over.set()
 
-    def _end(self) -> None:
-        if not self._pipe.closed:
-            self._loop.remove_reader(self._pipe.fileno())
-        self._over.set()
+    def _keep(self, line: bytes) -> None:
+        if not self._dropped or not line.startswith(self._dropped):
+            self._file.write(line)
 
     async def close(self) -> None:
         if not self._pipe.closed:

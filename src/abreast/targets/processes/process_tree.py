@@ -45,8 +45,6 @@ class Exit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A program to start, and descriptors for its standard streams."""
-
     argv: Sequence[str]
     cwd: Path
     environment: Mapping[str, str]
@@ -72,13 +70,11 @@ class ProcessTree(ABC):
 
     @abstractmethod
     async def root(self) -> int:
-        """The process id of the program or, if it is supervised, of its supervisor; 0 if that has died. To be called
-        after `wait`."""
+        """The process id of the program, or of its supervisor; 0 if that has died. To be called after `wait`."""
 
     @abstractmethod
     def wait(self, workers: Workers) -> asyncio.Future[Exit]:
-        """A future for when the program has ended and nothing is left of what it started; a new one at each call. It
-        raises OSError if a supervisor could not start the program."""
+        """A new future for when nothing is left of the program. It raises OSError if it could not be started."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -91,7 +87,19 @@ class ProcessTree(ABC):
 
 def start(launch: Launch) -> ProcessTree:
     """Start a program in a session of its own. May block for a moment. Raises OSError."""
-    return _LAUNCHER.start(launch) if _LAUNCHER.open() else ProcessGroup(launch)
+    if _LAUNCHER.open():
+        return _LAUNCHER.start(launch)
+    stdin, stdout, stderr = launch.streams
+    process = subprocess.Popen(
+        launch.argv,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=launch.cwd,
+        env=dict(launch.environment),
+        start_new_session=True,
+    )
+    return ProcessGroup(process, launch.mark)
 
 
 def containment() -> Containment:
@@ -111,8 +119,6 @@ def _kill_group(pid: int) -> None:
 
 @dataclass(slots=True)
 class Supervisor:
-    """A supervisor process, and the channel to it."""
-
     channel: socket.socket
     pid: int = 0  # unknown until its first message
 
@@ -134,10 +140,10 @@ class SupervisedTree(ProcessTree):
         for _ in range(START_S):
             if self._supervisor.pid or self._outcome is not None:
                 return self._supervisor.pid
-            with contextlib.suppress(TimeoutError):
+            try:
                 await asyncio.wait_for(self._answered.wait(), 1)
-                continue
-            _LAUNCHER.resume()
+            except TimeoutError:
+                _LAUNCHER.resume()
         raise Transient(f"the supervisor of the program does not answer within {START_S} s")
 
     def wait(self, workers: Workers) -> asyncio.Future[Exit]:
@@ -169,15 +175,11 @@ class SupervisedTree(ProcessTree):
             self._is_killed = True
             limit = _LAUNCHER.limit_of(self._supervisor)
             self._supervisor.pid = 0  # the system may give it to another process
-            self._reaping = asyncio.ensure_future(self._reap(limit, workers))
+            self._reaping = asyncio.ensure_future(self._reap(limit, workers))  # the loop keeps weak references only
         else:
-            self._report(*supervisor.ENDED.unpack(report))
-
-    def _report(self, problem: int, code: int, cpu_s: float, largest: int) -> None:
-        if problem:
-            self._end(OSError(problem, os.strerror(problem), self._launch.argv[0]))
-        else:
-            self._end(Exit(code, cpu_s, largest))
+            problem, code, cpu_s, largest = supervisor.ENDED.unpack(report)
+            failure = OSError(problem, os.strerror(problem), self._launch.argv[0])
+            self._end(failure if problem else Exit(code, cpu_s, largest))
 
     async def _reap(self, limit: int, workers: Workers) -> None:
         """End what a killed supervisor left. The launcher does that too, but may have been stopped or killed itself."""
@@ -265,18 +267,16 @@ class Launcher:
             used, is_new = self._take()
             try:
                 _send(used, request, launch.streams)
-            except OSError as error:
+                return SupervisedTree(used, launch)
+            except BaseException as error:
                 self.release(used, reusable=False)
+                if not isinstance(error, OSError):
+                    raise
                 if is_new:
                     raise Transient(f"the supervisor of the program does not answer: {error}") from error
-                continue  # an idle one was killed
-            except BaseException:
-                self.release(used, reusable=False)
-                raise
-            return SupervisedTree(used, launch)
+                # Else an idle one was killed: the next.
 
     def limit_of(self, used: Supervisor) -> int:
-        """The resource limit that marks what a supervisor has started."""
         return supervisor.limit_of(self._number, used.pid)
 
     def resume(self) -> None:
@@ -345,8 +345,10 @@ class Launcher:
             self._close()
 
     def _close(self) -> None:
-        for channel in (*(idle.channel for idle in self._idle), *([] if self._control is None else [self._control])):
-            channel.close()
+        for idle in self._idle:
+            idle.channel.close()
+        if self._control is not None:
+            self._control.close()
         if self._process is not None:
             self._end(self._process)
         self._idle.clear()
@@ -391,18 +393,8 @@ class ProcessGroup(ProcessTree):
 
     is_supervised = False
 
-    def __init__(self, launch: Launch) -> None:
-        self._mark = launch.mark
-        stdin, stdout, stderr = launch.streams
-        self._process = subprocess.Popen(
-            launch.argv,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=launch.cwd,
-            env=dict(launch.environment),
-            start_new_session=True,
-        )
+    def __init__(self, process: subprocess.Popen[bytes], mark: str) -> None:
+        self._process, self._mark = process, mark
         self._waiting: asyncio.Future[Exit] | None = None
 
     async def root(self) -> int:

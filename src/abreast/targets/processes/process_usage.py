@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
 COMPUTES = 0.5  # cores; a program that uses more is computing, whatever the state of its processes
+MEMORY_KILLS = Path("/proc/vmstat")
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 _PEAK = re.compile(rb"^VmHWM:\s+(\d+) kB", re.M)
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -50,8 +54,6 @@ class ProcessSample:
 
 @dataclass(slots=True)
 class _Program:
-    """One program while a sample is taken."""
-
     peak: int = 0
     cpu_s: float = 0.0
     states: set[str] = field(default_factory=set)
@@ -67,8 +69,7 @@ class ProcessSampler:
         self._sampled_at = 0.0
 
     def watch(self, pid: int, is_supervised: bool = False) -> ProgramUsage:
-        """Keep a record of a program until `forget`. The samples fill it. `pid` is the program's or, if it is
-        supervised, that of its supervisor."""
+        """Keep a record of a program until `forget`. The samples fill it."""
         usage = self._watched[pid] = ProgramUsage(pid, is_supervised)
         return usage
 
@@ -76,7 +77,6 @@ class ProcessSampler:
         self._watched.pop(usage.pid, None)
 
     def sample(self) -> ProcessSample:
-        """Look at every process below this one."""
         with self._lock:
             watched = dict(self._watched)
             programs, totals = _look(watched)
@@ -96,16 +96,15 @@ class ProcessSampler:
 
 
 def _look(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _Program], tuple[int, float]]:
-    """The programs below this process, by the id of their first process; memory and CPU of everything together.
-
-    A program is one that is watched, or else a child of this process that has none of those below it.
-    """
+    """The programs below this process, by the id of their first process; memory and CPU of everything together. A
+    program is one that is watched, or else a child of this process that has none of those below it."""
     own = os.getpid()
     supervisors = {pid for pid, usage in watched.items() if usage.is_supervised}
     programs: dict[int, _Program] = {}
     containers: set[int] = set()
     program_of: dict[int, int] = {}
-    memory, cpu_s = _own_usage()
+    times = os.times()
+    memory, cpu_s = int(psutil.Process().memory_info().rss), times.children_user + times.children_system
     for process in _descendants(own):
         above = program_of.get(process.parent)
         pid = process.pid if process.pid in watched or above is None else above
@@ -122,14 +121,8 @@ def _look(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _Program], tuple[
     return {pid: program for pid, program in programs.items() if pid not in containers}, (memory, cpu_s)
 
 
-def _own_usage() -> tuple[int, float]:
-    """The memory of this process, and the CPU time of the children it has waited for."""
-    times = os.times()
-    return int(psutil.Process().memory_info().rss), times.children_user + times.children_system
-
-
 def _descendants_by_children(pid: int) -> Iterator[ProcessInfo]:
-    """All processes below one, parents first, as Linux lists them."""
+    """All processes below one, parents first."""
     left = [(child, pid) for child in _children(pid, threads=2)]
     seen = {pid}
     while left:
@@ -149,9 +142,8 @@ def _descendants_by_psutil(pid: int) -> Iterator[ProcessInfo]:
         try:
             with process.oneshot():
                 state = "R" if process.status() == psutil.STATUS_RUNNING else "S"
-                yield ProcessInfo(
-                    process.pid, process.ppid(), state, sum(process.cpu_times()[:4]), process.memory_info().rss
-                )
+                cpu_s, memory = sum(process.cpu_times()[:4]), process.memory_info().rss
+                yield ProcessInfo(process.pid, process.ppid(), state, cpu_s, memory)
         except psutil.Error:  # it has ended
             continue
 
@@ -162,7 +154,7 @@ _descendants: Callable[[int], Iterator[ProcessInfo]] = (
 
 
 def _children(pid: int, threads: int) -> Iterator[int]:
-    """The children of a process. Linux lists them by the thread that started them."""
+    """The children of a process, which Linux lists by the thread that started them."""
     try:
         tasks = [str(pid)] if threads == 1 else os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - many a second
     except OSError:
@@ -186,3 +178,36 @@ def _read(path: str) -> bytes:
 
 
 SAMPLER = ProcessSampler()
+
+
+def memory_kills(path: Path = MEMORY_KILLS) -> int | None:
+    """How many processes the system has ended because memory was short; None where it does not say."""
+    try:
+        match = re.search(rb"^oom_kill (\d+)$", path.read_bytes(), re.M)
+    except OSError:
+        return None
+    return int(match[1]) if match else None
+
+
+_recent_kills: tuple[float, int | None] = float("-inf"), None
+
+
+def recent_memory_kills() -> int | None:
+    """`memory_kills` as of a moment ago: to count them takes a while."""
+    global _recent_kills
+    now = time.monotonic()
+    if now - _recent_kills[0] > 1.0:
+        _recent_kills = now, memory_kills()
+    return _recent_kills[1]
+
+
+def is_out_of_memory(code: int, before: int | None, after: int | None) -> bool:
+    """Whether a program was probably ended because memory was short: it was killed, or what it had started was, and
+    the system counts one more such end than before.
+
+    >>> is_out_of_memory(-9, 3, 4), is_out_of_memory(137, 3, 4)
+    (True, True)
+    >>> is_out_of_memory(-9, 3, 3), is_out_of_memory(1, 3, 4), is_out_of_memory(-9, None, None)
+    (False, False, False)
+    """
+    return code in KILLED and before is not None and after is not None and after > before

@@ -10,8 +10,7 @@ import stat
 import threading
 from pathlib import Path
 
-from abreast.targets.workspace.files.directories import drop_empty, new_folder, rename_folder
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import drop_empty, new_folder, remove_tree, rename_folder
 
 TEMPORARY = "tmp"
 PROMPT = "prompt.txt"
@@ -39,8 +38,8 @@ class ScratchFolders:
             return self._spares.pop() if self._spares else None
 
     def give_back(self, folder: Path, reuse: bool) -> None:
-        """Remove a folder; with `reuse` another trial has it first, which empties it and takes no time here. No process
-        must be left that could write there. Never raises."""
+        """Remove a folder, or with `reuse` keep it for another trial, which empties it: no process must be left that
+        could write there. Never raises."""
         if reuse:
             with self._lock:
                 self._spares.append(folder)
@@ -53,7 +52,6 @@ class ScratchFolders:
 
 
 def write_prompt(folder: Path, prompt: bytes) -> Path:
-    """Write the prompt of a trial into its scratch folder."""
     path = folder / PROMPT
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
@@ -71,10 +69,8 @@ def _remove(folder: Path) -> None:
 
 
 def _empty(folder: Path) -> bool:
-    """Remove everything but the empty folder `tmp`. False if that fails.
-
-    Files are not made empty instead: Linux writes what comes next to the disk at once, and waits for it.
-    """
+    """Remove everything but the empty folder `tmp`. False if that fails. Files are not made empty instead: Linux would
+    write what comes next to the disk at once, and wait for it."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - at every trial
         if TEMPORARY not in names:

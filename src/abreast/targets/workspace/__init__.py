@@ -16,7 +16,7 @@ size.
 
 All of it lies under `$ABREAST_WORKSPACES`, or `abreast-UID` in the folder for temporary files; the folder above a
 workspace has nothing else in it, and folders of other trials cannot be listed. This keeps honest agents apart. It is
-no sandbox, which is `targets/sandbox`: an agent runs as the user who started it and can find the original repository.
+no sandbox, which `sandbox:` is: an agent runs as the user who started it and can find the original repository.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.model import Case
 from abreast.targets.request import compile_template, names_of
 from abreast.targets.workspace.files.directories import NoWorkspace
-from abreast.targets.workspace.git.address import has_secret, without_secret
+from abreast.targets.workspace.git.git_command import has_secret, without_secret
 
 if TYPE_CHECKING:
     import jinja2
@@ -47,7 +47,6 @@ class Setting:
             raise BadInput(f"case {case.id}: workspace: after {self.after!r}: {error}", AFTER) from error
 
     def revision(self, case: Case, value: Any) -> str:
-        """The revision for one case."""
         if self.template is None:
             return self.commit
         try:
@@ -80,12 +79,10 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
     if ("copy" in setting) == ("git" in setting):
         raise BadInput(f"{where}: one of copy and git is needed, and only one", FIX)
     if "copy" in setting:
-        if "commit" in setting:
-            raise BadInput(f"{where}: commit is for git, not for copy", "write git: instead of copy:, or remove commit")
-        if "after" in setting:
-            raise BadInput(f"{where}: after is for git, not for copy", AFTER)
-        if "setup" in setting:
-            raise BadInput(f"{where}: setup is for git, not for copy", "write git: instead of copy:, or remove setup")
+        for key in ("commit", "after", "setup"):
+            if key in setting:
+                fix = AFTER if key == "after" else f"write git: instead of copy:, or remove {key}"
+                raise BadInput(f"{where}: {key} is for git, not for copy", fix)
         return Setting(copy=(base / Path(setting["copy"]).expanduser()).absolute(), without=without)
     commit = setting.get("commit", "HEAD").strip()
     if commit.startswith("-"):
@@ -104,8 +101,15 @@ def read_setting(where: str, setting: Any, base: Path) -> Setting:
     if after is not None and without:
         raise BadInput(f"{where}: after and without do not go together", "leave one of them out")
     before = None if after is None else compile_template(f"{where}: after", after)
-    words = _setup(where, setting.get("setup"), base)
-    return Setting(None, setting["git"].strip(), commit, template, without, after, before, words)
+    return Setting(
+        git=setting["git"].strip(),
+        commit=commit,
+        template=template,
+        without=without,
+        after=after,
+        after_template=before,
+        setup=_setup(where, setting.get("setup"), base),
+    )
 
 
 def _setup(where: str, value: Any, base: Path) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -27,12 +28,24 @@ from pathlib import Path
 from abreast.digest import compose
 from abreast.redaction import redact_log
 from abreast.store.user_state.quota_ledger import cache_folder
-from abreast.targets.workspace.files.directories import NoWorkspace
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import NoWorkspace, remove_tree, walk
 
 SETUP_S = 1800.0
 LARGEST_TEXT = 1_000_000  # bytes of a file that may name the checkout
 REVISION = 1
+LOCK_FILE = re.compile(
+    r"(?:^|/)(?:[^/]+\.lock|[^/]*-lock\.(?:json|ya?ml)|npm-shrinkwrap\.json|bun\.lockb|go\.sum|gradle\.lockfile"
+    r"|\.terraform\.lock\.hcl)$",
+    re.I,
+)
+MANIFEST = re.compile(
+    r"(?:^|/)(?:pyproject\.toml|setup\.(?:py|cfg)|[^/]*requirements[^/]*\.(?:txt|in)|requirements/[^/]+\.(?:txt|in)"
+    r"|Pipfile|tox\.ini|environment\.ya?ml|package\.json|Cargo\.toml|rust-toolchain(?:\.toml)?|go\.mod|Gemfile"
+    r"|[^/]+\.gemspec|pom\.xml|(?:build|settings)\.gradle(?:\.kts)?|gradle-wrapper\.properties|libs\.versions\.toml"
+    r"|composer\.json|mix\.exs|pubspec\.yaml|[^/]+\.csproj|Directory\.Packages\.props|(?:[^/]+\.)?Dockerfile"
+    r"|docker-compose\.ya?ml|\.(?:python-version|nvmrc|node-version|ruby-version|tool-versions))$",
+    re.I,
+)
 _VIRTUAL = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH")  # of abreast's own environment
 _VENVS = (".venv", "venv", "env", ".env")
 
@@ -92,6 +105,15 @@ def variables(work: Path, given: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PATH": path, **({} if venv is None else {"VIRTUAL_ENV": str(venv)})}
 
 
+def is_dependency_file(path: str) -> bool:
+    """Whether a file says what a project depends on.
+
+    >>> [is_dependency_file(path) for path in ("requirements/dev.txt", "web/package-lock.json", "src/app.py")]
+    [True, True, False]
+    """
+    return MANIFEST.search(path) is not None or LOCK_FILE.search(path) is not None
+
+
 def environment_key(words: Sequence[str], dependencies: str) -> str:
     """What an environment depends on: the command, the dependency files, and the machine."""
     programs = [shutil.which(name) or "" for name in (words[0], "python3", "node")]
@@ -102,7 +124,6 @@ def environment_key(words: Sequence[str], dependencies: str) -> str:
 
 
 def _file_digest(path: Path) -> str:
-    """Of a script that the command names by its whole path; empty if it is none."""
     if not path.is_file():
         return ""
     with path.open("rb") as file:
@@ -114,8 +135,7 @@ _lock = threading.Lock()
 
 
 def set_up(key: str, words: Sequence[str], fill: Callable[[Path], None]) -> Environment:
-    """The environment of this key; the first call runs the setup in a checkout that `fill` makes. Raises
-    SetupFailed."""
+    """The environment of this key, made by the first call in a checkout that `fill` makes. Raises SetupFailed."""
     if key in _failed:
         raise SetupFailed(_failed[key])
     try:
@@ -148,7 +168,7 @@ def _make(folder: Path, log: Path, words: Sequence[str], fill: Callable[[Path], 
     work.mkdir(parents=True)
     try:
         fill(work)
-        before = set(_paths(work, descend=lambda name: True))
+        before = set(_paths(work))
         _run(words, work, log)
         entries = tuple(_new(work, before))
         made = Environment(str(work), entries, tuple(_naming(work, entries)))
@@ -190,25 +210,16 @@ def _run(words: Sequence[str], work: Path, log: Path) -> None:
         raise SetupFailed(f"setup failed with exit code {code}: {last}; its output: {log}")
 
 
-def _paths(folder: Path, descend: Callable[[str], bool]) -> Iterator[str]:
-    """What is in a folder, by paths from there; of folders that are not looked into their own."""
-    waiting = [""]
-    while waiting:
-        here = waiting.pop()
-        with os.scandir(folder / here) as entries:
-            for entry in entries:
-                name = f"{here}/{entry.name}" if here else entry.name
-                if name == ".git":
-                    continue
-                yield name
-                if entry.is_dir(follow_symlinks=False) and descend(name):
-                    waiting.append(name)
+def _paths(folder: Path, enters: Callable[[str], bool] = lambda name: True) -> list[str]:
+    """What is in a folder but for its repository."""
+    below = walk(folder, lambda name: name != ".git" and enters(name))
+    return [name for name, _ in below if name != ".git"]
 
 
 def _new(work: Path, before: set[str]) -> list[str]:
     """What the setup made. Bytecode beside sources is left out: it is that of one commit."""
-    found = [name for name in _paths(work, before.__contains__) if name not in before]
-    return sorted(name for name in found if not name.endswith(("__pycache__", ".pytest_cache")))
+    made = [name for name in _paths(work, before.__contains__) if name not in before]
+    return sorted(name for name in made if not name.endswith(("__pycache__", ".pytest_cache")))
 
 
 def _naming(work: Path, entries: Sequence[str]) -> Iterator[str]:
@@ -216,10 +227,8 @@ def _naming(work: Path, entries: Sequence[str]) -> Iterator[str]:
     sought = os.fsencode(work)
     for entry in entries:
         top = work / entry
-        inside = (
-            [f"{entry}/{name}" for name in _paths(top, lambda _: True)] if top.is_dir() and not top.is_symlink() else []
-        )
-        for name in (entry, *inside):
+        inside = _paths(top) if top.is_dir() and not top.is_symlink() else []
+        for name in (entry, *(f"{entry}/{name}" for name in inside)):
             path = work / name
             if path.is_symlink():
                 if os.fsencode(path.readlink()).startswith(sought):

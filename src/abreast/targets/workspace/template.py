@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
@@ -13,7 +14,7 @@ from abreast.store.user_state.drivers import root
 from abreast.targets.workspace.environment import Environment
 from abreast.targets.workspace.files import directories
 from abreast.targets.workspace.files.copies import copy_tree
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import remove_tree
 from abreast.targets.workspace.files.snapshot import TICK_S, Snapshot, take_snapshot
 from abreast.targets.workspace.git.baseline import Start, record_start
 
@@ -38,11 +39,6 @@ class Template:
         self.restoring = 0  # trials whose copy is about to become a spare
         self.used = 0
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether trials begin with an empty folder."""
-        return self._fill is None
-
     def _prepared(self) -> Path:
         """Needs the lock."""
         if self._folder is None:
@@ -58,7 +54,8 @@ class Template:
         return self._folder
 
     def copy_to(self, folder: Path) -> None:
-        """Fill a new folder for a trial. The first call prepares."""
+        """Make and fill a folder for a trial. The first call prepares."""
+        folder.mkdir(0o700)
         with self._lock:
             prepared = self._prepared()
         if self._fill is not None:
@@ -75,17 +72,15 @@ class Template:
 
     def is_unchanged(self, copy: Path, since: int) -> bool:
         """Whether nothing in a copy was changed after the moment `since`, by the clock of the file system."""
-        try:
+        with contextlib.suppress(OSError):
             return self.snapshot.is_unchanged(copy, since)
-        except OSError:
-            return False
+        return False
 
     def restore(self, copy: Path, since: int) -> bool:
         """Undo all changes in a copy. False if that is not possible."""
-        try:
+        with contextlib.suppress(OSError):
             return self.snapshot.restore(copy, since)
-        except OSError:
-            return False
+        return False
 
     def files(self) -> Path:
         """The prepared files themselves, to be read and never written."""
@@ -135,8 +130,7 @@ class Templates:
             return template
 
     def spare(self, template: Template) -> Path | None:
-        """The folder of a trial that ended, with a copy of the template that is as new. To wait for one that will be so
-        in a moment is quicker than to make a copy."""
+        """The folder of a trial that ended, with a copy that is as new. To wait for one is quicker than to copy."""
         with self._restored:
             self._restored.wait_for(lambda: template.spares or not template.restoring, RESTORE_S)
             return template.spares.pop() if template.spares else None
@@ -172,7 +166,6 @@ class Templates:
         return template in self._known.values() and spares + template.snapshot.size <= SPARE_BYTES
 
     def leave(self, owner: object) -> None:
-        """This owner makes no more workspaces."""
         with self._lock:
             for template in self._known.values():
                 template.owners.discard(owner)

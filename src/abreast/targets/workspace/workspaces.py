@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
-import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,11 +42,14 @@ class Workspaces:
         self._setting = read_setting(where, setting, base)
         self._repository = Repository(self._setting.git, base) if self._setting.git is not None else None
         self._environment_keys: dict[str, str] = {}  # by commit
+        self.has_commits = self._repository is not None
+        self.are_empty = self._setting.copy is None and not self.has_commits  # at the start of a trial
+        self.has_setup = bool(self._setting.setup)
+        self.carries = self._setting.after is not None  # a trial may begin with what another one left
 
     @cached_property
     def version(self) -> str:
-        """A digest of what trials start from: the content of the folder, the hash of the commit, or the template of it.
-        Where that cannot be said, `problems` says why, and this is a digest of the setting."""
+        """A digest of what trials start from, or of the setting where that is unknown and `problems` says why."""
         found, after, setup = self._version(), self._setting.after, self._setting.setup
         found = found if after is None else compose(found, "after", after)
         return compose(found, "setup", *setup) if setup else found
@@ -75,13 +75,12 @@ class Workspaces:
         without = self._setting.without
         return compose("git", "files", repository.files(commit, without)) if without else compose("git", commit)
 
-    def problems(self, trials: Iterable[tuple[Case, Any]] = ()) -> list[tuple[str, str]]:
-        """What would keep trials from starting, each with what to do. With cases and the values that templates see, it
-        is also looked whether there is a commit for each."""
-        found = [*self._problem_of_the_place(), *self._problem_of_the_source()]
-        if not found and self._repository is not None:
-            found += self._unknown_commits(self._repository, trials)
-        return [(f"{self._where}: workspace: {message}", fix) for message, fix in found]
+    def problems(self) -> list[tuple[str, str]]:
+        """What would keep trials from starting, each with what to do."""
+        problems = [*self._problem_of_the_place(), *self._problem_of_the_source()]
+        if not problems and self._repository is not None and self._setting.template is None:
+            problems += self._unknown_commit(self._repository, self._setting.commit)
+        return [(f"{self._where}: workspace: {message}", fix) for message, fix in problems]
 
     def _problem_of_the_place(self) -> list[tuple[str, str]]:
         root = drivers.root()
@@ -101,7 +100,8 @@ class Workspaces:
                 return [(f"copy: {folder}: {what}", "write a folder that is there, from the folder of the spec")]
             try:
                 listed = contents(folder, self._setting.without).entries
-                unreadable = [entry.name for entry in listed if not _may_read(folder, entry.name)]
+                real = [entry.name for entry in listed if entry.kind != "link"]
+                unreadable = [name for name in real if not os.access(folder / name, os.R_OK)]
             except OSError as error:
                 return [(f"copy: {error.filename}: {error.strerror}", "make it readable, or copy another folder")]
             if unreadable:
@@ -110,23 +110,15 @@ class Workspaces:
             return [(f"git: {problem[0]}", problem[1])]
         return []
 
-    def _unknown_commits(self, repository: Repository, trials: Iterable[tuple[Case, Any]]) -> list[tuple[str, str]]:
+    def _unknown_commit(self, repository: Repository, revision: str) -> list[tuple[str, str]]:
         fix = "write a commit, a branch or a tag that git log in that repository shows"
         try:
-            if self._setting.template is None:
-                known = repository.commit(self._setting.commit) is not None
-                return [] if known else [(f'commit "{self._setting.commit}": {repository.shown} has none such', fix)]
-            found = []
-            for case, value in trials:
-                revision = self._setting.revision(case, value)
-                if repository.commit(revision) is None:
-                    found.append((f'case {case.id}: commit "{revision}": {repository.shown} has none such', fix))
-            return found
+            is_known = repository.commit(revision) is not None
+            return [] if is_known else [(f'commit "{revision}": {repository.shown} has none such', fix)]
         except (GitFailed, NoWorkspace) as error:
             return [(str(error), fix)]
 
     def notes(self) -> list[str]:
-        """What is good to know before a run."""
         try:
             if self._setting.copy is not None:
                 return _notes_of_folder(self._setting.copy, contents(self._setting.copy, self._setting.without))
@@ -155,49 +147,32 @@ class Workspaces:
         return notes
 
     def weight(self, case: Case, value: Any) -> int:
-        """Bytes of what a trial of this case begins with, its history included."""
-        if self._setting.copy is not None:
-            return contents(self._setting.copy, self._setting.without).size
-        repository = self._repository
-        if repository is None:
-            return 0
-        try:
-            commit = repository.commit(self._setting.revision(case, value))
-            if commit is None:
+        """Bytes of what a trial of this case begins with, its history included. Raises NoWorkspace."""
+        repository, without = self._repository, self._setting.without
+        with _as_no_workspace():
+            if self._setting.copy is not None:
+                return contents(self._setting.copy, without).size
+            if repository is None:
                 return 0
-            past = 0 if self._setting.without else repository.past()
-            return repository.size(commit, self._setting.without).bytes + past
-        except GitFailed:
-            return 0
-
-    @property
-    def carries(self) -> bool:
-        """Whether a trial may begin with what another one left."""
-        return self._setting.after is not None
+            commit = self._known(repository, self._setting.revision(case, value))
+            return repository.size(commit, without).bytes + (0 if without else repository.past())
 
     def after(self, case: Case) -> str:
         """The case whose trial leaves what one of this case begins with; empty if it begins with the commit."""
         return self._setting.before(case)
 
     def make(self, case: Case, value: Any, state: State | None = None) -> Workspace:
-        """A workspace for a trial of this case; `value` is what templates see, `state` what it begins with instead of
-        the commit. Raises NoWorkspace."""
+        """A workspace for a trial; templates see `value`, and a `state` replaces the commit. Raises NoWorkspace."""
         with _as_no_workspace():
             return self._made(*self._beginning(case, value, state), self._since(case, value))
 
     def make_at(self, revision: str, case: Case, value: Any) -> Workspace:
-        """A workspace that begins with another commit of the same repository, with the environment of this case. Raises
-        NoWorkspace."""
+        """A workspace at another commit of the repository, with the environment of this case. Raises NoWorkspace."""
         with _as_no_workspace():
             return self._made(*self._at(revision, None, self._setting.revision(case, value)))
 
-    @property
-    def has_setup(self) -> bool:
-        return bool(self._setting.setup)
-
     def set_up(self, case: Case, value: Any) -> str | None:
-        """Make the environment of a case if it is not there yet, and return its key; None if there is no `setup:`.
-        Raises NoWorkspace."""
+        """Make the environment of a case if needed and return its key; None without `setup:`. Raises NoWorkspace."""
         with _as_no_workspace():
             if self._repository is None or not self._setting.setup:
                 return None
@@ -207,8 +182,7 @@ class Workspaces:
             return key
 
     def variables(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
-        """The environment variables of a program in a workspace: where there is a `setup:`, what it installed comes
-        first."""
+        """The environment variables of a program in a workspace: what a `setup:` installed comes first."""
         return variables(folder, given) if self._setting.setup else dict(given)
 
     @contextlib.contextmanager
@@ -225,25 +199,23 @@ class Workspaces:
 
     @contextlib.contextmanager
     def _files(self, key: Hashable, fill: Fill | None) -> Iterator[Path]:
-        template = TEMPLATES.taken(key, self._owner, fill, tracked=self._repository is not None)
+        template = TEMPLATES.taken(key, self._owner, fill, tracked=self.has_commits)
         try:
             yield template.files()
         finally:
             TEMPLATES.give_back(template)
 
     def _made(self, key: Hashable, fill: Fill | None, since: str | None = None) -> Workspace:
-        template = TEMPLATES.taken(key, self._owner, fill, tracked=self._repository is not None)
+        template = TEMPLATES.taken(key, self._owner, fill, tracked=self.has_commits)
         folder = None
         try:
             folder = TEMPLATES.spare(template)
             if folder is not None:
                 folder = directories.rename_folder(folder)  # programs may remember what they did at a path
-                work = folder / "work"
             else:
                 folder = directories.new_folder("trials")
-                work = folder / "work"
-                work.mkdir(0o700)
-                template.copy_to(work)
+                template.copy_to(folder / "work")
+            work = folder / "work"
             if template.environment is not None:
                 template.environment.place(work)
                 time.sleep(TICK_S)  # what the trial changes is dated after it
@@ -277,8 +249,7 @@ class Workspaces:
         return self._at(revision, state, revision)
 
     def _at(self, revision: str, state: State | None = None, set_up_at: str | None = None) -> tuple[Hashable, Fill]:
-        """A commit of the repository, or what was left of it: its name, and how to make it. With `set_up_at` it has the
-        environment of that commit."""
+        """A commit, or a `state` after it, with the environment of the commit `set_up_at`: its name, how to make it."""
         repository = self._repository
         if repository is None:
             raise NoWorkspace(f'workspace: commit "{revision}": there is no repository')
@@ -321,16 +292,6 @@ class Workspaces:
             return None if repository.is_remote else Path(repository.address)
         return self._setting.copy
 
-    @property
-    def are_empty(self) -> bool:
-        """Whether trials begin with an empty folder."""
-        return self._setting.copy is None and self._repository is None
-
-    @property
-    def has_commits(self) -> bool:
-        """Whether trials begin with a commit of a repository."""
-        return self._repository is not None
-
     def _copy(self, to: Path) -> None:
         assert self._setting.copy is not None
         copy_contents(contents(self._setting.copy, self._setting.without), to)
@@ -350,17 +311,12 @@ class Workspace:
     def __init__(self, path: Path, template: Template, since: int, start: str | None = None) -> None:
         self.path = path
         self._template = template
-        self._since = since
+        self.since = since  # when it was handed out, in nanoseconds by the clock of the file system
         self._start = start  # a commit, where what is left is carried on
-        self._lock = threading.Lock()
         self._removed = False
-        self.is_unchanged = False  # as far as anybody has looked
+        self.is_unchanged = False  # at the last look
+        self.renames: Sequence[tuple[str, str]] = ()  # old and new names, at the last look
         self._is_expected = False
-
-    @property
-    def since(self) -> int:
-        """When it was handed out, in nanoseconds by the clock of the file system."""
-        return self._since
 
     def may_change(self) -> None:
         """Say that something else is about to run there."""
@@ -371,30 +327,29 @@ class Workspace:
         """What an agent's environment should have: git does not look for a repository above the workspace."""
         return {"GIT_CEILING_DIRECTORIES": str(self.path.parent)}
 
-    def diff(self, most: int = MOST_TEXT) -> Diff:
-        """The change against the start, of so many bytes at most. Never raises; `problem` says why there is none."""
-        return self._difference(most, None)
-
     def left(self, words: str, secret_in: Callable[[bytes], str | None]) -> Diff:
-        """The same with the state for another trial to begin with, where that is asked for; `words` are what its
-        commit says. `not_carried` says why there is none."""
-        found = self._difference(MOST_TEXT, None if self._start is None else Keeping(self._start, words, secret_in))
-        return replace(found, not_carried=found.problem) if found.problem else found
+        """The change, and where trials carry on the state for the next one, in a commit with the message `words`."""
+        return self.diff(keeping=None if self._start is None else Keeping(self._start, words, secret_in))
 
-    def _difference(self, most: int, keeping: Keeping | None) -> Diff:
-        self.is_unchanged = keeping is None and self._template.is_unchanged(self.path, self._since)
+    def diff(self, most: int = MOST_TEXT, keeping: Keeping | None = None) -> Diff:
+        """The change against the start, of so many bytes at most. Never raises; `problem` says why there is none."""
+        diff = self._measure(most, keeping)
+        self.renames = diff.renames
+        return diff
+
+    def _measure(self, most: int, keeping: Keeping | None) -> Diff:
+        self.is_unchanged = keeping is None and self._template.is_unchanged(self.path, self.since)
         if self.is_unchanged:
             return Diff()
         if not git_command.installed():
             return Diff(problem="no diff: git is not installed")
         try:
-            return difference(self._template.start(), self.path, self._since, most, keeping)
+            return difference(self._template.start(), self.path, self.since, most, keeping)
         except (GitFailed, NoWorkspace, OSError) as error:
             return Diff(problem=f"no diff: {error}")
 
     @property
     def commit(self) -> str:
-        """What it began with, of a checkout."""
         return self._template.start().commit
 
     def expect_reuse(self) -> None:
@@ -403,20 +358,17 @@ class Workspace:
         TEMPLATES.expect_spare(self._template)
 
     def reuse(self) -> None:
-        """Undo what was changed in the folder and keep it for another trial; remove it if that is not possible. No
-        process must be left that could write there. Never raises."""
-        with self._lock:
-            self._removed = True
-        is_as_new = self.is_unchanged or self._template.restore(self.path, self._since)
+        """Undo what was changed and keep the folder for another trial, or remove it if that is not possible. No process
+        must be left that could write there. Never raises."""
+        self._removed = True
+        is_as_new = self.is_unchanged or self._template.restore(self.path, self.since)
         TEMPLATES.keep_spare(self._template, self.path.parent, is_as_new, self._is_expected)
 
     def remove(self) -> None:
         """Remove the folder, whatever the agent left in it. Never raises."""
-        with self._lock:
-            if self._removed:
-                return
+        if not self._removed:
             self._removed = True
-        TEMPLATES.give_back(self._template, self.path.parent)
+            TEMPLATES.give_back(self._template, self.path.parent)
 
 
 def _touch(folder: Path) -> int:
@@ -451,12 +403,6 @@ def _notes_of_folder(folder: Path, found: Contents) -> list[str]:
         if names:
             notes.append(f"{folder}: {len(names):,} {what} ({', '.join(map(ascii, names[:3]))})")
     return notes if git_command.installed() else [*notes, _NO_GIT]
-
-
-def _may_read(folder: Path, name: str) -> bool:
-    path = folder / name
-    mode = path.lstat().st_mode
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or os.access(path, os.R_OK)
 
 
 def _files(count: int) -> str:

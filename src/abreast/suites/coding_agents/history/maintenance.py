@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from abreast.suites.coding_agents.history.change import File
-from abreast.targets.workspace.dependencies import LOCK_FILE, MANIFEST
+from abreast.targets.workspace.environment import LOCK_FILE, MANIFEST
 
 UPDATER = re.compile(
     r"dependabot|renovate|pre-commit-ci|pyup|greenkeeper|snyk|depfu|scala-steward|github-actions|imgbot|allcontributors"

@@ -6,18 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from abreast.targets.agents.claude_code import INSTALL as CLAUDE_INSTALL
-from abreast.targets.agents.claude_code import QUIET
-from abreast.targets.agents.claude_stream import LOGIN as CLAUDE_LOGIN
-from abreast.targets.agents.claude_stream import PARTIAL, PARTIAL_LINE, Stream
 from abreast.targets.agents.presets import aider, claude, codex, custom, gemini, opencode, result
 from abreast.targets.agents.presets.agent_output import Reader, Said
 from abreast.targets.agents.presets.custom import Paths
-from abreast.targets.agents.provider_retries import OutputListener
 
 __all__ = ["PRESETS", "Paths", "Preset", "Reader", "Said", "custom"]
 
@@ -36,19 +31,15 @@ class Preset:
     install: str
     login: str
     start_cpu_s: float  # what it takes to start: seconds of a core
-    memory_mb: int
     model: tuple[str, ...] = ("--model", "{model}")
     last: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    version: tuple[str, ...] = ("--version",)
-    verified: str = ""  # the version that was tried against a fake provider
     settings: tuple[str, ...] = ()  # files and folders in the home with its settings
     login_file: str = ""  # the file among them that holds its login, which it may renew
     settings_variable: str = ""  # names another folder for them
     in_sandbox: Mapping[str, str] = field(default_factory=dict)  # words that stand for others there
     endpoint_variable: str = ""  # names another address of its provider
-    listens: Callable[[], OutputListener] | None = None  # makes what follows its output while it runs
-    dropped: bytes = b""  # lines of output that begin so are heard and not kept
+    has_stream: bool = False  # it prints a `Stream`, which is followed while it runs
 
     def settings_in(self, environment: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         """Where its settings are, and its login."""
@@ -63,22 +54,19 @@ PRESETS: Mapping[str, Preset] = {
     "claude-code": Preset(
         program="claude",
         words=(
-            *("-p", "--output-format", "stream-json", "--verbose", PARTIAL, "--strict-mcp-config"),
+            *("-p", "--output-format", "stream-json", "--verbose", claude.PARTIAL, "--strict-mcp-config"),
             *("--no-session-persistence", "--permission-mode", "acceptEdits"),
             *("--allowedTools", "Bash,Edit,Write,MultiEdit,NotebookEdit,Read,Glob,Grep,LS,TodoWrite,Task"),
         ),
         reads=claude.read,
-        install=CLAUDE_INSTALL,
-        login=CLAUDE_LOGIN,
+        install=claude.INSTALL,
+        login=claude.LOGIN,
         start_cpu_s=0.8,
-        memory_mb=180,
-        environment=QUIET,
-        verified="2.1.325",
+        environment=claude.QUIET,
         settings=(".claude", ".claude.json"),
         login_file=".claude/.credentials.json",
         settings_variable="CLAUDE_CONFIG_DIR",
-        listens=Stream,
-        dropped=PARTIAL_LINE,
+        has_stream=True,
         endpoint_variable="ANTHROPIC_BASE_URL",
     ),
     "codex": Preset(
@@ -91,9 +79,7 @@ PRESETS: Mapping[str, Preset] = {
         install="npm install -g @openai/codex, or name the program: command: /path/to/codex",
         login=codex.LOGIN,
         start_cpu_s=0.5,
-        memory_mb=148,
         last=("-",),
-        verified="0.166.0",
         settings=(".codex",),
         login_file=".codex/auth.json",
         settings_variable="CODEX_HOME",
@@ -106,8 +92,6 @@ PRESETS: Mapping[str, Preset] = {
         install="npm install -g @google/gemini-cli, or name the program: command: /path/to/gemini",
         login=gemini.LOGIN,
         start_cpu_s=3.2,
-        memory_mb=256,
-        verified="0.61.0",
         settings=(".gemini",),
         login_file=".gemini/oauth_creds.json",
         endpoint_variable="GOOGLE_GEMINI_BASE_URL",
@@ -119,8 +103,6 @@ PRESETS: Mapping[str, Preset] = {
         install="npm install -g @qwen-code/qwen-code, or name the program: command: /path/to/qwen",
         login=claude.QWEN_LOGIN,
         start_cpu_s=3.3,
-        memory_mb=265,
-        verified="0.15.10",
         settings=(".qwen",),
         login_file=".qwen/oauth_creds.json",
         endpoint_variable="OPENAI_BASE_URL",
@@ -132,9 +114,7 @@ PRESETS: Mapping[str, Preset] = {
         install="npm install -g opencode-ai, or name the program: command: /path/to/opencode",
         login=opencode.LOGIN,
         start_cpu_s=6.3,
-        memory_mb=571,
         environment={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
-        verified="1.18.33",
         settings=(".config/opencode", ".local/share/opencode"),
         login_file=".local/share/opencode/auth.json",
     ),
@@ -148,7 +128,6 @@ PRESETS: Mapping[str, Preset] = {
         install="npm install -g @augmentcode/auggie, or name the program: command: /path/to/auggie",
         login=result.AUGGIE_LOGIN,
         start_cpu_s=2.3,
-        memory_mb=306,
         settings=(".augment",),
         login_file=".augment/session.json",
     ),
@@ -163,8 +142,6 @@ PRESETS: Mapping[str, Preset] = {
         install="python -m pip install aider-chat, or name the program: command: /path/to/aider",
         login=aider.LOGIN,
         start_cpu_s=4.7,
-        memory_mb=246,
-        verified="0.86.2",
         settings=(".aider", ".aider.conf.yml"),
         endpoint_variable="OPENAI_API_BASE",
     ),
@@ -175,7 +152,6 @@ PRESETS: Mapping[str, Preset] = {
         install="see the documentation of Cursor's CLI, or name the program: command: /path/to/cursor-agent",
         login=result.CURSOR_LOGIN,
         start_cpu_s=1.0,
-        memory_mb=0,  # nobody measured it
         last=("{prompt}",),
         settings=(".cursor", ".config/cursor"),
     ),

@@ -1,4 +1,4 @@
-"""What a program said, read from the files that hold its output: line by line, and never more than fits.
+"""The output of an agent, read from the files that hold it: line by line, and never more than fits.
 
 Programs differ by version in what they print, so everything is optional and what is no JSON is skipped.
 """
@@ -40,18 +40,17 @@ class Said:
     api_retries: int | None = None
     retry_wait_s: float | None = None  # that it waited for retries which were answered
     unanswered: TrialError | None = None  # the request that it was repeating when its output ended
-    mcp: Mapping[str, Any] = field(default_factory=dict)  # columns on calls of MCP tools
+    further: Mapping[str, Any] = field(default_factory=dict)  # columns, such as those of MCP tools
     trouble: TrialError | None = None  # an error that the program itself tells of
     missing: str = EMPTY  # why there is no text, if there is none
     raw: str | None = None  # all that was printed, if the reader has it
 
     def columns(self) -> dict[str, Any]:
-        """What is kept beside the answer."""
         return {
             "turns": self.turns,
             "tool_calls": None if self.tools is None else self.tools.total(),
             "tools": dict(self.tools) if self.tools else None,
-            **self.mcp,
+            **self.further,
             "api_retries": self.api_retries,
             "retry_wait_s": round(self.retry_wait_s, 3) if self.retry_wait_s else None,
         }
@@ -77,10 +76,7 @@ def lines(path: Path, most: int = LONGEST_JSON) -> Iterator[bytes]:
 
 def objects(path: Path, most: int = LONGEST_JSON) -> Iterator[dict[str, Any]]:
     """The JSON objects among the lines of a file."""
-    for line in lines(path, most):
-        told = parsed(line)
-        if isinstance(told, dict):
-            yield told
+    yield from (event for line in lines(path, most) if isinstance(event := parsed(line), dict))
 
 
 def document(path: Path, most: int = LONGEST_JSON) -> Any:
@@ -92,16 +88,13 @@ def document(path: Path, most: int = LONGEST_JSON) -> Any:
         return None
     if len(content) > most:
         return None
-    told = parsed(content)
-    if told is not None:
-        return told
-    starts = [found.start() for found in re.finditer(rb"^\s*[\[{]", content, re.M)][:20]  # a warning came first
-    return next((found for at in starts if (found := parsed(content[at:])) is not None), None)
+    starts = [match.start() for match in re.finditer(rb"^\s*[\[{]", content, re.M)][:20]  # after a warning
+    return next((value for at in (0, *starts) if (value := parsed(content[at:])) is not None), None)
 
 
 def total(*counts: int | None) -> int | None:
     """The sum of those that are known; None if none is."""
-    known = [one for one in counts if one is not None]
+    known = [number for number in counts if number is not None]
     return sum(known) if known else None
 
 
@@ -138,9 +131,7 @@ def trouble(told: str, login: str, status: int | None = None) -> TrialError:
     if _TOO_LONG.search(told):
         return errors.TooLong(told)
     if status is None:
-        status = status_in(told)
-    if status is None:
-        status = next((code for code, words in _WORDS if re.search(words, told, re.IGNORECASE)), None)
+        status = status_in(told) or next((code for code, words in _WORDS if re.search(words, told, re.I)), None)
     if status is None or not 400 <= status < 600:
         return errors.Crashed(told)
     return refusal(status, "", told, told, {}, login)
@@ -171,3 +162,20 @@ def shown(told: str) -> str:
 def last_line(path: Path) -> str:
     """The last line of a file that says something."""
     return process.tail(path).rpartition("\n")[2].strip()
+
+
+def unanswered(retries: int, status: int | None = None, reason: str = "", login: str = "") -> TrialError:
+    """The error of a program that was ended while it repeated a request, by the `status` it reported last.
+
+    >>> error = unanswered(5, 529, "overloaded")
+    >>> error.kind, error.blame, str(error)
+    ('rate_limit', 'infrastructure', 'the provider did not answer: HTTP 529 (overloaded), 5 retries')
+    >>> unanswered(1).kind, str(unanswered(1))
+    ('network', 'the provider did not answer: no connection, 1 retry')
+    """
+    count = f"{retries:,} {'retry' if retries == 1 else 'retries'}"
+    cause = "no connection" if status is None else f"HTTP {status}"
+    message = f"the provider did not answer: {cause}{f' ({reason})' if reason else ''}, {count}"
+    if status is None:
+        return errors.Transient(message)
+    return refusal(status, "", reason, message, {}, login)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from abreast import errors
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import LONGEST_LOG, Said, shown, trouble, without
-from abreast.targets.agents.provider_retries import unanswered
+from abreast.targets.agents.presets.agent_output import LONGEST_LOG, Said, shown, trouble, unanswered, without
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import count, dollars
 

@@ -1,82 +1,265 @@
-"""What Claude Code prints, and Qwen Code after its manner: an object a line, the last one with the result."""
+"""What Claude Code prints, and Qwen Code after its manner: an object a line, the last one with the result.
+
+Versions differ in what they print, so everything is optional here.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import re
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from abreast.errors import Crashed
+from abreast import errors
+from abreast.errors import TrialError
 from abreast.model import Usage
-from abreast.targets.agents.claude_stream import Stream
-from abreast.targets.agents.presets.agent_output import Said, lines, trouble, without
-from abreast.targets.untrusted_json import count, dollars, mapping
+from abreast.targets.agents.presets.agent_output import EMPTY, Said, lines, trouble, unanswered, without
+from abreast.targets.api.anthropic import usage_of
+from abreast.targets.api.http_target import refusal
+from abreast.targets.mcp.calls import PREFIX, McpCalls, message_of
+from abreast.targets.untrusted_json import count, dollars, mapping, mappings, parsed, storable
 
+PARTIAL = "--include-partial-messages"  # so that it prints when it sends a request, and when the answer begins
+PARTIAL_LINE = b'{"type":"stream_event"'  # begins a line with a piece of an answer, which comes again as a whole
+SILENT_S = 10.0  # a provider that has not begun to answer for so long is not there
+INSTALL = "npm install -g @anthropic-ai/claude-code, or name the program: command: /path/to/claude"
+LOGIN = "run `claude` once and log in, or: export ANTHROPIC_API_KEY=..."
 QWEN_LOGIN = "run `qwen auth` once, or: export OPENAI_API_KEY=... and OPENAI_BASE_URL=..."
-_UNREADABLE = (AttributeError, TypeError, ValueError, RecursionError)  # fields of another kind than they should be
-_API_ERROR = re.compile(r"^\[API Error: (.*)\]$", re.S)
+SLOWER = "reduce --parallel, or wait until the limit is reset, and resume"
+# Which of them is there decides who pays and whether somebody has to log in.
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
+QUIET = {
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+}
+_NOT_LOGGED_IN = re.compile(r"not logged in|invalid api key|please run /login|authentication|oauth token", re.I)
+_LIMIT = re.compile(r"(usage|session|weekly|5-hour|hit your) limit", re.I)
+_PASSING = re.compile(r"timed out|connection|overloaded|fetch failed|socket|network", re.I)
+_STARTED = ("connected", "pending")  # of MCP servers; pending ones are reported again when they are used
+_QWEN_ERROR = re.compile(r"^\[API Error: (.*)\]$", re.S)
+
+
+@dataclass(slots=True)
+class Stream:
+    """What has been printed so far."""
+
+    start: Mapping[str, Any] = field(default_factory=dict)
+    end: Mapping[str, Any] = field(default_factory=dict)  # empty until the result was printed
+    tools: Counter[str] = field(default_factory=Counter)
+    mcp_calls: McpCalls = field(default_factory=McpCalls)
+    retries: int = 0
+    retry_wait_s: float = 0.0  # that it waited for retries which were answered
+    last_retry: Mapping[str, Any] | None = None  # since the last answer of the provider
+    _retry_delays_s: float = 0.0  # since then
+    _requested_at: float | None = None  # a request that nothing has come back for yet, if lines are heard as they come
+    request_id: str | None = None
+    said: str = ""  # the last text of the assistant
+    _used: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by message
+
+    def hear(self, line: bytes) -> float:
+        """Read one line; anything but a JSON object of a known kind is ignored. Return the seconds that the CLI had
+        waited for retries if this line ends them."""
+        before = self.retry_wait_s
+        if line.startswith(PARTIAL_LINE):
+            self._end_retries()
+        else:
+            self._hear(mapping(parsed(line)))
+        return self.retry_wait_s - before
+
+    def _hear(self, event: Mapping[str, Any]) -> None:
+        kind, subtype = event.get("type"), event.get("subtype")
+        if kind == "system" and subtype == "init":
+            self.start = event
+        elif kind == "system" and subtype == "api_retry":
+            self.retries += 1
+            self.last_retry = event
+            self._retry_delays_s += (count(event.get("retry_delay_ms")) or 0) / 1_000
+        elif kind == "system" and subtype == "status" and event.get("status") == "requesting":
+            self._requested_at = time.monotonic()
+        elif kind == "system" and subtype == "permission_denied":
+            self.mcp_calls.deny(str(event.get("tool_use_id")))
+        elif kind == "assistant":
+            self._end_retries()
+            self.request_id = event.get("request_id") or self.request_id
+            self._hear_message(mapping(event.get("message")))
+        elif kind == "user":
+            for part in mappings(mapping(event.get("message")).get("content")):
+                if part.get("type") == "tool_result":
+                    text = message_of(part.get("content"))
+                    self.mcp_calls.finish(str(part.get("tool_use_id")), part.get("is_error") is True, text)
+        elif kind == "result":
+            self._end_retries()
+            self.end = event
+
+    def _end_retries(self) -> None:
+        self.retry_wait_s += self._retry_delays_s
+        self.last_retry, self._retry_delays_s, self._requested_at = None, 0.0, None
+
+    def _hear_message(self, message: Mapping[str, Any]) -> None:
+        if isinstance(message.get("usage"), Mapping):
+            self._used[str(message.get("id"))] = message["usage"]
+        for part in mappings(message.get("content")):
+            if part.get("type") == "tool_use":
+                self.tools[str(part.get("name"))] += 1
+                self.mcp_calls.add(str(part.get("id")), str(part.get("name")))
+            elif part.get("type") == "text":
+                self.said = str(part.get("text"))
+
+    # -- what it says ----------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> str | None:
+        """The model that answered: of several the one that cost most."""
+        if used := mapping(self.end.get("modelUsage")):
+            return storable(max(used, key=lambda name: dollars(mapping(used[name]).get("costUSD")) or 0))
+        return storable(self.start.get("model"))
+
+    @property
+    def usage(self) -> Usage:
+        """By the result, or, if there was none, by the messages."""
+        if isinstance(self.end.get("usage"), Mapping):
+            return usage_of(self.end["usage"])
+        messages = [usage_of(used) for used in self._used.values()]
+        if not messages:
+            return Usage()
+        names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+        return Usage(*(sum(getattr(used, name) or 0 for used in messages) for name in names))
+
+    @property
+    def is_paid_by_key(self) -> bool:
+        """Else a subscription pays, unless the environment has something else to pay with."""
+        return self.start.get("apiKeySource", "none") not in ("none", "oauth")
+
+    @property
+    def text(self) -> str:
+        result = self.end.get("result")
+        return result if isinstance(result, str) else self.said
+
+    @property
+    def denied(self) -> list[str]:
+        """Tools that were asked for and not allowed, call by call."""
+        return [str(call.get("tool_name")) for call in mappings(self.end.get("permission_denials"))]
+
+    def mcp_columns(self) -> dict[str, Any]:
+        if not self.start.get("mcp_servers"):
+            return {}
+        tools = self.start.get("tools")
+        names = [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
+        return self.mcp_calls.columns(sum(name.startswith(PREFIX) for name in names))
+
+    def output(self) -> Said:
+        return Said(
+            text=self.text if self.end or self.said else None,
+            usage=self.usage,
+            cost_usd=dollars(self.end.get("total_cost_usd")),
+            is_included=not self.is_paid_by_key,
+            model=self.model,
+            turns=count(self.end.get("num_turns")),
+            tools=self.tools,
+            further=self.mcp_columns(),
+            api_retries=self.retries,
+            retry_wait_s=self.retry_wait_s,
+            unanswered=self.unanswered(),
+        )
+
+    # -- what is wrong ---------------------------------------------------------------------------------------------
+
+    def failed_servers(self, expected: tuple[str, ...]) -> list[str]:
+        """MCP servers that did not start, with their status, and expected ones that the CLI does not even name."""
+        if not expected or not self.start:
+            return []
+        servers = mappings(self.start.get("mcp_servers"))
+        names = [server.get("name") for server in servers]
+        failed = [f"{one.get('name')}: {one.get('status')}" for one in servers if one.get("status") not in _STARTED]
+        return [*failed, *(f"{name}: not started" for name in expected if name not in names)]
+
+    def unanswered(self) -> TrialError | None:
+        """The request that it was repeating when it was ended; None if the provider had answered."""
+        if self.last_retry is None or self.end:
+            return None
+        status, reason = count(self.last_retry.get("error_status")), storable(self.last_retry.get("error"))
+        return unanswered(self.retries, status, "" if reason in (None, "unknown") else reason[:100], LOGIN)
+
+    def silent_request(self) -> TrialError | None:
+        """The request that the provider has not begun to answer for `SILENT_S` seconds; None if there is none."""
+        seconds = 0.0 if self._requested_at is None else time.monotonic() - self._requested_at
+        if seconds < SILENT_S:
+            return None
+        return errors.Transient(f"the provider did not begin to answer a request within {seconds:.0f} s")
+
+    def trouble(self, denied_is_none: bool = False, max_turns: int | None = None) -> TrialError | None:
+        """Why the answer is none; None if it is one. What the CLI calls its subtype says nothing of API errors.
+        `max_turns` is the limit that was set; the CLI counts one more, the turn it did not take."""
+        end = self.end
+        if not end:
+            return None
+        if self.denied and not denied_is_none:
+            names = ", ".join(sorted(set(self.denied)))
+            fix = f"allow it: allowed_tools: [{names}], or take it away by tools:"
+            return errors.ToolDenied(f"denied: {names}", fix=fix)
+        if end.get("subtype") == "error_max_turns":
+            turns = max_turns or end.get("num_turns")
+            return errors.NoAnswer(f"no answer within {turns} turn{'' if turns == 1 else 's'}")
+        if end.get("stop_reason") == "refusal":
+            return errors.Refused(self.text or "the model declined to answer")
+        if end.get("is_error"):
+            return _api_trouble(end, self.text)
+        if not end.get("num_turns", 1) and not end.get("duration_api_ms"):
+            fix = "begin it with another sign than /"
+            return errors.Rejected("the CLI took the prompt for one of its commands", fix=fix)
+        return None if self.text.strip() else errors.NoAnswer(EMPTY)
+
+
+def _api_trouble(end: Mapping[str, Any], said: str) -> TrialError:
+    status, reason = count(end.get("api_error_status")), end.get("terminal_reason")
+    message = " ".join(said.split())[:500] or f"{end.get('subtype')}, {reason}"
+    if reason == "prompt_too_long" or "prompt is too long" in message.lower():
+        return errors.TooLong(message)
+    if status in (429, 529) or (status is None and _LIMIT.search(message)):
+        return errors.RateLimited(message, fix=SLOWER)
+    if status is None and _NOT_LOGGED_IN.search(message):
+        return errors.Unauthenticated(message, fix=LOGIN)
+    if status == 404:
+        return errors.Rejected(message, fix="mend the variant: is that the name of a model?")
+    if status is not None and status >= 400:
+        return refusal(status, "", message, message, {}, LOGIN)
+    return errors.Transient(message) if _PASSING.search(message) else errors.Crashed(message)
+
+
+def read_stream(out: Path) -> Stream:
+    stream = Stream()
+    for line in lines(out):
+        stream.hear(line)
+    return stream
 
 
 def read(out: Path, err: Path) -> Said:
-    try:
-        return _claude(_heard(out))
-    except _UNREADABLE as error:
-        return Said(trouble=Crashed(f"an output that cannot be read: {error}"))
-
-
-def read_qwen(out: Path, err: Path) -> Said:
-    try:
-        return _qwen(_heard(out))
-    except _UNREADABLE as error:
-        return Said(trouble=Crashed(f"an output that cannot be read: {error}"))
-
-
-def _claude(stream: Stream) -> Said:
-    said = _said(stream)
-    said.is_included = bool(stream.start) and not stream.is_paid_by_key
+    stream = read_stream(out)
+    said = stream.output()
+    said.is_included &= bool(stream.start)
     said.trouble = stream.trouble()
     return said
 
 
-def _qwen(stream: Stream) -> Said:
+def read_qwen(out: Path, err: Path) -> Said:
     """Its errors are answers with exit code 0, and its input counts what was read from a cache."""
-    said = _said(stream)
+    stream = read_stream(out)
+    said, end = stream.output(), stream.end
+    said.is_included = False
     cached = said.usage.cache_read_tokens
     said.usage = Usage(without(said.usage.input_tokens, cached), said.usage.output_tokens, cached)
-    said.api_retries = None  # it does not tell
-    error = _API_ERROR.match((said.text or "").strip())
+    said.api_retries = None  # it does not report them
+    error = _QWEN_ERROR.match((said.text or "").strip())
     if error:
         said.trouble, said.text = trouble(error[1], QWEN_LOGIN), None
-    elif mapping(stream.end).get("is_error"):
-        told = mapping(mapping(stream.end).get("error")).get("message") or said.text
-        said.trouble = trouble(str(told or mapping(stream.end).get("subtype")), QWEN_LOGIN)
+    elif end.get("is_error"):
+        message = mapping(end.get("error")).get("message") or said.text or end.get("subtype")
+        said.trouble = trouble(str(message), QWEN_LOGIN)
     else:
         said.trouble = stream.trouble()
     return said
-
-
-def _heard(out: Path) -> Stream:
-    stream = Stream()
-    for line in lines(out):
-        with contextlib.suppress(*_UNREADABLE):
-            stream.hear(line)
-    return stream
-
-
-def _said(stream: Stream) -> Said:
-    columns = stream.columns()
-    used = stream.usage
-    return Said(
-        text=stream.text if stream.end is not None or stream.said else None,
-        usage=Usage(
-            *map(count, (used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens))
-        ),
-        cost_usd=dollars(stream.cost_usd),
-        model=stream.model,
-        turns=count(columns["turns"]),
-        tools=stream.tools,
-        mcp=stream.mcp_columns(),
-        api_retries=stream.retries,
-        retry_wait_s=stream.retry_wait_s,
-        unanswered=stream.unanswered(),
-    )

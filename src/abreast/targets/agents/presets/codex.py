@@ -10,8 +10,7 @@ from typing import Any
 
 from abreast.errors import TrialError
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import Said, objects, shown, status_in, trouble, without
-from abreast.targets.agents.provider_retries import unanswered
+from abreast.targets.agents.presets.agent_output import Said, objects, shown, status_in, trouble, unanswered, without
 from abreast.targets.mcp.calls import McpCalls, message_of, qualified
 from abreast.targets.untrusted_json import count, mapping
 
@@ -47,7 +46,7 @@ def read(out: Path, err: Path) -> Said:
             is_done, error = False, event["message"]
     if error is not None and not is_done:
         said.trouble = trouble(str(error), LOGIN)
-    said.mcp = calls.columns(None)
+    said.further = calls.columns(None)
     return said
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,11 @@ class WholeText:
     most: int  # bytes
 
     def read(self, out: Path, err: Path) -> Said:
-        try:
-            size = out.lstat().st_size
-        except OSError:
-            size = 0
-        if size <= self.most:
-            output = process.content(out, self.most)
-            return Said(output.strip(), raw=output if size <= process.RAW_SIZE else None)
-        said = Said(process.content(out, min(self.most, EXCERPT)).strip())
-        said.trouble = TooBig.of(f"the output has {megabytes(size)}", self.most)
-        return said
+        size = _size(out)
+        if size > self.most:
+            return _too_big(out, size, self.most)
+        output = process.content(out, self.most)
+        return Said(output.strip(), raw=output if size <= process.RAW_SIZE else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +43,13 @@ class Paths:
     most: int = LONGEST_JSON  # bytes
 
     def of_document(self, out: Path, err: Path) -> Said:
-        told = document(out, self.most)
+        value, size = document(out, self.most), _size(out)
+        if value is None and size > self.most:
+            return _too_big(out, size, self.most)
+        if value is None:
+            return Said(missing=f"the output is not valid JSON: {process.tail(out, 200) or 'nothing'}")
         said = Said()
-        if told is None:
-            size = out.stat().st_size if out.is_file() else 0
-            if size > self.most:
-                said.text = process.content(out, min(self.most, EXCERPT)).strip()
-                said.trouble = TooBig.of(f"the output has {megabytes(size)}", self.most)
-            said.missing = f"the output is not valid JSON: {process.tail(out, 200) or 'nothing'}"
-            return said
-        self._take(said, told)
+        self._take(said, value)
         return self._checked(said, "output")
 
     def of_lines(self, out: Path, err: Path) -> Said:
@@ -82,6 +74,18 @@ class Paths:
         return said
 
 
+def _size(out: Path) -> int:
+    try:
+        return out.lstat().st_size
+    except OSError:
+        return 0
+
+
+def _too_big(out: Path, size: int, most: int) -> Said:
+    problem = TooBig.of(f"the output has {megabytes(size)}", most)
+    return Said(process.content(out, min(most, EXCERPT)).strip(), trouble=problem)
+
+
 def at(told: Any, path: str) -> Any:
     """What stands at a dotted path; a number is a place in a list.
 
@@ -104,15 +108,7 @@ def usage_of(told: Mapping[str, Any]) -> Usage:
     >>> usage_of({"input_tokens": 5, "output_tokens": 2, "cache_read_tokens": 9}).cache_read_tokens
     9
     """
-    details = ("prompt_tokens_details", "completion_tokens_details", "input_tokens_details", "output_tokens_details")
-    plain = {name: value for name, value in told.items() if name not in details or isinstance(value, Mapping)}
-    if "prompt_tokens" in plain or "input_tokens_details" in plain:
-        return openai.usage_of(plain)
-    used = anthropic.usage_of(plain)
-    return Usage(
-        used.input_tokens,
-        used.output_tokens,
-        count(plain.get("cache_read_tokens", used.cache_read_tokens)),
-        count(plain.get("cache_write_tokens", used.cache_write_tokens)),
-        count(plain.get("reasoning_tokens", used.reasoning_tokens)),
-    )
+    if "prompt_tokens" in told or isinstance(told.get("input_tokens_details"), Mapping):
+        return openai.usage_of(told)
+    names = ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+    return replace(anthropic.usage_of(told), **{name: count(told[name]) for name in names if name in told})

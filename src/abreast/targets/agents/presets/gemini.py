@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast.model import Usage
-from abreast.targets.agents.presets.agent_output import LONGEST_LOG, Said, document, total, trouble
-from abreast.targets.agents.provider_retries import unanswered
+from abreast.targets.agents.presets.agent_output import LONGEST_LOG, Said, document, total, trouble, unanswered
 from abreast.targets.mcp.calls import McpCalls, qualified
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import count, mapping, parsed
@@ -47,7 +46,7 @@ def _take_tools(said: Said, tools: Mapping[str, Any]) -> None:
             name = qualified(of_server[1], of_server[2])
             mcp.add_totals(name, made, failed, count(mapping(totals.get("decisions")).get("reject")) or 0)
         said.tools[name] += made
-    said.mcp = mcp.columns(None)
+    said.further = mcp.columns(None)
 
 
 def _take_retries(said: Said, errors: str) -> None:

@@ -38,7 +38,7 @@ def read(out: Path, err: Path) -> Said:
         elif kind == "error":
             error = mapping(event.get("error"))
     said.text = "\n".join(texts) if texts else None
-    said.mcp = calls.columns(None)
+    said.further = calls.columns(None)
     said.cost_usd = cost or None  # of a model whose price it does not know it says 0
     if error is not None:
         data = mapping(error.get("data"))

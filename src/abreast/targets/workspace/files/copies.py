@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -173,31 +173,7 @@ def copy_tree(source: Path, to: Path) -> None:
 
 def copy_tree_here(source: Path, to: Path) -> None:
     """The same in this process, where there is no GNU cp. It holds up other threads."""
-    folders = []
-    for entry in _walk(source):
-        target, known = to / os.path.relpath(entry.path, source), entry.stat(follow_symlinks=False)
-        if stat.S_ISDIR(known.st_mode):
-            target.mkdir(0o700)
-            folders.append((target, known))
-            continue
-        if stat.S_ISLNK(known.st_mode):
-            target.symlink_to(Path(entry.path).readlink())
-        else:
-            _copy_file(Path(entry.path), target)
-            target.chmod(stat.S_IMODE(known.st_mode))
-        os.utime(target, ns=(known.st_mtime_ns, known.st_mtime_ns), follow_symlinks=False)
-    for target, known in reversed(folders):
-        target.chmod(stat.S_IMODE(known.st_mode))
-
-
-def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
-    waiting = [os.fspath(folder)]
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                yield entry
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
+    shutil.copytree(source, to, symlinks=True, dirs_exist_ok=True)
 
 
 @cache

@@ -1,10 +1,16 @@
-"""Where workspaces lie: a root of this user, below it a folder for each driver, below that subtrees nobody can list."""
+"""The folders of trials: where they lie, and how they are removed whatever is in them.
+
+They lie below a root of this user, in a folder for each driver, in subtrees that nobody can list.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +19,7 @@ from abreast.model import Blame
 from abreast.store.user_state.drivers import ROOT_VARIABLE, driver_folder, register, root
 
 ROUNDS = 1_000
+REMOVALS = 3  # attempts: something may still be writing there
 Subtree = Literal["trials", "templates", "sources", "measures", "scratch"]
 
 
@@ -68,3 +75,64 @@ def seen_from(folder: Path, text: str) -> str:
     for path in sorted({str(folder), str(folder.resolve())}, key=len, reverse=True):  # one may end like the other
         text = text.replace(f"{path}{os.sep}", "")
     return text
+
+
+def walk(folder: Path, enters: Callable[[str], bool]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Everything below a folder by its path from there, inside of folders where `enters` agrees. Raises OSError."""
+    waiting = [""]
+    while waiting:
+        here = waiting.pop()
+        with os.scandir(folder / here) as entries:
+            for entry in entries:
+                name = f"{here}/{entry.name}" if here else entry.name
+                yield name, entry
+                if entry.is_dir(follow_symlinks=False) and enters(name):
+                    waiting.append(name)
+
+
+def remove_tree(path: Path) -> bool:
+    """Remove it. Never follows a link, never raises; whether nothing is left."""
+    for _ in range(REMOVALS):
+        with contextlib.suppress(OSError, RecursionError):
+            shutil.rmtree(path)
+        if not os.path.lexists(path):
+            return True
+        with contextlib.suppress(OSError):
+            if path.is_symlink() or not path.is_dir():
+                path.unlink()
+            else:
+                _flatten(path)
+        if not os.path.lexists(path):
+            return True
+    return False
+
+
+def _flatten(path: Path) -> None:
+    """Empty a folder: every folder inside is moved to the top before it is emptied, so that no depth matters."""
+    path.chmod(0o700)
+    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        waiting = ["."]
+        while waiting:
+            name = waiting.pop()
+            try:
+                here = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+            except OSError:
+                continue
+            try:
+                for entry in os.listdir(here):  # noqa: PTH208 - of an open folder
+                    with contextlib.suppress(OSError):
+                        if not stat.S_ISDIR(os.lstat(entry, dir_fd=here).st_mode):
+                            os.unlink(entry, dir_fd=here)
+                        else:
+                            os.chmod(entry, 0o700, dir_fd=here)
+                            moved = secrets.token_hex(12)
+                            os.rename(entry, moved, src_dir_fd=here, dst_dir_fd=top)
+                            waiting.append(moved)
+            finally:
+                os.close(here)
+            if name != ".":
+                with contextlib.suppress(OSError):
+                    os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 from abreast.targets.workspace.files.copies import copy_tree
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import remove_tree
 
 FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs"))
 

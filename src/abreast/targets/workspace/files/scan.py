@@ -73,9 +73,8 @@ class Looked:
                 mode + b" " + digest + b"\t" + name + b"\0"
                 for (name, mode, _), digest in zip(self.named, digests, strict=True)
             ]
-            git_command.run(
-                "update-index", "--replace", "-z", "--index-info", environment=environment, stdin=b"".join(lines)
-            )
+            words = ("update-index", "--replace", "-z", "--index-info")
+            git_command.run(*words, environment=environment, stdin=b"".join(lines))
         if self.read:
             git_command.run(
                 *("update-index", "--add", "--remove", "--replace", "-z", "--stdin"),
@@ -89,10 +88,9 @@ class Looked:
             paths = [Path(folder) / str(number) for number in range(len(self.named))]
             for path, (_, _, said) in zip(paths, self.named, strict=True):
                 path.write_text(said + "\n", encoding="utf-8")
-            told = "".join(f"{path}\n" for path in paths).encode()
-            return git_command.run(
-                *("hash-object", "-w", "--no-filters", "--stdin-paths"), environment=environment, stdin=told
-            ).split()
+            words = ("hash-object", "-w", "--no-filters", "--stdin-paths")
+            lines = "".join(f"{path}\n" for path in paths)
+            return git_command.run(*words, environment=environment, stdin=lines.encode()).split()
 
 
 def large(known: Mapping[bytes, Seen]) -> set[bytes]:
@@ -111,8 +109,7 @@ _RULES = (b".gitignore", b".gitattributes")
 
 
 def remove_pipes(folder: Path) -> None:
-    """Of what git would read rules from, remove what is no file: it would wait for ever for somebody to write there.
-    Pipes, sockets and devices are part of no change."""
+    """Remove pipes that git would read rules from, and so wait for ever. They are part of no change."""
     for above, _, names in os.walk(os.fsencode(folder)):
         for name in _RULES:
             if name in names:
@@ -157,9 +154,8 @@ def look_at(
 def _is_folder(top: bytes, name: bytes, folders: dict[bytes, bool]) -> bool:
     """Whether it is a folder and no link to one, all the way down."""
     if name not in folders:
-        folders[name] = _is_folder(top, name.rpartition(b"/")[0], folders) and stat.S_ISDIR(
-            os.lstat(top + b"/" + name).st_mode
-        )
+        is_above = _is_folder(top, name.rpartition(b"/")[0], folders)
+        folders[name] = is_above and stat.S_ISDIR(os.lstat(top + b"/" + name).st_mode)
     return folders[name]
 
 

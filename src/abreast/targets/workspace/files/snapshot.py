@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import remove_tree
 
 TICK_S = 0.011  # the longest time for which the clock of a file system stands still
 _ONE_SCAN = threading.Lock()  # several would only take turns, at every file

@@ -53,7 +53,7 @@ def record_start(files: Path, record: Path, tracked: bool) -> Start:
     looked.enter(environment, record)
     tree = git_command.run("write-tree", environment=environment).decode().strip()
     seen = _seen(files, environment)
-    rules = b"".join(_ignored(files, name) for name in seen if _is_ignore_file(name))
+    rules = b"".join(_ignored(files, name) for name in seen if name.rpartition(b"/")[2] == b".gitignore")
     (record / "info" / "exclude").write_bytes(rules + (_excluded(files) if tracked else b""))
     return Start(record, tree, seen, commit)
 
@@ -74,17 +74,15 @@ def _tracked(commit: str, files: Path, record: Path) -> dict[bytes, Seen]:
     """Put the commit into the index, submodules excepted. Large files are looked at again, so they count as touched."""
     environment = surroundings(record, record / "index", files)
     git_command.run("read-tree", commit, environment=environment)
-    told = git_command.run("ls-files", "-s", "-z", environment=environment)
-    listed = [line.split(b"\t", 1) for line in told.split(b"\0") if line]
-    forget([name for what, name in listed if what.split()[0] not in REGULAR], environment)
+    listing = git_command.run("ls-files", "-s", "-z", environment=environment)
+    entries = [line.split(b"\t", 1) for line in listing.split(b"\0") if line]
+    forget([name for fields, name in entries if fields.split()[0] not in REGULAR], environment)
     return _seen(files, environment)
 
 
 def _converted(commit: str, known: Mapping[bytes, Seen], environment: Mapping[str, str]) -> list[bytes]:
-    """Files that the checkout wrote differently from their blobs, as attributes such as `eol=crlf` ask for.
-
-    A comparison reads bytes as they are, so the start must hold the bytes that the trial began with.
-    """
+    """Files that a checkout wrote differently from their blobs, as `eol=crlf` asks for. A comparison reads bytes as
+    they are, so the start must hold the bytes that the trial began with."""
     if not any(name.rpartition(b"/")[2] == b".gitattributes" for name in known):
         return []
     listing = git_command.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit, environment=environment)
@@ -100,10 +98,6 @@ def _seen(files: Path, environment: Mapping[str, str]) -> dict[bytes, Seen]:
         with contextlib.suppress(OSError):
             found[name] = Seen.of(os.lstat(folder + b"/" + name))
     return found
-
-
-def _is_ignore_file(name: bytes) -> bool:
-    return name == b".gitignore" or name.endswith(b"/.gitignore")
 
 
 def _ignored(files: Path, name: bytes) -> bytes:

@@ -22,8 +22,10 @@ from abreast.targets.workspace.git.baseline import Start
 MOST = 64_000_000  # bytes of changed files in one trial, and of what a chain of them adds
 _GONE = b"000000"
 _RAW = ("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z")
-_NAMES = {f"GIT_{who}_NAME": "agent" for who in ("AUTHOR", "COMMITTER")}
-_MAILS = {f"GIT_{who}_EMAIL": "agent@localhost" for who in ("AUTHOR", "COMMITTER")}
+_AGENT = {
+    **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "agent"),
+    **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "agent@localhost"),
+}
 
 
 class NotCarried(NoWorkspace):
@@ -44,7 +46,6 @@ class State:
     objects: bytes
 
     def as_text(self) -> str:
-        """For a store."""
         return f"{self.commit}\n{base64.b64encode(self.objects).decode('ascii')}"
 
     @classmethod
@@ -121,27 +122,17 @@ def _committed(start: Start, changed: Mapping[bytes, list[bytes]], environment: 
     """A commit after the one of the start, of its date, so that equal states have equal names."""
     git_command.run("read-tree", start.commit, environment=environment)
     gone = [name for name, what in changed.items() if what[1] == _GONE]
-    there = [(what[1], what[3], name) for name, what in changed.items() if what[1] != _GONE]
     nothing = b"0" * len(start.commit)
-    lines = [b"0 " + nothing + b"\t" + name for name in gone]
-    lines += [mode + b" " + blob + b"\t" + name for mode, blob, name in there]
-    git_command.run(
-        *("update-index", "--replace", "-z", "--index-info"),
-        environment=environment,
-        stdin=b"".join(line + b"\0" for line in lines),
-    )
+    lines = [b"0 " + nothing + b"\t" + name + b"\0" for name in gone]
+    lines += [what[1] + b" " + what[3] + b"\t" + name + b"\0" for name, what in changed.items() if name not in gone]
+    update = ("update-index", "--replace", "-z", "--index-info")
+    git_command.run(*update, environment=environment, stdin=b"".join(lines))
     tree = git_command.run("write-tree", environment=environment).decode().strip()
     told = git_command.run("show", "-s", "--format=%ct", start.commit, environment=environment)
     date = f"@{git_command.seconds(told)} +0000"
     made = git_command.run(
         *("commit-tree", tree, "-p", start.commit, "-F", "-"),
-        environment={
-            **environment,
-            **_NAMES,
-            **_MAILS,
-            "GIT_AUTHOR_DATE": date,
-            "GIT_COMMITTER_DATE": date,
-        },
+        environment={**environment, **_AGENT, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date},
         stdin=words.encode("utf-8", "replace"),
     )
     return made.decode().strip()

@@ -6,12 +6,11 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from abreast.targets.workspace.files import directories
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import remove_tree
 from abreast.targets.workspace.files.scan import SETTINGS, Looked, large, look_at, remove_pipes
 from abreast.targets.workspace.git import git_command
 from abreast.targets.workspace.git.baseline import Start, surroundings
@@ -19,17 +18,14 @@ from abreast.targets.workspace.git.carried_state import Keeping, NotCarried, Sta
 from abreast.targets.workspace.git.git_command import GitFailed
 
 _COMPARE = ("diff-index", "--cached", "--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-
-
 _KINDS = {"A": "added", "D": "deleted", "R": "renamed"}  # any other letter of git's: modified
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 @dataclass(slots=True)
 class Counts:
-    """How much a change is. Each file is of one kind; binary ones are among them. Files that git did not know count as
-    any other. `lines_modified` are those of the added lines that stand in the place of deleted ones; None if the
-    diff is too long to be looked through."""
+    """How much a change is. Each file is of one kind; binary ones are among them. `lines_modified` are the added lines
+    that stand in the place of deleted ones; None if the diff is too long to be looked through."""
 
     files_added: int = 0
     files_modified: int = 0
@@ -45,30 +41,27 @@ class Counts:
         return self.files_added + self.files_modified + self.files_deleted + self.files_renamed
 
     def columns(self) -> dict[str, int | None]:
-        """By the names of their columns."""
-        own = {name: getattr(self, name) for name in self.__slots__}
-        return {"files_changed": self.files_changed, **own}
+        return {"files_changed": self.files_changed, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The change of a workspace against its start. `text` is a unified diff that `git apply` takes, but where it is
-    `truncated`: then it ends early, or only names a file. Bytes that are no UTF-8 are replaced. If there is no diff,
-    `problem` says why."""
+    """The change of a workspace against its start, or the `problem` that kept it from being measured.
+
+    `text` is a unified diff that `git apply` takes, unless it is cut or only names a large file.
+    """
 
     text: str = ""
     files: tuple[str, ...] = ()
     counts: Counts = field(default_factory=Counts)
     renames: tuple[tuple[str, str], ...] = ()  # old and new names
-    truncated: bool = False
     problem: str = ""
     state: State | None = None  # for another trial to begin with, if that was asked for
     not_carried: str = ""  # why there is none
 
 
 def difference(start: Start, folder: Path, since: int, most: int, keeping: Keeping | None = None) -> Diff:
-    """Compare a folder with its start. Nothing is written into the folder; pipes that would hold up git go. With
-    `keeping` its state is kept too."""
+    """Compare a folder with its start, and keep its state with `keeping`. Pipes in it that would hold up git go."""
     scratch = directories.new_folder("measures")
     try:
         index = scratch / "index"
@@ -86,8 +79,13 @@ def difference(start: Start, folder: Path, since: int, most: int, keeping: Keepi
         remove_pipes(folder)
         looked = look_at(folder, environment, start.files, since)
         looked.enter(environment, scratch)
-        found = _compared(start, environment, looked, most)
-        return found if keeping is None else replace(found, **_kept(start, looked, environment, scratch, keeping))
+        diff = _compared(start, environment, looked, most)
+        if keeping is None:
+            return diff
+        try:
+            return replace(diff, state=state_of(start, looked, environment, scratch, keeping))
+        except (NotCarried, GitFailed) as error:
+            return replace(diff, not_carried=str(error))
     except (GitFailed, OSError) as error:
         return Diff(problem=f"no diff: {error}")
     finally:
@@ -99,29 +97,19 @@ def _compared(start: Start, environment: dict[str, str], looked: Looked, most: i
     named = {name for name, _, _ in looked.named}
     files, renames, counts, stand_ins = _counted(start, environment, named | large(start.files))
     if not files:
-        return Diff(truncated=looked.incomplete)
-    text, cut = _text(start, environment, most)
-    counts.lines_modified = None if cut else sum(map(replaced, _signs(text))) - stand_ins
-    is_named = not {_readable(name) for name in named}.isdisjoint(files)
-    return Diff(text, files, counts, renames, cut or looked.incomplete or is_named)
-
-
-def _kept(start: Start, looked: Looked, environment: dict[str, str], scratch: Path, keeping: Keeping) -> dict[str, Any]:
-    try:
-        return {"state": state_of(start, looked, environment, scratch, keeping)}
-    except (NotCarried, GitFailed) as error:
-        return {"not_carried": str(error)}
+        return Diff()
+    text, is_cut = _text(start, environment, most)
+    counts.lines_modified = None if is_cut else sum(map(replaced, _signs(text))) - stand_ins
+    return Diff(text, files, counts, renames)
 
 
 def _counted(
     start: Start, environment: dict[str, str], named: Collection[bytes]
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...], Counts, int]:
-    """The files, which of them were renamed, and how much they are. Those that are only named have no lines, as binary
-    ones; a line of the diff stands in for them, and the last number is how many of these are in the place of others."""
-    told = git_command.run(
-        *_COMPARE, "--raw", "--numstat", "-z", start.tree, settings=SETTINGS, environment=environment
-    )
-    parts = iter(told.split(b"\0"))
+    """The files, which of them were renamed, how much they are, and how many lines stand in for files that are only
+    named and in the place of others: those files have no lines, as binary ones."""
+    words = (*_COMPARE, "--raw", "--numstat", "-z", start.tree)
+    parts = iter(git_command.run(*words, settings=SETTINGS, environment=environment).split(b"\0"))
     files, renames, counts, stand_ins = [], [], Counts(), 0
     for part in parts:
         if part.startswith(b":"):  # modes, digests and the kind; one name follows, of a renamed file two
@@ -133,8 +121,7 @@ def _counted(
         elif part:
             plus, minus, name = part.split(b"\t", 2)
             if not name:  # renamed: the old name and the new one follow
-                old = next(parts)
-                name = next(parts)
+                old, name = next(parts), next(parts)
                 renames.append((_readable(old), _readable(name)))
             files.append(_readable(name))
             if name in named or not plus.isdigit():

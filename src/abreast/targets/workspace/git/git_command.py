@@ -1,8 +1,12 @@
-"""Calling git: with argument lists, never a shell; in our repositories without others' settings, hooks and prompts."""
+"""Calls of git, with argument lists and never a shell, and addresses of repositories.
+
+In our own repositories the settings, hooks and prompts of users do not count.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -13,24 +17,14 @@ PATIENCE_S = 300.0
 FETCH_PATIENCE_S = 3600.0
 LATEST = 253_402_300_799  # the last second of the year 9999
 _NOT_OURS = {  # what says which repository is meant, when git itself started this process
-    *(
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_COMMON_DIR",
-        "GIT_CONFIG",
-        "GIT_DIR",
-        "GIT_GRAFT_FILE",
-        "GIT_INDEX_FILE",
-    ),
-    *(
-        "GIT_NAMESPACE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_SHALLOW_FILE",
-        "GIT_WORK_TREE",
-        "GIT_QUARANTINE_PATH",
-    ),
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_DIR", "GIT_GRAFT_FILE"),
+    *("GIT_INDEX_FILE", "GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_SHALLOW_FILE"),
+    *("GIT_WORK_TREE", "GIT_QUARANTINE_PATH"),
     *("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_LITERAL_PATHSPECS", "GIT_ICASE_PATHSPECS"),
 }
+_URL = re.compile(r"(https?|ssh|git|file)://.+|[\w.+-]+@[\w.-]+:.+", re.IGNORECASE)
+_BEFORE_HOST = re.compile(r"(?<=://)[^/\s]+@")
+_LONGEST_NAME = 19  # characters; tokens that stand there alone are longer
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
 _ALWAYS = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "gc.auto": "0", "maintenance.auto": "false"}
 _APART = {
@@ -100,13 +94,7 @@ def first_bytes(most: int, *words: str, settings: Mapping[str, str], environment
 
 def _apart() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return {
-        **kept,
-        **_QUIET,
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_ATTR_NOSYSTEM": "1",
-    }
+    return {**kept, **_QUIET, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
 
 
 def _options(settings: Mapping[str, str]) -> list[str]:
@@ -153,3 +141,28 @@ def folder_of(path: Path) -> Path:
     """The directory of objects and refs of the repository at a path, wherever it keeps them."""
     told = run_as_user("-C", path, "rev-parse", "--git-common-dir", patience_s=30.0)
     return (path / os.fsdecode(told.removesuffix(b"\n"))).absolute()
+
+
+def is_address(written: str) -> bool:
+    """Whether this is a repository elsewhere, and not a folder.
+
+    >>> is_address("https://example.org/a.git"), is_address("git@example.org:a.git"), is_address("../a")
+    (True, True, False)
+    """
+    return _URL.fullmatch(written) is not None
+
+
+def without_secret(text: str) -> str:
+    """The same without names and passwords before hosts."""
+    return _BEFORE_HOST.sub("", text)
+
+
+def has_secret(address: str) -> bool:
+    """Whether something before the host is a password, or a token instead of a name.
+
+    >>> [has_secret(f"https://{who}example.org/a") for who in ("", "ann@", "ann:pass@", f"{'0a' * 20}@")]
+    [False, False, True, True]
+    """
+    found = _BEFORE_HOST.search(address)
+    name, _, password = found[0].removesuffix("@").partition(":") if found else ("", "", "")
+    return bool(password) or len(name) > _LONGEST_NAME

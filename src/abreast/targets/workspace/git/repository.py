@@ -7,17 +7,16 @@ import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from abreast.targets.workspace.dependencies import is_dependency_file
+from abreast.targets.workspace.environment import is_dependency_file
 from abreast.targets.workspace.files import directories
-from abreast.targets.workspace.files.removal import remove_tree
+from abreast.targets.workspace.files.directories import remove_tree
 from abreast.targets.workspace.git import git_command
-from abreast.targets.workspace.git.address import is_address, without_secret
 from abreast.targets.workspace.git.carried_state import State
-from abreast.targets.workspace.git.git_command import GitFailed
+from abreast.targets.workspace.git.git_command import GitFailed, is_address, without_secret
 
 _WHOLE = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 ASK_PATIENCE_S = 30.0
@@ -41,8 +40,6 @@ CONFIG = """\
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a checkout is made of."""
-
     files: int
     bytes: int
     submodules: int
@@ -53,14 +50,13 @@ class Repository:
 
     def __init__(self, written: str, base: Path) -> None:
         self.is_remote = is_address(written)
-        self.address = written if self.is_remote else str(_absolute(base, written))
+        self.address = written if self.is_remote else str((base / Path(written).expanduser()).absolute())
         self.shown = without_secret(written)
         self._lock = threading.Lock()
         self._folder: Path | None = None
         self._commits: dict[str, str] = {}
 
     def problem(self) -> tuple[str, str] | None:
-        """What is wrong with it, and what to do."""
         if not git_command.installed():
             return "git is not installed", "install git, or use workspace: {copy: FOLDER}"
         if self.is_remote:
@@ -134,12 +130,22 @@ class Repository:
                 self._folder = made
         return self._folder
 
-    def check_out(self, commit: str, to: Path, without: Sequence[str] = (), state: State | None = None) -> None:
-        """A repository of its own in an empty folder: this commit, its ancestors and nothing else. If paths are left
-        out, it has no past either, for they would be found there. With a `state`, that comes after it."""
+    def _git(self, *words: str) -> bytes:
+        """What git writes about the source."""
         with self._lock:
             source = self._source()
-        objects = git_command.run_as_user("--git-dir", source, "rev-parse", "--show-object-format").decode().strip()
+        return git_command.run_as_user("--git-dir", source, *words)
+
+    def _list(self, commit: str, *options: str) -> list[bytes]:
+        """The files of a commit, a line of `ls-tree` for each."""
+        return self._git("ls-tree", "-r", *options, "-z", "--full-tree", commit).split(b"\0")[:-1]
+
+    def check_out(self, commit: str, to: Path, without: Sequence[str] = (), state: State | None = None) -> None:
+        """Make a repository in an empty folder: this commit, its ancestors and nothing else, and a `state` after it.
+        If paths are left out, it has no past either, for they would be found there."""
+        with self._lock:
+            source = self._source()
+        objects = self._git("rev-parse", "--show-object-format").decode().strip()
         git_command.run("init", "--quiet", "--template=", "--initial-branch=main", f"--object-format={objects}", to)
         try:
             self._fetch(str(source), commit, to)
@@ -170,28 +176,15 @@ class Repository:
 
     def files(self, commit: str, without: Sequence[str]) -> str:
         """A digest of the files of a commit, those at some paths left out."""
-        with self._lock:
-            source = self._source()
-        told = git_command.run_as_user("--git-dir", source, "ls-tree", "-r", "-z", "--full-tree", commit)
-        return hashlib.blake2b(b"\0".join(_kept(told, without)), digest_size=16).hexdigest()
+        return _digest(_kept(self._list(commit), without))
 
     def dependencies(self, commit: str) -> str:
         """A digest of the files of a commit that say what the project depends on."""
-        with self._lock:
-            source = self._source()
-        listing = git_command.run_as_user("--git-dir", source, "ls-tree", "-r", "-z", "--full-tree", commit).split(
-            b"\0"
-        )
-        kept = [line for line in listing if line and is_dependency_file(os.fsdecode(line.partition(b"\t")[2]))]
-        return hashlib.blake2b(b"\0".join(kept), digest_size=16).hexdigest()
+        return _digest(line for line in self._list(commit) if is_dependency_file(os.fsdecode(line.partition(b"\t")[2])))
 
     def size(self, commit: str, without: Sequence[str] = ()) -> Size:
-        """Of the files of a commit, those at some paths left out."""
-        with self._lock:
-            source = self._source()
-        told = git_command.run_as_user("--git-dir", source, "ls-tree", "-r", "-l", "-z", "--full-tree", commit)
         files = total = links = 0
-        for line in _kept(told, without):
+        for line in _kept(self._list(commit, "-l"), without):
             _, kind, _, size = line.split(b"\t", 1)[0].split()
             links += kind == b"commit"
             files += kind == b"blob"
@@ -200,30 +193,24 @@ class Repository:
 
     def past(self) -> int:
         """Bytes of all objects of the repository: a checkout has at most these."""
-        with self._lock:
-            source = self._source()
-        told = git_command.run_as_user("--git-dir", source, "count-objects", "-v").decode("ascii", "replace")
-        sizes = re.findall(r"^size(?:-pack)?: (\d+)$", told, re.M)
+        sizes = re.findall(rb"^size(?:-pack)?: (\d+)$", self._git("count-objects", "-v"), re.M)
         return 1024 * sum(map(int, sizes))
 
     def uses_lfs(self, commit: str) -> bool:
-        with self._lock:
-            source = self._source()
         try:
-            told = git_command.run_as_user("--git-dir", source, "show", f"{commit}:.gitattributes")
+            return b"filter=lfs" in self._git("show", f"{commit}:.gitattributes")
         except GitFailed:
             return False
-        return b"filter=lfs" in told
 
     def uncommitted(self) -> int:
         """Files that differ from the commit or were never added."""
         if self.is_remote:
             return 0
         try:
-            told = git_command.run_as_user("-C", self.address, "status", "--porcelain", "-z", "--no-renames")
+            listing = git_command.run_as_user("-C", self.address, "status", "--porcelain", "-z", "--no-renames")
+            return listing.count(b"\0")
         except GitFailed:  # a bare one has none
             return 0
-        return told.count(b"\0")
 
     def close(self) -> None:
         with self._lock:
@@ -233,27 +220,25 @@ class Repository:
                 self._folder = None
 
 
-def _absolute(base: Path, written: str) -> Path:
-    return (base / Path(written).expanduser()).absolute()
-
-
 def _top(path: Path) -> Path:
     """The folder of the repository: of its files, or of a bare one itself."""
-    told = git_command.run_as_user(
-        "-C", path, "rev-parse", "--is-bare-repository", "--git-dir", patience_s=ASK_PATIENCE_S
-    )
-    bare, folder = os.fsdecode(told.removesuffix(b"\n")).split("\n", 1)
-    if bare == "true":
-        return path / folder
-    told = git_command.run_as_user("-C", path, "rev-parse", "--show-toplevel", patience_s=ASK_PATIENCE_S)
-    return Path(os.fsdecode(told.removesuffix(b"\n")))
+
+    def ask(*words: str) -> str:
+        printed = git_command.run_as_user("-C", path, "rev-parse", *words, patience_s=ASK_PATIENCE_S)
+        return os.fsdecode(printed.removesuffix(b"\n"))
+
+    bare, folder = ask("--is-bare-repository", "--git-dir").split("\n", 1)
+    return path / folder if bare == "true" else Path(ask("--show-toplevel"))
 
 
-def _kept(listing: bytes, without: Sequence[str]) -> list[bytes]:
-    """The lines of `ls-tree -z` whose files are at none of these paths."""
-    left_out = tuple(os.fsencode(name) for name in without)
-    lines = [(line, line.split(b"\t", 1)[1]) for line in listing.split(b"\0") if line]
-    return [line for line, name in lines if not any(name == one or name.startswith(one + b"/") for one in left_out)]
+def _kept(lines: Sequence[bytes], without: Sequence[str]) -> list[bytes]:
+    """The lines of `ls-tree` whose files are at none of these paths."""
+    left_out = tuple(os.fsencode(name) + b"/" for name in without)
+    return [line for line in lines if not (line.partition(b"\t")[2] + b"/").startswith(left_out)]
+
+
+def _digest(lines: Iterable[bytes]) -> str:
+    return hashlib.blake2b(b"\0".join(lines), digest_size=16).hexdigest()
 
 
 def _leave_out(folder: Path, names: Sequence[str]) -> None:

@@ -1,17 +1,27 @@
-"""What a sandboxed program sees of the file system, as arguments of bubblewrap."""
+"""`sandbox:` of an agent: its program sees a read-only system, an empty home, its own folder, and what is named.
+
+Bubblewrap makes it: here is whether that works on this machine, and with which arguments.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+import shutil
+import subprocess
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from abreast.targets.sandbox.config import Sandbox
-from abreast.targets.sandbox.private_copy import copy_settings
-from abreast.targets.sandbox.tool import NAMESPACES, bubblewrap
+from abreast.errors import BadInput
+from abreast.settings import Settings, is_count, is_texts
 
+TOOL = "bubblewrap"
+FIX = (
+    "write sandbox: bubblewrap, or sandbox: {network: off, disk_mb: 1024, processes: 200, read: [PATH], write: [PATH]}"
+)
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix", "/gnu", "/sys")
 RESOLVER = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")  # where /etc/resolv.conf may lead
 EMPTY = ("/tmp", "/var/tmp", "/run")
@@ -23,14 +33,37 @@ PARTS = (  # of a prefix, what its programs load; `versions` and those after it 
 SETTINGS = frozenset({".cfg", ".conf", ".db", ".env", ".ini", ".json", ".key", ".pem", ".toml", ".yaml", ".yml"})
 ORDINARY = frozenset({"pyvenv.cfg", ".gitignore", ".lock"})  # files of a virtual environment
 FATAL = frozenset({1, 2, 3, 4, 6, 7, 8, 9, 11, 13, 14, 15, 24, 25})  # on Linux: HUP to TERM, XCPU, XFSZ
+INSTALL = "install it (apt install bubblewrap, dnf install bubblewrap), or remove sandbox:"
+FORBIDDEN = "allow unprivileged user namespaces (see docs/limits.md), or remove sandbox:"
+TRY_S = 20.0
+NAMESPACES = (
+    *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+)
+LARGEST_SETTING = 1_000_000  # bytes of a file in a folder
+MOST_SETTINGS = 20_000_000  # bytes of all of them
+# What agents remember of earlier sessions; a trial begins without it.
+SETTINGS_LEFT_OUT = {
+    *("projects", "sessions", "archived_sessions", "history", "logs", "log", "cache", "tmp", "todos", "debug"),
+    *("shell-snapshots", "file-history", "statsig", "snapshot", "node_modules", ".git"),
+}
 SECRETS = ("credentials*", ".env*")  # files that are empty wherever programs lie
 Access = Literal["read", "write", "empty", "masked"]
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
-    """What a kind of agent needs to see."""
+class Sandbox:
+    """What a program may do beyond working in its own folder."""
 
+    network: bool = True
+    disk_mb: int | None = None  # of temporary files and of the home each, and of any file it writes
+    processes: int | None = None
+    read: tuple[Path, ...] = ()
+    write: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
     programs: tuple[Path, ...] = ()  # with the folders around them
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
@@ -39,16 +72,69 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Exposed:
-    """What one trial sees, and what it must not see."""
-
     workspace: Path
     scratch: Path  # read-only except the folders `tmp` and `config` in it
     needs: Needs
     hidden: tuple[Path, ...] = ()  # files and folders that are empty
 
 
+def read_sandbox(where: str, setting: Any, base: Path) -> Sandbox | None:
+    """None if there is to be no sandbox. Raises BadInput."""
+    if setting in (None, "none", False):
+        return None
+    if setting == TOOL:
+        return Sandbox()
+    if not isinstance(setting, Mapping):
+        raise BadInput(f"{where}: sandbox must be none, {TOOL} or a mapping, got {setting!r:.80}", FIX)
+    settings = Settings(f"{where}: sandbox", setting)
+    settings.take("tool", TOOL, lambda value: value == TOOL, TOOL)
+    network = settings.take("network", True, lambda value: value in (True, False, "on", "off"), "on or off")
+    disk_mb = settings.take("disk_mb", None, is_count, "megabytes, as an integer of at least 1")
+    processes = settings.take("processes", None, is_count, "an integer of at least 1")
+    read = settings.take("read", [], _is_paths, "a list of paths")
+    write = settings.take("write", [], _is_paths, "a list of paths")
+    settings.done()
+    return Sandbox(
+        network=network in (True, "on"),
+        disk_mb=disk_mb,
+        processes=processes,
+        read=tuple(_absolute(base, path) for path in read),
+        write=tuple(_absolute(base, path) for path in write),
+    )
+
+
+def _is_paths(value: Any) -> bool:
+    return value in ([], ()) or is_texts(value)
+
+
+def _absolute(base: Path, path: str) -> Path:
+    return Path(base / Path(path).expanduser()).absolute()
+
+
+def bubblewrap() -> str | None:
+    return shutil.which("bwrap")
+
+
+def find_problem(sandbox: Sandbox, command: Sequence[str]) -> tuple[str, str] | None:
+    """Why this sandbox cannot work here, and what to do; None if `command`, wrapped in it, succeeds."""
+    if bubblewrap() is None:
+        return "sandbox: bubblewrap (bwrap) is not installed", INSTALL
+    for path in (*sandbox.read, *sandbox.write):
+        if not path.exists():
+            return f"sandbox: there is no {path}", "correct read: or write:; relative paths start at the spec's folder"
+    if sandbox.processes is not None and os.getuid() == 0:
+        return "sandbox: processes: Linux sets no such limit for root", "run as another user, or remove processes:"
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRY_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"sandbox: bubblewrap does not work here: {error}", FORBIDDEN
+    if not done.returncode:
+        return None
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
+    return f"sandbox: bubblewrap does not work here: {lines[-1]}", FORBIDDEN
+
+
 def wrap(argv: Sequence[str], sandbox: Sandbox, exposed: Exposed, environment: Mapping[str, str]) -> list[str]:
-    """The command line that runs a program in a sandbox."""
     words = [bubblewrap() or "bwrap", *NAMESPACES, *([] if sandbox.network else ["--unshare-net"]), *_system()]
     accesses, copies = _accesses(sandbox, exposed, environment), _copies(exposed)
     for place in sorted({*accesses, *copies}, key=lambda place: len(place.parts)):
@@ -61,13 +147,33 @@ def wrap(argv: Sequence[str], sandbox: Sandbox, exposed: Exposed, environment: M
 
 
 def _copies(exposed: Exposed) -> dict[Path, Path]:
-    """Copies of settings by the place where the agent looks for them."""
     copies = {}
     for number, place in enumerate(exposed.needs.settings):
         if place.exists():
             copies[place] = exposed.scratch / "settings" / str(number)
-            copy_settings(place, copies[place], exposed.needs.write)
+            _copy_settings(place, copies[place], exposed.needs.write)
     return copies
+
+
+def _copy_settings(source: Path, to: Path, without: Collection[Path]) -> None:
+    """Copy a file, or a folder without these files and without what is large or of earlier sessions."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_file():
+        shutil.copy(source, to)
+        return
+    to.mkdir(0o700)
+    room = MOST_SETTINGS
+    for folder, names, files in os.walk(source):
+        names[:] = [name for name in names if name not in SETTINGS_LEFT_OUT]
+        place = to / Path(folder).relative_to(source)
+        place.mkdir(exist_ok=True)
+        for name in files:
+            file = Path(folder, name)
+            with contextlib.suppress(OSError):
+                size = file.stat().st_size
+                if file.is_file() and file not in without and size <= min(LARGEST_SETTING, room):
+                    shutil.copy(file, place / name)
+                    room -= size
 
 
 def exit_code(code: int) -> int:
@@ -141,10 +247,8 @@ def _limits(sandbox: Sandbox) -> list[str]:
 
 
 def tool_folders(path: str, programs: Iterable[Path], hidden: Sequence[Path], home: Path) -> list[Path]:
-    """Folders with the programs on PATH and with those that are named, as far as they are not the system's.
-
-    Programs seldom stand alone: of `PREFIX/bin` it is what `_parts` names, of a module of Node.js its `node_modules`.
-    """
+    """Folders with the programs on PATH and with those that are named, as far as they are not the system's, and what
+    they load."""
     folders = [Path(entry).absolute() for entry in path.split(os.pathsep) if entry]
     folders += [file.parent for program in programs for file in _interpreted_by(program)]
     found: dict[Path, None] = {}
@@ -171,8 +275,8 @@ def _interpreted_by(program: Path) -> Iterator[Path]:
 
 def _around(folder: Path, hidden: Sequence[Path], home: Path) -> Iterator[Path]:
     """What is needed to run programs of a folder; nothing that is hidden or has something hidden inside."""
-    bases = [Path(base) for base in [dict(_settings_of(folder.parent / "pyvenv.cfg")).get("home")] if base]
-    for programs in (folder, *(base.resolve() for base in bases if not _is_system(base))):
+    base = _base_of(folder.parent)
+    for programs in (folder, *([] if base is None or _is_system(base) else [base.resolve()])):
         for place in _parts(programs, home):
             if place.exists() and not any(secret.is_relative_to(place) for secret in hidden):
                 yield place
@@ -212,14 +316,14 @@ def _is_install_prefix(prefix: Path) -> bool:
     return "lib" in names and not any(name.startswith(".") or Path(name).suffix in SETTINGS for name in names)
 
 
-def _settings_of(file: Path) -> Iterator[tuple[str, str]]:
+def _base_of(venv: Path) -> Path | None:
+    """The folder with the programs that a virtual environment was made from."""
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        settings = (venv / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return
-    for line in lines:
-        name, _, value = line.partition("=")
-        yield name.strip(), value.strip()
+        return None
+    match = re.search(r"^\s*home\s*=[ \t]*(\S.*?)\s*$", settings, re.M)
+    return Path(match[1]) if match else None
 
 
 def _is_system(place: Path) -> bool:

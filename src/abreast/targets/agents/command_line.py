@@ -1,0 +1,111 @@
+"""The words of a command: those of a list, of a preset, or the text of a shell, with placeholders such as {prompt}."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from abreast.errors import BadInput, suggestion
+from abreast.targets.agents.presets import PRESETS, Preset
+
+PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model", "folder")
+_BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_KEYWORDS = ("if", "then", "else", "elif", "while", "until", "do", "!", "{")
+_BUILT_IN = (
+    *("fi", "done", "esac", "case", "for", "cd", "exit", "export", "set", "unset", "test", "true", "false", "echo"),
+    *("printf", "read", "return", "shift", "trap", "ulimit", "umask", "wait", "exec", "eval", "command", "local"),
+)
+
+
+def words_of_list(where: str, command: Any) -> list[str]:
+    if command is None:
+        fix = f"write command: with a list of words, or preset: {' | '.join(PRESETS)}"
+        raise BadInput(f"{where}: no command", fix)
+    if isinstance(command, str):
+        try:
+            words = shlex.split(command)
+        except ValueError:
+            words = command.split()
+        fix = f"write command: [{', '.join(words)}], or shell: true beside it"
+        raise BadInput(f"{where}: command must be a list of words, got {command!r}", fix)
+    return list(command)
+
+
+def words_of_preset(where: str, command: Any, preset: Preset, has_model: bool, further: list[str]) -> list[str]:
+    if command is not None and not isinstance(command, str):
+        message = f"{where}: command must be one text with preset: the program's name or path, got {command!r}"
+        raise BadInput(message, "write further words as args:")
+    program = _literal(command) if command else preset.program
+    return [program, *preset.words, *(preset.model if has_model else ()), *further, *preset.last]
+
+
+def words_of_shell(where: str, command: Any, preset: Preset | None) -> list[str]:
+    """The text of a shell; what varies reaches it by variables, and further words as its arguments."""
+    if preset is not None or not isinstance(command, str):
+        fix = 'write command: "my-agent < $ABREAST_PROMPT_FILE | tail -1", or remove shell:'
+        raise BadInput(f"{where}: shell: true is for a command that is one text", fix)
+    for name in PLACEHOLDERS:
+        if f"{{{name}}}" in command:
+            instead = variable("prompt_file" if name == "prompt" else name)
+            message = f"{where}: command: {{{name}}} is not put into the text of a shell"
+            raise BadInput(message, f"the variable {instead} is there: write ${instead}")
+    return ["/bin/sh", "-c", _literal(command), "sh"]
+
+
+def placeholders(where: str, word: str) -> set[str]:
+    """The names in a word; doubled braces are braces."""
+    names = set()
+    for brace in _BRACE.finditer(word):
+        if brace[0] in ("{{", "}}"):
+            continue
+        if brace[1] not in PLACEHOLDERS:
+            near = suggestion(brace[1], PLACEHOLDERS) if brace[1] else ""
+            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            raise BadInput(
+                f"{where}: command: unknown placeholder {brace[0]}{near if 'mean' in near else ''} in {word!r:.80}",
+                f"known: {known}; for braces themselves write {{{{ and }}}}",
+            )
+        names.add(brace[1])
+    return names
+
+
+def fill(word: str, values: Mapping[str, str]) -> str:
+    return _BRACE.sub(lambda brace: values.get(brace[1], "") if brace[1] is not None else brace[0][0], word)
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def variable(name: str) -> str:
+    return f"ABREAST_{name.upper()}"
+
+
+def is_plain_name(word: str) -> bool:
+    return not word.startswith(("-", "{", os.sep)) and "\0" not in word and len(word) < 200 and "{" not in word
+
+
+def programs_of(text: str) -> list[str]:
+    """The programs that a text for the shell names plainly, as far as one can tell without running it.
+
+    >>> programs_of('cat "$X" | LANG=C claude -p && if true; then exit 1; fi; ./own "$Y"')
+    ['cat', 'claude']
+    """
+    try:
+        words = list(shlex.shlex(text, posix=True, punctuation_chars=True))
+    except ValueError:
+        return []
+    programs: dict[str, None] = {}
+    begins = True
+    for word in words:
+        if set(word) <= set("|&;()"):
+            begins = True
+        elif begins and not _ASSIGNMENT.match(word):
+            begins = word in _KEYWORDS
+            if re.fullmatch(r"[A-Za-z][\w.+-]*", word) and word not in (*_KEYWORDS, *_BUILT_IN):
+                programs[word] = None
+    return list(programs)
