@@ -20,10 +20,10 @@ from abreast.fake import FakeProvider, Reply, Rule
 from abreast.model import Case
 from abreast.suites.coding_agents.history import cases
 from abreast.suites.coding_agents.history.change import MOST_SHOWN, excerpt, files_between
-from abreast.suites.coding_agents.history.choosing import in_history
 from abreast.suites.coding_agents.history.commits import History
+from abreast.suites.coding_agents.history.pull_request_cases import in_history
+from abreast.suites.coding_agents.history.task_prompt import Shown, shown
 from abreast.suites.coding_agents.history.taskfile import Entry
-from abreast.suites.coding_agents.history.writing import Shown, shown
 from conftest import Done, Folder
 from repositories import Project, Shop
 from test_durability import ended, until

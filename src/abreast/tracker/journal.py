@@ -7,9 +7,11 @@ there is something new, so that what a power cut could take is the last few mill
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,12 +23,15 @@ from abreast.store import Store, open_store
 from abreast.store.sqlite import driver
 from abreast.store.sqlite.shared_connection import Held
 from abreast.store.store import OPEN_FOR_S
+from abreast.store.user_state.drivers import driver_folder
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.cells import Cell
+from abreast.tracker import journal as journals
 from abreast.tracker.process import Shared
 
 if TYPE_CHECKING:
     import apsw
+
 
 Answer = TypeVar("Answer")
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -300,3 +305,25 @@ def _store(path: str, engine: str | None) -> Store:
     store = open_store(path, engine)
     store.exists()  # refuses files of others
     return store
+
+
+IN_MEMORY = ":memory:"
+
+
+def temporary_store(owner: object) -> str:
+    """A path for a new store, whose folder is removed with its owner, or when this process ends."""
+    import tempfile  # late: it imports much
+
+    journals.close_removed()
+    folder = tempfile.mkdtemp(prefix="memory-", dir=driver_folder())
+    weakref.finalize(owner, _remove, folder, os.getpid())
+    return os.path.join(folder, "memory.db")  # noqa: PTH118 - a plain text is what is wanted
+
+
+def _remove(folder: str, process: int) -> None:
+    import shutil  # late: it imports much
+
+    if os.getpid() == process:  # a forked process has a tracker of the same store
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another store is in it
+            Path(folder).parent.rmdir()

@@ -27,7 +27,7 @@ from abreast.tracker import journal as journals
 from abreast.tracker import jsonl as jsonl_log
 from abreast.tracker.arguments import unpacked
 from abreast.tracker.commit import Commit, commit
-from abreast.tracker.temporary import IN_MEMORY, temporary_store
+from abreast.tracker.journal import IN_MEMORY, temporary_store
 
 if TYPE_CHECKING:
     from abreast.store.user_tables.assets import Assets

@@ -8,10 +8,17 @@ from typing import Any, Literal
 
 from abreast.errors import BadInput
 from abreast.experiment.facade import Experiment
-from abreast.suites.code_search import asking, finding
+from abreast.suites.code_search import finding
 from abreast.suites.code_search.arms import WITH, WITHOUT, arms_of
-from abreast.suites.code_search.ground_truth import refuse_absent_files
-from abreast.suites.code_search.workspace import reports, workspace_of
+from abreast.suites.code_search.workspace import refuse_absent_files, reports, workspace_of
+
+PROMPT = """{{ input }}
+
+The code is in the current folder. Do not change anything. End your answer with one JSON object and nothing after it:
+{"files": [paths from the current folder], "symbols": [names of functions, types or constants], \
+"lines": {path: [line numbers]}, "content": [short quotations]}
+List only what the question asks for, and all of it; leave out the keys that it does not ask for."""
+
 
 NAME = "code-search"
 MODEL, TURNS, TIMEOUT = "sonnet", 20, 300.0
@@ -88,7 +95,7 @@ def _repository(path: Path) -> Path:
 
 def _common(config: Config) -> dict[str, Any]:
     """What all arms have."""
-    return {"model": config.model, "max_turns": config.max_turns, "prompt": asking.PROMPT}
+    return {"model": config.model, "max_turns": config.max_turns, "prompt": PROMPT}
 
 
 def _simulated(name: str, own: dict[str, Any], config: Config) -> dict[str, Any]:

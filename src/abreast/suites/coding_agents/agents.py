@@ -126,3 +126,15 @@ def _variable(where: str, name: str, quote: str) -> str:
         near = suggestion(name, [*_MEANT, "runs_dir"])
         raise BadInput(f"{where}: nothing is known to put for {{{name}}}{near}", "write {prompt}, {cwd} or {model}")
     return {"": f'"${meant}"', '"': f"${{{meant}}}", "'": f"'\"${meant}\"'"}[quote]
+
+
+def target_of(where: str, model: str) -> dict[str, Any]:
+    """`claude-...` is asked at Anthropic's API, `gpt-...` at OpenAI's; others say whose they are: `openai:qwen3`."""
+    target, colon, name = model.partition(":")
+    if colon and name and target in ("anthropic", "openai"):
+        return {"target": target, "model": name}
+    if model.startswith("claude"):
+        return {"target": "anthropic", "model": model}
+    if model.startswith(("gpt", "o1", "o3", "o4", "chatgpt")):
+        return {"target": "openai", "model": model}
+    raise BadInput(f'{where} "{model}": whose model is it?', f"write anthropic:{model} or openai:{model}")

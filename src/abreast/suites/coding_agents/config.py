@@ -12,7 +12,7 @@ from abreast.errors import BadInput
 from abreast.experiment.facade import Experiment
 from abreast.model import Case
 from abreast.preflight.finding import listed, many
-from abreast.suites.coding_agents import history, judging, prompts, selection, simulation, staging
+from abreast.suites.coding_agents import history, judge, prompts, repository, selection, simulation
 from abreast.suites.coding_agents.agents import Agent
 
 NAME = "coding-agents"
@@ -51,7 +51,7 @@ class Config:
     pull_requests: PullRequests = PullRequests()
     repo: str | None = None  # a folder or an address; without one agents begin with an empty folder
     branch: str | None = None
-    stage: str = staging.STAGE  # where a repository by address is cloned to
+    stage: str = repository.STAGE  # where a repository by address is cloned to
     runs: int = 1
     parallel_runs: int = 1  # of one agent
     parallel_agents: bool = True
@@ -169,16 +169,16 @@ def _workspace(config: Config) -> Any:
     """What agents begin with: nothing, a checkout, or of a folder that is no repository of its own a copy."""
     if config.repo is None:
         return "empty"
-    if staging.is_address(config.repo):
-        return {"git": config.repo, "commit": config.branch or staging.HEAD, **_setup(config)}
-    repo = staging.folder(config.repo, config.base)
-    if not staging.is_repository(repo):
+    if repository.is_address(config.repo):
+        return {"git": config.repo, "commit": config.branch or repository.HEAD, **_setup(config)}
+    repo = repository.folder(config.repo, config.base)
+    if not repository.is_repository(repo):
         if config.branch is not None:
             raise BadInput(f"branch {config.branch}: {repo} is no git repository of its own", "leave the branch out")
         if config.setup is not None:
             raise BadInput(f"setup: {repo} is no git repository of its own", "make it one: git init, and commit")
         return {"copy": str(repo)}
-    return {"git": str(repo), "commit": staging.commit_of(repo, config.branch or staging.HEAD), **_setup(config)}
+    return {"git": str(repo), "commit": repository.commit_of(repo, config.branch or repository.HEAD), **_setup(config)}
 
 
 def _setup(config: Config) -> dict[str, str]:
@@ -188,12 +188,12 @@ def _setup(config: Config) -> dict[str, str]:
 def _pull_requests(config: Config) -> Tasks:
     """Pinned by the commit at which the branch is now: a resumed run asks the same, whatever is merged meanwhile."""
     assert config.repo is not None
-    repo = staging.local(config.repo, config.base, config.stage)
+    repo = repository.local(config.repo, config.base, config.stage)
     asked = config.pull_requests
     last = asked.last or (None if asked.commits or asked.tasks else LAST)
     which: dict[str, Any] = {
         "repo": str(repo),
-        "branch": staging.commit_of(repo, config.branch or staging.HEAD),
+        "branch": repository.commit_of(repo, config.branch or repository.HEAD),
         **({"last": last} if last else {}),
         **({"commits": asked.commits} if asked.commits else {}),
         **({"tests": config.tests} if config.tests else {}),
@@ -259,8 +259,8 @@ def _seen_by_agents(config: Config, tasks: Tasks) -> list[str]:
     names = [config.base.resolve() / name for name in _OF_FOLDER.findall(config.check or "")]
     inside = [name for name in names if folder.is_absolute() and name.is_relative_to(folder) and name.is_file()]
     if "git" in begins:
-        commit = staging.commit_of(folder, config.branch or "HEAD") if inside else ""
-        inside = [name for name in inside if staging.has(folder, commit, str(name.relative_to(folder)))]
+        commit = repository.commit_of(folder, config.branch or "HEAD") if inside else ""
+        inside = [name for name in inside if repository.has(folder, commit, str(name.relative_to(folder)))]
     return [name.name for name in inside]
 
 
@@ -272,7 +272,7 @@ def _scorers(config: Config, tasks: Tasks) -> list[Any]:
     if config.mode == PULL_REQUESTS:
         found.append("change_similarity")
     if config.dimensions:
-        found.append({"judge": judging.judge_of(config.judge, config.dimensions, config.passing)})
+        found.append({"judge": judge.judge_of(config.judge, config.dimensions, config.passing)})
     if config.form is not None:
         found.append({"format": dict(config.form)})
     return [*found, {"success": {"changes": config.repo is not None}}]

@@ -19,7 +19,7 @@ from abreast.settings import Settings, is_count, is_flag, is_mapping_of_texts, i
 from abreast.spec.schema import Limits, seconds_in
 from abreast.spec.syntax import Places, parse, read_text
 from abreast.spec.values import At, bad_name, shown, shown_path
-from abreast.suites.coding_agents import judging, prompts, staging
+from abreast.suites.coding_agents import judge, prompts, repository
 from abreast.suites.coding_agents.agents import Agent, from_template, known_agent
 from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
 from abreast.targets.workspace.git.address import without_secret
@@ -29,7 +29,7 @@ MEASURED = ("response_time", "diff_metrics", "steps_per_task")
 """Metrics that every run has, whether they are named or not."""
 
 SIMILARITY, FORM = "ast_similarity", "output_format_success"
-METRICS = (*MEASURED, SIMILARITY, FORM, *judging.DIMENSIONS, *judging.SAME)
+METRICS = (*MEASURED, SIMILARITY, FORM, *judge.DIMENSIONS, *judge.SAME)
 SHORTEST_MS = 1000
 _MAY_BE_EMPTY = ("repo_url", "repo_path", "target_repo_url", "stage_dir", "branch", "ref")
 _MANY = "a whole number of at least 1"
@@ -143,7 +143,7 @@ class _File:
             pull_requests=self._pull_requests(mode),
             repo=repo,
             branch=take("ref", branch, is_text, "a commit or tag"),
-            stage=take("stage_dir", staging.STAGE, is_text, "a folder"),
+            stage=take("stage_dir", repository.STAGE, is_text, "a folder"),
             runs=take("runs_per_prompt", 1, is_count, _MANY),
             parallel_runs=take("parallel_runs", 1, is_count, _MANY),
             parallel_agents=self._all.flag("parallel_agents", True),
@@ -300,14 +300,14 @@ class _File:
         for at, name in enumerate(names):
             self._metric(self._place(("metrics", at)), name, config)
         if config.judge is not None and not config.dimensions:
-            config.dimensions = list(judging.RUBRIC)
+            config.dimensions = list(judge.RUBRIC)
         if passing is not None:
             self._passing(passing, config)
 
     def _passing(self, part: _Part, config: Config) -> None:
         """What counts as success: a judged quality from a mark on, or to have ended well, which is always told."""
         mode = part.take("mode", "quality", ("quality", "completion").__contains__, "quality or completion")
-        low, high = judging.SCALE
+        low, high = judge.SCALE
         mark = part.take(
             "threshold",
             7,
@@ -329,8 +329,8 @@ class _File:
             self._notes.append(f"{name} is not measured: it is for PR_Recreate, where there is a human change")
         if name == FORM and config.form is None:
             self._notes.append(f"{name} is not measured: metrics_config.output_format has no regex and no json_schema")
-        if name in judging.DIMENSIONS or name in judging.SAME:
-            found = judging.dimension(where, name)
+        if name in judge.DIMENSIONS or name in judge.SAME:
+            found = judge.dimension(where, name)
             if found not in config.dimensions:
                 config.dimensions.append(found)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from abreast.errors import BadInput
 from abreast.output import say
 from abreast.spec.schema import seconds_in
-from abreast.suites.coding_agents import judging, prompts, settings
+from abreast.suites.coding_agents import judge, prompts, settings
 from abreast.suites.coding_agents.agents import named_agent, own_agent
 from abreast.suites.coding_agents.config import (
     LAST,
@@ -121,7 +121,7 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         "check": args.check,
         "setup": args.setup,
         "judge": args.judge,
-        "dimensions": [judging.dimension("--dimensions", name) for name in _split(args.dimensions)],
+        "dimensions": [judge.dimension("--dimensions", name) for name in _split(args.dimensions)],
         "form": _form(args.answer_format),
         "mock": args.mock or None,
         "output": None if args.results is None else settings.results_name("--results", args.results),
@@ -137,7 +137,7 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         given |= {"pull_requests": pull_requests, "mode": PULL_REQUESTS}
     found = replace(config, **{key: value for key, value in given.items() if value not in (None, [])})
     if found.judge is not None and not found.dimensions:
-        found.dimensions = list(judging.RUBRIC)
+        found.dimensions = list(judge.RUBRIC)
     overridden = {
         "per_variant": args.parallel_runs,
         "parallel": args.parallel_runs or args.one_agent_at_a_time,

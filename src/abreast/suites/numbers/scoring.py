@@ -10,7 +10,7 @@ import numpy as np
 
 from abreast.model import Answer, Case
 from abreast.scorers.base import short
-from abreast.suites.numbers.answers.reading import read_answer
+from abreast.suites.numbers.answers.reply import read_answer
 from abreast.suites.numbers.conditions import columns_of
 from abreast.suites.numbers.dataset.queries import QUERIES, VALUES, Query, is_named, quantities, scorer_of
 from abreast.suites.numbers.dataset.series import Columns

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
+from abreast.suites.atomic_file import alone, replace
 from abreast.suites.code_search.finding import SUFFIX
 from abreast.suites.code_search.mining.proposal import Known
-from abreast.suites.filing import alone, replace
 
 MINED = f"mined{SUFFIX}"
 REJECTED = "// rejected: "

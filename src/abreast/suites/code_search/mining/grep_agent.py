@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from abreast.plan import git
-from abreast.suites.code_search.mining.judging import f1
+from abreast.suites.code_search.mining.proposal import f1
 from abreast.suites.code_search.mining.repository import Repository
 
 EASY, MEDIUM = 0.8, 0.3  # the least F1 of an easy and of a medium case; below, it is hard

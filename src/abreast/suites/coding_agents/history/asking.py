@@ -14,7 +14,7 @@ from abreast.execute.retry import Retry
 from abreast.model import Case, Outcome, Trial, Variant
 from abreast.report.words.variant_figures import dollars
 from abreast.report.words.verdict_sentence import SIMULATED, many
-from abreast.suites.coding_agents.models import target_of
+from abreast.suites.coding_agents.agents import target_of
 from abreast.targets import build
 
 TIMEOUT_S = 180.0

@@ -14,9 +14,9 @@ from abreast.settings import Settings, is_text
 from abreast.spec.read_cases import json_lines
 from abreast.spec.syntax import near_files
 from abreast.spec.values import bad_name, flaw, shown, shown_path
-from abreast.suites.coding_agents.history.describing import SHORTEST
-from abreast.suites.coding_agents.history.finding import Style
-from abreast.suites.filing import alone, replace
+from abreast.suites.atomic_file import alone, replace
+from abreast.suites.coding_agents.history.discovery import Style
+from abreast.suites.coding_agents.history.task_text import SHORTEST
 
 By = Literal["message", "model"]
 _KEYS = ("id", "commit", "base", "title", "style", "by", "model", "task")

@@ -22,7 +22,7 @@ from abreast.report.formats.row_files import CsvFile
 from abreast.report.results import ResultFile
 from abreast.report.sections import plain
 from abreast.report.words.verdict_sentence import not_run_line, verdict_lines
-from abreast.suites.coding_agents import judging
+from abreast.suites.coding_agents import judge
 from abreast.suites.coding_agents.config import PROMPTS, PULL_REQUESTS
 from abreast.suites.coding_agents.report import pictures as drawn
 from abreast.suites.coding_agents.report import sections
@@ -182,8 +182,8 @@ def _metrics(work: Work, at: int) -> dict[str, Any]:
 def _called(name: str) -> list[str]:
     """What a score is called in the file."""
     plain = name.removeprefix("judge_")
-    if plain in judging.DIMENSIONS:
-        return [plain, *(older for older, newer in judging.SAME.items() if newer == plain)]
+    if plain in judge.DIMENSIONS:
+        return [plain, *(older for older, newer in judge.SAME.items() if newer == plain)]
     return [{FORM: FORM_METRIC, TESTS: "tests_passed", SUCCESS: SUCCESS}.get(name, name)]
 
 

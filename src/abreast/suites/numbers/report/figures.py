@@ -16,8 +16,8 @@ from abreast.experiment.result import predictions
 from abreast.model import Answer, Case
 from abreast.stats import Interval, final_interval, paired_t
 from abreast.suites.numbers.answerable import is_answerable
-from abreast.suites.numbers.answers.reading import read_answer
-from abreast.suites.numbers.dataset.perturb import PERTURBATIONS
+from abreast.suites.numbers.answers.reply import read_answer
+from abreast.suites.numbers.dataset.perturbations import PERTURBATIONS
 from abreast.suites.numbers.dataset.queries import LEVELS, QUERIES
 from abreast.suites.numbers.dataset.tasks import TASKS
 

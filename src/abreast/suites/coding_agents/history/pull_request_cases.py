@@ -4,19 +4,102 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
 from abreast.globs import matcher
 from abreast.model import Case
-from abreast.suites.coding_agents.history import choosing
+from abreast.spec.values import shown_path
+from abreast.suites.coding_agents.history import taskfile
 from abreast.suites.coding_agents.history.change import File, diff_between, files_between, readable
-from abreast.suites.coding_agents.history.choosing import Chosen
 from abreast.suites.coding_agents.history.commits import History
-from abreast.suites.coding_agents.history.finding import LeftOut, examined
+from abreast.suites.coding_agents.history.discovery import LeftOut, PullRequest, examined, looked_at, pinned
+from abreast.suites.coding_agents.history.task_text import SHORTEST, task_of
+
+LAST = 10
+"""So many, if nothing says how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A pull request, what its case is called, and its task."""
+
+    pull_request: PullRequest
+    id: str
+    task: str
+
+
+def in_history(
+    history: History, last: int | None, branch: str, commits: Sequence[str], mute: bool = False
+) -> tuple[list[Chosen], list[LeftOut]]:
+    """Pull requests with the tasks that their messages say, and what is left out. With `mute` those whose messages say
+    none are not left out: their tasks are empty."""
+    found, left = looked_at(history, last or LAST, branch, commits)
+    told = [(one, task_of(one)) for one in found]
+    without = [LeftOut(one.head, one.title, says_no_task(task)) for one, task in told if len(task) < SHORTEST]
+    if mute:
+        told = [(one, task if len(task) >= SHORTEST else "") for one, task in told]
+        return _named(told), left
+    return _named([(one, task) for one, task in told if len(task) >= SHORTEST]), [*left, *without]
+
+
+def choose(found: PullRequest) -> Chosen | LeftOut:
+    """One pull request by itself, with the task that its message says."""
+    task = task_of(found)
+    if len(task) < SHORTEST:
+        return LeftOut(found.head, found.title, says_no_task(task))
+    return Chosen(found, _name(found, True), task)
+
+
+def says_no_task(task: str) -> str:
+    return f"its message says no task: {len(task)} characters are left of it, {SHORTEST} are needed"
+
+
+def in_file(history: History, path: Path, last: int | None) -> list[Chosen]:
+    """What a file says, in its order; with `last` only the last ones of it."""
+    told = taskfile.read(path)
+    places = [f"{shown_path(path)}:{entry.line}" for entry in told]
+    found = [pinned(history, where, one.commit, one.base) for where, one in zip(places, told, strict=True)]
+    found = [replace(one, style=entry.style or one.style) for one, entry in zip(found, told, strict=True)]
+    named = _named([(one, entry.task) for one, entry in zip(found, told, strict=True)])
+    chosen = [replace(one, id=entry.id or one.id) for one, entry in zip(named, told, strict=True)]
+    seen = dict[str, str]()
+    for where, one in zip(places, chosen, strict=True):
+        for what in (f"commit {one.pull_request.head[:12]}", f'id "{one.id}"'):
+            if what in seen:
+                raise BadInput(f"{where}: the {what} is there twice: see {seen[what]}", "keep one of the lines")
+            seen[what] = where
+    return chosen[-last:] if last else chosen
+
+
+def _named(found: list[tuple[PullRequest, str]]) -> list[Chosen]:
+    """Each with a name: by its number if it is the only one of that number."""
+    numbers = Counter(one.number for one, _ in found)
+    return [Chosen(one, _name(one, numbers[one.number] == 1), task) for one, task in found]
+
+
+def _name(found: PullRequest, is_only: bool) -> str:
+    short = found.head[:12]
+    return short if found.number is None else f"pr-{found.number}" if is_only else f"pr-{found.number}-{short}"
+
+
+def check(history: History, found: Sequence[Chosen], left: Sequence[LeftOut]) -> None:
+    """Refuse that there is none."""
+    if not found:
+        why = f"{len(left)} left out, such as {_told(left[-1])}" if left else "there are none"
+        raise BadInput(
+            f"{history.repo}: no pull requests to be found: {why}",
+            "name them: --commits HASH,FROM..TO (commits in a file)",
+        )
+
+
+def _told(left: LeftOut) -> str:
+    return f'{left.commit[:12]} "{left.title}", which {left.reason}'.replace("which its", "where its")
+
 
 SMALL, MEDIUM = 30, 200
 """So many changed lines at most."""
@@ -51,10 +134,10 @@ def cases(
         raise BadInput(f"cumulative must be true or false, got {cumulative!r}", "write cumulative: true")
     history = History(_path(repo))
     if tasks is not None:
-        found = choosing.in_file(history, _path(tasks), last)
+        found = in_file(history, _path(tasks), last)
     else:
-        found, left = choosing.in_history(history, last, branch, commits or [])
-        choosing.check(history, found, left)
+        found, left = in_history(history, last, branch, commits or [])
+        check(history, found, left)
     if cumulative:
         found.sort(key=lambda each: each.pull_request.merged_at)
     made = (_case(history, each, tests or []) for each in found)
@@ -67,7 +150,7 @@ def newest_first(repo: Path, branch: str) -> Iterator[tuple[str, Case] | LeftOut
     for found in examined(history, branch):
         if isinstance(found, LeftOut):
             yield found
-        elif isinstance(chosen := choosing.chosen(found), LeftOut):
+        elif isinstance(chosen := choose(found), LeftOut):
             yield chosen
         else:
             name = f"{found.base}..{found.head}" if found.style == "rebase" else found.head
@@ -88,7 +171,7 @@ def left_out(
 ) -> list[LeftOut]:
     """What `cases` leaves out up to the oldest case, and why; oldest first."""
     _check(repo, last, branch, commits, None, None)
-    return choosing.in_history(History(_path(repo)), last, branch, commits or [])[1]
+    return in_history(History(_path(repo)), last, branch, commits or [])[1]
 
 
 def _case(history: History, chosen: Chosen, tests: list[str]) -> Case:

@@ -9,18 +9,18 @@ from typing import TypeVar
 
 from abreast.errors import BadInput
 from abreast.languages import LANGUAGES, Definition
-from abreast.suites.code_search.mining import (
+from abreast.suites.code_search.mining import grep_agent
+from abreast.suites.code_search.mining.kinds import (
     callers,
     configuration,
     definitions,
-    grep_agent,
     history,
     impact,
     implementations,
     reexports,
 )
-from abreast.suites.code_search.mining.judging import is_understood
-from abreast.suites.code_search.mining.proposal import Known, Proposal
+from abreast.suites.code_search.mining.places import Places
+from abreast.suites.code_search.mining.proposal import Known, Proposal, is_understood
 from abreast.suites.code_search.mining.repository import File, Repository
 
 KINDS = (*("impact", "implementations", "tests", "history", "reexports", "callers", "definitions", "configuration"),)
@@ -151,7 +151,7 @@ def _streams(
     """A stream for each kind that is wanted."""
     names = definitions.candidates(repository, sources) if set(kinds) & set(_ABOUT_NAMES) else []
     entries = configuration.candidates(repository, settings) if "configuration" in kinds else []
-    places = definitions.Places(repository, {one.name for _, one in names} | {entry.key for entry in entries})
+    places = Places(repository, {one.name for _, one in names} | {entry.key for entry in entries})
     streams = {kind: about(places, _in_turn(names, random)) for kind, about in _ABOUT_NAMES.items() if kind in kinds}
     streams["history"] = history.proposals(repository, random)
     streams["reexports"] = reexports.proposals(repository, sources, random)

@@ -9,13 +9,12 @@ from pathlib import Path
 from abreast.errors import BadInput, Incomplete
 from abreast.model import Failure, Outcome
 from abreast.spec.values import shown_path
-from abreast.suites.coding_agents.history import choosing
 from abreast.suites.coding_agents.history.asking import Model
-from abreast.suites.coding_agents.history.choosing import Chosen
 from abreast.suites.coding_agents.history.commits import History
-from abreast.suites.coding_agents.history.finding import LeftOut
+from abreast.suites.coding_agents.history.discovery import LeftOut
+from abreast.suites.coding_agents.history.pull_request_cases import Chosen, check, in_history
+from abreast.suites.coding_agents.history.task_prompt import Shown, shown
 from abreast.suites.coding_agents.history.taskfile import By, Entry, Kept
-from abreast.suites.coding_agents.history.writing import Shown, shown
 
 ASKED = 2
 """How often at most for one task: once more after an answer that reveals the change."""
@@ -43,8 +42,8 @@ class Draft:
         self._history = History(repo)
         self.model = None if model is None else Model("--model", model)
         self.path = output
-        self.chosen, self.left_out = choosing.in_history(self._history, last, branch, commits, mute=model is not None)
-        choosing.check(self._history, self.chosen, self.left_out)
+        self.chosen, self.left_out = in_history(self._history, last, branch, commits, mute=model is not None)
+        check(self._history, self.chosen, self.left_out)
         self._file = Kept(output, [self._entry(one, "message", "") for one in self.chosen], may_replace)
         self.before = len(self._file.found())  # are written already
         self.warnings: list[str] = []

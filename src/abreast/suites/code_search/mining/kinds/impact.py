@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from abreast.languages import Definition
-from abreast.suites.code_search.mining.callers import calls_of
-from abreast.suites.code_search.mining.definitions import Calls, Places
+from abreast.suites.code_search.mining.kinds.callers import calls_of
+from abreast.suites.code_search.mining.places import Calls, Places
 from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug
 from abreast.suites.code_search.mining.repository import File, Repository
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from abreast.errors import BadInput, did_you_mean
-from abreast.suites.coding_agents.models import target_of
+from abreast.suites.coding_agents.agents import target_of
 
 MODEL = "claude-sonnet-5-5"
 """Who judges if nobody is named."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from abreast.languages import Base, Definition
-from abreast.suites.code_search.mining.callers import is_in_reach
-from abreast.suites.code_search.mining.definitions import Places
+from abreast.suites.code_search.mining.kinds.callers import is_in_reach
+from abreast.suites.code_search.mining.places import Places
 from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug
 from abreast.suites.code_search.mining.repository import File
 

@@ -11,10 +11,9 @@ from itertools import pairwise
 from abreast.scorers.base import clipped
 from abreast.scorers.parsing.quoting import quoted
 from abreast.suites.coding_agents.history.change import excerpt, files_between
-from abreast.suites.coding_agents.history.choosing import Chosen
 from abreast.suites.coding_agents.history.commits import History
-from abreast.suites.coding_agents.history.describing import SHORTEST, cleaned, has_code
-from abreast.suites.coding_agents.history.making import tests_in
+from abreast.suites.coding_agents.history.pull_request_cases import Chosen, tests_in
+from abreast.suites.coding_agents.history.task_text import SHORTEST, cleaned, has_code
 
 SHORTEST_QUOTE = 20
 """So many characters of an added line, without white space, are no chance."""

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from abreast.languages import Definition, Outline, Reference
 from abreast.languages.defining import HOLDERS
-from abreast.suites.code_search.mining.definitions import Calls, Places
+from abreast.suites.code_search.mining.places import Calls, Places
 from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug, words_of
 from abreast.suites.code_search.mining.repository import File
 

@@ -11,11 +11,10 @@ from typing import Literal
 
 from abreast.errors import BadInput
 from abreast.suites.coding_agents.history import commit_messages
-from abreast.suites.coding_agents.history.branches import Merges
 from abreast.suites.coding_agents.history.change import changed_lines, files_between, readable
 from abreast.suites.coding_agents.history.commit_messages import TakenBack, Words
 from abreast.suites.coding_agents.history.commits import Commit, History
-from abreast.suites.coding_agents.history.maintenance import why_maintenance
+from abreast.suites.coding_agents.history.exclusions import Merges, why_maintenance
 
 Style = Literal["merge", "squash", "rebase", "commit"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from abreast.suites.coding_agents.history.finding import PullRequest
+from abreast.suites.coding_agents.history.discovery import PullRequest
 
 SHORTEST = 15
 """A text of fewer characters is no task."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from random import Random
 
 from abreast.languages import Definition
-from abreast.suites.code_search.mining import textual
+from abreast.suites.code_search.mining.places import definition_lines
 from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug
 from abreast.suites.code_search.mining.repository import File, Repository
 
@@ -122,7 +122,7 @@ def _resolve(
 
 def _is_confirmed(repository: Repository, home: File, definition: Definition) -> bool:
     """Whether the text of the file has this definition of the name and no other."""
-    return textual.definition_lines(definition.name, home, repository.text(home.path)) == {definition.line}
+    return definition_lines(definition.name, home, repository.text(home.path)) == {definition.line}
 
 
 def _proposal(repository: Repository, index: File, name: str, target: tuple[str, File, Definition]) -> Proposal:
