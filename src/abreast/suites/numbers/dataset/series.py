@@ -188,23 +188,9 @@ Generator = Callable[[Random, int], Values | Columns]
 GENERATORS: Mapping[str, Generator] = {
     each.__name__: each
     for each in (
-        *(
-            normal,
-            wide_normal,
-            uniform,
-            exponential,
-            left_skewed,
-            rising,
-            falling,
-            flat,
-            noisy,
-            flat_line,
-            seasonal,
-            growth,
-            drift,
-        ),
-        *(random_walk, sensor, gappy_sensor, correlated, different_means, different_volatility, different_trends),
-        *(ohlcv, order_book, portfolio, sensors),
+        *(normal, wide_normal, uniform, exponential, left_skewed, rising, falling, flat, noisy, flat_line),
+        *(seasonal, growth, drift, random_walk, sensor, gappy_sensor),
+        *(correlated, different_means, different_volatility, different_trends, ohlcv, order_book, portfolio, sensors),
     )
 }
 
