@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +15,7 @@ from abreast.analyse.run import Analysis
 from abreast.analyse.variants import mean_score
 from abreast.experiment.result import predictions
 from abreast.model import Answer, Case
+from abreast.report.words.variant_figures import NOTHING
 from abreast.stats import Interval, final_interval, paired_t
 from abreast.suites.numbers.answerable import is_answerable
 from abreast.suites.numbers.answers.reply import read_answer
@@ -89,7 +91,7 @@ class VariantFigures:
     tokens_in_by_task: dict[str, float]
     tokens_out: float | None
     compression: Interval | None  # baseline input tokens per input token of the variant
-    per_1000_tokens: float | None  # right answers for 1,000 tokens in and out
+    right_per_1000_tokens: float | None  # right answers for 1,000 tokens in and out
     context_utilisation: float | None  # right answers for a token against the baseline's, on the same cases
     cost_usd: float | None  # of a call
     latency_s: float | None  # median
@@ -105,7 +107,7 @@ class Figures:
     baseline: str = ""
     tasks: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
-    difficulties: tuple[str, ...] = field(default=())
+    difficulties: tuple[str, ...] = ()
     answerable: tuple[Answerable, ...] = ()
     answerable_by: dict[str, dict[str, bool | None]] = field(default_factory=dict)  # by case and variant
 
@@ -119,15 +121,15 @@ def figures(analysis: Analysis) -> Figures:
     order = range(len(table.names))
     known = _answerable_by(analysis)
     return Figures(
-        tuple(_of_variant(table, index, tasks, sizes, levels) for index in order),
-        tuple(_confusions(analysis)),
-        tuple(_robustness(table, order)),
-        table.baseline,
-        tasks,
-        sizes,
-        levels,
-        tuple(_answerable(table, index, known) for index in order),
-        _by_name(table, known),
+        variants=tuple(_of_variant(table, index, tasks, sizes, levels) for index in order),
+        confusions=tuple(_confusions(analysis)),
+        robustness=tuple(_robustness(table, order)),
+        baseline=table.baseline,
+        tasks=tasks,
+        sizes=sizes,
+        difficulties=levels,
+        answerable=tuple(_answerable(table, index, known) for index in order),
+        answerable_by=_by_name(table, known),
     )
 
 
@@ -173,28 +175,25 @@ def _of_variant(
     tokens = table.tokens_in + table.tokens_out
     known = mine & ~np.isnan(tokens)
     right, total = float(np.nansum(table.correct[known])), float(tokens[known].sum())
+    tokens_by_task = {task: mean_of_known(table.tokens_in[mine & (table.task == task)]) for task in tasks}
     return VariantFigures(
-        table.names[index],
-        _share(table, mine, table.correct),
-        {task: _share(table, mine & (table.task == task), table.correct) for task in tasks},
-        {size: _share(table, mine & (table.size == size), table.correct) for size in sizes},
-        {level: _share(table, mine & (table.difficulty == level), table.correct) for level in levels},
-        int(table.rows.skipped[mine].sum()),
-        float(np.median(error)) if len(error) else None,
-        _in_classes(error),
-        _share(table, mine & table.ok, 1.0 - table.grounded),
-        mean_of_known(table.tokens_in[mine]),
-        {
-            task: mean
-            for task in tasks
-            if (mean := mean_of_known(table.tokens_in[mine & (table.task == task)])) is not None
-        },
-        mean_of_known(table.tokens_out[mine]),
-        _compression(table, index),
-        1000 * right / total if total else None,
-        _utilisation(table, index, tokens),
-        mean_of_known(table.rows.cost_usd[mine]),
-        median_of_known(table.rows.service_s[mine & table.ok]),
+        name=table.names[index],
+        accuracy=_share(table, mine, table.correct),
+        by_task={task: _share(table, mine & (table.task == task), table.correct) for task in tasks},
+        by_size={size: _share(table, mine & (table.size == size), table.correct) for size in sizes},
+        by_difficulty={level: _share(table, mine & (table.difficulty == level), table.correct) for level in levels},
+        skipped=int(table.rows.skipped[mine].sum()),
+        median_error=float(np.median(error)) if len(error) else None,
+        errors=_in_classes(error),
+        hallucinated=_share(table, mine & table.ok, 1.0 - table.grounded),
+        tokens_in=mean_of_known(table.tokens_in[mine]),
+        tokens_in_by_task={task: mean for task, mean in tokens_by_task.items() if mean is not None},
+        tokens_out=mean_of_known(table.tokens_out[mine]),
+        compression=_compression(table, index),
+        right_per_1000_tokens=1000 * right / total if total else None,
+        context_utilisation=_utilisation(table, index, tokens),
+        cost_usd=mean_of_known(table.rows.cost_usd[mine]),
+        latency_s=median_of_known(table.rows.service_s[mine & table.ok]),
     )
 
 
@@ -263,20 +262,18 @@ def _confusions(analysis: Analysis) -> list[Confusion]:
     """For each query with classes and each variant."""
     rows = analysis.rows
     asked = {rows.cases[case].id: _asked(text) for case, text in rows.inputs().items()}
-    counted: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+    counted: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
     for row in predictions(rows.store, analysis.run["run"]):
         query = QUERIES.get(asked[row["case_id"]])
         if row["status"] == "ok" and query is not None and query.kind == "class":
             pair = _text(row["expected"]), _class(query.name, row["answer"] or "")
-            of_query = counted.setdefault((query.name, row["variant"]), {})
-            of_query[pair] = of_query.get(pair, 0) + 1
-    found = []
-    for name in QUERIES:
-        for variant in rows.variants:
-            counts = counted.get((name, variant))
-            if counts:
-                found.append(_confusion(name, variant, counts))
-    return found
+            counted.setdefault((query.name, row["variant"]), Counter())[pair] += 1
+    return [
+        _confusion(name, variant, counts)
+        for name in QUERIES
+        for variant in rows.variants
+        if (counts := counted.get((name, variant)))
+    ]
 
 
 def _asked(text: str) -> str:
@@ -285,10 +282,10 @@ def _asked(text: str) -> str:
     return str(found.get("query", "")) if isinstance(found, dict) else ""
 
 
-def _confusion(name: str, variant: str, counts: dict[tuple[str, str], int]) -> Confusion:
+def _confusion(name: str, variant: str, counts: Counter[tuple[str, str]]) -> Confusion:
     classes = tuple(QUERIES[name].choices)
     answers = (*classes, UNREAD)
-    matrix = tuple(tuple(counts.get((right, said), 0) for said in answers) for right in classes)
+    matrix = tuple(tuple(counts[right, said] for said in answers) for right in classes)
     return Confusion(name, variant, classes, answers, matrix)
 
 
@@ -344,14 +341,14 @@ def _answerable(table: _Table, index: int, known: Known) -> Answerable:
     enough = index != baseline and len(paired if groups is None else set(groups)) >= 2
     differences = [own[case] - base[case] for case in paired]
     return Answerable(
-        table.names[index],
-        mine.count(True),
-        mine.count(False),
-        mine.count(None),
-        len(both),
-        _share(table, table.of(index) & shared, table.correct),
-        _share(table, table.of(baseline) & shared, table.correct),
-        final_interval(differences, level=0.95, groups=groups) if enough else None,
+        variant=table.names[index],
+        yes=mine.count(True),
+        no=mine.count(False),
+        unknown=mine.count(None),
+        both=len(both),
+        accuracy=_share(table, table.of(index) & shared, table.correct),
+        of_baseline=_share(table, table.of(baseline) & shared, table.correct),
+        difference=final_interval(differences, level=0.95, groups=groups) if enough else None,
     )
 
 
@@ -376,3 +373,33 @@ def _by_group(table: _Table, index: int, kind: str) -> dict[str, float]:
     """The mean of each group under a perturbation, over its repeats."""
     mine = np.flatnonzero(table.of(index) & (table.perturbation == kind) & ~np.isnan(table.correct))
     return _means([table.group[at] for at in mine.tolist()], table.correct[mine])
+
+
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
+def percent(value: float) -> str:
+    """
+    >>> percent(0.9333), percent(1.0)
+    ('93.3 %', '100.0 %')
+    """
+    return f"{value * 100:.1f} %"
+
+
+def with_ends(score: Interval | None) -> str:
+    """`93.3 % (78.7 … 98.2)`."""
+    return NOTHING if score is None else f"{percent(score.estimate)} ({score.low * 100:.1f} … {score.high * 100:.1f})"
+
+
+def with_count(share: Share) -> str:
+    """`93.3 % (30)`: the share, and of how many trials."""
+    return NOTHING if share.of is None else f"{percent(share.of.estimate)} ({share.trials:,})"
+
+
+def plain(value: float | None, digits: int = 0) -> str:
+    """A number, or that it is not known.
+
+    >>> plain(1234.5), plain(0.456, 2), plain(None)
+    ('1,234', '0.46', '–')
+    """
+    return NOTHING if value is None else f"{value:,.{digits}f}"
