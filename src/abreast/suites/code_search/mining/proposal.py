@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from abreast.model import Answer, Case
 from abreast.scorers import Scorer, build
+from abreast.suites.code_search.mining.repository import Repository
 
 CONTENT = 200  # characters of a line that is shown as evidence
 
@@ -70,6 +72,31 @@ class Truth:
         if self.content:
             truth["content"] = self.content
         return truth
+
+
+def make_proposal(
+    repository: Repository,
+    *,
+    kind: str,
+    language: str | None,
+    name: tuple[str, str],
+    category: str,
+    description: str,
+    prompt: str,
+    truth: Truth,
+    why: str,
+    places: Iterable[tuple[str, int]],
+) -> Proposal:
+    """A proposal whose id is made of `name`, with the lines at `places` (paths and lines) as evidence."""
+    case = {
+        "id": slug(*name),
+        "category": category,
+        "description": description,
+        "prompt": prompt,
+        "ground_truth": truth.written(),
+    }
+    evidence = tuple(Evidence(path, line, repository.line(path, line)) for path, line in places)
+    return Proposal(case, kind, language, why, evidence)
 
 
 def words_of(name: str) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from abreast.languages import Definition, Outline, Reference
 from abreast.languages.defining import HOLDERS
 from abreast.suites.code_search.mining.places import Calls, Places
-from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug, words_of
+from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import File
 
 MOST_CALLS = 8
@@ -242,34 +242,25 @@ def modules_of(home: File) -> set[str]:
     return found | ({"self", "super", "crate"} if home.language == "rust" else set())
 
 
-def _proposal(
-    places: Places,
-    definition: Definition,
-    file: File,
-    calls: Calls,
-) -> Proposal:
+def _proposal(places: Places, definition: Definition, file: File, calls: Calls) -> Proposal:
     truth = Truth(
         {path: sorted(lines) for path, lines in calls.lines.items()},
         sorted({caller.qualified for _, caller in calls.callers}),
     )
     what = f"the {definition.kind} `{definition.name}`"
-    evidence = [Evidence(file.path, definition.line, places.repository.line(file.path, definition.line))]
-    evidence += [
-        Evidence(path, line, places.repository.line(path, line))
-        for path in sorted(truth.lines)
-        for line in truth.lines[path]
-    ]
-    return Proposal(
-        {
-            "id": slug("callers", definition.qualified),
-            "category": "navigate",
-            "description": f"Find the functions that call {what}.",
-            "prompt": f"Which functions and methods call {what}? Give the name of each of them, its file, "
-            "and the lines of the calls.",
-            "ground_truth": truth.written(),
-        },
-        "callers",
-        file.language,
-        "every other occurrence of the name is an import, a comment or a text",
-        tuple(evidence),
+    return make_proposal(
+        places.repository,
+        kind="callers",
+        language=file.language,
+        name=("callers", definition.qualified),
+        category="navigate",
+        description=f"Find the functions that call {what}.",
+        prompt=f"Which functions and methods call {what}? Give the name of each of them, its file, "
+        "and the lines of the calls.",
+        truth=truth,
+        why="every other occurrence of the name is an import, a comment or a text",
+        places=[
+            (file.path, definition.line),
+            *((path, line) for path in sorted(truth.lines) for line in truth.lines[path]),
+        ],
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from abreast.languages import Definition
 from abreast.suites.code_search.mining.places import Places, is_constructor
-from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug, words_of
+from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import File, Repository
 
 _PLAIN = {
@@ -46,19 +46,17 @@ def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Itera
 
 
 def _proposal(places: Places, file: File, definition: Definition) -> Proposal:
-    truth = Truth({file.path: [definition.line]}, [definition.qualified])
     mentions = len(places.holding[definition.name])
     what = f"the {definition.kind} `{definition.name}`"
-    return Proposal(
-        {
-            "id": slug("def", definition.qualified),
-            "category": "search",
-            "description": f"Find where {what} is defined.",
-            "prompt": f"Where is {what} defined? Give the file, the name and the line of the definition.",
-            "ground_truth": truth.written(),
-        },
-        "definitions",
-        file.language,
-        f"the only definition of this name; it stands in {mentions} {'file' if mentions == 1 else 'files'}",
-        (Evidence(file.path, definition.line, places.repository.line(file.path, definition.line)),),
+    return make_proposal(
+        places.repository,
+        kind="definitions",
+        language=file.language,
+        name=("def", definition.qualified),
+        category="search",
+        description=f"Find where {what} is defined.",
+        prompt=f"Where is {what} defined? Give the file, the name and the line of the definition.",
+        truth=Truth({file.path: [definition.line]}, [definition.qualified]),
+        why=f"the only definition of this name; it stands in {mentions} {'file' if mentions == 1 else 'files'}",
+        places=[(file.path, definition.line)],
     )
