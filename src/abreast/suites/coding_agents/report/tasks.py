@@ -52,10 +52,10 @@ def section(work: Work) -> Section:
     return Section(
         "prompts",
         f"{title} by {work.noun}",
-        tuple(filter(None, [_won(work, tasks), f"{many(late, work.noun)} not begun" if late else ""])),
-        (*_scores(work, tasks), _amounts(work, tasks), *_failures(work, tasks)) if tasks else (),
-        pictures.of_metrics(work, work.primary, work.metric(RESPONSE_TIME), work.metric("cost_usd")),
-        {"cases": [_task(work, one) for one in tasks], "not_begun": late},
+        sentences=tuple(filter(None, [_won(work, tasks), f"{many(late, work.noun)} not begun" if late else ""])),
+        tables=(*_scores(work, tasks), _amounts(work, tasks), *_failures(work, tasks)) if tasks else (),
+        pictures=pictures.of_metrics(work, work.primary, work.metric(RESPONSE_TIME), work.metric("cost_usd")),
+        data={"cases": [_task(work, one) for one in tasks], "not_begun": late},
     )
 
 
