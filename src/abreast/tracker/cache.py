@@ -47,7 +47,6 @@ class CallName:
         return f"{self._function}:{compose(self._digest, *self._content)}"
 
     def begin(self) -> None:
-        """Take note that the call is made."""
         self._state.begin()
 
     def end(self) -> None:

@@ -297,7 +297,6 @@ def use(path: str, engine: str | None, act: Callable[[Journal], Answer]) -> Answ
 
 
 def close_removed() -> None:
-    """Close the journals whose files were removed."""
     _journals.close_removed()
 
 

@@ -49,7 +49,6 @@ class Reader:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the table."""
         return list(self._read(first=0).columns)
 
     @property
@@ -58,7 +57,6 @@ class Reader:
         return dict(self._read(first=0).types)
 
     def tables(self) -> list[str]:
-        """Every table that can be read here."""
         with self._store as store:
             return tables.names(store)
 

@@ -99,7 +99,6 @@ class Tracker:
 
     @property
     def latest(self) -> dict[str, Any]:
-        """The last row that this tracker wrote."""
         return {
             key: values(value.type, [value.value])[0] if type(value) is Cell else value
             for key, value in self._last.items()
@@ -123,7 +122,6 @@ class Tracker:
         return True
 
     def __getitem__(self, column: str) -> Any:
-        """A column of this tracker's rows, as `to_df()` has it."""
         return self.to_df()[column]
 
     # -- writing ---------------------------------------------------------------------------------------------------

@@ -153,7 +153,6 @@ def _distinct(column: Iterable[Any]) -> list[Any]:
 
 
 def _kinds(params: Any) -> dict[str, str]:
-    """Which fields are annotated as numbers or as texts."""
     kind = params if isinstance(params, type) else type(params)
     found = {}
     for base in reversed(kind.__mro__):
@@ -170,7 +169,6 @@ def _written(annotation: Any) -> str:
 
 
 def _default_numbers(params: Any) -> dict[str, list[float]]:
-    """The defaults of fields that are numbers."""
     kind = params if isinstance(params, type) else type(params)
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     defaults: dict[str, Any] = {field.name: field.default for field in fields}

@@ -94,7 +94,6 @@ def _repository(path: Path) -> Path:
 
 
 def _common(config: Config) -> dict[str, Any]:
-    """What all arms have."""
     return {"model": config.model, "max_turns": config.max_turns, "prompt": PROMPT}
 
 

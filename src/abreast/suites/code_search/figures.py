@@ -50,8 +50,6 @@ class Measure(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """What the failed trials of a variant used besides."""
-
     trials: int
     tokens: float | None
     cost_usd: float | None
@@ -89,8 +87,6 @@ class Tagged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All of them, variants in the order of the run as everywhere in a report."""
-
     names: tuple[str, ...]
     baseline: str
     score: str  # how the score is called by which cases are won
@@ -110,7 +106,6 @@ class Figures:
 
 
 def figures(analysis: Analysis) -> Figures:
-    """What the suite tells besides the verdict."""
     table = _Table(analysis)
     rows, every = table.rows, range(len(table.names))
     infrastructure = rows.error & ~rows.own_failure
@@ -163,7 +158,6 @@ class _Table:
         return found
 
     def has(self, which: Bools) -> Bools:
-        """The planned cases that have such trials."""
         found: Bools = np.bincount(self.rows.case[which], minlength=self.rows.planned_cases) > 0
         return found
 
@@ -187,7 +181,6 @@ class _Table:
         return np.flatnonzero(self.always[variant] & self.always[self.base] & ~np.isnan(own) & ~np.isnan(base))
 
     def cached(self) -> tuple[float | None, ...]:
-        """What part of the prompt each variant read from the cache."""
         read, unknown = self.rows.tokens["cache_read"], np.isnan(self.prompt + self.rows.tokens["cache_read"])
         each, cases = self.shared(np.where(unknown, np.nan, read))
         whole = np.where(unknown, np.nan, self.prompt)
@@ -205,7 +198,6 @@ def _part(one: Floats, whole: Floats, cases: Bools | None) -> float | None:
 
 
 def _measures(table: _Table, analysis: Analysis) -> Iterator[Measure]:
-    """All that any variant has a value of."""
     rows, tokens = table.rows, table.rows.tokens
     nothing: tuple[None, ...] = (None,) * len(table.names)
     found = [*_scores(table, analysis), _answered(table)]
@@ -321,7 +313,6 @@ def _saved(table: _Table, own: Floats, base: Floats, cases: Ints) -> Change | No
 
 
 def _faster(table: _Table, own: Floats, base: Floats, cases: Ints) -> Change | None:
-    """By the typical ratio, as the report has it beside the verdict."""
     if not len(cases):
         return None
     return _as_saved(latency_ratio(base[cases], own[cases], groups=table.rows.groups(cases)), len(cases))
@@ -351,7 +342,6 @@ def _total(values: Floats) -> float | None:
 
 
 def _cases(table: _Table, comparisons: Sequence[Comparison]) -> Iterator[CaseRow]:
-    """Each case that has a row, in plan order."""
     rows, every = table.rows, range(len(table.names))
     winners = [_winners(item) for item in comparisons]
     scores = [by_case(rows, table.of(index), rows.score).tolist() for index in every]
@@ -372,7 +362,6 @@ def _cases(table: _Table, comparisons: Sequence[Comparison]) -> Iterator[CaseRow
 
 
 def _winners(item: Comparison) -> dict[int, str]:
-    """Who won each case, by the very differences that the verdict counts."""
     names = {1: item.variant, -1: item.baseline, 0: "tie"}
     signs = np.sign(item.pairs.differences).astype(int).tolist()
     return {case: names[sign] for case, sign in zip(item.pairs.cases.tolist(), signs, strict=True)}
@@ -410,7 +399,6 @@ def _by_tag(table: _Table, tag: str, order: Sequence[str]) -> tuple[Tagged, ...]
 
 
 def _tools(table: _Table) -> Iterator[ToolUse]:
-    """The most used first, on the same cases as every amount."""
     used = [_used(told) for told in table.told]
     denied: list[Counter[str]] = [Counter() for _ in table.names]
     for index, told in zip(table.rows.variant.tolist(), table.told, strict=True):

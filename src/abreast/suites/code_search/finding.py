@@ -77,7 +77,6 @@ def cases(files: list[str], categories: list[str] | None = None) -> Iterator[Cas
 
 
 def placed_cases(files: Iterable[str | Path], categories: list[str] | None = None) -> Iterator[tuple[Place, Case]]:
-    """As `cases`, each with its file and line."""
     seen: set[str] = set()
     places: dict[str, Place] = {}
     for place, item in records([str(file) for file in files], Path()):

@@ -53,7 +53,6 @@ def sections(analysis: Analysis) -> list[Section]:
 
 
 def _by(found: Figures, values: Iterable[Value]) -> dict[str, Value]:
-    """A value for each variant, by its name."""
     return dict(zip(found.names, values, strict=True))
 
 
@@ -113,7 +112,6 @@ def _failure(name: str, one: Failed) -> str:
 
 
 def _not_counted(found: Figures) -> str:
-    """What counts for nobody and against nobody."""
     parts = [
         f"{many(number, 'trial')} of {name} {what}"
         for numbers, what in ((found.infrastructure, "failed by infrastructure"), (found.skipped, "skipped"))

@@ -80,7 +80,6 @@ class CodeSearch:
         )
 
     def when_refused(self, args: argparse.Namespace) -> str:
-        """What to try without a key or a login."""
         return f"without a model: abreast run {NAME} --mock"
 
     def sections(self, analysis: Analysis) -> list[Section]:

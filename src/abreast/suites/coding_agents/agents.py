@@ -30,8 +30,6 @@ HOW = f'known: {", ".join(CALLED)}; any other program by a command: --agent NAME
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One contender: its name, the parameters of its target, and how long a run of it may take."""
-
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
     timeout: float | None = None

@@ -31,8 +31,6 @@ PROMPTS, PULL_REQUESTS = MODES = ("LLM_Evaluator", "PR_Recreate")
 
 @dataclass(frozen=True, slots=True)
 class PullRequests:
-    """Which of them are tasks, and how."""
-
     last: int | None = None
     commits: list[str] = field(default_factory=list)
     tasks: str | None = None  # a file with the words of each
@@ -103,7 +101,6 @@ def experiment(config: Config) -> Experiment:
 
 
 def _executed(config: Config, tasks: Tasks) -> dict[str, Any]:
-    """What is asked of agents, and what their work is worth."""
     return {
         "cases": tasks.cases,
         "target": "command",
@@ -128,8 +125,6 @@ def _simulated(config: Config, tasks: Tasks) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What is asked, and what agents begin with."""
-
     cases: Mapping[str, Any]
     workspace: Any
     noun: str
@@ -219,7 +214,6 @@ def _pull_requests(config: Config) -> Tasks:
 
 
 def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator[str]:
-    """Which pull requests are asked for, and which are not."""
     without = len(found) - tested
     untested = f"; {without:,} of them without tests of their own" if without and tested else ""
     untested = "; none of them has tests of its own" if not tested else untested

@@ -34,7 +34,6 @@ DIMENSIONS = {**RUBRIC, **FURTHER}
 
 
 def dimension(where: str, name: str) -> str:
-    """The dimension of this name, by its older name too."""
     found = SAME.get(name, name)
     if found not in DIMENSIONS:
         raise BadInput(

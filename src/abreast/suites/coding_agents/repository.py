@@ -24,7 +24,6 @@ __all__ = ["HEAD", "STAGE", "commit_of", "folder", "has", "is_address", "is_repo
 
 
 def folder(written: str, base: Path) -> Path:
-    """The folder of a repository."""
     found = (base / Path(written).expanduser()).absolute()
     if not found.is_dir():
         what = "is a file, not a folder" if found.exists() else "there is no such folder"
@@ -57,7 +56,6 @@ def commit_of(repo: Path, branch: str) -> str:
 
 
 def has(repo: Path, commit: str, path: str) -> bool:
-    """Whether a file is in a commit."""
     try:
         git_command.run_as_user("-C", repo, "cat-file", "-e", f"{commit}:{path}")
     except GitFailed:

@@ -51,8 +51,6 @@ def applies(config: Config) -> bool:
 
 @dataclass(slots=True)
 class Selection:
-    """What was found on the way back through a history."""
-
     wanted: int
     accepted: list[str] = field(default_factory=list)  # as `commits` names them, newest first
     reasons: list[str] = field(default_factory=list)  # why pull requests were left out
@@ -65,12 +63,10 @@ class Selection:
 
     @property
     def room(self) -> int:
-        """How many more may be tried."""
         tried = len(self.accepted) + sum(reason != NO_TESTS for reason in self.reasons)
         return min(self.wanted * TRIED - tried, self.wanted * EXAMINED - self.examined)
 
     def notes(self) -> Iterator[str]:
-        """What is good to know of it."""
         why = "the history has no more" if self.is_exhausted else "which is the most" if self.room <= 0 else ""
         few = len(self.accepted) < self.wanted
         yield (

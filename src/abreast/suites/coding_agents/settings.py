@@ -61,7 +61,6 @@ def read(path: Path) -> Config:
 
 
 def results_name(where: str, name: str) -> str:
-    """The base name of the files of results."""
     if not re.fullmatch(r"\w[\w. -]*", name):
         raise BadInput(f"{where}: {shown(name)} is no plain name", "write bench_results")
     if len(name.encode()) > LONGEST_RESULTS:
@@ -349,7 +348,6 @@ class _File:
         return {"regex": regex} if regex is not None else {"json_schema": schema}
 
     def _limits(self) -> Mapping[str, Any]:
-        """Limits as in a spec; what each of them must be is checked with the experiment."""
         part = self._all.part("limits", '{"parallel": 4}')
         if part is None:
             return {}

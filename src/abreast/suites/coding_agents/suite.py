@@ -109,7 +109,6 @@ class CodingAgents:
 
 
 def _changed(config: Config, args: argparse.Namespace) -> Config:
-    """With the flags that are given, instead of what the file says."""
     given: dict[str, Any] = {
         "agents": [*map(named_agent, _split(args.agents)), *map(own_agent, args.agent)],
         "prompts": prompts.prompt_files("--prompts", args.prompts, Path.cwd()),

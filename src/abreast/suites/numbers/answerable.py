@@ -138,7 +138,6 @@ def _is_right(query: Query, answer: Any, right: Any) -> bool:
 
 
 def _answer_of(query: Query, statements: Statements, is_marked: bool) -> Any:
-    """The answer that follows; None if none does."""
     columns = {name: np.array(each.numbers) for name, each in statements.series.items() if each.numbers is not None}
     if columns and len(columns) == len(statements.series):
         return None if is_marked else query.truth(columns)
@@ -428,12 +427,10 @@ def _read_listed_anomalies(about: SeriesStatements, match: re.Match[str]) -> Non
 
 
 def _about(read: Callable[[SeriesStatements, Any], None]) -> Reader:
-    """A reader of what is stated about one series."""
     return lambda statements, name, stated: read(statements.about(name), stated)
 
 
 def _sets(field_name: str, value: Callable[[Any], Any]) -> Reader:
-    """A reader that keeps a value of one series."""
     return _about(lambda about, stated: setattr(about, field_name, value(stated)))
 
 

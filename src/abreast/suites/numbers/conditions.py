@@ -48,7 +48,6 @@ def raw(asked: Mapping[str, Any], skip_above: int | None = None) -> dict[str, An
 
 
 def semantic_frame(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The narrative of the package semantic-frame."""
     return _described_by_package(asked, lambda result: str(result.narrative))
 
 
@@ -98,7 +97,6 @@ for _ours in (raw, semantic_frame, semantic_frame_full, summary_statistics):
 
 
 def package_version() -> str | None:
-    """The version of semantic-frame that is installed."""
     try:
         return version(PACKAGE)
     except PackageNotFoundError:

@@ -81,7 +81,6 @@ class BenchmarkConfig:
 
     @classmethod
     def full_mode(cls) -> BenchmarkConfig:
-        """Thirty trials a task: the default."""
         return cls()
 
 

@@ -90,7 +90,6 @@ class MockClient(Client):
 
 
 def client_of(backend: BackendType | str, model: str = "sonnet", timeout: float | None = None) -> Client:
-    """The client of a backend."""
     kinds = {BackendType.API: ApiClient, BackendType.CLAUDE_CODE: ClaudeCodeClient, BackendType.MOCK: MockClient}
     return kinds[BackendType(backend)](model, timeout)
 

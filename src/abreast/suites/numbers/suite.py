@@ -101,7 +101,6 @@ class Numbers:
         return config
 
     def when_refused(self, args: argparse.Namespace) -> str:
-        """What to try without a key or a login."""
         return f"without a model: abreast run {NAME} --mock"
 
     def sections(self, analysis: Analysis) -> list[Section]:

@@ -44,7 +44,6 @@ Hit = tuple[str, int, str]
 
 
 def difficulty(score: float) -> str:
-    """Return how difficult a case is, by the F1 of the agent."""
     return "easy" if score >= EASY else "medium" if score >= MEDIUM else "hard"
 
 
@@ -79,7 +78,6 @@ def answer(repository: Repository, question: str) -> dict[str, Any]:
 
 
 def _as_answer(repository: Repository, question: str, hits: list[Hit], name: str | None) -> dict[str, Any]:
-    """Put hits into the form of an answer, with what the question asks for."""
     result: dict[str, Any] = {"files": sorted({path for path, _, _ in hits})}
     if re.search(r"\bnames?\b", question):
         around = [_around(repository, hit, name) for hit in hits]
@@ -129,7 +127,6 @@ def _defines(text: str, name: str) -> bool:
 
 
 def _scope(text: str) -> str | None:
-    """Return the name of the function or class whose definition begins on a line."""
     return next((found["name"] for pattern in _SCOPES if (found := pattern.match(text))), None)
 
 

@@ -63,7 +63,6 @@ class Truth:
     files: list[str] = field(default_factory=list)
 
     def written(self) -> dict[str, Any]:
-        """Return the ground truth as a case file has it."""
         truth: dict[str, Any] = {"files": sorted({*self.lines, *self.files})}
         if self.symbols:
             truth["symbols"] = self.symbols
@@ -128,7 +127,6 @@ def is_understood(proposal: Proposal) -> bool:
 
 
 def as_prose(truth: dict[str, Any]) -> str:
-    """A truth as a model writes that has forgotten the JSON."""
     lines = truth.get("lines", {})
     items = [f"- `{path}:{line}`" for path, numbers in lines.items() for line in numbers]
     items += [f"- `{path}`" for path in truth["files"] if path not in lines]
@@ -148,7 +146,6 @@ def _is_right(proposal: Proposal, truth: dict[str, Any], answer: str) -> bool:
 
 
 def f1(question: str, truth: dict[str, Any], answer: str) -> float:
-    """Return the F1 that the scorer `retrieval` gives an answer."""
     score, *_ = _scorer().score(Case("case", question, expected=truth), Answer(answer))
     return score.value or 0.0
 

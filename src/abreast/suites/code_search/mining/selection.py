@@ -92,7 +92,6 @@ class _Taken:
                 streams.append(stream)
 
     def finish(self) -> list[Proposal]:
-        """Fill up with what was put off."""
         missing = self._limit - len(self.proposals)
         return self.proposals + self._put_off[:missing]
 
@@ -121,7 +120,6 @@ class _Taken:
 
 
 def _reveals(proposal: Proposal) -> bool:
-    """Whether the question names the answer."""
     paths = proposal.case["ground_truth"]["files"]
     return any(path in proposal.case["prompt"] or path.rpartition("/")[2] in proposal.case["prompt"] for path in paths)
 
@@ -148,7 +146,6 @@ def _rounds(
 def _streams(
     repository: Repository, sources: list[File], settings: list[File], random: Random, kinds: Sequence[str]
 ) -> list[Iterator[Proposal]]:
-    """A stream for each kind that is wanted."""
     names = definitions.candidates(repository, sources) if set(kinds) & set(_ABOUT_NAMES) else []
     entries = configuration.candidates(repository, settings) if "configuration" in kinds else []
     places = Places(repository, {one.name for _, one in names} | {entry.key for entry in entries})

@@ -87,7 +87,6 @@ class Files:
         return None if b"\0" in content[:_LOOKED_AT] or len(content) > LARGEST else content
 
     def stamp(self, path: str) -> Stamp | None:
-        """Changes when the file does."""
         try:
             about = os.lstat(f"{self.root}/{path}")
         except (OSError, ValueError):
@@ -149,7 +148,6 @@ class Files:
 
 
 def _without_git(environment: Mapping[str, str]) -> dict[str, str]:
-    """Nothing that would name another repository than the one here."""
     return {name: value for name, value in environment.items() if not name.startswith("GIT_")}
 
 

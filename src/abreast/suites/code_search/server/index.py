@@ -39,8 +39,6 @@ class Used(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """One file."""
-
     language: str
     definitions: list[Defined]
     uses: dict[str, list[tuple[int, str, str | None]]]
@@ -68,8 +66,6 @@ class Reading:
 
 
 class Index:
-    """Of one folder."""
-
     def __init__(self, files: Files, patience_s: float = PATIENCE_S) -> None:
         self._files, self._patience_s = files, patience_s
         self._kept: dict[str, tuple[Stamp, int, Parsed]] = {}  # the oldest first
@@ -135,7 +131,6 @@ def _reader(files: Files, paths: list[str]) -> Work:
 
 
 def _compact(found: Outline) -> tuple[str, list[Defined], dict[str, list[object]], bool]:
-    """The outline in plain values, its references by name."""
     uses: dict[str, list[object]] = {}
     for use in found.references:
         uses.setdefault(use.name, []).append((use.line, use.kind, use.inside))

@@ -49,8 +49,6 @@ class Hit:
 
 
 class Search:
-    """Of the files of one folder."""
-
     def __init__(self, files: Files, patience_s: float = PATIENCE_S) -> None:
         self._files, self._patience_s = files, patience_s
 
@@ -64,7 +62,6 @@ class Search:
         context: int = 0,
         limit: int = 50,
     ) -> str:
-        """The hits, file by file, and how many there are."""
         chosen = self._files.chosen(path)
 
         def work() -> str:

@@ -46,21 +46,16 @@ OUTLINE_PARAMETERS = (Parameter("path", "text", "The file, from the root of the 
 
 
 class Place(NamedTuple):
-    """A definition and its file."""
-
     path: str
     defined: Defined
 
 
 class Symbols:
-    """Of the files of one folder."""
-
     def __init__(self, files: Files, patience_s: float = PATIENCE_S) -> None:
         self._files = files
         self._index = Index(files, patience_s)
 
     def find_symbol(self, name: str, kind: str | None = None, language: str | None = None, limit: int = 50) -> str:
-        """Where it is defined; else where what is called alike is."""
         wanted = _plain_name(name)
         paths = self._paths(None, language)
         reading = self._index.read(paths, _could_define(wanted[-1]))
@@ -88,7 +83,6 @@ class Symbols:
         language: str | None = None,
         limit: int = 50,
     ) -> str:
-        """Where it is used, and what it is that is used."""
         wanted = _plain_name(name)
         paths = self._paths(None, language)
         among = set(paths if path is None else self._files.chosen(path))
@@ -108,7 +102,6 @@ class Symbols:
         return self._uses(wanted, defined, [(place, use) for _, place, use in uses], limit, reading)
 
     def outline_file(self, path: str) -> str:
-        """What a file defines."""
         found = self._files.chosen(path)
         if found != [self._files.inside(path)]:
             raise Refused(f"{shown(path)} is more than a file. Give one, such as {plain(found[0])}.")
@@ -164,8 +157,6 @@ class Symbols:
 
 
 class _Sources:
-    """The lines of files that were read once."""
-
     def __init__(self, files: Files) -> None:
         self._files = files
         self._known: dict[str, list[str]] = {}

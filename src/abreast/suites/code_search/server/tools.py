@@ -27,7 +27,6 @@ class Tool:
     work: Callable[..., str]
 
     def described(self) -> dict[str, Any]:
-        """As `tools/list` has it."""
         return {
             "name": self.name,
             "title": self.title,
@@ -72,5 +71,4 @@ def _named(files: Files) -> list[Tool]:
 
 
 def _reads_code() -> bool:
-    """Whether what parses is installed; it is not imported before it is used."""
     return find_spec("tree_sitter") is not None

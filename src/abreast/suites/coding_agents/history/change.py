@@ -62,7 +62,6 @@ def files_between(history: History, base: str, head: str) -> list[File]:
 
 
 def changed_lines(history: History, base: str, head: str, paths: list[str]) -> list[str]:
-    """The lines that were removed and added in some files."""
     told = readable(history.ask(*_COMPARE, "--patch", "--unified=0", base, head, "--", *paths))
     return [line[1:] for line in told.split("\n") if re.match(r"[+-](?!\+\+ |-- )", line)]
 

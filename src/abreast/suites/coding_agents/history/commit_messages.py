@@ -21,8 +21,6 @@ _REVERTED_NUMBER = re.compile(r"^Reverts \S*[#!](\d+)", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a pull request is called, by number and by words."""
-
     number: int | None
     title: str
     body: str
@@ -111,7 +109,6 @@ def without_remote(branch: str) -> str:
 
 
 def merge_number(merge: Commit) -> int | None:
-    """The number of the pull request that a merge is of."""
     found = _GITHUB.match(merge.subject) or _BITBUCKET.match(merge.subject) or _GITLAB.search(merge.body)
     return int(found[1]) if found else squashed_number(merge.subject)
 

@@ -21,8 +21,6 @@ _MOST_OF_A_LINE = 500
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What a commit says of itself."""
-
     hash: str
     parents: tuple[str, ...]
     author: str
@@ -70,7 +68,6 @@ class History:
         return told.decode().strip()
 
     def tip(self, branch: str) -> str:
-        """The last commit of a branch."""
         found = self.resolve(branch)
         if found is None:
             told = self.ask("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
@@ -109,7 +106,6 @@ class History:
         return self._log(f"--max-count={_MOST_OF_A_LINE}", f"{base}..{head}")
 
     def first_parent_hashes(self, tip: str) -> list[str]:
-        """The commits of a branch, newest first."""
         return self.ask("rev-list", "--first-parent", tip, "--").decode().split()
 
     def common_start(self, one: str, other: str) -> str | None:

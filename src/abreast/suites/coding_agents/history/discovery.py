@@ -86,7 +86,6 @@ class _Looking:
         self._taken_back: list[TakenBack] = []
 
     def all(self) -> Iterator[PullRequest | LeftOut]:
-        """Newest first."""
         for unit in _units(self._history.first_parents(self._tip)):
             words = _words(self._history, unit)
             why = self._against(unit, words)

@@ -50,7 +50,6 @@ class Draft:
         self._failure: Failure | None = None
 
     def entries(self) -> list[Entry]:
-        """The tasks that are in the file."""
         return self._file.found()
 
     def write(self, tell: Callable[[Entry], None]) -> None:

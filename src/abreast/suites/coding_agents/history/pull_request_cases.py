@@ -26,8 +26,6 @@ LAST = 10
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A pull request, what its case is called, and its task."""
-
     pull_request: PullRequest
     id: str
     task: str
@@ -88,7 +86,6 @@ def _name(found: PullRequest, is_only: bool) -> str:
 
 
 def check(history: History, found: Sequence[Chosen], left: Sequence[LeftOut]) -> None:
-    """Refuse that there is none."""
     if not found:
         why = f"{len(left)} left out, such as {_told(left[-1])}" if left else "there are none"
         raise BadInput(

@@ -47,8 +47,6 @@ You have answered before, and the answer cannot be used: {wrong}. Write the task
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A pull request as the model sees it."""
-
     chosen: Chosen
     tests: str
     change: str

@@ -50,7 +50,6 @@ _EMPTY = re.compile(r"\(\s*[,;]?\s*\)|\[\s*\]|``(?!`)|<>")
 
 
 def task_of(pull_request: PullRequest) -> str:
-    """What an agent is asked for; it may be empty."""
     return cleaned(pull_request.title, pull_request.body, pull_request.number)
 
 

@@ -40,17 +40,14 @@ class Entry:
     line: int = 0  # where it stands
 
     def told(self) -> dict[str, str]:
-        """What a file says of it."""
         told = {key: getattr(self, key) for key in _KEYS}
         return {key: value for key, value in told.items() if value is not None}
 
     def text(self) -> str:
-        """The line that it is in a file."""
         return json.dumps(self.told(), ensure_ascii=False) + "\n"
 
 
 def read(path: Path) -> list[Entry]:
-    """All of them, in their order."""
     found = entries(path)
     if not found:
         raise BadInput(

@@ -28,8 +28,6 @@ _EXPLAINED = (
 
 
 class Unchanged(NamedTuple):
-    """Runs of an agent at a case that ended well and changed nothing."""
-
     case: str
     agent: str
     runs: int
@@ -104,7 +102,6 @@ def counted(files: list[Entry]) -> Counts:
 
 
 def unchanged_of(work: Work) -> Iterator[Unchanged]:
-    """In plan order."""
     rows = work.rows
     well = rows.ok & ~np.isnan(work.files_changed)
     found: Counter[tuple[int, int]] = Counter()

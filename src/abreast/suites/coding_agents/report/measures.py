@@ -28,8 +28,6 @@ class Measure(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """What became of the runs of an agent."""
-
     planned: int
     ok: int
     failed: int  # by its own fault
@@ -49,7 +47,6 @@ def runs_of(work: Work) -> list[Runs]:
 
 
 def measures_of(work: Work) -> list[Measure]:
-    """All that any agent has a value of."""
     found = [measure for metric in work.metrics for measure in _of_metric(work, metric)]
     return [each for each in found if any(value is not None for value in each.values)]
 

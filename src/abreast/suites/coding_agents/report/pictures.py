@@ -28,19 +28,15 @@ _NOT_DRAWN = ("lines_added", "lines_deleted")  # both together are
 
 
 class Mean(NamedTuple):
-    """Of the runs of one agent at one prompt, or of all."""
-
     value: float
     interval: Interval | None
 
 
 def of_metrics(work: Work, *metrics: Metric | None) -> tuple[Picture, ...]:
-    """Those that there are, prompt by prompt."""
     return tuple(one for metric in metrics if metric is not None for one in by_prompt(work, metric))
 
 
 def all_of(work: Work) -> list[Picture]:
-    """A picture of every metric, and those of all together."""
     drawn = [metric for metric in work.metrics if metric.name not in _NOT_DRAWN][:METRICS]
     return [*summaries(work), *of_metrics(work, *drawn)]
 
@@ -121,7 +117,6 @@ def _lane(metric: Metric, number: int, mean: Mean) -> Lane:
 
 
 def _axis(metric: Metric, groups: Sequence[Group]) -> Axis:
-    """How far it goes, and what stands below."""
     if metric.kind == "share":
         return _PERCENTAGES
     if metric.scale is not None:

@@ -40,7 +40,6 @@ _SIMILAR = 10.0  # the scale of the metric that older programs read
 
 
 def files(analysis: Analysis, pictures: bool) -> list[ResultFile]:
-    """All of them, the document for programs first."""
     name, work = str(analysis.rows.spec["output"]), Work(analysis)
     runs = list(runs_of(work))
     found = [
@@ -180,7 +179,6 @@ def _metrics(work: Work, at: int) -> dict[str, Any]:
 
 
 def _called(name: str) -> list[str]:
-    """What a score is called in the file."""
     plain = name.removeprefix("judge_")
     if plain in judge.DIMENSIONS:
         return [plain, *(older for older, newer in judge.SAME.items() if newer == plain)]
@@ -188,7 +186,6 @@ def _called(name: str) -> list[str]:
 
 
 def _csv(runs: list[dict[str, Any]]) -> bytes:
-    """A row for each run; what is an object there are columns here."""
     flat = [_flat(run) for run in runs]
     names = list(dict.fromkeys(name for run in flat for name in run))
     file = io.StringIO()

@@ -60,7 +60,6 @@ def section(work: Work) -> Section:
 
 
 def tasks_of(work: Work) -> Iterator[Task]:
-    """Each case that has a row, in plan order."""
     rows, times, score = work.rows, work.metric(RESPONSE_TIME), work.winnable(work.rows.score)
     nothing = np.full(len(rows.position), np.nan)
     columns = {

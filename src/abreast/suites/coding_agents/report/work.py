@@ -94,12 +94,10 @@ class Work:
 
     @cached_property
     def noun(self) -> str:
-        """What a case is called."""
         return self.rows.case_noun
 
     @property
     def is_history(self) -> bool:
-        """Whether cases are pull requests."""
         return self.noun == PULL_REQUEST
 
     @cached_property
@@ -137,7 +135,6 @@ class Work:
 
     @cached_property
     def primary(self) -> Metric | None:
-        """What the verdict is on."""
         name = self.rows.primary or ""
         return self.metric(SUCCESS_RATE if name == SUCCESS else name)
 
@@ -217,5 +214,4 @@ class Work:
         return found
 
     def by_agent(self, values: Any) -> dict[str, Any]:
-        """A value for each agent, by its name."""
         return dict(zip(self.names, values, strict=True))

@@ -51,7 +51,6 @@ def _places(random: Random, size: int, number: int) -> list[int]:
 
 
 def _reach(values: Values) -> float:
-    """How far the series swings, whatever its trend."""
     return float(np.ptp(values - np.polyval(np.polyfit(np.arange(len(values)), values, 1), np.arange(len(values)))))
 
 

@@ -54,7 +54,6 @@ class Query:
         return list(self.classes)
 
     def difficulty(self, size: int) -> Level:
-        """Its own level, and one more for a large series."""
         return LEVELS[min(2, LEVELS.index(self.level) + (size >= LARGE))]
 
     def within(self, found: float, right: float, times: float = 1.0) -> bool:
@@ -77,7 +76,6 @@ def scorer_of(name: str) -> Scorer:
 
 
 def present(values: Values) -> Values:
-    """Without what is missing."""
     found: Values = values[np.isfinite(values)]
     return found
 
@@ -245,7 +243,6 @@ def _return(columns: Columns) -> float:
 
 
 def _vwap(columns: Columns) -> float:
-    """Of the days that have both."""
     both = np.isfinite(columns["close"]) & np.isfinite(columns["volume"])
     close, volume = columns["close"][both], columns["volume"][both]
     return _ratio(float(np.sum(close * volume)), float(np.sum(volume)))
@@ -306,7 +303,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _tails(side: str) -> tuple[str, ...]:
-    """How a longer tail on one side is described."""
     tails = (f"{size} {side} tail" for size in ("long", "longer", "heavy", "heavier", "extended"))
     ends = (f"tail {where}" for where in (f"to the {side}", f"on the {side}", f"stretching to the {side}"))
     skews = (f"{side} skewed", f"skewed to the {side}", f"skewed {side}", f"{side} skew", f"{side}-tailed")

@@ -99,8 +99,6 @@ class VariantFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All of them, variants in the order of the run as everywhere in a report."""
-
     variants: tuple[VariantFigures, ...]
     confusions: tuple[Confusion, ...] = ()
     robustness: tuple[Degradation, ...] = ()
@@ -113,7 +111,6 @@ class Figures:
 
 
 def figures(analysis: Analysis) -> Figures:
-    """What the suite tells besides the verdict."""
     table = _Table(analysis)
     tasks = tuple(task for task in TASKS if task in set(table.task.tolist()))
     sizes = tuple(sorted(set(table.size.tolist())))
@@ -134,8 +131,6 @@ def figures(analysis: Analysis) -> Figures:
 
 
 class _Table:
-    """The trials as columns, with the tags of their cases."""
-
     def __init__(self, analysis: Analysis) -> None:
         rows = analysis.rows
         self.rows, self.names = rows, rows.variants
@@ -259,7 +254,6 @@ def _means(keys: Sequence[Key], values: Floats) -> dict[Key, float]:
 
 
 def _confusions(analysis: Analysis) -> list[Confusion]:
-    """For each query with classes and each variant."""
     rows = analysis.rows
     asked = {rows.cases[case].id: _asked(text) for case, text in rows.inputs().items()}
     counted: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
@@ -353,7 +347,6 @@ def _answerable(table: _Table, index: int, known: Known) -> Answerable:
 
 
 def _robustness(table: _Table, order: Sequence[int]) -> list[Degradation]:
-    """Each perturbation against the same cases without it."""
     found: list[Degradation] = []
     if set(table.perturbation.tolist()) <= {"none"}:
         return found
@@ -370,7 +363,6 @@ def _robustness(table: _Table, order: Sequence[int]) -> list[Degradation]:
 
 
 def _by_group(table: _Table, index: int, kind: str) -> dict[str, float]:
-    """The mean of each group under a perturbation, over its repeats."""
     mine = np.flatnonzero(table.of(index) & (table.perturbation == kind) & ~np.isnan(table.correct))
     return _means([table.group[at] for at in mine.tolist()], table.correct[mine])
 

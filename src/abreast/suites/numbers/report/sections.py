@@ -326,7 +326,6 @@ def _ends(change: Interval) -> str:
 
 
 def _worst(name: str, all_of_them: Iterable[Degradation]) -> str:
-    """The largest degradation of a variant."""
     known = [(each, each.change) for each in all_of_them if each.variant == name and each.change is not None]
     if not known:
         return f"{name}: no case was answered both perturbed and not"

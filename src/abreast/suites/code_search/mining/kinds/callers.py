@@ -215,7 +215,6 @@ def is_in_reach(definition: Definition, home: File, here: File, source: bytes, o
 
 
 def _origin(here: File, source: bytes, start: int, end: int) -> bytes:
-    """What an import of a name says of where it is from."""
     if here.language == "typescript":
         found = _FROM_BEHIND.match(source, end)
     else:
@@ -234,7 +233,6 @@ def _is_ours(origin: bytes, home: File) -> bool:
 
 
 def modules_of(home: File) -> set[str]:
-    """What a module is called before a dot."""
     pure = PurePosixPath(home.path)
     found = {pure.stem} if home.language != "go" else {pure.parent.name}
     if pure.stem in _MODULE_FILES:

@@ -51,7 +51,6 @@ class Entry:
 
 
 def candidates(repository: Repository, files: Sequence[File]) -> list[Entry]:
-    """All distinctive entries of configuration files."""
     return [
         entry
         for file in files
@@ -72,7 +71,6 @@ def _entries(file: File, text: str) -> Iterator[Entry]:
 
 
 def form_of(file: File) -> str | None:
-    """Which of the forms a configuration file has, by its name."""
     name = file.name.lower()
     if name.startswith(".env"):
         return "env"
@@ -127,7 +125,6 @@ def _is_read_so(repository: Repository, entry: Entry) -> bool:
 
 
 def _keys(value: Any) -> list[str]:
-    """All keys at any depth."""
     found: list[str] = []
     pending = [value]
     while pending:

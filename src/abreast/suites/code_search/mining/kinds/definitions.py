@@ -29,7 +29,6 @@ def distinctive(definition: Definition) -> bool:
 
 
 def candidates(repository: Repository, files: Sequence[File]) -> list[tuple[File, Definition]]:
-    """All distinctive definitions in some files."""
     found = []
     for file in files:
         outline = repository.outline(file.path)

@@ -118,7 +118,6 @@ def _resolve(
 
 
 def _is_confirmed(repository: Repository, home: File, definition: Definition) -> bool:
-    """Whether the text of the file has this definition of the name and no other."""
     return definition_lines(definition.name, home, repository.text(home.path)) == {definition.line}
 
 

@@ -39,7 +39,6 @@ def _picture(found: list[Confusion], figures: Figures) -> Picture:
 
 
 def _right(one: Confusion) -> tuple[int, int]:
-    """Right answers, and all of them."""
     return sum(one.counts[at][at] for at in range(len(one.classes))), sum(map(sum, one.counts))
 
 
@@ -55,7 +54,6 @@ def _in_words(one: Confusion) -> str:
 
 
 def _matrix(one: Confusion, number: int) -> Matrix:
-    """Shaded by the share of a row."""
     cells = tuple(
         tuple(
             Cell(f"{count:,}", count / (sum(counts) or 1), framed=said == right)
@@ -67,7 +65,6 @@ def _matrix(one: Confusion, number: int) -> Matrix:
 
 
 def _draw(found: Sequence[Confusion], numbers: dict[str, int], width: float) -> Drawing:
-    """As many beside each other as there is room for."""
     matrices = [_matrix(each, numbers[each.variant]) for each in found]
     first = matrices[0]
     label, columns = first.label, len(first.columns)

@@ -23,8 +23,6 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Cells by row and column, with the names of both."""
-
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]
@@ -42,7 +40,6 @@ class Matrix:
 
 
 def draw(drawing: Drawing, matrix: Matrix, left: float, top: float, label: float, cell: float) -> None:
-    """With so much room for the names of rows and for each cell."""
     for at, name in enumerate(matrix.columns):
         _head(drawing, name, left + label + (at + 0.5) * cell, top + HEAD - 8, cell)
     for row, (name, cells) in enumerate(zip(matrix.rows, matrix.cells, strict=True)):
