@@ -33,6 +33,15 @@ def case_files(given: list[str], repo: Path) -> list[Path]:
     )
 
 
+def repository_folder(repo: Path) -> Path:
+    """The folder that `--repo` names."""
+    folder = repo.expanduser()
+    if not folder.is_dir():
+        what = "is a file, not a folder" if folder.exists() else "there is no such folder"
+        raise BadInput(f"--repo {repo}: {what}", "name the folder of a repository")
+    return folder
+
+
 def folder_of(repo: Path) -> Path:
     """The folder of its cases; where it has none, where they would be."""
     return next((repo / place for place in PLACES if _in_folder(repo / place)), repo / PLACES[0])

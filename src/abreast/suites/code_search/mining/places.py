@@ -56,15 +56,13 @@ class Places:
         others = [(file, one) for file, one in defined if not is_constructor(one)]
         if len(others) != 1:
             return None
-        (file, one), *_ = others
-        return (file, one) if self._textually(name, files) - makers == {(file.path, one.line)} else None
-
-    def _textually(self, name: str, files: list[File]) -> set[tuple[str, int]]:
-        return {
+        seen = {
             (file.path, line)
             for file in files
             for line in definition_lines(name, file, self.repository.text(file.path))
         }
+        (file, one), *_ = others
+        return (file, one) if seen - makers == {(file.path, one.line)} else None
 
 
 def is_constructor(definition: Definition) -> bool:
@@ -93,7 +91,7 @@ def definition_lines(name: str, file: File, text: str) -> set[int]:
     """The lines, from 1, on which a name seems to be defined. Better one too many than one too few."""
     if file.kind in ("config", "data"):
         return set()
-    patterns = _patterns(name, _manner(file))
+    patterns = _patterns(name, file.language or file.kind)
     lines = {
         number
         for number, line in enumerate(text.split("\n"), 1)
@@ -102,10 +100,6 @@ def definition_lines(name: str, file: File, text: str) -> set[int]:
     if file.language in ("typescript", "java") or file.kind == "other":
         lines |= {text.count("\n", 0, start) + 1 for start in _with_body(name, text)}
     return lines
-
-
-def _manner(file: File) -> str:
-    return file.language or file.kind
 
 
 @lru_cache(1_000)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from abreast.languages import Outline, language_of, outline
+from abreast.languages import language_of, outline
 from abreast.suites.code_search.server.files import Files, Stamp
 from abreast.suites.code_search.server.patience import Work, records
 
@@ -123,19 +123,15 @@ def _reader(files: Files, paths: list[str]) -> Work:
         for path in paths:
             stamp, content = files.stamp(path), files.read(path)
             found = outline(path, content) if content and stamp else None
-            if found is not None:
-                language, definitions, uses, broken = _compact(found)
-                yield marshal.dumps((path, stamp, language, [tuple(one) for one in definitions], uses, broken))
+            if found is None:
+                continue
+            uses: dict[str, list[object]] = {}
+            for use in found.references:
+                uses.setdefault(use.name, []).append((use.line, use.kind, use.inside))
+            definitions = [(one.name, one.kind, one.line, one.end_line, one.qualified) for one in found.definitions]
+            yield marshal.dumps((path, stamp, found.language, definitions, uses, found.broken))
 
     return work
-
-
-def _compact(found: Outline) -> tuple[str, list[Defined], dict[str, list[object]], bool]:
-    uses: dict[str, list[object]] = {}
-    for use in found.references:
-        uses.setdefault(use.name, []).append((use.line, use.kind, use.inside))
-    definitions = [Defined(one.name, one.kind, one.line, one.end_line, one.qualified) for one in found.definitions]
-    return found.language, definitions, uses, found.broken
 
 
 def load_grammars() -> None:

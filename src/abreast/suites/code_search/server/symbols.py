@@ -14,6 +14,7 @@ from abreast.suites.code_search.server.lines import counted, cut, fitting, plain
 
 KINDS = ("function", "method", "class", "interface", "type", "constant")
 USES = {"call": "call", "import": "import", "name": "other"}
+_COUNTED = {"call": "call", "import": "import", "name": "other use"}
 MOST = 500
 _SPOKEN = ", ".join(LANGUAGES[:-1]) + " and " + LANGUAGES[-1]
 
@@ -57,7 +58,7 @@ class Symbols:
 
     def find_symbol(self, name: str, kind: str | None = None, language: str | None = None, limit: int = 50) -> str:
         wanted = _plain_name(name)
-        paths = self._paths(None, language)
+        paths = self._paths(language)
         reading = self._index.read(paths, _could_define(wanted[-1]))
         found = _exact(reading, wanted)
         if found:
@@ -84,7 +85,7 @@ class Symbols:
         limit: int = 50,
     ) -> str:
         wanted = _plain_name(name)
-        paths = self._paths(None, language)
+        paths = self._paths(language)
         among = set(paths if path is None else self._files.chosen(path))
         reading = self._index.read(paths, _could_use(wanted[-1]))
         uses = [
@@ -114,8 +115,10 @@ class Symbols:
             raise Refused(f"{shown(path)} {why}. Read it, or use search_code with this path.")
         return self._outline(real, reading)
 
-    def _paths(self, path: str | None, language: str | None) -> list[str]:
-        return [one for one in self._files.chosen(path) if (spoken := language_of(one)) and language in (None, spoken)]
+    def _paths(self, language: str | None) -> list[str]:
+        return [
+            path for path in self._files.chosen(None) if (spoken := language_of(path)) and language in (None, spoken)
+        ]
 
     # -- what is said -------------------------------------------------------------------------------------------------
 
@@ -134,10 +137,8 @@ class Symbols:
         if namesakes > 1:
             head.append(f"({namesakes} definitions are called {wanted[-1]}: the uses of all of them are listed.)")
         fit = fitting(_used(path, use, sources) for path, use in uses[:limit])
-        counts = [sum(use.kind == kind for _, use in uses) for kind in USES]
-        parts = [
-            counted(n, *words) for n, words in zip(counts, (("call",), ("import",), ("other use",)), strict=True) if n
-        ]
+        counts = {word: sum(use.kind == kind for _, use in uses) for kind, word in _COUNTED.items()}
+        parts = [counted(number, word) for word, number in counts.items() if number]
         files = f" in {counted(len({path for path, _ in uses}), 'file')}" if uses else ""
         said = f"{', '.join(parts) or 'no use of it'}{files}"
         return "\n".join([*head, *fit, f"[{said}{_more(len(fit), len(uses))}{_unread(reading.missing)}]"])

@@ -41,18 +41,18 @@ class Tool:
 
 
 def offered(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, Tool]:
-    """By name; without tree-sitter only the search."""
+    """By name; without tree-sitter, which is not imported before it is used, only the search."""
     files = Files(root)
-    named = _named(files) if _reads_code() else []
-    found = [_search(files, patience_s, bool(named)), *named]
-    return {tool.name: tool for tool in found}
-
-
-def _search(files: Files, patience_s: float, has_names: bool) -> Tool:
-    work = search.Search(files, patience_s).call
-    description = search.DESCRIPTION + (search.BESIDES if has_names else "")
-    says = "says where a text or a regular expression stands"
-    return Tool("search_code", "Search code", says, description, search.PARAMETERS, work)
+    named = _named(files) if find_spec("tree_sitter") is not None else []
+    search_code = Tool(
+        name="search_code",
+        title="Search code",
+        says="says where a text or a regular expression stands",
+        description=search.DESCRIPTION + (search.BESIDES if named else ""),
+        parameters=search.PARAMETERS,
+        work=search.Search(files, patience_s).call,
+    )
+    return {tool.name: tool for tool in (search_code, *named)}
 
 
 def _named(files: Files) -> list[Tool]:
@@ -68,7 +68,3 @@ def _named(files: Files) -> list[Tool]:
         Tool(*used, named.FIND_REFERENCES, named.REFERENCE_PARAMETERS, of.find_references),
         Tool(*outlined, named.OUTLINE_FILE, named.OUTLINE_PARAMETERS, of.outline_file),
     ]
-
-
-def _reads_code() -> bool:
-    return find_spec("tree_sitter") is not None
