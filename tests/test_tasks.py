@@ -336,7 +336,7 @@ diff --git a/shop.py b/shop.py
     ],
 )
 def test_what_reveals_a_change(shop: Shop, words: str, wrong: str) -> None:
-    chosen = in_history(History(shop.path), 1, "HEAD", [])[0][0]
+    chosen = in_history(History.open(shop.path), 1, "HEAD", [])[0][0]
     pull_request = replace(chosen.pull_request, body="Now return self.known_from_the_message() at last.")
     message = Shown(replace(chosen, pull_request=pull_request), "", DIFF + "+return self.known_from_the_message()\n")
     task, told = message.read(words)
@@ -345,7 +345,7 @@ def test_what_reveals_a_change(shop: Shop, words: str, wrong: str) -> None:
 
 
 def test_answers_are_cleaned_as_messages_are(shop: Shop) -> None:
-    chosen = next(one for one in in_history(History(shop.path), 9, "HEAD", [])[0] if one.id == "pr-12")
+    chosen = next(one for one in in_history(History.open(shop.path), 9, "HEAD", [])[0] if one.id == "pr-12")
     hostile = (
         "Greet people \x1b[31mwarmly\x1b[0m\x00 (#12)\r\n\r\nSince 0123abcd4567, see src/app.py:2.\n\n    code()\n"
     )
@@ -362,7 +362,7 @@ def test_a_large_change_is_cut_and_that_is_said(tmp_path: Path) -> None:
         project.put(f"middle-{number}.txt", f"line {number} of it\n" * 1_000)
     project.put("logo.bin", b"\0\1")
     project.commit("Add everything at once (#1)")
-    history = History(project.path)
+    history = History.open(project.path)
     chosen = in_history(history, 1, "HEAD", [])[0][0]
     seen = shown(history, chosen)
     assert "+def test_a(): pass" in seen.tests

@@ -155,8 +155,8 @@ def _check(config: Config) -> None:
 def _tasks(config: Config) -> Tasks:
     if config.mode == PULL_REQUESTS:
         return _pull_requests(config)
-    cases: dict[str, Any] = {"from": f"python:{prompts.__name__}:cases", "files": list(map(str, config.prompts))}
-    cases |= {"topics": config.topics} if config.topics else {}
+    topics = {"topics": config.topics} if config.topics else {}
+    cases = {"from": f"python:{prompts.__name__}:cases", "files": list(map(str, config.prompts)), **topics}
     return Tasks(cases, _workspace(config), "prompt")
 
 
@@ -204,19 +204,18 @@ def _pull_requests(config: Config) -> Tasks:
         begins |= {"commit": "{{ start }}", "after": "{{ after }}"}
     tested = sum(bool(case.expected["tests"]) for case in found)
     return Tasks(
-        {"from": f"python:{history.__name__}:cases", **which},
-        begins,
-        PULL_REQUEST,
-        {"prompt": "{{ task }}"},
-        tested,
-        (*_about(found, tested, which), *notes),
+        cases={"from": f"python:{history.__name__}:cases", **which},
+        workspace=begins,
+        noun=PULL_REQUEST,
+        params={"prompt": "{{ task }}"},
+        tested=tested,
+        notes=(*_about(found, tested, which), *notes),
     )
 
 
 def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator[str]:
-    without = len(found) - tested
-    untested = f"; {without:,} of them without tests of their own" if without and tested else ""
-    untested = "; none of them has tests of its own" if not tested else untested
+    without = f"; {len(found) - tested:,} of them without tests of their own" if tested < len(found) else ""
+    untested = without if tested else "; none of them has tests of its own"
     yield f"{many(len(found), 'pull request')}: {listed([case.id for case in found])}{untested}"
     if which.get("cumulative"):
         yield "each of them on what the agent left of the one before: one chain, which compares no agents for sure"

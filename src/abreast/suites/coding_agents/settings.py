@@ -33,6 +33,9 @@ METRICS = (*MEASURED, SIMILARITY, FORM, *judge.DIMENSIONS, *judge.SAME)
 SHORTEST_MS = 1000
 _MAY_BE_EMPTY = ("repo_url", "repo_path", "target_repo_url", "stage_dir", "branch", "ref")
 _MANY = "a whole number of at least 1"
+_OWN_KEYS = {  # that no spec has
+    *("assistants", "agents", "runs_per_prompt", "num_prompts", "parallel_agents", "parallel_runs", "agent_config"),
+}
 _TEXT_FLAGS = {"true": True, "false": False}  # as some files write them
 QUALITY = "output_quality"
 LONGEST_RESULTS = 120  # bytes; the names of metrics follow, and a file system takes 255
@@ -40,16 +43,7 @@ LONGEST_RESULTS = 120  # bytes; the names of metrics follow, and a file system t
 
 def is_one(data: Any) -> bool:
     """Whether a file with these keys is a settings file, and not a spec."""
-    keys = {
-        "assistants",
-        "agents",
-        "runs_per_prompt",
-        "num_prompts",
-        "parallel_agents",
-        "parallel_runs",
-        "agent_config",
-    }
-    return isinstance(data, Mapping) and bool(keys & set(data)) and not {"cases", "variants", "grid"} & set(data)
+    return isinstance(data, Mapping) and bool(_OWN_KEYS & set(data)) and not {"cases", "variants", "grid"} & set(data)
 
 
 def read(path: Path) -> Config:
@@ -134,6 +128,7 @@ class _File:
         address_or_folder, repo = self._all.one_of(("repo_path", "repo_url", "target_repo_url"), is_text, "text")
         branch = take("branch", None, is_text, "the name of a branch")
         files, topics = self._prompts(mode)
+        output = take("output_filename", None, is_text, "a name such as bench_results")
         found = Config(
             agents=agents,
             mode=mode,
@@ -153,7 +148,7 @@ class _File:
             judge=take(
                 "judge", None, lambda value: is_text(value) or isinstance(value, Mapping), "a model, or settings"
             ),
-            output=self._output(),
+            output=None if output is None else results_name(self._all.place("output_filename"), output),
             notes=self._notes,
             base=self._base,
             origin=self._path,
@@ -167,9 +162,8 @@ class _File:
 
     def _mode(self) -> Mode:
         known = (*MODES, *_OLDER_MODES)
-        word = self._all.take("mode", PROMPTS, known.__contains__, f"one of {', '.join(MODES)}")
-        mode: Mode = _OLDER_MODES.get(word, word)
-        return mode
+        word: Mode = self._all.take("mode", PROMPTS, known.__contains__, f"one of {', '.join(MODES)}")
+        return _OLDER_MODES.get(word, word)
 
     # -- agents ----------------------------------------------------------------------------------------------------
 
@@ -308,10 +302,7 @@ class _File:
         mode = part.take("mode", "quality", ("quality", "completion").__contains__, "quality or completion")
         low, high = judge.SCALE
         mark = part.take(
-            "threshold",
-            7,
-            lambda value: is_number(value) and 0 <= value <= high,
-            f"a number from 0 to {high}",
+            "threshold", 7, lambda value: is_number(value) and 0 <= value <= high, f"a number from 0 to {high}"
         )
         part.done()
         if mode == "completion":
@@ -355,7 +346,3 @@ class _File:
         given = {key: part.left.pop(key) for key in Limits.model_fields if key in part.left}
         part.done()
         return given
-
-    def _output(self) -> str | None:
-        name = self._all.take("output_filename", None, is_text, "a name such as bench_results")
-        return None if name is None else results_name(self._all.place("output_filename"), name)

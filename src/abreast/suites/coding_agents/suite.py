@@ -46,19 +46,12 @@ class CodingAgents:
         add("--prompts", metavar="PATH", nargs="+", action="extend", default=[], help="files, or folders of them")
         add("--repo", metavar="PATH|URL", help="what agents work on; an empty folder if left out")
         add("--branch", metavar="B", help="of the repository (what is checked out)")
-        add(
-            "--pull-requests",
-            metavar="N",
-            type=int,
-            help=f"the last N merged ones as tasks, instead of prompts ({LAST})",
-        )
+        last = f"the last N merged ones as tasks, instead of prompts ({LAST})"
+        add("--pull-requests", metavar="N", type=int, help=last)
         add("--commits", metavar="A,B..C", action="append", default=[], help="these as tasks, instead of the last ones")
         add("--tasks", metavar="FILE", help="the words of pull requests: abreast cases new coding-agents")
-        add(
-            "--cumulative",
-            action="store_true",
-            help="each pull request on what the agent itself left of the one before",
-        )
+        after = "each pull request on what the agent itself left of the one before"
+        add("--cumulative", action="store_true", help=after)
         add(
             "--check", metavar="COMMAND", help="decides what is right: run where the agent worked; exit code 0 is right"
         )
@@ -86,9 +79,7 @@ class CodingAgents:
         add("--results", metavar="NAME", help="write NAME.json, NAME.csv, NAME.md and charts beside the store")
 
     def experiment(self, args: argparse.Namespace) -> Experiment:
-        is_file = args.spec != NAME
-        config = settings.read(Path(args.spec)) if is_file else Config()
-        config = _changed(config, args)
+        config = _changed(Config() if args.spec == NAME else settings.read(Path(args.spec)), args)
         config.tell = (lambda line: None) if getattr(args, "quiet", False) else say
         return experiment(config)
 

@@ -67,8 +67,7 @@ def changed_lines(history: History, base: str, head: str, paths: list[str]) -> l
 
 
 def excerpt(history: History, base: str, head: str, files: list[File]) -> str:
-    """The change of some files with a few lines around it, as much of it as a reader can take in; what is cut is said.
-    What comes first is kept first."""
+    """The change of some files with a few lines around it, up to `MOST_SHOWN` characters; what is cut is said."""
     shown, left, room = list[str](), list[File](), MOST_SHOWN
     for file in files:
         if file.lines > MOST_LINES or len(shown) == MOST_PARTS or room <= 0:
@@ -84,8 +83,7 @@ def excerpt(history: History, base: str, head: str, files: list[File]) -> str:
 
 
 def diff_between(history: History, base: str, head: str, files: list[File]) -> str:
-    """The change with all lines of its files around it, so that files before and after can be rebuilt from it. Binary
-    files are only named, and so are, with their size, files that are too large, all in all or by themselves."""
+    """The change with all lines of its files, so that these can be rebuilt; of binary and too large ones the names."""
     sizes = (
         _sizes(history, base, [file.before for file in files]),
         _sizes(history, head, [file.after for file in files]),

@@ -78,19 +78,14 @@ def words_of_merge(merge: Commit) -> Words:
     body = _GITLAB.sub("", body).strip()
     if number is None and not _PLAIN.fullmatch(merge.subject):
         return Words(squashed_number(merge.subject), without_number(merge.subject), body)
-    if number is not None and not _is_automatic(merge.subject):
+    if number is not None and not any(mark.match(merge.subject) for mark in (_GITHUB, _BITBUCKET, _PLAIN)):
         return Words(number, without_number(merge.subject), body)
     title, _, rest = body.partition("\n")
     return Words(number, without_number(title), rest.strip())
 
 
-def _is_automatic(subject: str) -> bool:
-    return any(mark.match(subject) for mark in (_GITHUB, _BITBUCKET, _PLAIN))
-
-
 def merged_branch(merge: Commit) -> tuple[str, bool]:
-    """The branch that a merge names, empty if it names none, and whether git wrote the message: no host of pull
-    requests did."""
+    """The branch that a merge names, or nothing, and whether git wrote the message, not a host of pull requests."""
     plain, hosted = _PLAIN.match(merge.subject), _GITHUB.match(merge.subject)
     if hosted is not None:
         return hosted[2], False

@@ -24,8 +24,7 @@ SERIES_S = 5
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """One that was merged. `base` is the state before it, `head` the one after; `commit` is the style of one that was
-    named and has no mark."""
+    """A merged one, from `base` to `head`; `commit` is the style of one that was named and has no mark."""
 
     number: int | None
     title: str
@@ -39,8 +38,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What is no pull request, or none that an agent can be measured by. Before a colon or semicolon, `reason` is the
-    same for all that were left out for the same reason."""
+    """A commit that is no task. Before a colon or semicolon, `reason` is the same for all of its kind."""
 
     commit: str
     title: str
@@ -49,7 +47,7 @@ class LeftOut:
 
 def pull_requests(repo: Path, last: int, branch: str = "HEAD", commits: Sequence[str] = ()) -> list[PullRequest]:
     """The last merged ones of a branch, oldest first, or those that are named, as they are named."""
-    return looked_at(History(repo), last, branch, commits)[0]
+    return looked_at(History.open(repo), last, branch, commits)[0]
 
 
 def looked_at(
@@ -73,11 +71,11 @@ def looked_at(
 
 def examined(history: History, branch: str) -> Iterator[PullRequest | LeftOut]:
     """All that a branch shows, newest first."""
-    return _Looking(history, branch).all()
+    return _WayBack(history, branch).all()
 
 
-class _Looking:
-    """One way back through a branch; it knows what was taken back by what came later."""
+class _WayBack:
+    """The way back through a branch; it knows what was taken back by what came later."""
 
     def __init__(self, history: History, branch: str) -> None:
         self._history = history
@@ -150,11 +148,8 @@ def _continues(later: Commit, earlier: Commit) -> bool:
 
 
 def _has_no_mark(commit: Commit) -> bool:
-    words = Words(None, commit.subject, commit.body)
-    is_marked = (
-        commit_messages.squashed_number(commit.subject) is not None or commit_messages.taken_back(words) is not None
-    )
-    return len(commit.parents) == 1 and not is_marked
+    is_revert = commit_messages.taken_back(Words(None, commit.subject, commit.body)) is not None
+    return len(commit.parents) == 1 and not is_revert and commit_messages.squashed_number(commit.subject) is None
 
 
 def _words(history: History, unit: Sequence[Commit]) -> Words:
@@ -170,22 +165,22 @@ def _words(history: History, unit: Sequence[Commit]) -> Words:
 
 def _pull_request(history: History, unit: Sequence[Commit], words: Words) -> PullRequest:
     head = unit[-1]
-    style: Style = (
-        "merge"
-        if len(head.parents) > 1
-        else "rebase"
-        if len(unit) > 1
-        else "squash"
-        if words.number is not None
-        else "commit"
-    )
+    alone: Style = "commit" if words.number is None else "squash"
+    style: Style = "merge" if len(head.parents) > 1 else "rebase" if len(unit) > 1 else alone
     return _made(history, unit[0].parents[0], head, style, words)
 
 
 def _made(history: History, base: str, head: Commit, style: Style, words: Words) -> PullRequest:
-    files = tuple(readable(os.fsencode(file.path)) for file in files_between(history, base, head.hash))
-    at = datetime.fromtimestamp(head.committed, UTC)
-    return PullRequest(words.number, words.title, words.body, base, head.hash, style, files, at)
+    return PullRequest(
+        number=words.number,
+        title=words.title,
+        body=words.body,
+        base=base,
+        head=head.hash,
+        style=style,
+        files=tuple(readable(os.fsencode(file.path)) for file in files_between(history, base, head.hash)),
+        merged_at=datetime.fromtimestamp(head.committed, UTC),
+    )
 
 
 def _named(history: History, commits: Sequence[str]) -> list[PullRequest]:
@@ -223,8 +218,7 @@ def _range(history: History, text: str) -> PullRequest:
 
 
 def pinned(history: History, where: str, commit: str, base: str | None) -> PullRequest:
-    """The pull request that ends in a commit and begins at another, both by their hashes; without one as if its end
-    was named in `commits`."""
+    """The pull request between two commits, both by their hashes; `base` may be left out."""
     head = _by_hash(history, f"{where}: commit", commit)
     last = history.read(head)
     start = next(iter(last.parents), None) if base is None else _by_hash(history, f"{where}: base", base)

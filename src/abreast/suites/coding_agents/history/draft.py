@@ -39,7 +39,7 @@ class Draft:
         model: str | None = None,
         may_replace: bool = False,
     ) -> None:
-        self._history = History(repo)
+        self._history = History.open(repo)
         self.model = None if model is None else Model("--model", model)
         self.path = output
         self.chosen, self.left_out = in_history(self._history, last, branch, commits, mute=model is not None)
@@ -79,7 +79,9 @@ class Draft:
     def _entry(self, one: Chosen, by: By, task: str) -> Entry:
         found = one.pull_request
         name = None if self.model is None else self.model.name
-        return Entry(found.head, task, one.id, found.base, found.title, found.style, by, name)
+        return Entry(
+            found.head, task, id=one.id, base=found.base, title=found.title, style=found.style, by=by, model=name
+        )
 
     async def _ask(self, model: Model, left: Sequence[Chosen], tell: Callable[[Entry], None]) -> None:
         places = asyncio.Semaphore(AT_ONCE)

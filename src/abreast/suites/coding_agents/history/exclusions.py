@@ -76,8 +76,7 @@ class Merges:
         return base is not None and base not in self._line
 
     def _collects(self, merge: Commit) -> bool:
-        """Whether pull requests were merged into the branch itself. Two squashed ones, for a lone number behind a
-        title may be that of an issue."""
+        """Whether pull requests were merged into the branch itself: a lone number may be that of an issue."""
         merged = self._history.all_between(*merge.parents)
         numbers = commit_messages.merge_number(merge), commit_messages.squashed_number(merge.subject)
         squashed = {commit_messages.squashed_number(commit.subject) for commit in merged if len(commit.parents) == 1}

@@ -23,6 +23,17 @@ from abreast.suites.coding_agents.history.task_text import SHORTEST, task_of
 LAST = 10
 """So many, if nothing says how many."""
 
+SMALL, MEDIUM = 30, 200
+"""So many changed lines at most."""
+
+ROW = "one after the other"
+"""The group of cases that are cumulative."""
+
+_TEST = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|specs?|testing|src/test)/"
+    r"|(?:^|/)(?:test_[^/]*|[^/]*_tests?|[^/]*[._-](?:test|spec)|[^/]*_spec|conftest|[^/]*Tests?|Test[A-Z][^/]*)\.\w+$"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -87,27 +98,14 @@ def _name(found: PullRequest, is_only: bool) -> str:
 
 def check(history: History, found: Sequence[Chosen], left: Sequence[LeftOut]) -> None:
     if not found:
-        why = f"{len(left)} left out, such as {_told(left[-1])}" if left else "there are none"
+        why = "there are none"
+        if left:
+            reason = f"which {left[-1].reason}".replace("which its", "where its")
+            why = f'{len(left)} left out, such as {left[-1].commit[:12]} "{left[-1].title}", {reason}'
         raise BadInput(
             f"{history.repo}: no pull requests to be found: {why}",
             "name them: --commits HASH,FROM..TO (commits in a file)",
         )
-
-
-def _told(left: LeftOut) -> str:
-    return f'{left.commit[:12]} "{left.title}", which {left.reason}'.replace("which its", "where its")
-
-
-SMALL, MEDIUM = 30, 200
-"""So many changed lines at most."""
-
-ROW = "one after the other"
-"""The group of cases that are cumulative."""
-
-_TEST = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|specs?|testing|src/test)/"
-    r"|(?:^|/)(?:test_[^/]*|[^/]*_tests?|[^/]*[._-](?:test|spec)|[^/]*_spec|conftest|[^/]*Tests?|Test[A-Z][^/]*)\.\w+$"
-)
 
 
 def cases(
@@ -129,9 +127,9 @@ def cases(
     _check(repo, last, branch, commits, tests, tasks)
     if not isinstance(cumulative, bool):
         raise BadInput(f"cumulative must be true or false, got {cumulative!r}", "write cumulative: true")
-    history = History(_path(repo))
+    history = History.open(Path(repo).expanduser())
     if tasks is not None:
-        found = in_file(history, _path(tasks), last)
+        found = in_file(history, Path(tasks).expanduser(), last)
     else:
         found, left = in_history(history, last, branch, commits or [])
         check(history, found, left)
@@ -143,7 +141,7 @@ def cases(
 
 def newest_first(repo: Path, branch: str) -> Iterator[tuple[str, Case] | LeftOut]:
     """The cases of a whole history, each with what `commits` calls it, among what is left out; made one by one."""
-    history = History(repo)
+    history = History.open(repo)
     for found in examined(history, branch):
         if isinstance(found, LeftOut):
             yield found
@@ -168,12 +166,13 @@ def left_out(
 ) -> list[LeftOut]:
     """What `cases` leaves out up to the oldest case, and why; oldest first."""
     _check(repo, last, branch, commits, None, None)
-    return in_history(History(_path(repo)), last, branch, commits or [])[1]
+    return in_history(History.open(Path(repo).expanduser()), last, branch, commits or [])[1]
 
 
 def _case(history: History, chosen: Chosen, tests: list[str]) -> Case:
     found = chosen.pull_request
     files = files_between(history, found.base, found.head)
+    lines = sum(file.lines for file in files)
     return Case(
         chosen.id,
         input={"commit": found.base, "task": chosen.task},
@@ -183,7 +182,7 @@ def _case(history: History, chosen: Chosen, tests: list[str]) -> Case:
             "diff": diff_between(history, found.base, found.head, files),
             "tests": tests_in(files, tests),
         },
-        tags={"style": found.style, "size": _size(files)},
+        tags={"style": found.style, "size": "small" if lines <= SMALL else "medium" if lines <= MEDIUM else "large"},
     )
 
 
@@ -192,15 +191,6 @@ def tests_in(files: list[File], globs: list[str]) -> list[str]:
     fits = [matcher(glob) for glob in globs]
     paths = [readable(os.fsencode(file.after)) for file in files if file.after]
     return [path for path in paths if (any(fit(path) for fit in fits) if globs else _TEST.search(path))]
-
-
-def _size(files: list[File]) -> str:
-    lines = sum(file.lines for file in files)
-    return "small" if lines <= SMALL else "medium" if lines <= MEDIUM else "large"
-
-
-def _path(repo: str) -> Path:
-    return Path(repo).expanduser()
 
 
 def _check(repo: Any, last: Any, branch: Any, commits: Any, tests: Any, tasks: Any) -> None:

@@ -26,8 +26,7 @@ _EXAMPLE = '{"commit": "1a2b3c4...", "task": "Greet people by their name"}'
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One pull request. `commit` is the state after it, `base` the one before; `by` is whose words the task is in, and
-    `model` who was asked for them. What is None was left out."""
+    """One pull request, from `base` to `commit`; `by` is whose words the task is in, `model` who was asked for them."""
 
     commit: str
     task: str
@@ -40,8 +39,7 @@ class Entry:
     line: int = 0  # where it stands
 
     def told(self) -> dict[str, str]:
-        told = {key: getattr(self, key) for key in _KEYS}
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key in _KEYS if (value := getattr(self, key)) is not None}
 
     def text(self) -> str:
         return json.dumps(self.told(), ensure_ascii=False) + "\n"
@@ -94,9 +92,9 @@ def _entry(where: str, line: int, given: Any) -> Entry:
     found = Entry(
         commit,
         task,
-        id=settings.take("id", None, _is_name, "a short plain text"),
+        id=settings.take("id", None, lambda id: isinstance(id, str) and not bad_name(id), "a short plain text"),
         base=base,
-        title=settings.take("title", None, _is_any_text, "text"),
+        title=settings.take("title", None, lambda title: isinstance(title, str), "text"),
         style=settings.take("style", None, _one_of(get_args(Style)), f"one of {', '.join(get_args(Style))}"),
         by=settings.take("by", None, _one_of(get_args(By)), f"one of {', '.join(get_args(By))}"),
         model=settings.take("model", None, is_text, "the name of a model"),
@@ -115,14 +113,6 @@ def _needed(settings: Settings, key: str) -> str:
     return found
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and not bad_name(value)
-
-
-def _is_any_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 def _one_of(known: tuple[str, ...]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and value in known
 
@@ -131,11 +121,9 @@ def _one_of(known: tuple[str, ...]) -> Callable[[Any], bool]:
 
 
 class Kept:
-    """A file that gets the tasks of some pull requests, in their order, and keeps what it has of them already: lines of
-    the same pull request that the same model was asked for, whatever people made of their words."""
+    """A file that gets the tasks of the pull requests in `wanted`; it keeps lines of these that the same model wrote."""
 
     def __init__(self, path: Path, wanted: Sequence[Entry], may_replace: bool) -> None:
-        """`wanted` are the pull requests, still without words."""
         self.path, self._wanted, self._may_replace = path, wanted, may_replace
 
     def found(self) -> list[Entry]:

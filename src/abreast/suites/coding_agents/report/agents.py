@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from abreast.analyse.validate.tools import listed_with_and
-from abreast.report.formats.json_report import ends, number
+from abreast.report.formats.json_report import number
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.verdict_sentence import ALL_FAILED, many
-from abreast.stats import Interval
 from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.measures import OWN, SOLVED, Measure, Runs, measures_of, runs_of
 from abreast.suites.coding_agents.report.words import said
-from abreast.suites.coding_agents.report.work import FINISHED, Metric, Work
+from abreast.suites.coding_agents.report.work import FINISHED, Work
 
 
 def section(work: Work) -> Section:
@@ -122,11 +121,8 @@ def _measure(work: Work, each: Measure) -> dict[str, Any]:
         "scale": list(metric.scale) if metric.scale else None,
         "cases": compared or None,
         "values": work.by_agent(values),
-        "intervals": work.by_agent(ends(_scaled(metric, interval)) for interval in each.intervals),
+        "intervals": work.by_agent(
+            None if interval is None else [number(metric.on_scale(end)) for end in (interval.low, interval.high)]
+            for interval in each.intervals
+        ),
     }
-
-
-def _scaled(metric: Metric, interval: Interval | None) -> Interval | None:
-    if interval is None:
-        return None
-    return Interval(*(metric.on_scale(end) for end in (interval.estimate, interval.low, interval.high)))

@@ -42,8 +42,9 @@ _SIMILAR = 10.0  # the scale of the metric that older programs read
 def files(analysis: Analysis, pictures: bool) -> list[ResultFile]:
     name, work = str(analysis.rows.spec["output"]), Work(analysis)
     runs = list(runs_of(work))
+    text = json.dumps(document(work, runs), ensure_ascii=False, allow_nan=False, indent=2)
     found = [
-        ResultFile(f"{name}.json", _json(document(work, runs))),
+        ResultFile(f"{name}.json", f"{text}\n".encode("utf-8", "replace")),
         ResultFile(f"{name}.csv", _csv([{**run, "run": analysis.run["run"]} for run in runs])),
         ResultFile(f"{name}.md", markdown.text(analysis).encode()),
     ]
@@ -57,10 +58,6 @@ def _charts(work: Work, name: str) -> Iterator[ResultFile]:
         yield ResultFile(f"{name}_{picture.name}.svg", chart.svg.encode())
         if pixels:
             yield ResultFile(f"{name}_{picture.name}.png", charts.png(chart.svg))
-
-
-def _json(found: Mapping[str, Any]) -> bytes:
-    return (json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode("utf-8", "replace")
 
 
 def document(work: Work, runs: list[dict[str, Any]]) -> dict[str, Any]:
