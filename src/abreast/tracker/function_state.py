@@ -117,7 +117,7 @@ def _of_object(value: Any) -> Iterator[Owned]:
         for name, item in attributes.items():
             if not _is_cached_property(kind, name):
                 yield (f"{prefix}.{name}", holder), item
-    yield from _named(prefix, holder, _slots(value))
+    yield from _named(prefix, holder, ((name, getattr(value, name, None)) for name in _slot_names(kind)))
 
 
 def _of_function(function: types.FunctionType) -> Iterator[Owned]:
@@ -155,11 +155,6 @@ def _names(code: types.CodeType) -> tuple[str, ...]:
     """What the code and the functions inside of it read from around them."""
     inner = (name for each in code.co_consts if isinstance(each, types.CodeType) for name in _names(each))
     return tuple(dict.fromkeys((*code.co_names, *inner)))
-
-
-def _slots(value: Any) -> Iterator[tuple[str, Any]]:
-    kind: Any = type(value)
-    return ((name, getattr(value, name, None)) for name in _slot_names(kind))
 
 
 @functools.lru_cache(maxsize=1_000)

@@ -70,17 +70,15 @@ class Journal(Held):
                 try:
                     while self._late:
                         self._write(connection, *self._late.popleft())
+                        self._disk.written()
                 finally:
                     self._writing = False
         if self._follower is not None:
             self._follower.written()
 
     def _write(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
-        if len(rows) > 1 or not tracked_rows.insert_one(connection, self._known, table, rows[0]):
-            self._write_together(connection, table, rows)
-        self._disk.written()
-
-    def _write_together(self, connection: apsw.Connection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+        if len(rows) == 1 and tracked_rows.insert_one(connection, self._known, table, rows[0]):
+            return
         try:
             with driver.transaction(connection):
                 tracked_rows.insert(connection, self._known, table, rows)
@@ -127,10 +125,7 @@ class Journal(Held):
         self._caches.add(folder)
 
     def flush(self) -> None:
-        """Complete the files: every row that was written is on the disk, in the store itself and in a DuckDB file.
-
-        If another process has the DuckDB file open, a later call completes it.
-        """
+        """Take every row to the disk, and into a DuckDB file unless another process has that open."""
         if not self._closed:  # closing completes it too
             self._disk.wait()
             driver.complete(self.store.journal)

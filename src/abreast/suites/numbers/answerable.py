@@ -309,7 +309,8 @@ def read_statements(text: str) -> Statements:
             if name is None:  # numbers of what?
                 statements.is_understood = False
             else:
-                statements.about(name).numbers = _numbers(line)
+                parts = (part.strip() for part in line.strip("[] ").split(","))
+                statements.about(name).numbers = [np.nan if part in ("null", "") else float(part) for part in parts]
         elif line.startswith("{"):
             _read_object(statements, name or "", line)
         elif not _HEADING.match(line):
@@ -322,10 +323,6 @@ def _series_name(title: str) -> str:
     if title.casefold() in ("data", "value", "values"):
         return ""
     return title if len(title) == 1 else title.casefold().replace(" ", "_")
-
-
-def _numbers(row: str) -> list[float]:
-    return [np.nan if part.strip() in ("null", "") else float(part) for part in row.strip("[] ").split(",")]
 
 
 def _read_sentences(statements: Statements, name: str, text: str) -> None:

@@ -98,7 +98,8 @@ def _of_draw(
     robustness: bool,
     recordings: Sequence[external.Recording],
 ) -> Iterator[dict[str, Any]]:
-    size = _turn(_sizes(task, limit), name, index, seed, "size")
+    sizes = [size for size in task.sizes if limit is None or size <= limit] or [limit or task.sizes[0]]
+    size = _turn(sizes, name, index, seed, "size")
     random = np.random.default_rng([seed, _number(name), index])
     query, drawn, right = _decided(random, name, task, index, seed, size, recordings)
     case_id = f"{name}-{index:03d}"
@@ -115,11 +116,6 @@ def _of_draw(
             yield {**case, "group": case_id}
 
 
-def _sizes(task: Task, limit: int | None) -> list[int]:
-    """Those up to the limit; the limit itself if all are larger."""
-    return [size for size in task.sizes if limit is None or size <= limit] or [limit or task.sizes[0]]
-
-
 def _turn(items: Sequence[Any], name: str, index: int, seed: int, what: str) -> Any:
     """One item after the other in an order that is drawn anew for every round: any beginning is balanced."""
     number, place = divmod(index, len(items))
@@ -134,8 +130,7 @@ def _number(text: str) -> int:
 def _decided(
     random: Random, name: str, task: Task, index: int, seed: int, size: int, recordings: Sequence[external.Recording]
 ) -> tuple[Query, Drawn, Any]:
-    """A query whose turn it is, a series that decides it, and what is right. Recordings are as they are: where none
-    of them decides a query, it is the next one's turn."""
+    """A query whose turn it is, a series that decides it, and what is right; if no recording does, the next query."""
     queries = _asked(task, recordings)
     for turn in range(index, index + (len(queries) if recordings else 1)):
         query = QUERIES[_turn(queries, name, turn, seed, "query")]

@@ -21,8 +21,7 @@ COLUMNS = ("correct", "closeness", "grounded", "delayed")
 
 
 def score(case: Case, answer: Answer) -> dict[str, Any]:
-    """`correct`: 1 if right; for positions their F1, and `delayed` the same with a delay allowed. For numbers also:
-    `closeness`, 1 less the relative error, at least 0, and `grounded`, 1 unless it is hallucinated (`is_grounded`)."""
+    """`correct`, of positions the F1 and `delayed`, of numbers also `closeness` (1 less the error) and `grounded`."""
     query = QUERIES[case.input["query"]]
     final = read_answer(query, answer)
     value: Any = final.value

@@ -121,7 +121,7 @@ def _one_of(known: tuple[str, ...]) -> Callable[[Any], bool]:
 
 
 class Kept:
-    """A file that gets the tasks of the pull requests in `wanted`; it keeps lines of these that the same model wrote."""
+    """A file that gets the tasks of the pull requests in `wanted`; it keeps lines of these by the same model."""
 
     def __init__(self, path: Path, wanted: Sequence[Entry], may_replace: bool) -> None:
         self.path, self._wanted, self._may_replace = path, wanted, may_replace

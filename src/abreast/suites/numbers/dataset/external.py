@@ -48,8 +48,7 @@ def load(paths: Sequence[Path], labels: Path | None) -> list[Recording]:
 
 
 def window(random: Random, recordings: Sequence[Recording], size: int, over_mark: bool = False) -> Recording:
-    """So many points in a row, from anywhere in any of them; all of one that is shorter. With `over_mark`, a part that
-    has a mark in it, if any recording has one."""
+    """`size` points in a row of any of them, or all of a shorter one; with `over_mark` over a mark if there is one."""
     marked = [recording for recording in recordings if recording.labelled] if over_mark else []
     source = (marked or recordings)[int(random.integers(len(marked or recordings)))]
     last = max(0, len(source.values) - size)

@@ -45,11 +45,8 @@ def truncation(random: Random, columns: Columns) -> Columns:
 
 def precision(random: Random, columns: Columns) -> Columns:
     """Fewer digits: the standard deviation keeps two."""
-    return {name: np.round(values, _coarse(values)) + 0.0 for name, values in columns.items()}
-
-
-def _coarse(values: Values) -> int:
-    return 1 - math.floor(math.log10(spread(values) or 10.0))
+    places = {name: 1 - math.floor(math.log10(spread(values) or 10.0)) for name, values in columns.items()}
+    return {name: np.round(values, places[name]) + 0.0 for name, values in columns.items()}
 
 
 def reorder(random: Random, columns: Columns) -> Columns:

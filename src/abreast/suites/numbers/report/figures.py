@@ -52,8 +52,7 @@ class Confusion(NamedTuple):
 
 
 class Answerable(NamedTuple):
-    """How many cases a variant can answer by its prompt alone, and how well it does on those that the baseline can
-    answer too. Both accuracies and their difference are over the same cases."""
+    """Cases that a variant can answer by its prompt alone, and its accuracy on those that the baseline can too."""
 
     variant: str
     yes: int
@@ -126,7 +125,10 @@ def figures(analysis: Analysis) -> Figures:
         sizes=sizes,
         difficulties=levels,
         answerable=tuple(_answerable(table, index, known) for index in order),
-        answerable_by=_by_name(table, known),
+        answerable_by={
+            table.rows.cases[case].id: {table.names[variant]: of_case[variant] for variant in sorted(of_case)}
+            for case, of_case in sorted(known.items())
+        },
     )
 
 
@@ -145,21 +147,18 @@ class _Table:
         tags = [rows.cases[case].tags for case in rows.case.tolist()]
         self.task = np.array([tag.get("task", "") for tag in tags], dtype=object)
         self.difficulty = np.array([tag.get("difficulty", "") for tag in tags], dtype=object)
-        self.size = np.array([_whole(tag.get("size", "0")) for tag in tags], dtype=np.int64)
+        sizes = [tag.get("size", "0") for tag in tags]
+        self.size = np.array([int(size) if size.isdecimal() else 0 for size in sizes], dtype=np.int64)
         self.perturbation = np.array([tag.get("perturbation", "none") for tag in tags], dtype=object)
         self.group = [rows.cases[case].group or rows.cases[case].id for case in rows.case.tolist()]
         known = [rows.tokens[name] for name in ("input", "cache_read", "cache_write")]
-        missing = np.all([np.isnan(each) for each in known], axis=0) if known else nothing
+        missing = np.all(np.isnan(known), axis=0)
         self.tokens_in: Floats = np.where(self.ok & ~missing, np.nansum(known, axis=0), np.nan)
         self.tokens_out: Floats = np.where(self.ok, rows.tokens["output"], np.nan)
 
     def of(self, variant: int) -> Bools:
         found: Bools = self.variant == variant
         return found
-
-
-def _whole(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
 
 
 def _of_variant(
@@ -209,8 +208,7 @@ def _in_classes(error: Floats) -> tuple[int, ...]:
 
 
 def _compression(table: _Table, index: int) -> Interval | None:
-    """How many tokens of the baseline one of its own stands for: the ratio of the sums over cases that have both, with
-    a 95 % interval by how far the cases are from that ratio."""
+    """Tokens of the baseline for one of its own: the ratio of the sums over cases that have both, with its interval."""
     if table.names[index] == table.baseline:
         return None
     own = _by_case(table, index, table.tokens_in)
@@ -260,7 +258,8 @@ def _confusions(analysis: Analysis) -> list[Confusion]:
     for row in predictions(rows.store, analysis.run["run"]):
         query = QUERIES.get(asked[row["case_id"]])
         if row["status"] == "ok" and query is not None and query.kind == "class":
-            pair = _text(row["expected"]), _class(query.name, row["answer"] or "")
+            answered = read_answer(query, Answer(row["answer"] or "")).value
+            pair = _text(row["expected"]), UNREAD if answered is None else str(answered)
             counted.setdefault((query.name, row["variant"]), Counter())[pair] += 1
     return [
         _confusion(name, variant, counts)
@@ -291,11 +290,6 @@ def _text(expected: Any) -> str:
         return str(expected)
 
 
-def _class(query: str, answer: str) -> str:
-    value = read_answer(QUERIES[query], Answer(answer)).value
-    return UNREAD if value is None else str(value)
-
-
 Known = dict[int, dict[int, bool | None]]  # by case and variant
 
 
@@ -315,13 +309,6 @@ def _answerable_by(analysis: Analysis) -> Known:
         if case in asked and variant is not None and variant not in known.setdefault(case, {}):
             known[case][variant] = is_answerable(asked[case], prompt or "")
     return known
-
-
-def _by_name(table: _Table, known: Known) -> dict[str, dict[str, bool | None]]:
-    return {
-        table.rows.cases[case].id: {table.names[variant]: of_case[variant] for variant in sorted(of_case)}
-        for case, of_case in sorted(known.items())
-    }
 
 
 def _answerable(table: _Table, index: int, known: Known) -> Answerable:
