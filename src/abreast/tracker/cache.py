@@ -28,7 +28,6 @@ Answer = TypeVar("Answer")
 
 
 def use(folder: str, act: Callable[[Cache], Answer]) -> Answer:
-    """What `act` does with the cache in this folder, made if it is not there."""
     return _caches.use(folder, lambda: Cache(Path(folder)), act)
 
 

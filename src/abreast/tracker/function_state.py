@@ -22,8 +22,7 @@ from abreast.code.modules import home
 MOST_ITEMS = 20  # of a list or dictionary; of larger ones it is seen which they are and how long
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
-Owner = tuple[str, int]
-"""A variable by name, and the id of the object that has it; 0 if a function or module has it."""
+Owner = tuple[str, int]  # a variable by name, and the id of the object that has it; 0 if a function or module has it
 
 Owned = tuple[Owner, Any]
 NOBODY: Owner = ("", 0)

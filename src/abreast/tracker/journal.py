@@ -42,8 +42,6 @@ FOLLOW_S = 0.5  # how far a DuckDB file is behind, at most, while rows come
 
 
 class Journal(Held):
-    """One store as this process writes it."""
-
     def __init__(self, store: Store, follows: bool) -> None:
         connection = driver.open_for_writing(store.journal)
         connection.execute("PRAGMA synchronous=NORMAL")  # see above: the disk is waited for elsewhere
@@ -94,7 +92,6 @@ class Journal(Held):
             return tracked_rows.find(connection, table) is not None
 
     def has(self, table: str, row_id: str) -> bool:
-        """Whether the row is still there."""
         with self.using() as connection:
             return tracked_rows.has_row(connection, table, row_id)
 
@@ -266,7 +263,6 @@ class _Follower:
             rest = max(FOLLOW_S, 4 * (time.monotonic() - began))  # a fifth of the time at most
 
     def stop(self) -> bool:
-        """Whether there is something left to follow."""
         pending = self._new.is_set()
         self._closing.set()
         self._new.set()
@@ -287,7 +283,6 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def use(path: str, engine: str | None, act: Callable[[Journal], Answer]) -> Answer:
-    """What `act` does with the journal of this store; made with the store if it is not there."""
     return _journals.use(path, lambda: Journal(_store(path, engine), not _journals.is_ending), act)
 
 

@@ -136,7 +136,6 @@ def _schema(db: str | os.PathLike[str], table: str, params: type | None) -> Find
 
 
 def _fields(params: Any) -> list[str]:
-    """The names that a row would have: fields of fields too, as they are unpacked."""
     kind = params if isinstance(params, type) else type(params)
     if dataclasses.is_dataclass(kind):
         names = []

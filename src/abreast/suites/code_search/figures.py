@@ -162,7 +162,6 @@ class _Table:
         return found
 
     def number(self, name: str) -> Floats:
-        """A number that answers come with, nan where one does not tell it."""
         return numbers(self.told, name)
 
     def by_case(self, variant: int, values: Floats) -> Floats:
@@ -170,14 +169,12 @@ class _Table:
         return by_case(self.rows, self.of(variant) & self.rows.ok, values)
 
     def shared(self, values: Floats) -> tuple[list[Floats], Bools | None]:
-        """The cases of each variant, and which of them the values are of: those that no variant left out or failed, and
-        that all tell who tell such values at all; None if there is no case without a failure: then each on its own."""
+        """The values by variant and case, and the cases that all have which have any; None if no case is common."""
         each = [self.by_case(index, values) for index in range(len(self.names))]
         tellers = [~np.isnan(own) for own in each if not np.isnan(own[self.counted]).all()]
         return each, np.logical_and.reduce([self.common, *tellers]) if self.common.any() else None
 
     def both(self, variant: int, own: Floats, base: Floats) -> Ints:
-        """The cases that a variant and the baseline always answered, and whose values are known."""
         return np.flatnonzero(self.always[variant] & self.always[self.base] & ~np.isnan(own) & ~np.isnan(base))
 
     def cached(self) -> tuple[float | None, ...]:
@@ -277,8 +274,7 @@ def _amount(
     better: Callable[[_Table, Floats, Floats, Ints], Change | None] | None = None,
     middle: Callable[[Floats], float | None] | None = None,
 ) -> Measure:
-    """What an answer takes, on average of the cases that all variants always answered; without such, of each one's own.
-    The change is on the cases that both always answered."""
+    """What an answer takes, over the cases that all always answered, else over its own; changes are over both's."""
     each, cases = table.shared(values)
     told = tuple((middle or mean_of_known)(own if cases is None else own[cases]) for own in each)
     base = each[table.base]
@@ -290,7 +286,6 @@ def _amount(
 
 
 def _cost_per_correct(table: _Table, analysis: Analysis) -> Measure:
-    """As the report has it everywhere: failures are paid for, too."""
     prices = [one.cost_per_correct for one in analysis.variants]
     values = tuple(None if price is None or math.isnan(price.estimate) else price.estimate for price in prices)
     judged = [table.has(table.of(index) & ~np.isnan(table.rows.score)) for index in range(len(table.names))]

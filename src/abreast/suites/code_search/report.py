@@ -45,7 +45,6 @@ Value = TypeVar("Value")
 
 
 def sections(analysis: Analysis) -> list[Section]:
-    """All of it, from the stored rows; what there is nothing to say of is left out."""
     found = figures(analysis)
     parts = [_arms(found, analysis), _cases(found), _where(found), _tools(found)]
     return [part for part in parts if part.sentences or part.tables]
@@ -147,7 +146,6 @@ def _side_by_side(found: Figures, analysis: Analysis) -> NamedTable:
 
 
 def _title(measure: Measure, usual: int | None) -> str:
-    """With the number of cases, if an amount is not known of all that the others are of."""
     fewer = usual is not None and measure.cases not in (None, usual)
     return f"{measure.title} ({many(measure.cases or 0, 'case')})" if fewer else measure.title
 
@@ -173,8 +171,7 @@ _WRITTEN: Mapping[str, Callable[[float], str]] = {
 
 
 def _improvement(measure: Measure, at: int) -> str:
-    """`+12.4 points (+5.1 … +19.3)` of a share; `+38.0 % (+21.0 … +52.0)` of an amount, that is so much less; with the
-    number of cases if the values beside it are of others."""
+    """`+12.4 points (+5.1 … +19.3)` of a share; `+38.0 % (+21.0 … +52.0), 9 cases` less of an amount."""
     change = measure.changes[at]
     if change is None:
         return NOTHING

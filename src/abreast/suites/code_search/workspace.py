@@ -19,8 +19,7 @@ MOST_SHOWN = 10  # cases in one message
 
 
 def refuse_absent_files(files: list[Path], categories: list[str], workspace: Mapping[str, Any]) -> None:
-    """Raise `BadInput` if a ground truth names a file or folder that the workspace does not have: no agent could find
-    it, and every variant would be scored too low."""
+    """Refuse ground truths with files that the workspace does not have: every variant would be scored too low."""
     exists = _lookup(workspace)
     problems = []
     for place, case in placed_cases(files, categories):
@@ -55,8 +54,7 @@ def _lookup(workspace: Mapping[str, Any]) -> Callable[[str], bool]:
 def workspace_of(
     repo: Path, hidden: list[Path], kind: Literal["git", "copy"] | None, commit: str | None
 ) -> dict[str, Any]:
-    """A checkout of the commit for each trial; of a folder that is no repository of its own, a copy. Neither has the
-    cases, which say what is right, nor reports of earlier runs."""
+    """A checkout of the commit for each trial, or a copy of a plain folder, without `hidden`."""
     without = sorted({finding.OWN, *(name for path in hidden for name in _inside(repo, path))})
     is_git = (repo / ".git").exists() or (
         (repo / "HEAD").is_file() and (repo / "objects").is_dir()
@@ -86,7 +84,6 @@ def _inside(repo: Path, path: Path) -> Iterator[str]:
 
 
 def reports(runs: Path) -> list[Path]:
-    """The folder of reports, or of one that has other things in it the reports."""
     inside = sorted(runs.iterdir()) if runs.is_dir() else []
     ours = [path for path in inside if (path / LEDGER).is_file()]
     return [runs] if ours == inside else ours

@@ -11,6 +11,7 @@ from typing import Any
 from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.targets.agents.presets import PRESETS
 
+# What each preset is called by its makers.
 CALLED = {
     "Claude Code": "claude-code",
     "Codex CLI": "codex",
@@ -21,7 +22,6 @@ CALLED = {
     "Aider": "aider",
     "Cursor CLI": "cursor-agent",
 }
-"""What each preset is called by its makers."""
 
 _PLAIN = {"claude": "claude-code", "augment": "auggie", "cursor": "cursor-agent", "openaicodex": "codex"}
 _MEANT = {"prompt": "PROMPT_FILE", "cwd": "WORKSPACE", "model": "MODEL"}  # what a command template may name
@@ -80,8 +80,7 @@ def own_agent(text: str) -> Agent:
 
 
 def from_template(where: str, template: str) -> dict[str, Any]:
-    """The parameters of a command template, which is a text for the shell: `cat "{prompt}" | claude -p`. `{prompt}` is
-    a file; what it is called reaches the shell as a variable, never as text."""
+    """The parameters of a command for the shell: `cat "{prompt}" | claude -p`; values reach it as variables only."""
     text, at, inside = "", 0, [""]
     while at < len(template):
         quote = inside[-1] if inside[-1] in _SIGNS else ""

@@ -161,7 +161,6 @@ def _tasks(config: Config) -> Tasks:
 
 
 def _workspace(config: Config) -> Any:
-    """What agents begin with: nothing, a checkout, or of a folder that is no repository of its own a copy."""
     if config.repo is None:
         return "empty"
     if repository.is_address(config.repo):
@@ -226,7 +225,6 @@ def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator
 
 
 def _notes(config: Config, tasks: Tasks) -> Iterator[str]:
-    """What is good to know before agents are paid."""
     yield from config.notes
     yield from tasks.notes
     if config.mock:

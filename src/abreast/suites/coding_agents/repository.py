@@ -14,11 +14,9 @@ from abreast.targets.workspace.git.address import is_address, without_secret
 from abreast.targets.workspace.git.git_command import GitFailed
 from abreast.targets.workspace.git.repository import Repository
 
-STAGE = "stage"
-"""Where a repository by address is cloned to, if nothing else is said."""
+STAGE = "stage"  # where a repository by address is cloned to, if nothing else is said
 
-HEAD = "HEAD"
-"""What is checked out."""
+HEAD = "HEAD"  # what is checked out
 
 __all__ = ["HEAD", "STAGE", "commit_of", "folder", "has", "is_address", "is_repository", "local"]
 
@@ -34,7 +32,6 @@ def folder(written: str, base: Path) -> Path:
 
 
 def is_repository(path: Path) -> bool:
-    """Whether this is a git repository of its own, also a bare one."""
     return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
@@ -64,8 +61,7 @@ def has(repo: Path, commit: str, path: str) -> bool:
 
 
 def local(written: str, base: Path, stage: str) -> Path:
-    """A repository with its history on this machine: the folder, or a clone of the address in `stage`, brought up to
-    date."""
+    """A repository with its history on this machine: the folder, or an up-to-date clone of the address in `stage`."""
     if not is_address(written):
         found = folder(written, base)
         if not is_repository(found):

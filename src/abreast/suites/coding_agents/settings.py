@@ -25,8 +25,8 @@ from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, C
 from abreast.targets.workspace.git.address import without_secret
 
 _OLDER_MODES: Mapping[str, Mode] = {"standard": "LLM_Evaluator", "pr_recreate": "PR_Recreate"}
+# Metrics that every run has, whether they are named or not.
 MEASURED = ("response_time", "diff_metrics", "steps_per_task")
-"""Metrics that every run has, whether they are named or not."""
 
 SIMILARITY, FORM = "ast_similarity", "output_format_success"
 METRICS = (*MEASURED, SIMILARITY, FORM, *judge.DIMENSIONS, *judge.SAME)
@@ -47,7 +47,6 @@ def is_one(data: Any) -> bool:
 
 
 def read(path: Path) -> Config:
-    """What a settings file says. What it names is looked for beside it."""
     data, places = parse(path, read_text(path, "name prompts by their files"))
     if not isinstance(data, Mapping):
         raise BadInput(f"{shown_path(path)}: must be an object with agents and prompts, got {shown(data)}")
@@ -83,7 +82,6 @@ class _Part(Settings):
         return super().take(key, default, check, expects)
 
     def flag(self, key: str, default: bool) -> bool:
-        """True or false, also as a text."""
         found = self.take(key, default, lambda value: is_flag(value) or value in ("true", "false"), "true or false")
         return found if isinstance(found, bool) else _TEXT_FLAGS[found]
 
@@ -98,7 +96,6 @@ class _Part(Settings):
         return given[0] if given else (keys[0], None)
 
     def part(self, key: str, example: str) -> _Part | None:
-        """An object inside of it; None if it is not there."""
         self.known.append(key)
         given = self.left.pop(key, None)
         return None if given is None else _Part(self._place, (*self._at, key), given, example)
@@ -227,7 +224,6 @@ class _File:
     # -- tasks -----------------------------------------------------------------------------------------------------
 
     def _prompts(self, mode: Mode) -> tuple[list[Path], list[str]]:
-        """The files of prompts, or topics where there are none."""
         number = self._all.take("num_prompts", None, is_count, _MANY)
         names = self._all.take("prompts", None, is_texts, 'a list of files such as ["prompt1.md"]')
         where = self._all.place("prompts")

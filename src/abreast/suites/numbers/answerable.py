@@ -152,7 +152,6 @@ def _answer_of(query: Query, statements: Statements, is_marked: bool) -> Any:
 
 
 def _asked_about(statements: Statements) -> SeriesStatements | None:
-    """The only series, or the closing prices."""
     if len(statements.series) == 1:
         return next(iter(statements.series.values()))
     return statements.series.get("close")
@@ -186,7 +185,6 @@ _FORMULAS: dict[str, Callable[[Mapping[str, float]], float]] = {
 
 
 def _bounds_suffice(query: Query, statements: Statements, right: Any) -> bool:
-    """Tell whether a figure is so narrowly bounded by others that any number in between is right."""
     about = _asked_about(statements)
     if about is None:
         return False
@@ -339,7 +337,6 @@ Reader = Callable[[Statements, str, Any], None]  # what is stated, the name of t
 
 
 def _parts_of(sentence: str) -> list[tuple[Reader, re.Match[str]]] | None:
-    """The parts of a sentence with what reads them; None if one of them is not known."""
     parts: list[tuple[Reader, re.Match[str]]] = []
     at = 0
     while at < len(sentence):

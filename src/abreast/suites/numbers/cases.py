@@ -74,7 +74,6 @@ def cases(
 
 
 def checked(tasks: Sequence[str]) -> list[str]:
-    """The names of tasks, each once and in their usual order; all of them if none is named."""
     for name in tasks:
         if name not in TASKS:
             raise BadInput(f"--task {name}: no such task{suggestion(name, TASKS)}")
@@ -170,12 +169,10 @@ def _with_anomalies(random: Random, query: Query, values: Any, source: str) -> D
 
 
 def _none(source: str) -> Drawn:
-    """A draw that decides nothing, so that another one is made."""
     return Drawn({"value": np.array([np.nan])}, source)
 
 
 def _cut(random: Random, query: Query, size: int, recordings: Sequence[external.Recording]) -> Drawn:
-    """A window of a recording; two windows for what compares."""
     if query.name in _PAIRED:
         one, other = (external.window(random, recordings, size) for _ in range(2))
         least = min(len(one.values), len(other.values))

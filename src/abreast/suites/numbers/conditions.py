@@ -110,7 +110,6 @@ def package_version() -> str | None:
 
 
 def columns_of(asked: Mapping[str, Any]) -> Columns:
-    """The numbers of a case as arrays; what is missing is nan."""
     return {
         name: np.array([np.nan if number is None else number for number in numbers], dtype=float)
         for name, numbers in asked["columns"].items()

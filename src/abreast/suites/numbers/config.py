@@ -170,8 +170,7 @@ def _variant(name: str, config: BenchmarkConfig, backend: BackendType) -> dict[s
 
 
 def target_settings(backend: BackendType, model: str) -> dict[str, Any]:
-    """The target of a backend, set up so that the model gets the same request from each: `MAX_TOKENS`, and neither
-    thinking nor a temperature. The CLI would ask for thinking and for medium effort."""
+    """The target of a backend, set up so that each sends the same request: the CLI would ask for thinking."""
     if backend == BackendType.MOCK:
         return {"target": "simulated"}
     if backend == BackendType.CLAUDE_CODE:

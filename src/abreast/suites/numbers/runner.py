@@ -114,7 +114,6 @@ class BenchmarkRunner:
         return self.result
 
     def run_task(self, task: str, n_trials: int | None = None) -> Result:
-        """One task, in a run of its own."""
         return self.run_all([task], n_trials)
 
     def print_summary(self) -> None:

@@ -65,8 +65,7 @@ def position_f1(expected: Sequence[Any], predicted: Sequence[int], delay: int = 
 
 
 def _matched(expected: Sequence[Any], predicted: Sequence[int], delay: int) -> tuple[int, int, int]:
-    """Marks that were found, positions that are in no mark, and marks that were missed. A position finds one mark only:
-    the first that no other position has found, so that two points next to each other take two positions."""
+    """Counts of found marks, positions in no mark, and missed marks; a position finds the first one that is left."""
     marks = [tuple(mark) if isinstance(mark, list | tuple) else (mark, mark) for mark in expected]
     found: set[int] = set()
     wrong = 0
@@ -118,5 +117,4 @@ def _is_written_as(value: float, quantity: float) -> bool:
 
 
 def _digits(value: float) -> int:
-    """The significant digits of a number as written, without zeros at the end."""
     return len(Decimal(repr(value)).normalize().as_tuple().digits)

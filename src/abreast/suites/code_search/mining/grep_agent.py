@@ -55,10 +55,8 @@ def measure(repository: Repository, case: dict[str, Any]) -> float:
 def answer(repository: Repository, question: str) -> dict[str, Any]:
     """Answer a question, given nothing but its text.
 
-    The last name in backticks is searched for as a word. If the question asks for a definition, the lines that look
-    like one are the answer; else all other lines but imports and comments, with the nearest definition above each. If
-    it asks for tests, only files and functions with `test` in their name count. A question that quotes a commit message
-    is answered with the files that have most of its rare words.
+    The last name in backticks is searched for: lines that look like a definition if the question asks for one, else all
+    others but imports and comments. A commit message is answered with the files that have most of its rare words.
     """
     if quoted := _QUOTED.search(question):
         return {"files": _files_with_words(repository, quoted[1])}

@@ -117,8 +117,7 @@ def slug(prefix: str, name: str) -> str:
 
 
 def is_understood(proposal: Proposal) -> bool:
-    """Whether the truth gets the full score as the JSON object that is asked for, and as prose. Of prose only the names
-    and quotations count: a path with spaces is understood in JSON, and a model that is asked for that gives it."""
+    """Whether the scorer accepts the truth as JSON, and as prose with plain paths: JSON alone has those with spaces."""
     truth = proposal.case["ground_truth"]
     plain = _with_plain_paths(truth)
     return all(name.replace(".", "_").isidentifier() for name in truth.get("symbols", ())) and (

@@ -112,8 +112,7 @@ class Repository:
         return bool(content) and not _SAYS_MADE.search(content[:1_000]) and not _has_long_lines(content)
 
     def holding(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Which files hold each name, all of its words at least: in one pass over all files. None does if a file that
-        is too large to be read has its words too: what it says of the name is not known."""
+        """Which files have all words of each name; none if a file that is too large to be read has them too."""
         wanted = {name: frozenset(_WORD.findall(name.encode("utf-8", "surrogatepass"))) for name in names}
         every = frozenset[bytes]().union(*wanted.values())
         by_word: dict[bytes, set[str]] = {word: set() for word in every}
@@ -186,7 +185,6 @@ def _walked(root: Path) -> Iterator[str]:
 
 
 def _size(path: Path) -> int | None:
-    """Of a regular file; None if it is none."""
     try:
         found = path.lstat()
     except (OSError, ValueError):
@@ -195,7 +193,6 @@ def _size(path: Path) -> int | None:
 
 
 def _words(path: Path) -> Iterator[bytes]:
-    """The words of a file of any size, if it is a text."""
     try:
         with path.open("rb") as file:
             rest = b""

@@ -58,8 +58,7 @@ def propose(
 
 
 class _Taken:
-    """The proposals chosen so far, with unique ids. Easy ones beyond a half of the limit, and questions about
-    configuration beyond a tenth, are put off until nothing else is left."""
+    """The proposals chosen so far; easy ones beyond half of the limit, and settings beyond a tenth, are put off."""
 
     def __init__(self, repository: Repository, known: Known, limit: int) -> None:
         self.proposals: list[Proposal] = []
@@ -79,7 +78,6 @@ class _Taken:
         return len(self.proposals) + len(self.put_off) >= self._limit
 
     def add_from(self, streams: list[Iterator[Proposal]]) -> None:
-        """Take one of each kind in turn, until there are enough or no more."""
         while streams and not self.is_full:
             stream = streams.pop(0)
             proposal = next((one for one in stream if self._is_new(one)), None)

@@ -18,18 +18,16 @@ MOST_WALKED = 200_000
 MOST_NEAR = 3
 _LOOKED_AT = 8_000  # bytes, for one that no text has
 
-OWN = ".abreast"
-"""Where a repository keeps its cases, with what shall be found: never served."""
+OWN = ".abreast"  # where a repository keeps its cases, with what shall be found: never served
 
+# Folders that a walk passes by; git knows better what is built.
 NO_SOURCE = {
     *("node_modules", "bower_components", "vendor", "target", "build", "dist", "out", "bin", "obj"),
     *("venv", "env", "site-packages", "__pycache__", "coverage", "htmlcov"),
 }
-"""Folders that a walk passes by; git knows better what is built."""
 
 
-Stamp = tuple[int, int]
-"""When a file was changed, in nanoseconds, and its size."""
+Stamp = tuple[int, int]  # when a file was changed, in nanoseconds, and its size
 
 
 class Files:

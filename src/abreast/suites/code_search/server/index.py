@@ -88,7 +88,6 @@ class Index:
         )
 
     def _parsed(self, wanted: list[tuple[int, str]]) -> dict[str, Parsed]:
-        """By processes of their own, which hand back what they have read until the time is over."""
         found = {}
         for record in records(self._works(wanted), self._patience_s):
             path, stamp, language, definitions, uses, broken = marshal.loads(record)
@@ -98,8 +97,7 @@ class Index:
         return found
 
     def _works(self, wanted: list[tuple[int, str]]) -> list[Work]:
-        """As many shares as there are processors and work for them, about alike; small files first, as more are read
-        until the time is over."""
+        """A share for each processor that there is work for; small files first: more are read in the same time."""
         if not wanted:
             return []
         load_grammars()

@@ -70,7 +70,6 @@ class Search:
         return within(self._patience_s, work, _late(self._patience_s, regex))
 
     def _found(self, chosen: list[str], wanted: re.Pattern[str]) -> Iterator[tuple[str, list[str], list[Hit]]]:
-        """Files with hits: their path, their lines, and which lines those are."""
         for path in chosen:
             content = self._files.read(path)
             if not content:
@@ -103,7 +102,6 @@ def _compiled(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) ->
 
 
 def _told(found: Iterator[tuple[str, list[str], list[Hit]]], limit: int, context: int) -> str:
-    """Blocks of lines up to the limit; the rest is counted."""
     blocks: list[tuple[int, str]] = []
     shown = total = files = 0
     for path, lines, hits in found:

@@ -209,7 +209,6 @@ def _plain_name(text: str) -> list[str]:
 
 
 def _exact(reading: Reading, wanted: list[str]) -> list[Place]:
-    """Definitions of this name; of a qualified one, its last parts are these."""
     whole = ".".join(wanted)
     return [
         Place(path, one)
@@ -232,7 +231,6 @@ def _near(reading: Reading, name: str, begins: bool) -> list[Place]:
 
 
 def _of_kind(found: list[Place], kind: str | None) -> tuple[list[Place], str]:
-    """Those of a kind; all of them with a remark if there are none."""
     kept = [place for place in found if kind in (None, place.defined.kind)]
     if kept:
         return kept, ""
@@ -266,7 +264,6 @@ def _could_define_alike(name: str, begins: bool) -> Could:
 
 
 def _could_use(name: str) -> Could:
-    """Whether the name is a word of the source."""
     word = name.encode("utf-8", "replace")
     is_word = re.compile(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)").search
     return lambda _, content: word in content and is_word(content) is not None

@@ -36,7 +36,6 @@ class Tool:
         }
 
     def call(self, given: Any) -> str:
-        """What it finds; a `Refused` says what is wrong with the arguments."""
         return self.work(**arguments.taken(self.parameters, given))
 
 
@@ -56,7 +55,6 @@ def offered(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, Tool
 
 
 def _named(files: Files) -> list[Tool]:
-    """The tools that know names from words."""
     from abreast.suites.code_search.server import symbols as named
 
     of = named.Symbols(files)

@@ -17,10 +17,8 @@ _COMPARE = (
 )
 _SHORT = ("--patch", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/")
 _WHOLE = ("--patch", "--full-index", "--unified=1000000", "--src-prefix=a/", "--dst-prefix=b/")
-MOST_SHOWN, MOST_OF_A_FILE = 60_000, 15_000
-"""Characters of an excerpt, and of one file in it."""
-MOST_PARTS, MOST_LINES = 200, 3_000
-"""Files of an excerpt, and changed lines of a file that is in it."""
+MOST_SHOWN, MOST_OF_A_FILE = 60_000, 15_000  # characters of an excerpt, and of one file in it
+MOST_PARTS, MOST_LINES = 200, 3_000  # files of an excerpt, and changed lines of a file that is in it
 _AT_ONCE = 200  # paths that git is asked about together
 
 
@@ -44,7 +42,6 @@ class File:
 
 
 def files_between(history: History, base: str, head: str) -> list[File]:
-    """The files that changed, in git's order; a renamed one is one file."""
     told = iter(os.fsdecode(history.ask(*_COMPARE, "--raw", "--numstat", "-z", base, head, "--")).split("\0"))
     names, lines = list[tuple[str | None, str | None]](), list[tuple[int, int, bool]]()
     for entry in told:
@@ -102,7 +99,6 @@ def diff_between(history: History, base: str, head: str, files: list[File]) -> s
 
 
 def _named(file: File, size: int) -> str:
-    """As git would, but for its lines."""
     old, new = f"a/{file.before or file.after}", f"b/{file.after or file.before}"
     old, new = (_quoted(readable(os.fsencode(name))) for name in (old, new))
     before, after = (old if file.before else "/dev/null"), (new if file.after else "/dev/null")
@@ -114,7 +110,6 @@ def _named(file: File, size: int) -> str:
 
 
 def _quoted(name: str) -> str:
-    """As git writes a name: in quotes if it has characters that would be misread."""
     plain = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return name if plain == name else f'"{plain}"'
 

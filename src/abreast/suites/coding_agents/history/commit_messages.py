@@ -28,8 +28,6 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """What a revert takes back, as far as it says."""
-
     hash: str | None
     number: int | None
     title: str
@@ -52,13 +50,11 @@ def without_number(subject: str) -> str:
 
 
 def squashed_number(subject: str) -> int | None:
-    """The number of a pull request that stands behind a title."""
     found = _SQUASHED.search(subject)
     return int(found[1]) if found else None
 
 
 def words_of_series(commits: Sequence[Commit]) -> Words:
-    """Of several commits, oldest first: the first one's title, then what else they say."""
     told = [commit for commit in commits if not commit.subject.startswith(("fixup!", "squash!", "amend!"))] or commits
     if not told:
         return Words(None, "", "")

@@ -30,8 +30,6 @@ class Commit:
 
 
 class History:
-    """A repository that has one: a folder with all of its commits."""
-
     def __init__(self, repo: Path, folder: Path) -> None:
         self.repo, self._folder = repo, folder
 
@@ -82,7 +80,6 @@ class History:
         return found
 
     def name_of(self, branch: str) -> str:
-        """What merges call a branch."""
         if branch != "HEAD":
             return branch.removeprefix("refs/heads/").removeprefix("refs/remotes/").removeprefix("origin/")
         try:
@@ -107,7 +104,6 @@ class History:
         return self._log("--reverse", "--topo-order", "--no-merges", f"{base}..{head}")[:_MOST_OF_A_BRANCH]
 
     def all_between(self, base: str, head: str) -> list[Commit]:
-        """The same with merges, newest first."""
         return self._log(f"--max-count={_MOST_OF_A_LINE}", f"{base}..{head}")
 
     def first_parent_hashes(self, tip: str) -> list[str]:

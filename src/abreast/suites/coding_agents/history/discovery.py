@@ -18,8 +18,7 @@ from abreast.suites.coding_agents.history.exclusions import Merges, why_maintena
 
 Style = Literal["merge", "squash", "rebase", "commit"]
 
-SERIES_S = 5
-"""So many seconds at most between two commits of a rebased series."""
+SERIES_S = 5  # so many seconds at most between two commits of a rebased series
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,6 @@ def pull_requests(repo: Path, last: int, branch: str = "HEAD", commits: Sequence
 def looked_at(
     history: History, last: int, branch: str, commits: Sequence[str]
 ) -> tuple[list[PullRequest], list[LeftOut]]:
-    """The pull requests, and what was left out on the way to the oldest of them."""
     if last < 1:
         raise BadInput(f"last must be 1 or more, got {last}", "write how many pull requests to take, such as last: 10")
     if commits:
@@ -94,7 +92,6 @@ class _WayBack:
                 yield LeftOut(unit[-1].hash, words.title or unit[-1].subject, why)
 
     def _against(self, unit: Sequence[Commit], words: Words) -> str:
-        """What the messages speak against it; empty if nothing."""
         head = unit[-1]
         hashes = [*(commit.hash for commit in unit), *head.parents[1:]]
         for later in self._taken_back:
@@ -115,7 +112,6 @@ class _WayBack:
         return ""
 
     def _against_change(self, found: PullRequest, unit: Sequence[Commit]) -> str:
-        """What its change speaks against it; empty if nothing."""
         if not found.files:
             return "changes nothing"
         history, ends = self._history, (found.base, found.head)
@@ -141,7 +137,6 @@ def _units(commits: Iterable[Commit]) -> Iterator[list[Commit]]:
 
 
 def _continues(later: Commit, earlier: Commit) -> bool:
-    """Whether two commits in a row are of one rebased series."""
     plain = all(_has_no_mark(commit) for commit in (later, earlier))
     apart = later.committed - earlier.committed
     return plain and later.author == earlier.author and 0 <= apart <= SERIES_S

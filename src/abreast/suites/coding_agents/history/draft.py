@@ -16,8 +16,7 @@ from abreast.suites.coding_agents.history.pull_request_cases import Chosen, chec
 from abreast.suites.coding_agents.history.task_prompt import Shown, shown
 from abreast.suites.coding_agents.history.taskfile import By, Entry, Kept
 
-ASKED = 2
-"""How often at most for one task: once more after an answer that reveals the change."""
+ASKED = 2  # how often at most for one task: once more after an answer that reveals the change
 
 AT_ONCE = 4
 _SAID_NO = ("refused", "too_long")  # it would say the same again

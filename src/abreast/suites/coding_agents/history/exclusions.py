@@ -45,8 +45,6 @@ def is_release_branch(name: str) -> bool:
 
 
 class Merges:
-    """The merges of one branch, looked at newest first."""
-
     def __init__(self, history: History, tip: str, own: str) -> None:
         self._history, self._tip, self._own = history, tip, own
         self._long_lived: set[str] = set()
@@ -84,12 +82,12 @@ class Merges:
         return bool(merges - {None, *numbers}) or len(squashed - {None, *numbers}) > 1
 
 
+# Authors that are programs for updates. Coding agents, which are bots as well, are none.
 UPDATER = re.compile(
     r"dependabot|renovate|pre-commit-ci|pyup|greenkeeper|snyk|depfu|scala-steward|github-actions|imgbot|allcontributors"
     r"|requires\.io|whitesource|mend-for-github|release-please|semantic-release",
     re.I,
 )
-"""Authors that are programs for updates. Coding agents, which are bots as well, are none."""
 
 _CHANGE_LOG = re.compile(r"(?:^|/)(?:change(?:s|log)|history|news|releases?)(?:\.(?:md|rst|txt|adoc))?$", re.I)
 _CI = re.compile(

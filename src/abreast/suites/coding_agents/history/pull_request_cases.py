@@ -20,14 +20,11 @@ from abreast.suites.coding_agents.history.commits import History
 from abreast.suites.coding_agents.history.discovery import LeftOut, PullRequest, examined, looked_at, pinned
 from abreast.suites.coding_agents.history.task_text import SHORTEST, task_of
 
-LAST = 10
-"""So many, if nothing says how many."""
+LAST = 10  # so many, if nothing says how many
 
-SMALL, MEDIUM = 30, 200
-"""So many changed lines at most."""
+SMALL, MEDIUM = 30, 200  # so many changed lines at most
 
-ROW = "one after the other"
-"""The group of cases that are cumulative."""
+ROW = "one after the other"  # the group of cases that are cumulative
 
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?|testing|src/test)/"
@@ -45,8 +42,7 @@ class Chosen:
 def in_history(
     history: History, last: int | None, branch: str, commits: Sequence[str], mute: bool = False
 ) -> tuple[list[Chosen], list[LeftOut]]:
-    """Pull requests with the tasks that their messages say, and what is left out. With `mute` those whose messages say
-    none are not left out: their tasks are empty."""
+    """Pull requests with the tasks of their messages, and what is left out; with `mute` those without one are kept."""
     found, left = looked_at(history, last or LAST, branch, commits)
     told = [(one, task_of(one)) for one in found]
     without = [LeftOut(one.head, one.title, says_no_task(task)) for one, task in told if len(task) < SHORTEST]
@@ -57,7 +53,6 @@ def in_history(
 
 
 def choose(found: PullRequest) -> Chosen | LeftOut:
-    """One pull request by itself, with the task that its message says."""
     task = task_of(found)
     if len(task) < SHORTEST:
         return LeftOut(found.head, found.title, says_no_task(task))
@@ -86,7 +81,6 @@ def in_file(history: History, path: Path, last: int | None) -> list[Chosen]:
 
 
 def _named(found: list[tuple[PullRequest, str]]) -> list[Chosen]:
-    """Each with a name: by its number if it is the only one of that number."""
     numbers = Counter(one.number for one, _ in found)
     return [Chosen(one, _name(one, numbers[one.number] == 1), task) for one, task in found]
 
@@ -164,7 +158,6 @@ def _in_a_row(cases: Iterable[Case]) -> Iterator[Case]:
 def left_out(
     repo: str, last: int | None = None, branch: str = "HEAD", commits: list[str] | None = None
 ) -> list[LeftOut]:
-    """What `cases` leaves out up to the oldest case, and why; oldest first."""
     _check(repo, last, branch, commits, None, None)
     return in_history(History.open(Path(repo).expanduser()), last, branch, commits or [])[1]
 

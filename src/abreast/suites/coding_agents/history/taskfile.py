@@ -55,7 +55,6 @@ def read(path: Path) -> list[Entry]:
 
 
 def entries(path: Path) -> list[Entry]:
-    """The same of a file that may be empty."""
     where = shown_path(path)
     if not path.is_file():
         what = "is not a file" if path.exists() else f"no such file{near_files(path)}"
@@ -147,7 +146,6 @@ class Kept:
             raise BadInput(told, "name another file: --output FILE") from None
 
     def _there(self) -> dict[str, tuple[Entry, str]]:
-        """By commit, with their lines as they stand there and the comments above."""
         if not self.path.exists():
             return {}
         wanted = {one.commit: one for one in self._wanted}

@@ -48,7 +48,6 @@ def _not_counted(work: Work, runs: list[Runs]) -> str:
 
 
 def _apart(work: Work) -> str:
-    """Where the amounts are of fewer cases than there are, or of different ones."""
     common, begun = int(work.common.sum()), len(work.rows.cases)
     if common == begun or len(work.names) < 2:
         return ""

@@ -76,7 +76,6 @@ def people_of(work: Work) -> dict[str, Floats] | None:
 
 
 def counted(files: list[Entry]) -> Counts:
-    """A diff in numbers, as the change of a workspace is."""
     found = Counts(lines_modified=0)
     for file in files:
         kind = "modified"

@@ -109,7 +109,6 @@ def _times(work: Work, metric: Metric) -> Iterator[Measure]:
 
 
 def _per_solved(work: Work, metric: Metric) -> Measure:
-    """As the report has it everywhere: failures are paid for, too."""
     known = work.rows.score[~np.isnan(work.rows.score)]
     title = "cost per solved task" if np.isin(known, (0.0, 1.0)).all() else "cost per point of score"
     prices = [one.cost_per_correct for one in work.analysis.variants]

@@ -99,7 +99,6 @@ def _around(metric: Metric, runs: Floats) -> Interval | None:
 
 
 def _differing_most(cases: list[int], means: dict[int, list[Mean | None]]) -> list[int]:
-    """As many as fit, in plan order."""
 
     def apart(case: int) -> float:
         values = [mean.value for mean in means[case][:MOST] if mean is not None]

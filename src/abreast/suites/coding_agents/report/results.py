@@ -61,7 +61,6 @@ def _charts(work: Work, name: str) -> Iterator[ResultFile]:
 
 
 def document(work: Work, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The whole of it: an entry for each prompt and agent in plan order, with its runs."""
     rows, analysis = work.rows, work.analysis
     by: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in runs:
@@ -162,7 +161,6 @@ def _run(work: Work, at: int, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _metrics(work: Work, at: int) -> dict[str, Any]:
-    """Scores by the names of their metrics, each on its own scale; ratings by older names too."""
     found: dict[str, Any] = {}
     for name, values in work.rows.scores.items():
         value = number(float(values[at]))

@@ -39,7 +39,6 @@ class Task(NamedTuple):
 
     @property
     def winner(self) -> str | None:
-        """One name, several, `tie` or None."""
         if not self.winners:
             return None
         return TIE if len(self.winners) == self.compared else ", ".join(self.winners)
@@ -84,7 +83,6 @@ def tasks_of(work: Work) -> Iterator[Task]:
 
 
 def _winners(work: Work, scores: list[Floats]) -> tuple[tuple[str, ...], int]:
-    """Those with the best mean, on the runs that all have who have any; and how many these are."""
     there = [one for one, own in enumerate(scores) if not np.isnan(own).all()]
     if len(there) < 2:
         return (), len(there)

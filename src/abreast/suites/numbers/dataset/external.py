@@ -31,7 +31,6 @@ class Recording:
 
 
 def load(paths: Sequence[Path], labels: Path | None) -> list[Recording]:
-    """Every file, and every *.csv in and below a folder."""
     marks = {} if labels is None else _labels(labels)
     found: list[Recording] = []
     for path in paths:
@@ -103,7 +102,6 @@ def _read(path: Path, marks: Mapping[str, list[Any]], labels: Path | None) -> Re
 
 
 def _value(path: Path, number: int, row: list[str], last: int, what: int) -> float:
-    """The value of a line; one that is empty is missing."""
     text = row[what].strip() if len(row) > last else None
     if text is None:
         raise BadInput(

@@ -63,7 +63,6 @@ class Query:
 
 @cache
 def scorer_of(name: str) -> Scorer:
-    """The foundation's scorer that reads the answers to a query."""
     query = QUERIES[name]
     if query.kind == "number":
         return build("number", {"rel": query.rel, "abs": query.abs + 1e-12})
@@ -257,7 +256,6 @@ def _drawdown(columns: Columns) -> float:
 
 
 def _of_columns(names: str, figure: Callable[..., float]) -> Callable[[Columns], float | None]:
-    """A figure of these columns; None if they are not there."""
     wanted = names.split()
 
     def truth(columns: Columns) -> float | None:

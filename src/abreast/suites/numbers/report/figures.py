@@ -192,13 +192,11 @@ def _of_variant(
 
 
 def _share(table: _Table, mine: Bools, values: Floats) -> Share:
-    """By the interval that the report has everywhere: repeats and cases of one group do not count as independent."""
     known = values[mine & ~np.isnan(values)]
     return Share(mean_score(table.rows, mine, values), len(known), float(known.sum()))
 
 
 def _in_classes(error: Floats) -> tuple[int, ...]:
-    """Trials by how far off they are: up to each bound and beyond the one before."""
     counts, before = [], -np.inf
     for bound, _ in ERRORS:
         inside = (error > before) & (error < bound if bound in (1.0, np.inf) else error <= bound + 1e-9)
@@ -239,7 +237,6 @@ def _utilisation(table: _Table, index: int, tokens: Floats) -> float | None:
 
 
 def _by_case(table: _Table, index: int, values: Floats) -> dict[int, float]:
-    """The mean of each case of a variant, over its repeats."""
     mine = table.of(index) & ~np.isnan(values)
     return _means(table.case[mine].tolist(), values[mine])
 

@@ -59,8 +59,7 @@ def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Itera
 
 
 def calls_of(places: Places, file: File, definition: Definition) -> Calls | None:
-    """All calls; None if the name has another definition, or an occurrence that is no call, import, comment or plain
-    string, or that may mean something else."""
+    """All calls; None if the name has another definition, or an occurrence that cannot be explained."""
     if definition.kind not in ("function", "method") or places.only(definition.name) != (file, definition):
         return None
     if definition.name not in places.calls:
@@ -133,7 +132,6 @@ def _is_renamed(source: bytes, end: int) -> bool:
 
 
 def _caller(outline: Outline, call: Reference) -> Definition | None:
-    """The function around a call; None if there is none, or if it is not clear which one is meant."""
     around = [
         one
         for one in outline.definitions
@@ -167,9 +165,7 @@ def _means(definition: Definition, home: File, here: File, source: bytes, at: in
 
 
 def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool:
-    """Whether an object before a dot is evidently of a class: made on the spot (`Store().get`), or a name that the file
-    declares or assigns with that class and no other (`store = Store(`, `store: Store`, `Store store`, `store *Store`).
-    """
+    """Whether the object before a dot is made on the spot, or a name that the file declares with this class alone."""
     name, kind = re.escape(qualifier.encode()), rb"(?:[\w$]+(?:\.|::))*" + re.escape(container.encode()) + rb"(?![\w$])"
     if not re.fullmatch(r"[\w$]+", qualifier):
         return (
@@ -189,8 +185,7 @@ def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool
 
 
 def _is_module(name: str, mark: bytes, files: tuple[File, File], source: bytes, outline: Outline) -> bool:
-    """Whether a name before a dot is a module, not an object of the same name. `files` are that of the call and that of
-    the definition."""
+    """Whether a name before a dot is a module, not an object; `files` are those of the call and of the definition."""
     here, home = files
     if here.language == "rust":
         return mark == b"::"

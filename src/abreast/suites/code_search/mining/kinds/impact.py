@@ -75,7 +75,6 @@ def is_test(repository: Repository, file: File, definition: Definition) -> bool:
 
 
 def _with_callers(places: Places, order: Sequence[Function]) -> Iterator[tuple[Function, Calls, set[Function]]]:
-    """Functions whose callers are known, with those and with the callers of those."""
     for start in range(0, len(order), FUNCTIONS_AT_ONCE):
         batch = order[start : start + FUNCTIONS_AT_ONCE]
         known = [(function, calls) for function in batch if (calls := calls_of(places, *function)) and calls.callers]

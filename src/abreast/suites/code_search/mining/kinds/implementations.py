@@ -104,7 +104,6 @@ def _is_meant(base: Base, definition: Definition, files: tuple[File, File], sour
 
 
 def _overridden(places: Places, base: Class, derived: dict[str, Place]) -> tuple[str, dict[str, Place]] | None:
-    """The method of a class that most of those derived from it define again, with the places."""
     methods = {each.name for each in _methods(places, base[0].path, base[1].qualified)}
     methods = {name for name in methods if not name.startswith("__") and name not in ("constructor", base[1].name)}
     places_of: dict[str, dict[str, Place]] = {name: {} for name in methods}

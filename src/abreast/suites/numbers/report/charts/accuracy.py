@@ -58,7 +58,6 @@ def _draw(variants: Sequence[VariantFigures], sizes: Sequence[int], width: float
 
 
 def _lengths(drawing: Drawing, sizes: Sequence[int], x: Scale, bottom: float) -> None:
-    """Below the axis, those that there is room for: the longest one, and others to its left."""
     free = math.inf
     for size in reversed(sizes):
         at, half = x(math.log10(size)), wide(f"{size:,}", 12) / 2

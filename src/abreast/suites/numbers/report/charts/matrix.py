@@ -35,7 +35,6 @@ class Matrix:
 
     @property
     def label(self) -> float:
-        """How wide the names of the rows are, with some air."""
         return 12 + max(wide(row, 12) for row in self.rows)
 
 
@@ -50,7 +49,6 @@ def draw(drawing: Drawing, matrix: Matrix, left: float, top: float, label: float
 
 
 def _head(drawing: Drawing, name: str, middle: float, y: float, room: float) -> None:
-    """The name of a column, in two lines where one is too narrow for it."""
     if wide(name, 12) <= room:
         drawing.text(middle, y, name, "note", "middle")
         return
