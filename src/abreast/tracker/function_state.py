@@ -252,10 +252,7 @@ _latest: dict[types.CodeType, FunctionState] = {}
 
 
 def state_of(code: Callable[..., Any] | type) -> FunctionState:
-    """What this program knows of a function, a class, or a method of an object.
-
-    A function that is made again and again, such as a lambda in a loop, is one function.
-    """
+    """What this program knows of a function, class or method; one made again, as a lambda in a loop, is the same."""
     key = (id(getattr(code, "__func__", code)), id(getattr(code, "__self__", None)))
     known = _states.get(key)
     return known[1] if known is not None else _add(key, code)

@@ -85,10 +85,7 @@ class Reader:
         return self.to_df(track_id=next(name for name in who if name is not None)) if any(who) else self.to_df(head=0)
 
     def where(self, condition: str = "", /, *values: Any, **equal: Any) -> Any:
-        """Rows for which a condition in SQL holds, and columns have these values: `where("score > ?", 0.5, model="a")`.
-
-        A list stands for any of its values, None for NULL.
-        """
+        """Rows by a condition in SQL and by values: `where("score > ?", 0.5, model="a")`; a list means any of it."""
         parts = [f"({condition})"] if condition.strip() else []
         given = list(values)
         for name, value in equal.items():

@@ -77,12 +77,7 @@ class Symbols:
         return self._places(kept, note, limit, reading.missing)
 
     def find_references(
-        self,
-        name: str,
-        kind: str | None = None,
-        path: str | None = None,
-        language: str | None = None,
-        limit: int = 50,
+        self, name: str, kind: str | None = None, path: str | None = None, language: str | None = None, limit: int = 50
     ) -> str:
         wanted = _plain_name(name)
         paths = self._paths(language)
