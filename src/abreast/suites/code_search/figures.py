@@ -254,7 +254,7 @@ def _mean_measure(
     values = tuple(None if mean is None else mean.estimate for mean in means)
     by = {item.variant: item for item in items if item.baseline == table.baseline}
     changes = tuple(_change(by[name]) if name in by else None for name in table.names)
-    return Measure(name, title, kind, values, changes, means)
+    return Measure(name, title, kind, values, changes, intervals=means)
 
 
 def _change(item: Comparison) -> Change | None:
