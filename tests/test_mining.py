@@ -18,7 +18,7 @@ from abreast.model import Answer, Case
 from abreast.scorers import build
 from abreast.scorers.retrieval.truth import flaw_of
 from abreast.suites.code_search import finding, mining
-from abreast.suites.code_search.mining import casefile, grep_agent, judging, proposing
+from abreast.suites.code_search.mining import casefile, grep_agent, proposal, selection
 from abreast.suites.code_search.mining.repository import Repository
 from conftest import ABREAST, Done, Folder
 
@@ -278,7 +278,7 @@ def test_the_right_answer_has_the_full_score_in_json_and_in_prose(folder: Folder
         for answer in (
             json.dumps(truth),
             f"It is\n```json\n{json.dumps(truth, indent=2)}\n```",
-            judging.as_prose(truth),
+            proposal.as_prose(truth),
         ):
             assert [score.value for score in scorer.score(case, Answer(answer))] == [1.0] * 3, (one.id, answer)
     content = {one.id: one.case["ground_truth"].get("content") for one in found}
@@ -869,7 +869,7 @@ def test_only_the_kinds_and_languages_that_are_asked_for_are_proposed(repo: Path
 
 
 def test_more_files_are_read_until_there_are_enough_cases(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proposing, "FILES_A_CASE", 1)
+    monkeypatch.setattr(selection, "FILES_A_CASE", 1)
     files = {f"m{n}.py": "def twice_defined():\n    pass\n" for n in range(20)}
     repo = written(folder, {**files, "z.py": "def lonely_function():\n    pass\n"})
     assert [one.id for one in mining.propose(repo, limit=1, kinds=["definitions"])] == ["def-lonely-function"]

@@ -20,10 +20,10 @@ from abreast.fake import FakeProvider, Reply, Rule
 from abreast.model import Case
 from abreast.suites.coding_agents.history import cases
 from abreast.suites.coding_agents.history.change import MOST_SHOWN, excerpt, files_between
-from abreast.suites.coding_agents.history.choosing import in_history
 from abreast.suites.coding_agents.history.commits import History
+from abreast.suites.coding_agents.history.pull_request_cases import in_history
+from abreast.suites.coding_agents.history.task_prompt import Shown, shown
 from abreast.suites.coding_agents.history.taskfile import Entry
-from abreast.suites.coding_agents.history.writing import Shown, shown
 from conftest import Done, Folder
 from repositories import Project, Shop
 from test_durability import ended, until
@@ -336,7 +336,7 @@ diff --git a/shop.py b/shop.py
     ],
 )
 def test_what_reveals_a_change(shop: Shop, words: str, wrong: str) -> None:
-    chosen = in_history(History(shop.path), 1, "HEAD", [])[0][0]
+    chosen = in_history(History.open(shop.path), 1, "HEAD", [])[0][0]
     pull_request = replace(chosen.pull_request, body="Now return self.known_from_the_message() at last.")
     message = Shown(replace(chosen, pull_request=pull_request), "", DIFF + "+return self.known_from_the_message()\n")
     task, told = message.read(words)
@@ -345,7 +345,7 @@ def test_what_reveals_a_change(shop: Shop, words: str, wrong: str) -> None:
 
 
 def test_answers_are_cleaned_as_messages_are(shop: Shop) -> None:
-    chosen = next(one for one in in_history(History(shop.path), 9, "HEAD", [])[0] if one.id == "pr-12")
+    chosen = next(one for one in in_history(History.open(shop.path), 9, "HEAD", [])[0] if one.id == "pr-12")
     hostile = (
         "Greet people \x1b[31mwarmly\x1b[0m\x00 (#12)\r\n\r\nSince 0123abcd4567, see src/app.py:2.\n\n    code()\n"
     )
@@ -362,7 +362,7 @@ def test_a_large_change_is_cut_and_that_is_said(tmp_path: Path) -> None:
         project.put(f"middle-{number}.txt", f"line {number} of it\n" * 1_000)
     project.put("logo.bin", b"\0\1")
     project.commit("Add everything at once (#1)")
-    history = History(project.path)
+    history = History.open(project.path)
     chosen = in_history(history, 1, "HEAD", [])[0][0]
     seen = shown(history, chosen)
     assert "+def test_a(): pass" in seen.tests

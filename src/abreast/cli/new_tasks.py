@@ -30,7 +30,7 @@ def arguments(group: argparse._ArgumentGroup) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from abreast.report.words.verdict_sentence import many
-    from abreast.suites.coding_agents import staging
+    from abreast.suites.coding_agents import repository
     from abreast.suites.coding_agents.history import Draft
 
     if args.last is not None and args.last < 1:
@@ -39,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
     if commits and args.last is not None:
         raise BadInput("--commits and --last are both given", "keep one of them")
     draft = Draft(
-        staging.local(args.repo or ".", Path.cwd(), staging.STAGE),
+        repository.local(args.repo or ".", Path.cwd(), repository.STAGE),
         Path(args.output or FILE).expanduser(),
         last=args.last or LAST,
         branch=args.branch or "HEAD",

@@ -28,7 +28,6 @@ Answer = TypeVar("Answer")
 
 
 def use(folder: str, act: Callable[[Cache], Answer]) -> Answer:
-    """What `act` does with the cache in this folder, made if it is not there."""
     return _caches.use(folder, lambda: Cache(Path(folder)), act)
 
 
@@ -47,7 +46,6 @@ class CallName:
         return f"{self._function}:{compose(self._digest, *self._content)}"
 
     def begin(self) -> None:
-        """Take note that the call is made."""
         self._state.begin()
 
     def end(self) -> None:

@@ -43,7 +43,6 @@ def _commit(folder: str, _state: tuple[int, ...]) -> Commit:
 
 
 def _state(folder: str) -> tuple[int, ...]:
-    """When the files were written that change with a commit, a checkout or an add."""
     place = _git_folder(folder)
     return tuple(_written(f"{place}/{name}") for name in ("HEAD", "index", "logs/HEAD")) if place else ()
 

@@ -7,9 +7,11 @@ there is something new, so that what a power cut could take is the last few mill
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,8 +24,10 @@ from abreast.store.base import OPEN_FOR_S
 from abreast.store.sqlite import driver
 from abreast.store.sqlite.isolation.sharing import SQLiteConnection
 from abreast.store.sqlite.shared_connection import Held, open_for_tracking
+from abreast.store.user_state.drivers import driver_folder
 from abreast.store.user_tables import tracked_rows
 from abreast.store.user_tables.cells import Cell
+from abreast.tracker import journal as journals
 from abreast.tracker.process import Shared
 
 Answer = TypeVar("Answer")
@@ -35,8 +39,6 @@ FOLLOW_S = 0.5  # how far a DuckDB file is behind, at most, while rows come
 
 
 class Journal(Held):
-    """One store as this process writes it."""
-
     def __init__(self, store: Store, follows: bool) -> None:
         connection = open_for_tracking(store.journal)  # see above: the disk is waited for elsewhere
         super().__init__(store.journal, connection)
@@ -60,17 +62,15 @@ class Journal(Held):
                 try:
                     while self._late:
                         self._write(connection, *self._late.popleft())
+                        self._disk.written()
                 finally:
                     self._writing = False
         if self._follower is not None:
             self._follower.written()
 
     def _write(self, connection: SQLiteConnection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
-        if len(rows) > 1 or not tracked_rows.insert_one(connection, self._known, table, rows[0]):
-            self._write_together(connection, table, rows)
-        self._disk.written()
-
-    def _write_together(self, connection: SQLiteConnection, table: str, rows: Sequence[Mapping[str, Cell]]) -> None:
+        if len(rows) == 1 and tracked_rows.insert_one(connection, self._known, table, rows[0]):
+            return
         try:
             with driver.transaction(connection):
                 tracked_rows.insert(connection, self._known, table, rows)
@@ -86,7 +86,6 @@ class Journal(Held):
             return tracked_rows.find(connection, table) is not None
 
     def has(self, table: str, row_id: str) -> bool:
-        """Whether the row is still there."""
         with self.using() as connection:
             return tracked_rows.has_row(connection, table, row_id)
 
@@ -117,10 +116,7 @@ class Journal(Held):
         self._caches.add(folder)
 
     def flush(self) -> None:
-        """Complete the files: every row that was written is on the disk, in the store itself and in a DuckDB file.
-
-        If another process has the DuckDB file open, a later call completes it.
-        """
+        """Take every row to the disk, and into a DuckDB file unless another process has that open."""
         if not self._closed:  # closing completes it too
             self._disk.wait()
             driver.complete(self.store.journal)
@@ -255,7 +251,6 @@ class _Follower:
             rest = max(FOLLOW_S, 4 * (time.monotonic() - began))  # a fifth of the time at most
 
     def stop(self) -> bool:
-        """Whether there is something left to follow."""
         pending = self._new.is_set()
         self._closing.set()
         self._new.set()
@@ -276,12 +271,10 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def use(path: str, engine: str | None, act: Callable[[Journal], Answer]) -> Answer:
-    """What `act` does with the journal of this store; made with the store if it is not there."""
     return _journals.use(path, lambda: Journal(_store(path, engine), not _journals.is_ending), act)
 
 
 def close_removed() -> None:
-    """Close the journals whose files were removed."""
     _journals.close_removed()
 
 
@@ -289,3 +282,25 @@ def _store(path: str, engine: str | None) -> Store:
     store = open_store(path, engine)
     store.exists()  # refuses files of others
     return store
+
+
+IN_MEMORY = ":memory:"
+
+
+def temporary_store(owner: object) -> str:
+    """A path for a new store, whose folder is removed with its owner, or when this process ends."""
+    import tempfile  # late: it imports much
+
+    journals.close_removed()
+    folder = tempfile.mkdtemp(prefix="memory-", dir=driver_folder())
+    weakref.finalize(owner, _remove, folder, os.getpid())
+    return os.path.join(folder, "memory.db")  # noqa: PTH118 - a plain text is what is wanted
+
+
+def _remove(folder: str, process: int) -> None:
+    import shutil  # late: it imports much
+
+    if os.getpid() == process:  # a forked process has a tracker of the same store
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another store is in it
+            Path(folder).parent.rmdir()

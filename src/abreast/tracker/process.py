@@ -148,7 +148,6 @@ class Shared(Generic[Open]):
             return found
 
     def close_removed(self) -> None:
-        """Close what has no file any more."""
         with self.lock:
             for name in [name for name in self._open if not Path(name).exists()]:
                 with suppress(AbreastError):

@@ -14,7 +14,7 @@ from abreast.store.run_names import find_run, matching_runs
 from abreast.store.user_tables import tables
 from abreast.store.user_tables.cells import cell, widest
 from abreast.store.user_tables.data_frame import data_frame
-from abreast.store.user_tables.result_cache import FILE, Cache, Hit
+from abreast.store.user_tables.result_cache import FILE, Cache
 from abreast.store.user_tables.tables import ALL, Condition, Frame
 from abreast.store.user_tables.tracked_rows import OWN, plain_name
 from abreast.tracker import cache as caches
@@ -49,7 +49,6 @@ class Reader:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the table."""
         return list(self._read(first=0).columns)
 
     @property
@@ -58,7 +57,6 @@ class Reader:
         return dict(self._read(first=0).types)
 
     def tables(self) -> list[str]:
-        """Every table that can be read here."""
         with self._store as store:
             return tables.names(store)
 
@@ -125,10 +123,7 @@ class Reader:
         return Assets(self.db)
 
     def get(self, digest: str) -> Any:
-        """Load the object that a row names by its digest; None if it is not there.
-
-        Unpickling runs code from the store: do this only with stores you trust.
-        """
+        """Load the object that a row names by its digest: only from stores you trust, for unpickling runs code."""
         return self.assets.get(digest)
 
     @staticmethod
@@ -138,8 +133,12 @@ class Reader:
 
         rows = read(path)
         keys = dict.fromkeys(key for row in rows for key in row)
-        columns = {key: [row.get(key) for row in rows] for key in keys}
-        return data_frame(Frame({key: _common_type(column) for key, column in columns.items()}, dict(columns)))
+        columns: dict[str, Sequence[Any]] = {key: [row.get(key) for row in rows] for key in keys}
+        types = {
+            key: functools.reduce(widest, (cell(value).type for value in column), "null")
+            for key, column in columns.items()
+        }
+        return data_frame(Frame(types, columns))
 
     @staticmethod
     def delete_cache_by_track_id(cache: str | os.PathLike[str], track_id: str) -> int:
@@ -152,7 +151,7 @@ class Reader:
         """A cached result by its key: {"result": ..., "cache": track_id, "row": row_id}; None if there is none."""
         there = (Path(cache) / FILE).is_file()
         hit = caches.use(absolute(cache), lambda opened: opened.get(key)) if there else None
-        return _told(hit) if hit is not None else None
+        return None if hit is None else {"result": hit.result, "cache": hit.track_id, "row": hit.row_id}
 
     @staticmethod
     def scan_cache(cache: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -187,11 +186,3 @@ class Reader:
 def empty_frame() -> Any:
     """What `to_df` gives of a table into which nothing was written yet."""
     return data_frame(Frame(dict(OWN), {key: [] for key in OWN}))
-
-
-def _common_type(column: Sequence[Any]) -> str:
-    return functools.reduce(widest, (cell(value).type for value in column), "null")
-
-
-def _told(hit: Hit) -> dict[str, Any]:
-    return {"result": hit.result, "cache": hit.track_id, "row": hit.row_id}

@@ -31,10 +31,7 @@ class Watch:
             self._peak = max(self._peak, self._memory())
 
     def stop(self) -> dict[str, Any]:
-        """Seconds of CPU, the most memory seen and how much more there is than before, in MB, and bytes of traffic.
-
-        The traffic is that of the whole machine: systems count no other.
-        """
+        """Seconds of CPU, MB of memory at most and grown, and bytes of the traffic of the whole machine."""
         self._done.set()
         self._thread.join()
         now = self._memory()

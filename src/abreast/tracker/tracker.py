@@ -27,7 +27,7 @@ from abreast.tracker import journal as journals
 from abreast.tracker import jsonl as jsonl_log
 from abreast.tracker.arguments import unpacked
 from abreast.tracker.commit import Commit, commit
-from abreast.tracker.temporary import IN_MEMORY, temporary_store
+from abreast.tracker.journal import IN_MEMORY, temporary_store
 
 if TYPE_CHECKING:
     from abreast.store.user_tables.assets import Assets
@@ -85,9 +85,7 @@ class Tracker:
         if engine not in (None, self._engine):
             open_store(self._path, engine)  # says what is wrong
         self._cache = journals.absolute(cache) if cache is not None else None
-        self.track_id = (
-            _checked_name(track_id) if track_id is not None else self._through(lambda journal: journal.free_name())
-        )
+        self.track_id = self._through(journals.Journal.free_name) if track_id is None else _checked_name(track_id)
 
     @property
     def db(self) -> Path:
@@ -99,7 +97,6 @@ class Tracker:
 
     @property
     def latest(self) -> dict[str, Any]:
-        """The last row that this tracker wrote."""
         return {
             key: values(value.type, [value.value])[0] if type(value) is Cell else value
             for key, value in self._last.items()
@@ -123,7 +120,6 @@ class Tracker:
         return True
 
     def __getitem__(self, column: str) -> Any:
-        """A column of this tracker's rows, as `to_df()` has it."""
         return self.to_df()[column]
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -204,7 +200,7 @@ class Tracker:
 
     def flush(self) -> None:
         """Wait until every row is on the disk, and a DuckDB file has it too."""
-        self._through(lambda journal: journal.flush())
+        self._through(journals.Journal.flush)
 
     close = flush
 
@@ -250,10 +246,7 @@ class Tracker:
         return self._reader().assets
 
     def get(self, digest: str) -> Any:
-        """Load the object that a row names by its digest; None if it is not there.
-
-        Unpickling runs code from the store: do this only with stores you trust.
-        """
+        """Load the object that a row names by its digest: only from stores you trust, for unpickling runs code."""
         return self.assets.get(digest)
 
     def _has_table(self) -> bool:
@@ -285,13 +278,13 @@ class Tracker:
         given = tuple(args or ())
         named, own = _mapping("kwargs", kwargs), _mapping("params", params)
         return _Call(
-            function,
-            given,
-            named,
-            unpacked(function, given, named),
-            {**self.params, **own},
-            caches.name_call(function, given, named, own) if self._cache is not None else None,
-            self.raise_on_error if raise_on_error is None else raise_on_error,
+            function=function,
+            args=given,
+            kwargs=named,
+            arguments=unpacked(function, given, named),
+            params={**self.params, **own},
+            name=caches.name_call(function, given, named, own) if self._cache is not None else None,
+            raises=self.raise_on_error if raise_on_error is None else raise_on_error,
         )
 
     def _found(self, call: _Call, force: bool) -> Hit | None:
@@ -330,11 +323,8 @@ class Tracker:
         if call.name is not None:
             call.name.end()
         told = redact_log(f"{type(error).__name__}: {shown(error)}"[:ERROR_LIMIT]).removesuffix(": ")
-        trace = error.__traceback__
-        own = traceback.format_exception(
-            type(error), error, trace.tb_next if trace else None
-        )  # not the tracker's frame
-        detail = redact_log("".join(own)[-DETAIL:])
+        frames = error.__traceback__.tb_next if error.__traceback__ else None  # without the tracker's
+        detail = redact_log("".join(traceback.format_exception(type(error), error, frames))[-DETAIL:])
         taken = watch.stop() if watch is not None else {}
         self._store(call, {"error": told}, {"function_time": seconds, "traceback": detail, **taken})
         if call.raises or not isinstance(error, Exception):

@@ -16,7 +16,7 @@ from abreast.preflight import files
 from abreast.preflight.code import since
 from abreast.preflight.finding import Finding, listed
 from abreast.preflight.renames import renames
-from abreast.store import Store, open_store
+from abreast.store import open_store
 from abreast.store.address import DEFAULT, named_store
 from abreast.store.user_tables import tables
 from abreast.store.user_tables.tables import Frame
@@ -117,7 +117,10 @@ def _schema(db: str | os.PathLike[str], table: str, params: type | None) -> Find
     before = {name.removeprefix(PREFIX) for name in frame.columns if name.startswith(PREFIX)}
     if not before:
         return Finding("schema", "note", f"{table} has no columns of parameters yet")
-    stored = {name.removeprefix(PREFIX): _distinct(column) for name, column in frame.columns.items()}
+    stored = {
+        name.removeprefix(PREFIX): list({repr(value): value for value in column if value is not None}.values())
+        for name, column in frame.columns.items()
+    }
     renamed = renames(sorted(before), fields, stored, _default_numbers(params), _kinds(params))
     if renamed:
         pairs = "; ".join(f"{PREFIX}{old} seems to be {PREFIX}{new} now" for old, new in renamed)
@@ -133,7 +136,6 @@ def _schema(db: str | os.PathLike[str], table: str, params: type | None) -> Find
 
 
 def _fields(params: Any) -> list[str]:
-    """The names that a row would have: fields of fields too, as they are unpacked."""
     kind = params if isinstance(params, type) else type(params)
     if dataclasses.is_dataclass(kind):
         names = []
@@ -148,29 +150,20 @@ def _fields(params: Any) -> list[str]:
     raise BadInput(f"params_dataclass: {kind.__name__} is neither a dataclass nor a pydantic model")
 
 
-def _distinct(column: Iterable[Any]) -> list[Any]:
-    return list({repr(value): value for value in column if value is not None}.values())
-
-
 def _kinds(params: Any) -> dict[str, str]:
-    """Which fields are annotated as numbers or as texts."""
     kind = params if isinstance(params, type) else type(params)
     found = {}
     for base in reversed(kind.__mro__):
         for name, annotation in vars(base).get("__annotations__", {}).items():
-            words = re.findall(r"\w+", annotation if isinstance(annotation, str) else _written(annotation))
+            written = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+            words = re.findall(r"\w+", written)
             kinds = {_KINDS[word] for word in words if word in _KINDS}
             if len(kinds) == 1:
                 found[name] = kinds.pop()
     return found
 
 
-def _written(annotation: Any) -> str:
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
-
-
 def _default_numbers(params: Any) -> dict[str, list[float]]:
-    """The defaults of fields that are numbers."""
     kind = params if isinstance(params, type) else type(params)
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     defaults: dict[str, Any] = {field.name: field.default for field in fields}
@@ -198,10 +191,8 @@ def _code(db: str | os.PathLike[str], names: Iterable[str]) -> list[Finding]:
     changed = [files.shown(file, Path.cwd()) for file in state.changed or ()]
     branch = state.branch or "no branch"
     if changed:
-        found.append(Finding("git", "note", f"not committed on {branch}: {listed(changed, 5)}", "git commit -a"))
-    else:
-        found.append(Finding("git", "pass", f"everything is committed on {branch}"))
-    return found
+        return [*found, Finding("git", "note", f"not committed on {branch}: {listed(changed, 5)}", "git commit -a")]
+    return [*found, Finding("git", "pass", f"everything is committed on {branch}")]
 
 
 def _last_commit(db: str | os.PathLike[str], name: str) -> str | None:
@@ -221,32 +212,24 @@ def _kept(
     if frame is None:
         return Finding(check, "note", f"{table} is not there yet: the first experiment"), []
     columns = [name for name in frame.columns if name not in _OF_THE_ROW]
-    missing = _missing(wanted, columns)
+    known = {name.lower() for name in columns}
+    known |= {name.rpartition("_")[2] for name in known}
+    missing = [what for what, names in wanted.items() if known.isdisjoint(names)]
     message = f"{table} keeps {listed(columns, 12)}"
     message += f"; not kept: {listed(missing, 6)}" if missing else ""
     return Finding(check, "note" if missing else "pass", message, "", tuple(columns)), missing
-
-
-def _missing(wanted: dict[str, tuple[str, ...]], columns: Sequence[str]) -> list[str]:
-    known = {name.lower() for name in columns}
-    ends = {name.rpartition("_")[2] for name in known}
-    return [what for what, names in wanted.items() if not known & set(names) and not ends & set(names)]
 
 
 # -- data ----------------------------------------------------------------------------------------------------------
 
 
 def _data(given: Any) -> list[Finding]:
-    if given is None:
-        paths: list[Path] = []
-    else:
-        paths = [Path(path) for path in ([given] if isinstance(given, str | os.PathLike) else given)]
-    named = bool(paths)
+    paths = [Path(path) for path in ([given] if isinstance(given, str | os.PathLike) else given or ())]
     paths = paths or _tracked_by_dvc(Path())
     if not paths:
         return [Finding("data", "note", "no data file was named, and DVC tracks none here")]
     state = git.state(Path.cwd())
-    return [_data_file(path, state, named) for path in paths]
+    return [_data_file(path, state) for path in paths]
 
 
 def _tracked_by_dvc(folder: Path) -> list[Path]:
@@ -262,7 +245,7 @@ def _tracked_by_dvc(folder: Path) -> list[Path]:
     return found
 
 
-def _data_file(path: Path, state: git.State | None, named: bool) -> Finding:
+def _data_file(path: Path, state: git.State | None) -> Finding:
     beside = path.with_name(f"{path.name}.dvc")
     if not path.exists():
         fix = f"dvc checkout {beside}" if beside.is_file() else "check the name"
@@ -287,7 +270,7 @@ def _data_file(path: Path, state: git.State | None, named: bool) -> Finding:
 def _columns(db: str | os.PathLike[str], table: str, last: int = 0) -> Frame | None:
     """The columns of a table, with its last rows; None if it is not there or nothing was ever written."""
     name = plain_name(table)
-    with _opened(db) as store:
+    with open_store(os.fspath(db)) as store:
         if not store.exists():
             return None
         try:
@@ -295,10 +278,6 @@ def _columns(db: str | os.PathLike[str], table: str, last: int = 0) -> Frame | N
         except BadInput:
             return None
         return frame if len(frame) else None
-
-
-def _opened(db: str | os.PathLike[str]) -> Store:
-    return open_store(os.fspath(db))
 
 
 def _questions(
@@ -346,7 +325,7 @@ def _show(findings: Iterable[Finding]) -> None:
 def _remember(db: str | os.PathLike[str], passed: bool, answers: dict[str, bool]) -> None:
     """With the rows it was about; before the first experiment there is no store to remember it in."""
     try:
-        with _opened(db) as store:
+        with open_store(os.fspath(db)) as store:
             there = store.exists()
     except AbreastError:
         return

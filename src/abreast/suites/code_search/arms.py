@@ -48,8 +48,7 @@ def _add(found: dict[str, dict[str, Any]], name: str, params: dict[str, Any]) ->
 
 
 def _server_sets(words: list[str], base: Path, start_timeout: float | None) -> dict[str, tuple[Any, list[str]]]:
-    """The servers of each variant, as `mcp:` takes them and by name. One set alone is called with_mcp, of several each
-    by its own name."""
+    """The servers of each variant, as `mcp:` takes them and by name; the variant of a single set is with_mcp."""
     sets: dict[str, tuple[Any, list[str]]] = {}
     for text in _commands(words, base):
         name, declared = _declared(text, base, start_timeout)

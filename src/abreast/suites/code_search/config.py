@@ -8,10 +8,17 @@ from typing import Any, Literal
 
 from abreast.errors import BadInput
 from abreast.experiment.facade import Experiment
-from abreast.suites.code_search import asking, finding
+from abreast.suites.code_search import finding
 from abreast.suites.code_search.arms import WITH, WITHOUT, arms_of
-from abreast.suites.code_search.ground_truth import refuse_absent_files
-from abreast.suites.code_search.workspace import reports, workspace_of
+from abreast.suites.code_search.workspace import refuse_absent_files, reports, workspace_of
+
+PROMPT = """{{ input }}
+
+The code is in the current folder. Do not change anything. End your answer with one JSON object and nothing after it:
+{"files": [paths from the current folder], "symbols": [names of functions, types or constants], \
+"lines": {path: [line numbers]}, "content": [short quotations]}
+List only what the question asks for, and all of it; leave out the keys that it does not ask for."""
+
 
 NAME = "code-search"
 MODEL, TURNS, TIMEOUT = "sonnet", 20, 300.0
@@ -44,19 +51,18 @@ class Config:
 def experiment(config: Config, base: Path | None = None) -> Experiment:
     """The experiment that a configuration describes. Its rows go into the store beside `base`, the working folder."""
     base = base or Path.cwd()
-    repo = _repository(config.repo)
+    repo = finding.repository_folder(config.repo).resolve()
     if config.max_turns < 1:
         raise BadInput(f"--max-turns {config.max_turns}: must be a whole number of at least 1")
     if not config.model.strip():
         raise BadInput("--model: is empty", f"name one, such as {MODEL}")
-    given = [config.cases] if isinstance(config.cases, str) else config.cases or []
-    files = finding.case_files(given, repo)
+    files = finding.case_files([config.cases] if isinstance(config.cases, str) else config.cases or [], repo)
     workspace = workspace_of(
         repo, [*finding.hidden(files, repo), *reports(base / "runs")], config.workspace, config.commit
     )
     refuse_absent_files(files, config.categories, workspace)
+    common: dict[str, Any] = {"model": config.model, "max_turns": config.max_turns, "prompt": PROMPT}
     arms = arms_of(config.mcp, config.tools, config.search_tools == "both", base, config.start_timeout)
-    limits: dict[str, Any] = {"timeout": config.timeout}
     return Experiment(
         name=NAME,
         description="does an MCP server help an agent to find code?",
@@ -67,28 +73,15 @@ def experiment(config: Config, base: Path | None = None) -> Experiment:
             **({"categories": config.categories} if config.categories else {}),
         },
         target="simulated" if config.mock else "claude-code",
-        params=_common(config) if config.mock else {**_common(config), "workspace": workspace},
+        params=common if config.mock else {**common, "workspace": workspace},
         variants={name: _simulated(name, own, config) if config.mock else own for name, own in arms.items()},
         baseline=WITHOUT,
         scorers=[{"retrieval": {"root": str(repo)}}],
         expects=None if config.mock else EXPECTS,
-        limits=limits,
+        limits={"timeout": config.timeout},
         store=config.store,
         base=base,
     )
-
-
-def _repository(path: Path) -> Path:
-    found = path.expanduser().absolute()
-    if not found.is_dir():
-        what = "is a file, not a folder" if found.exists() else "there is no such folder"
-        raise BadInput(f"--repo {path}: {what}", "name the folder of a repository")
-    return found.resolve()
-
-
-def _common(config: Config) -> dict[str, Any]:
-    """What all arms have."""
-    return {"model": config.model, "max_turns": config.max_turns, "prompt": asking.PROMPT}
 
 
 def _simulated(name: str, own: dict[str, Any], config: Config) -> dict[str, Any]:

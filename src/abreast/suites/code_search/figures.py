@@ -44,14 +44,12 @@ class Measure(NamedTuple):
     title: str
     kind: Kind
     values: tuple[float | None, ...]
-    intervals: tuple[Interval | None, ...]
     changes: tuple[Change | None, ...]  # against the baseline; None for itself
+    intervals: tuple[Interval | None, ...] = ()  # of shares
     cases: int | None = None  # of an amount: over how many the values are, if the same for all
 
 
 class Failed(NamedTuple):
-    """What the failed trials of a variant used besides."""
-
     trials: int
     tokens: float | None
     cost_usd: float | None
@@ -89,8 +87,6 @@ class Tagged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All of them, variants in the order of the run as everywhere in a report."""
-
     names: tuple[str, ...]
     baseline: str
     score: str  # how the score is called by which cases are won
@@ -110,28 +106,27 @@ class Figures:
 
 
 def figures(analysis: Analysis) -> Figures:
-    """What the suite tells besides the verdict."""
     table = _Table(analysis)
     rows, every = table.rows, range(len(table.names))
     infrastructure = rows.error & ~rows.own_failure
     against = tuple(one for one in analysis.comparisons if one.baseline == table.baseline)
     return Figures(
-        tuple(table.names),
-        table.baseline,
-        _TITLES.get(rows.primary or "", rows.primary or ""),
-        tuple(_measures(table, analysis)),
-        int(table.common.sum()) if len(table.active) > 1 else None,
-        tuple(name for index, name in enumerate(table.names) if index not in table.active),
-        rows.repeats,
-        table.cached(),
-        tuple(_failed(table, index) for index in every),
-        tuple(int((table.of(index) & infrastructure).sum()) for index in every),
-        tuple(int((table.of(index) & rows.skipped).sum()) for index in every),
-        against,
-        tuple(_cases(table, against)),
-        rows.planned_cases - len(rows.cases),
-        {tag: _by_tag(table, tag, order) for tag, order in (("category", CATEGORIES), ("difficulty", LEVELS))},
-        tuple(_tools(table)),
+        names=tuple(table.names),
+        baseline=table.baseline,
+        score=_TITLES.get(rows.primary or "", rows.primary or ""),
+        measures=tuple(_measures(table, analysis)),
+        answered_by_all=int(table.common.sum()) if len(table.active) > 1 else None,
+        silent=tuple(name for index, name in enumerate(table.names) if index not in table.active),
+        repeats=rows.repeats,
+        cached=table.cached(),
+        failed=tuple(_failed(table, index) for index in every),
+        infrastructure=tuple(int((table.of(index) & infrastructure).sum()) for index in every),
+        skipped=tuple(int((table.of(index) & rows.skipped).sum()) for index in every),
+        comparisons=against,
+        cases=tuple(_cases(table, against)),
+        not_begun=rows.planned_cases - len(rows.cases),
+        by_tag={tag: _by_tag(table, tag, order) for tag, order in (("category", CATEGORIES), ("difficulty", LEVELS))},
+        tools=tuple(_tools(table)),
     )
 
 
@@ -163,12 +158,10 @@ class _Table:
         return found
 
     def has(self, which: Bools) -> Bools:
-        """The planned cases that have such trials."""
         found: Bools = np.bincount(self.rows.case[which], minlength=self.rows.planned_cases) > 0
         return found
 
     def number(self, name: str) -> Floats:
-        """A number that answers come with, nan where one does not tell it."""
         return numbers(self.told, name)
 
     def by_case(self, variant: int, values: Floats) -> Floats:
@@ -176,18 +169,15 @@ class _Table:
         return by_case(self.rows, self.of(variant) & self.rows.ok, values)
 
     def shared(self, values: Floats) -> tuple[list[Floats], Bools | None]:
-        """The cases of each variant, and which of them the values are of: those that no variant left out or failed, and
-        that all tell who tell such values at all; None if there is no case without a failure: then each on its own."""
+        """The values by variant and case, and the cases that all have which have any; None if no case is common."""
         each = [self.by_case(index, values) for index in range(len(self.names))]
         tellers = [~np.isnan(own) for own in each if not np.isnan(own[self.counted]).all()]
         return each, np.logical_and.reduce([self.common, *tellers]) if self.common.any() else None
 
     def both(self, variant: int, own: Floats, base: Floats) -> Ints:
-        """The cases that a variant and the baseline always answered, and whose values are known."""
         return np.flatnonzero(self.always[variant] & self.always[self.base] & ~np.isnan(own) & ~np.isnan(base))
 
     def cached(self) -> tuple[float | None, ...]:
-        """What part of the prompt each variant read from the cache."""
         read, unknown = self.rows.tokens["cache_read"], np.isnan(self.prompt + self.rows.tokens["cache_read"])
         each, cases = self.shared(np.where(unknown, np.nan, read))
         whole = np.where(unknown, np.nan, self.prompt)
@@ -205,7 +195,6 @@ def _part(one: Floats, whole: Floats, cases: Bools | None) -> float | None:
 
 
 def _measures(table: _Table, analysis: Analysis) -> Iterator[Measure]:
-    """All that any variant has a value of."""
     rows, tokens = table.rows, table.rows.tokens
     nothing: tuple[None, ...] = (None,) * len(table.names)
     found = [*_scores(table, analysis), _answered(table)]
@@ -217,7 +206,7 @@ def _measures(table: _Table, analysis: Analysis) -> Iterator[Measure]:
             _amount(table, f"{name}_tokens", f"{name.replace('_', ' ')} tokens", "tokens", tokens[name])
             for name in ("cache_read", "cache_write")
         ]
-        found.append(Measure("cache_share", "prompt read from cache", "share", table.cached(), nothing, nothing))
+        found.append(Measure("cache_share", "prompt read from cache", "share", table.cached(), nothing))
     found += [
         _amount(table, "output_tokens", "output tokens", "tokens", tokens["output"], _saved),
         _amount(table, "cost_usd", "cost per trial", "dollars", rows.cost_usd, _saved),
@@ -234,12 +223,11 @@ def _scores(table: _Table, analysis: Analysis) -> Iterator[Measure]:
     """The primary score and those of the suite, as the report has them everywhere; changes are those of verdicts."""
     rows = table.rows
     for name in dict.fromkeys(filter(None, (rows.primary, F1, PRECISION, RECALL))):
-        title = _TITLES.get(name, name)
         means = tuple(None if one.all_failed else one.scores.get(name) for one in analysis.variants)
         items = [one for one in (*analysis.comparisons, *analysis.further) if one.metric == name]
-        values = tuple(None if mean is None else mean.estimate for mean in means)
+        title = _TITLES.get(name, name)
         title = f"accuracy ({title})" if name == rows.primary else title
-        yield Measure(name, title, "score", values, means, _by_verdict(table, items))
+        yield _mean_measure(table, name, title, "score", means=means, items=items)
 
 
 def _answered(table: _Table) -> Measure:
@@ -250,14 +238,23 @@ def _answered(table: _Table) -> Measure:
     means = tuple(mean_score(rows, table.of(index), values) for index in every)
     questions = [(table.base, index) for index in every if index != table.base]
     items = compared(rows, "success_rate", values, questions, 0.0)
-    told = tuple(None if mean is None else mean.estimate for mean in means)
-    return Measure("success_rate", "success rate", "share", told, means, _by_verdict(table, items))
+    return _mean_measure(table, "success_rate", "success rate", "share", means=means, items=items)
 
 
-def _by_verdict(table: _Table, items: Iterable[Comparison]) -> tuple[Change | None, ...]:
-    """The differences that verdicts speak of, each for its variant."""
+def _mean_measure(
+    table: _Table,
+    name: str,
+    title: str,
+    kind: Kind,
+    *,
+    means: tuple[Interval | None, ...],
+    items: Iterable[Comparison],
+) -> Measure:
+    """Means with their intervals; changes are the differences that verdicts speak of, each for its variant."""
+    values = tuple(None if mean is None else mean.estimate for mean in means)
     by = {item.variant: item for item in items if item.baseline == table.baseline}
-    return tuple(_change(by[name]) if name in by else None for name in table.names)
+    changes = tuple(_change(by[name]) if name in by else None for name in table.names)
+    return Measure(name, title, kind, values, changes, intervals=means)
 
 
 def _change(item: Comparison) -> Change | None:
@@ -277,20 +274,18 @@ def _amount(
     better: Callable[[_Table, Floats, Floats, Ints], Change | None] | None = None,
     middle: Callable[[Floats], float | None] | None = None,
 ) -> Measure:
-    """What an answer takes, on average of the cases that all variants always answered; without such, of each one's own.
-    The change is on the cases that both always answered."""
+    """What an answer takes, over the cases that all always answered, else over its own; changes are over both's."""
     each, cases = table.shared(values)
     told = tuple((middle or mean_of_known)(own if cases is None else own[cases]) for own in each)
-    base, nothing = each[table.base], (None,) * len(each)
+    base = each[table.base]
     changes = tuple(
         better(table, own, base, table.both(index, own, base)) if better and index != table.base else None
         for index, own in enumerate(each)
     )
-    return Measure(name, title, kind, told, nothing, changes, None if cases is None else int(cases.sum()))
+    return Measure(name, title, kind, told, changes, cases=None if cases is None else int(cases.sum()))
 
 
 def _cost_per_correct(table: _Table, analysis: Analysis) -> Measure:
-    """As the report has it everywhere: failures are paid for, too."""
     prices = [one.cost_per_correct for one in analysis.variants]
     values = tuple(None if price is None or math.isnan(price.estimate) else price.estimate for price in prices)
     judged = [table.has(table.of(index) & ~np.isnan(table.rows.score)) for index in range(len(table.names))]
@@ -300,9 +295,8 @@ def _cost_per_correct(table: _Table, analysis: Analysis) -> Measure:
         if item.baseline == table.baseline and cost is not None and cost.ratio is not None:
             both = table.counted & judged[table.base] & judged[table.names.index(item.variant)]
             changes[item.variant] = _as_saved(cost.ratio, int(both.sum()))
-    none = (None,) * len(values)
     told = tuple(changes.get(name) for name in table.names)
-    return Measure(COST_PER_CORRECT, "cost per correct answer", "dollars", values, none, told)
+    return Measure(COST_PER_CORRECT, "cost per correct answer", "dollars", values, told)
 
 
 def _saved(table: _Table, own: Floats, base: Floats, cases: Ints) -> Change | None:
@@ -321,7 +315,6 @@ def _saved(table: _Table, own: Floats, base: Floats, cases: Ints) -> Change | No
 
 
 def _faster(table: _Table, own: Floats, base: Floats, cases: Ints) -> Change | None:
-    """By the typical ratio, as the report has it beside the verdict."""
     if not len(cases):
         return None
     return _as_saved(latency_ratio(base[cases], own[cases], groups=table.rows.groups(cases)), len(cases))
@@ -351,7 +344,6 @@ def _total(values: Floats) -> float | None:
 
 
 def _cases(table: _Table, comparisons: Sequence[Comparison]) -> Iterator[CaseRow]:
-    """Each case that has a row, in plan order."""
     rows, every = table.rows, range(len(table.names))
     winners = [_winners(item) for item in comparisons]
     scores = [by_case(rows, table.of(index), rows.score).tolist() for index in every]
@@ -360,19 +352,18 @@ def _cases(table: _Table, comparisons: Sequence[Comparison]) -> Iterator[CaseRow
     failures = failures_by_case(rows)
     for case, facts in sorted(rows.cases.items()):
         yield CaseRow(
-            facts.id,
-            str(facts.tags.get("category", "")),
-            str(facts.tags.get("difficulty", "")),
-            tuple(found.get(case) for found in winners),
-            _at(scores, case),
-            tuple(failures.get((case, index), {}) for index in every),
-            _at(tokens, case),
-            _at(seconds, case),
+            id=facts.id,
+            category=str(facts.tags.get("category", "")),
+            difficulty=str(facts.tags.get("difficulty", "")),
+            winners=tuple(found.get(case) for found in winners),
+            scores=_at(scores, case),
+            failed=tuple(failures.get((case, index), {}) for index in every),
+            tokens=_at(tokens, case),
+            seconds=_at(seconds, case),
         )
 
 
 def _winners(item: Comparison) -> dict[int, str]:
-    """Who won each case, by the very differences that the verdict counts."""
     names = {1: item.variant, -1: item.baseline, 0: "tie"}
     signs = np.sign(item.pairs.differences).astype(int).tolist()
     return {case: names[sign] for case, sign in zip(item.pairs.cases.tolist(), signs, strict=True)}
@@ -409,26 +400,18 @@ def _by_tag(table: _Table, tag: str, order: Sequence[str]) -> tuple[Tagged, ...]
 # -- the tools --------------------------------------------------------------------------------------------------------
 
 
-def _tools(table: _Table) -> Iterator[ToolUse]:
-    """The most used first, on the same cases as every amount."""
+def _tools(table: _Table) -> list[ToolUse]:
     used = [_used(told) for told in table.told]
     denied: list[Counter[str]] = [Counter() for _ in table.names]
     for index, told in zip(table.rows.variant.tolist(), table.told, strict=True):
         denied[index].update(_calls(told.get("tools_denied")))
-    names = {tool for one in (*filter(None, used), *denied) for tool in one}
-    found = [
-        ToolUse(tool, _mean_calls(table, tool, used), tuple(counts[tool] for counts in denied))
-        for tool in sorted(names)
-    ]
-    yield from sorted(
-        (each for each in found if any(each.calls) or any(each.denied)),
-        key=lambda each: -sum(filter(None, each.calls)),
-    )
-
-
-def _mean_calls(table: _Table, tool: str, used: Sequence[Mapping[str, int] | None]) -> tuple[float | None, ...]:
-    counts = np.array([math.nan if told is None else told.get(tool, 0) for told in used], dtype=float)
-    return _amount(table, "", tool, "count", counts).values
+    found = []
+    for tool in sorted({tool for one in (*filter(None, used), *denied) for tool in one}):
+        counts = np.array([math.nan if told is None else told.get(tool, 0) for told in used], dtype=float)
+        calls = _amount(table, "", tool, "count", counts).values
+        found.append(ToolUse(tool, calls, tuple(of_variant[tool] for of_variant in denied)))
+    used_at_all = (each for each in found if any(each.calls) or any(each.denied))
+    return sorted(used_at_all, key=lambda each: -sum(filter(None, each.calls)))
 
 
 def _used(told: Mapping[str, Any]) -> dict[str, int] | None:

@@ -12,11 +12,11 @@ from abreast.scorers.retrieval.truth import flaw_of
 from abreast.spec.read_cases import Place, as_case, records
 
 OWN = ".abreast"
+# Folders in which codetect-eval and repo-search-eval keep cases, results and logs.
 THEIRS = (".codetect/evals", ".repo_search/evals")
-"""Folders in which codetect-eval and repo-search-eval keep cases, results and logs."""
 
+# Folders of a repository in which cases are looked for; the first that has a case file, at any depth, counts.
 PLACES = (f"{OWN}/cases", "evals/cases", "cases", *(f"{folder}/cases" for folder in THEIRS))
-"""Folders of a repository in which cases are looked for; the first that has a case file, at any depth, counts."""
 
 SUFFIX = ".jsonl"
 
@@ -31,6 +31,15 @@ def case_files(given: list[str], repo: Path) -> list[Path]:
         f"{repo}: no cases in {', '.join(PLACES)}",
         f"propose some: abreast cases new --repo {shlex.quote(str(repo))}; or name a folder: --cases DIR",
     )
+
+
+def repository_folder(repo: Path) -> Path:
+    """The folder that `--repo` names."""
+    folder = repo.expanduser()
+    if not folder.is_dir():
+        what = "is a file, not a folder" if folder.exists() else "there is no such folder"
+        raise BadInput(f"--repo {repo}: {what}", "name the folder of a repository")
+    return folder
 
 
 def folder_of(repo: Path) -> Path:
@@ -51,8 +60,7 @@ def _given(text: str) -> list[Path]:
 
 
 def hidden(files: list[Path], repo: Path) -> list[Path]:
-    """What says what is right: folders that have nothing but cases, so that a further case changes nothing of what
-    trials get, and case files beside other things."""
+    """What says what is right: folders of nothing but cases, also of later ones, and case files beside other things."""
     folders = {repo / place for place in PLACES} | {file.parent for file in files if _in_folder(file.parent) == files}
     theirs = {repo / folder for folder in THEIRS if (repo / folder).is_dir()}
     alone = theirs | {folder for folder in folders if folder.is_dir() and _has_only_cases(folder)}
@@ -77,7 +85,6 @@ def cases(files: list[str], categories: list[str] | None = None) -> Iterator[Cas
 
 
 def placed_cases(files: Iterable[str | Path], categories: list[str] | None = None) -> Iterator[tuple[Place, Case]]:
-    """As `cases`, each with its file and line."""
     seen: set[str] = set()
     places: dict[str, Place] = {}
     for place, item in records([str(file) for file in files], Path()):

@@ -37,7 +37,6 @@ from abreast.suites.code_search.figures import (
     Failed,
     Figures,
     Measure,
-    Tagged,
     ToolUse,
     figures,
 )
@@ -46,14 +45,12 @@ Value = TypeVar("Value")
 
 
 def sections(analysis: Analysis) -> list[Section]:
-    """All of it, from the stored rows; what there is nothing to say of is left out."""
     found = figures(analysis)
     parts = [_arms(found, analysis), _cases(found), _where(found), _tools(found)]
     return [part for part in parts if part.sentences or part.tables]
 
 
 def _by(found: Figures, values: Iterable[Value]) -> dict[str, Value]:
-    """A value for each variant, by its name."""
     return dict(zip(found.names, values, strict=True))
 
 
@@ -62,7 +59,11 @@ def _by(found: Figures, values: Iterable[Value]) -> dict[str, Value]:
 
 def _arms(found: Figures, analysis: Analysis) -> Section:
     design = [one.message for one in exchanges(Evidence(analysis.rows.store, analysis.run))]
-    sentences = [*design, _cache(found), *_failures(found), _not_counted(found), _apart(found)]
+    failures = [_failure(name, one) for name, one in zip(found.names, found.failed, strict=True) if one.trials]
+    apart = (
+        f"there is no case that {_who_answered(found)}: amounts are those of each one's own cases, and not comparable"
+    )
+    sentences = [*design, _cache(found), *failures, _not_counted(found), apart if found.answered_by_all == 0 else ""]
     return Section(
         "arms",
         "The arms side by side",
@@ -96,13 +97,8 @@ def _cache(found: Figures) -> str:
     return f"of the prompt tokens, {shares}: {why}{order}"
 
 
-def _failures(found: Figures) -> list[str]:
-    """`2 failed trials of with_mcp used 12,300 tokens and $0.04 besides`."""
-    told = zip(found.names, found.failed, strict=True)
-    return [_failure(name, one) for name, one in told if one.trials]
-
-
 def _failure(name: str, one: Failed) -> str:
+    """`2 failed trials of with_mcp used 12,300 tokens and $0.04 besides`."""
     who = f"{many(one.trials, 'failed trial')} of {name}"
     parts = [many(round(one.tokens), "token")] if one.tokens is not None else []
     parts += [dollars(one.cost_usd)] if one.cost_usd is not None else []
@@ -113,7 +109,6 @@ def _failure(name: str, one: Failed) -> str:
 
 
 def _not_counted(found: Figures) -> str:
-    """What counts for nobody and against nobody."""
     parts = [
         f"{many(number, 'trial')} of {name} {what}"
         for numbers, what in ((found.infrastructure, "failed by infrastructure"), (found.skipped, "skipped"))
@@ -121,14 +116,6 @@ def _not_counted(found: Figures) -> str:
         if number
     ]
     return f"not counted, neither as wrong nor as without an answer: {', '.join(parts)}" if parts else ""
-
-
-def _apart(found: Figures) -> str:
-    if found.answered_by_all != 0:
-        return ""
-    return (
-        f"there is no case that {_who_answered(found)}: amounts are those of each one's own cases, and not comparable"
-    )
 
 
 def _who_answered(found: Figures) -> str:
@@ -159,7 +146,6 @@ def _side_by_side(found: Figures, analysis: Analysis) -> NamedTable:
 
 
 def _title(measure: Measure, usual: int | None) -> str:
-    """With the number of cases, if an amount is not known of all that the others are of."""
     fewer = usual is not None and measure.cases not in (None, usual)
     return f"{measure.title} ({many(measure.cases or 0, 'case')})" if fewer else measure.title
 
@@ -167,10 +153,11 @@ def _title(measure: Measure, usual: int | None) -> str:
 def _value(measure: Measure, at: int, all_failed: bool) -> str:
     if measure.kind == "score" and all_failed:
         return ALL_FAILED
-    value, interval = measure.values[at], measure.intervals[at]
+    value = measure.values[at]
     if value is None:
         return NOTHING
-    return share(interval) if interval is not None else _WRITTEN[measure.kind](value)
+    interval = measure.intervals[at] if measure.intervals else None
+    return _WRITTEN[measure.kind](value) if interval is None else share(interval)
 
 
 _WRITTEN: Mapping[str, Callable[[float], str]] = {
@@ -184,8 +171,7 @@ _WRITTEN: Mapping[str, Callable[[float], str]] = {
 
 
 def _improvement(measure: Measure, at: int) -> str:
-    """`+12.4 points (+5.1 … +19.3)` of a share; `+38.0 % (+21.0 … +52.0)` of an amount, that is so much less; with the
-    number of cases if the values beside it are of others."""
+    """`+12.4 points (+5.1 … +19.3)` of a share; `+38.0 % (+21.0 … +52.0), 9 cases` less of an amount."""
     change = measure.changes[at]
     if change is None:
         return NOTHING
@@ -229,7 +215,7 @@ def _measure(found: Figures, each: Measure) -> dict[str, Any]:
         "kind": each.kind,
         "cases": each.cases,
         "values": _by(found, (None if value is None else number(value) for value in each.values)),
-        "intervals": _by(found, map(ends, each.intervals)),
+        "intervals": _by(found, map(ends, each.intervals or [None] * len(found.names))),
         "improvements": {
             name: _changed(change) for name, change in _by(found, each.changes).items() if name != found.baseline
         },
@@ -360,11 +346,20 @@ def _case(found: Figures, row: CaseRow) -> dict[str, Any]:
 
 
 def _where(found: Figures) -> Section:
-    tables = tuple(_tag_table(found, tag, values) for tag, values in found.by_tag.items() if values)
     return Section(
         "where",
         "By category and difficulty",
-        tables=tables,
+        tables=tuple(
+            NamedTable(
+                f"by-{tag}",
+                "",
+                (tag, "cases", *found.names),
+                tuple((each.value, f"{each.cases:,}", *map(share, each.scores)) for each in values),
+                "accuracy (95 % interval)",
+            )
+            for tag, values in found.by_tag.items()
+            if values
+        ),
         data={
             f"by_{tag}": {
                 each.value: {"cases": each.cases, "scores": _by(found, map(_score, each.scores))} for each in values
@@ -372,11 +367,6 @@ def _where(found: Figures) -> Section:
             for tag, values in found.by_tag.items()
         },
     )
-
-
-def _tag_table(found: Figures, tag: str, values: Sequence[Tagged]) -> NamedTable:
-    rows = tuple((each.value, f"{each.cases:,}", *map(share, each.scores)) for each in values)
-    return NamedTable(f"by-{tag}", "", (tag, "cases", *found.names), rows, "accuracy (95 % interval)")
 
 
 def _score(mean: Any) -> dict[str, Any] | None:
@@ -387,17 +377,10 @@ def _score(mean: Any) -> dict[str, Any] | None:
 
 
 def _tools(found: Figures) -> Section:
-    used = found.tools
-    return Section(
-        "tools",
-        "Tools",
-        tables=(_tool_table(found, used),) if used else (),
-        data={
-            "tools": [
-                {"tool": each.tool, "calls": _by(found, each.calls), "denied": _by(found, each.denied)} for each in used
-            ]
-        },
-    )
+    data = [
+        {"tool": each.tool, "calls": _by(found, each.calls), "denied": _by(found, each.denied)} for each in found.tools
+    ]
+    return Section("tools", "Tools", tables=(_tool_table(found, found.tools),) if data else (), data={"tools": data})
 
 
 def _tool_table(found: Figures, used: Sequence[ToolUse]) -> NamedTable:

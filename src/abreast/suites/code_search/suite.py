@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from abreast.experiment.facade import Experiment
     from abreast.report.sections import Section
 
+_SAME_NAMES = ("cases", "mcp", "tools", "search_tools", "model", "max_turns", "commit", "workspace", "mock")
+
 
 class CodeSearch:
     """`abreast run code-search`."""
@@ -64,23 +66,14 @@ class CodeSearch:
         return experiment(
             Config(
                 repo=Path(args.repo),
-                cases=args.cases,
                 categories=categories,
-                mcp=args.mcp,
-                tools=args.tools,
-                search_tools=args.search_tools,
-                model=args.model,
-                max_turns=args.max_turns,
                 timeout=_seconds("--timeout", args.timeout),
                 start_timeout=None if args.start_timeout is None else _seconds("--start-timeout", args.start_timeout),
-                commit=args.commit,
-                workspace=args.workspace,
-                mock=args.mock,
+                **{name: getattr(args, name) for name in _SAME_NAMES},
             )
         )
 
     def when_refused(self, args: argparse.Namespace) -> str:
-        """What to try without a key or a login."""
         return f"without a model: abreast run {NAME} --mock"
 
     def sections(self, analysis: Analysis) -> list[Section]:

@@ -11,6 +11,7 @@ from typing import Any
 from abreast.errors import BadInput, did_you_mean, suggestion
 from abreast.targets.agents.presets import PRESETS
 
+# What each preset is called by its makers.
 CALLED = {
     "Claude Code": "claude-code",
     "Codex CLI": "codex",
@@ -21,7 +22,6 @@ CALLED = {
     "Aider": "aider",
     "Cursor CLI": "cursor-agent",
 }
-"""What each preset is called by its makers."""
 
 _PLAIN = {"claude": "claude-code", "augment": "auggie", "cursor": "cursor-agent", "openaicodex": "codex"}
 _MEANT = {"prompt": "PROMPT_FILE", "cwd": "WORKSPACE", "model": "MODEL"}  # what a command template may name
@@ -30,8 +30,6 @@ HOW = f'known: {", ".join(CALLED)}; any other program by a command: --agent NAME
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One contender: its name, the parameters of its target, and how long a run of it may take."""
-
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
     timeout: float | None = None
@@ -82,8 +80,7 @@ def own_agent(text: str) -> Agent:
 
 
 def from_template(where: str, template: str) -> dict[str, Any]:
-    """The parameters of a command template, which is a text for the shell: `cat "{prompt}" | claude -p`. `{prompt}` is
-    a file; what it is called reaches the shell as a variable, never as text."""
+    """The parameters of a command for the shell: `cat "{prompt}" | claude -p`; values reach it as variables only."""
     text, at, inside = "", 0, [""]
     while at < len(template):
         quote = inside[-1] if inside[-1] in _SIGNS else ""
@@ -126,3 +123,15 @@ def _variable(where: str, name: str, quote: str) -> str:
         near = suggestion(name, [*_MEANT, "runs_dir"])
         raise BadInput(f"{where}: nothing is known to put for {{{name}}}{near}", "write {prompt}, {cwd} or {model}")
     return {"": f'"${meant}"', '"': f"${{{meant}}}", "'": f"'\"${meant}\"'"}[quote]
+
+
+def target_of(where: str, model: str) -> dict[str, Any]:
+    """`claude-...` is asked at Anthropic's API, `gpt-...` at OpenAI's; others say whose they are: `openai:qwen3`."""
+    target, colon, name = model.partition(":")
+    if colon and name and target in ("anthropic", "openai"):
+        return {"target": target, "model": name}
+    if model.startswith("claude"):
+        return {"target": "anthropic", "model": model}
+    if model.startswith(("gpt", "o1", "o3", "o4", "chatgpt")):
+        return {"target": "openai", "model": model}
+    raise BadInput(f'{where} "{model}": whose model is it?', f"write anthropic:{model} or openai:{model}")

@@ -12,7 +12,7 @@ from abreast.errors import BadInput
 from abreast.experiment.facade import Experiment
 from abreast.model import Case
 from abreast.preflight.finding import listed, many
-from abreast.suites.coding_agents import history, judging, prompts, selection, simulation, staging
+from abreast.suites.coding_agents import history, judge, prompts, repository, selection, simulation
 from abreast.suites.coding_agents.agents import Agent
 
 NAME = "coding-agents"
@@ -31,8 +31,6 @@ PROMPTS, PULL_REQUESTS = MODES = ("LLM_Evaluator", "PR_Recreate")
 
 @dataclass(frozen=True, slots=True)
 class PullRequests:
-    """Which of them are tasks, and how."""
-
     last: int | None = None
     commits: list[str] = field(default_factory=list)
     tasks: str | None = None  # a file with the words of each
@@ -51,7 +49,7 @@ class Config:
     pull_requests: PullRequests = PullRequests()
     repo: str | None = None  # a folder or an address; without one agents begin with an empty folder
     branch: str | None = None
-    stage: str = staging.STAGE  # where a repository by address is cloned to
+    stage: str = repository.STAGE  # where a repository by address is cloned to
     runs: int = 1
     parallel_runs: int = 1  # of one agent
     parallel_agents: bool = True
@@ -103,7 +101,6 @@ def experiment(config: Config) -> Experiment:
 
 
 def _executed(config: Config, tasks: Tasks) -> dict[str, Any]:
-    """What is asked of agents, and what their work is worth."""
     return {
         "cases": tasks.cases,
         "target": "command",
@@ -128,8 +125,6 @@ def _simulated(config: Config, tasks: Tasks) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What is asked, and what agents begin with."""
-
     cases: Mapping[str, Any]
     workspace: Any
     noun: str
@@ -160,25 +155,24 @@ def _check(config: Config) -> None:
 def _tasks(config: Config) -> Tasks:
     if config.mode == PULL_REQUESTS:
         return _pull_requests(config)
-    cases: dict[str, Any] = {"from": f"python:{prompts.__name__}:cases", "files": list(map(str, config.prompts))}
-    cases |= {"topics": config.topics} if config.topics else {}
+    topics = {"topics": config.topics} if config.topics else {}
+    cases = {"from": f"python:{prompts.__name__}:cases", "files": list(map(str, config.prompts)), **topics}
     return Tasks(cases, _workspace(config), "prompt")
 
 
 def _workspace(config: Config) -> Any:
-    """What agents begin with: nothing, a checkout, or of a folder that is no repository of its own a copy."""
     if config.repo is None:
         return "empty"
-    if staging.is_address(config.repo):
-        return {"git": config.repo, "commit": config.branch or staging.HEAD, **_setup(config)}
-    repo = staging.folder(config.repo, config.base)
-    if not staging.is_repository(repo):
+    if repository.is_address(config.repo):
+        return {"git": config.repo, "commit": config.branch or repository.HEAD, **_setup(config)}
+    repo = repository.folder(config.repo, config.base)
+    if not repository.is_repository(repo):
         if config.branch is not None:
             raise BadInput(f"branch {config.branch}: {repo} is no git repository of its own", "leave the branch out")
         if config.setup is not None:
             raise BadInput(f"setup: {repo} is no git repository of its own", "make it one: git init, and commit")
         return {"copy": str(repo)}
-    return {"git": str(repo), "commit": staging.commit_of(repo, config.branch or staging.HEAD), **_setup(config)}
+    return {"git": str(repo), "commit": repository.commit_of(repo, config.branch or repository.HEAD), **_setup(config)}
 
 
 def _setup(config: Config) -> dict[str, str]:
@@ -188,12 +182,12 @@ def _setup(config: Config) -> dict[str, str]:
 def _pull_requests(config: Config) -> Tasks:
     """Pinned by the commit at which the branch is now: a resumed run asks the same, whatever is merged meanwhile."""
     assert config.repo is not None
-    repo = staging.local(config.repo, config.base, config.stage)
+    repo = repository.local(config.repo, config.base, config.stage)
     asked = config.pull_requests
     last = asked.last or (None if asked.commits or asked.tasks else LAST)
     which: dict[str, Any] = {
         "repo": str(repo),
-        "branch": staging.commit_of(repo, config.branch or staging.HEAD),
+        "branch": repository.commit_of(repo, config.branch or repository.HEAD),
         **({"last": last} if last else {}),
         **({"commits": asked.commits} if asked.commits else {}),
         **({"tests": config.tests} if config.tests else {}),
@@ -209,20 +203,18 @@ def _pull_requests(config: Config) -> Tasks:
         begins |= {"commit": "{{ start }}", "after": "{{ after }}"}
     tested = sum(bool(case.expected["tests"]) for case in found)
     return Tasks(
-        {"from": f"python:{history.__name__}:cases", **which},
-        begins,
-        PULL_REQUEST,
-        {"prompt": "{{ task }}"},
-        tested,
-        (*_about(found, tested, which), *notes),
+        cases={"from": f"python:{history.__name__}:cases", **which},
+        workspace=begins,
+        noun=PULL_REQUEST,
+        params={"prompt": "{{ task }}"},
+        tested=tested,
+        notes=(*_about(found, tested, which), *notes),
     )
 
 
 def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator[str]:
-    """Which pull requests are asked for, and which are not."""
-    without = len(found) - tested
-    untested = f"; {without:,} of them without tests of their own" if without and tested else ""
-    untested = "; none of them has tests of its own" if not tested else untested
+    without = f"; {len(found) - tested:,} of them without tests of their own" if tested < len(found) else ""
+    untested = without if tested else "; none of them has tests of its own"
     yield f"{many(len(found), 'pull request')}: {listed([case.id for case in found])}{untested}"
     if which.get("cumulative"):
         yield "each of them on what the agent left of the one before: one chain, which compares no agents for sure"
@@ -233,7 +225,6 @@ def _about(found: list[Case], tested: int, which: Mapping[str, Any]) -> Iterator
 
 
 def _notes(config: Config, tasks: Tasks) -> Iterator[str]:
-    """What is good to know before agents are paid."""
     yield from config.notes
     yield from tasks.notes
     if config.mock:
@@ -259,8 +250,8 @@ def _seen_by_agents(config: Config, tasks: Tasks) -> list[str]:
     names = [config.base.resolve() / name for name in _OF_FOLDER.findall(config.check or "")]
     inside = [name for name in names if folder.is_absolute() and name.is_relative_to(folder) and name.is_file()]
     if "git" in begins:
-        commit = staging.commit_of(folder, config.branch or "HEAD") if inside else ""
-        inside = [name for name in inside if staging.has(folder, commit, str(name.relative_to(folder)))]
+        commit = repository.commit_of(folder, config.branch or "HEAD") if inside else ""
+        inside = [name for name in inside if repository.has(folder, commit, str(name.relative_to(folder)))]
     return [name.name for name in inside]
 
 
@@ -272,7 +263,7 @@ def _scorers(config: Config, tasks: Tasks) -> list[Any]:
     if config.mode == PULL_REQUESTS:
         found.append("change_similarity")
     if config.dimensions:
-        found.append({"judge": judging.judge_of(config.judge, config.dimensions, config.passing)})
+        found.append({"judge": judge.judge_of(config.judge, config.dimensions, config.passing)})
     if config.form is not None:
         found.append({"format": dict(config.form)})
     return [*found, {"success": {"changes": config.repo is not None}}]

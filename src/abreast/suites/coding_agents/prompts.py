@@ -11,8 +11,7 @@ from abreast.model import Case
 from abreast.spec.syntax import near_files
 
 SUFFIXES = (".md", ".txt", ".prompt")
-FOLDER = "prompts"
-"""Where prompts are looked for if nothing is said."""
+FOLDER = "prompts"  # where prompts are looked for if nothing is said
 
 LARGEST = 4_000_000  # bytes of a prompt
 
@@ -42,14 +41,12 @@ _SUFFIXES = ", ".join(SUFFIXES)
 
 
 def prompts_in(folder: Path) -> list[Path]:
-    """The prompts of a folder by name; none if there is no such folder."""
     listed = folder.iterdir() if folder.is_dir() else ()
     return sorted(file for file in listed if file.suffix in SUFFIXES and file.is_file())
 
 
 def cases(files: list[str], topics: Sequence[str] = ()) -> Iterator[Case]:
-    """A case for each prompt, called as its file is; of two that are called alike, with as much of their folders as
-    tells them apart. Topics are prompts of their own, by number."""
+    """A case for each topic, by number, and for each prompt, by the shortest end of its path that is unique."""
     for number, topic in enumerate(topics, 1):
         yield Case(f"topic-{number}", topic)
     names = _names([Path(file) for file in files])

@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from abreast.suites.coding_agents.config import Config
     from abreast.targets.agents.agent import Agent
 
-TRIED = 10
-"""Pull requests whose tests are run at most, for each that is wanted."""
+TRIED = 10  # pull requests whose tests are run at most, for each that is wanted
 
-EXAMINED = 100
-"""Pull requests that are examined at most, for each that is wanted: one without tests costs little."""
+EXAMINED = 100  # pull requests that are examined at most, for each that is wanted: one without tests costs little
 
 NO_TESTS = "has no tests of its own"
 
@@ -51,8 +49,6 @@ def applies(config: Config) -> bool:
 
 @dataclass(slots=True)
 class Selection:
-    """What was found on the way back through a history."""
-
     wanted: int
     accepted: list[str] = field(default_factory=list)  # as `commits` names them, newest first
     reasons: list[str] = field(default_factory=list)  # why pull requests were left out
@@ -65,12 +61,10 @@ class Selection:
 
     @property
     def room(self) -> int:
-        """How many more may be tried."""
         tried = len(self.accepted) + sum(reason != NO_TESTS for reason in self.reasons)
         return min(self.wanted * TRIED - tried, self.wanted * EXAMINED - self.examined)
 
     def notes(self) -> Iterator[str]:
-        """What is good to know of it."""
         why = "the history has no more" if self.is_exhausted else "which is the most" if self.room <= 0 else ""
         few = len(self.accepted) < self.wanted
         yield (
@@ -95,8 +89,7 @@ def counted(reasons: Iterable[str]) -> str:
 def with_tests(
     config: Config, which: dict[str, Any], workspace: Mapping[str, Any], scorer: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The arguments of `history.cases` that name the selected pull requests, and notes. If none is found and nobody
-    insists, the last ones are taken as they are."""
+    """The arguments of `history.cases` for the selected pull requests, else for the last ones, and notes."""
     selection = select(config, which, workspace, scorer)
     notes = list(selection.notes())
     for note in notes:
@@ -161,7 +154,6 @@ async def _follow(
 def _tested(
     selection: Selection, config: Config, found: Iterator[tuple[str, Case] | LeftOut]
 ) -> Iterator[tuple[str, Case]]:
-    """Those that bring tests; of the others it is noted why."""
     for one in found:
         if isinstance(one, LeftOut):
             selection.others.append(one.reason)

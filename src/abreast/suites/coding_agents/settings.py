@@ -19,20 +19,23 @@ from abreast.settings import Settings, is_count, is_flag, is_mapping_of_texts, i
 from abreast.spec.schema import Limits, seconds_in
 from abreast.spec.syntax import Places, parse, read_text
 from abreast.spec.values import At, bad_name, shown, shown_path
-from abreast.suites.coding_agents import judging, prompts, staging
+from abreast.suites.coding_agents import judge, prompts, repository
 from abreast.suites.coding_agents.agents import Agent, from_template, known_agent
 from abreast.suites.coding_agents.config import MODES, PROMPTS, PULL_REQUESTS, Config, Mode, PullRequests
 from abreast.targets.workspace.git.git_command import without_secret
 
 _OLDER_MODES: Mapping[str, Mode] = {"standard": "LLM_Evaluator", "pr_recreate": "PR_Recreate"}
+# Metrics that every run has, whether they are named or not.
 MEASURED = ("response_time", "diff_metrics", "steps_per_task")
-"""Metrics that every run has, whether they are named or not."""
 
 SIMILARITY, FORM = "ast_similarity", "output_format_success"
-METRICS = (*MEASURED, SIMILARITY, FORM, *judging.DIMENSIONS, *judging.SAME)
+METRICS = (*MEASURED, SIMILARITY, FORM, *judge.DIMENSIONS, *judge.SAME)
 SHORTEST_MS = 1000
 _MAY_BE_EMPTY = ("repo_url", "repo_path", "target_repo_url", "stage_dir", "branch", "ref")
 _MANY = "a whole number of at least 1"
+_OWN_KEYS = {  # that no spec has
+    *("assistants", "agents", "runs_per_prompt", "num_prompts", "parallel_agents", "parallel_runs", "agent_config"),
+}
 _TEXT_FLAGS = {"true": True, "false": False}  # as some files write them
 QUALITY = "output_quality"
 LONGEST_RESULTS = 120  # bytes; the names of metrics follow, and a file system takes 255
@@ -40,20 +43,10 @@ LONGEST_RESULTS = 120  # bytes; the names of metrics follow, and a file system t
 
 def is_one(data: Any) -> bool:
     """Whether a file with these keys is a settings file, and not a spec."""
-    keys = {
-        "assistants",
-        "agents",
-        "runs_per_prompt",
-        "num_prompts",
-        "parallel_agents",
-        "parallel_runs",
-        "agent_config",
-    }
-    return isinstance(data, Mapping) and bool(keys & set(data)) and not {"cases", "variants", "grid"} & set(data)
+    return isinstance(data, Mapping) and bool(_OWN_KEYS & set(data)) and not {"cases", "variants", "grid"} & set(data)
 
 
 def read(path: Path) -> Config:
-    """What a settings file says. What it names is looked for beside it."""
     data, places = parse(path, read_text(path, "name prompts by their files"))
     if not isinstance(data, Mapping):
         raise BadInput(f"{shown_path(path)}: must be an object with agents and prompts, got {shown(data)}")
@@ -61,7 +54,6 @@ def read(path: Path) -> Config:
 
 
 def results_name(where: str, name: str) -> str:
-    """The base name of the files of results."""
     if not re.fullmatch(r"\w[\w. -]*", name):
         raise BadInput(f"{where}: {shown(name)} is no plain name", "write bench_results")
     if len(name.encode()) > LONGEST_RESULTS:
@@ -90,7 +82,6 @@ class _Part(Settings):
         return super().take(key, default, check, expects)
 
     def flag(self, key: str, default: bool) -> bool:
-        """True or false, also as a text."""
         found = self.take(key, default, lambda value: is_flag(value) or value in ("true", "false"), "true or false")
         return found if isinstance(found, bool) else _TEXT_FLAGS[found]
 
@@ -105,7 +96,6 @@ class _Part(Settings):
         return given[0] if given else (keys[0], None)
 
     def part(self, key: str, example: str) -> _Part | None:
-        """An object inside of it; None if it is not there."""
         self.known.append(key)
         given = self.left.pop(key, None)
         return None if given is None else _Part(self._place, (*self._at, key), given, example)
@@ -135,6 +125,7 @@ class _File:
         address_or_folder, repo = self._all.one_of(("repo_path", "repo_url", "target_repo_url"), is_text, "text")
         branch = take("branch", None, is_text, "the name of a branch")
         files, topics = self._prompts(mode)
+        output = take("output_filename", None, is_text, "a name such as bench_results")
         found = Config(
             agents=agents,
             mode=mode,
@@ -143,7 +134,7 @@ class _File:
             pull_requests=self._pull_requests(mode),
             repo=repo,
             branch=take("ref", branch, is_text, "a commit or tag"),
-            stage=take("stage_dir", staging.STAGE, is_text, "a folder"),
+            stage=take("stage_dir", repository.STAGE, is_text, "a folder"),
             runs=take("runs_per_prompt", 1, is_count, _MANY),
             parallel_runs=take("parallel_runs", 1, is_count, _MANY),
             parallel_agents=self._all.flag("parallel_agents", True),
@@ -154,7 +145,7 @@ class _File:
             judge=take(
                 "judge", None, lambda value: is_text(value) or isinstance(value, Mapping), "a model, or settings"
             ),
-            output=self._output(),
+            output=None if output is None else results_name(self._all.place("output_filename"), output),
             notes=self._notes,
             base=self._base,
             origin=self._path,
@@ -168,9 +159,8 @@ class _File:
 
     def _mode(self) -> Mode:
         known = (*MODES, *_OLDER_MODES)
-        word = self._all.take("mode", PROMPTS, known.__contains__, f"one of {', '.join(MODES)}")
-        mode: Mode = _OLDER_MODES.get(word, word)
-        return mode
+        word: Mode = self._all.take("mode", PROMPTS, known.__contains__, f"one of {', '.join(MODES)}")
+        return _OLDER_MODES.get(word, word)
 
     # -- agents ----------------------------------------------------------------------------------------------------
 
@@ -234,7 +224,6 @@ class _File:
     # -- tasks -----------------------------------------------------------------------------------------------------
 
     def _prompts(self, mode: Mode) -> tuple[list[Path], list[str]]:
-        """The files of prompts, or topics where there are none."""
         number = self._all.take("num_prompts", None, is_count, _MANY)
         names = self._all.take("prompts", None, is_texts, 'a list of files such as ["prompt1.md"]')
         where = self._all.place("prompts")
@@ -300,19 +289,16 @@ class _File:
         for at, name in enumerate(names):
             self._metric(self._place(("metrics", at)), name, config)
         if config.judge is not None and not config.dimensions:
-            config.dimensions = list(judging.RUBRIC)
+            config.dimensions = list(judge.RUBRIC)
         if passing is not None:
             self._passing(passing, config)
 
     def _passing(self, part: _Part, config: Config) -> None:
         """What counts as success: a judged quality from a mark on, or to have ended well, which is always told."""
         mode = part.take("mode", "quality", ("quality", "completion").__contains__, "quality or completion")
-        low, high = judging.SCALE
+        low, high = judge.SCALE
         mark = part.take(
-            "threshold",
-            7,
-            lambda value: is_number(value) and 0 <= value <= high,
-            f"a number from 0 to {high}",
+            "threshold", 7, lambda value: is_number(value) and 0 <= value <= high, f"a number from 0 to {high}"
         )
         part.done()
         if mode == "completion":
@@ -329,8 +315,8 @@ class _File:
             self._notes.append(f"{name} is not measured: it is for PR_Recreate, where there is a human change")
         if name == FORM and config.form is None:
             self._notes.append(f"{name} is not measured: metrics_config.output_format has no regex and no json_schema")
-        if name in judging.DIMENSIONS or name in judging.SAME:
-            found = judging.dimension(where, name)
+        if name in judge.DIMENSIONS or name in judge.SAME:
+            found = judge.dimension(where, name)
             if found not in config.dimensions:
                 config.dimensions.append(found)
 
@@ -349,7 +335,6 @@ class _File:
         return {"regex": regex} if regex is not None else {"json_schema": schema}
 
     def _limits(self) -> Mapping[str, Any]:
-        """Limits as in a spec; what each of them must be is checked with the experiment."""
         part = self._all.part("limits", '{"parallel": 4}')
         if part is None:
             return {}
@@ -357,7 +342,3 @@ class _File:
         given = {key: part.left.pop(key) for key in Limits.model_fields if key in part.left}
         part.done()
         return given
-
-    def _output(self) -> str | None:
-        name = self._all.take("output_filename", None, is_text, "a name such as bench_results")
-        return None if name is None else results_name(self._all.place("output_filename"), name)

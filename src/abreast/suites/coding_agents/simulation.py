@@ -10,8 +10,8 @@ from typing import Any
 from abreast.model import Case
 
 PASSED = "passed"
+# In the place of tests: whether the simulator gave the right answer.
 SCORER: dict[str, Any] = {"exact": {"name": "tests"}}
-"""In the place of tests: whether the simulator gave the right answer."""
 
 
 def accuracy(index: int) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from abreast.errors import BadInput
 from abreast.output import say
 from abreast.spec.schema import seconds_in
-from abreast.suites.coding_agents import judging, prompts, settings
+from abreast.suites.coding_agents import judge, prompts, settings
 from abreast.suites.coding_agents.agents import named_agent, own_agent
 from abreast.suites.coding_agents.config import (
     LAST,
@@ -46,19 +46,12 @@ class CodingAgents:
         add("--prompts", metavar="PATH", nargs="+", action="extend", default=[], help="files, or folders of them")
         add("--repo", metavar="PATH|URL", help="what agents work on; an empty folder if left out")
         add("--branch", metavar="B", help="of the repository (what is checked out)")
-        add(
-            "--pull-requests",
-            metavar="N",
-            type=int,
-            help=f"the last N merged ones as tasks, instead of prompts ({LAST})",
-        )
+        last = f"the last N merged ones as tasks, instead of prompts ({LAST})"
+        add("--pull-requests", metavar="N", type=int, help=last)
         add("--commits", metavar="A,B..C", action="append", default=[], help="these as tasks, instead of the last ones")
         add("--tasks", metavar="FILE", help="the words of pull requests: abreast cases new coding-agents")
-        add(
-            "--cumulative",
-            action="store_true",
-            help="each pull request on what the agent itself left of the one before",
-        )
+        after = "each pull request on what the agent itself left of the one before"
+        add("--cumulative", action="store_true", help=after)
         add(
             "--check", metavar="COMMAND", help="decides what is right: run where the agent worked; exit code 0 is right"
         )
@@ -86,9 +79,7 @@ class CodingAgents:
         add("--results", metavar="NAME", help="write NAME.json, NAME.csv, NAME.md and charts beside the store")
 
     def experiment(self, args: argparse.Namespace) -> Experiment:
-        is_file = args.spec != NAME
-        config = settings.read(Path(args.spec)) if is_file else Config()
-        config = _changed(config, args)
+        config = _changed(Config() if args.spec == NAME else settings.read(Path(args.spec)), args)
         config.tell = (lambda line: None) if getattr(args, "quiet", False) else say
         return experiment(config)
 
@@ -109,7 +100,6 @@ class CodingAgents:
 
 
 def _changed(config: Config, args: argparse.Namespace) -> Config:
-    """With the flags that are given, instead of what the file says."""
     given: dict[str, Any] = {
         "agents": [*map(named_agent, _split(args.agents)), *map(own_agent, args.agent)],
         "prompts": prompts.prompt_files("--prompts", args.prompts, Path.cwd()),
@@ -121,7 +111,7 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         "check": args.check,
         "setup": args.setup,
         "judge": args.judge,
-        "dimensions": [judging.dimension("--dimensions", name) for name in _split(args.dimensions)],
+        "dimensions": [judge.dimension("--dimensions", name) for name in _split(args.dimensions)],
         "form": _form(args.answer_format),
         "mock": args.mock or None,
         "output": None if args.results is None else settings.results_name("--results", args.results),
@@ -137,7 +127,7 @@ def _changed(config: Config, args: argparse.Namespace) -> Config:
         given |= {"pull_requests": pull_requests, "mode": PULL_REQUESTS}
     found = replace(config, **{key: value for key, value in given.items() if value not in (None, [])})
     if found.judge is not None and not found.dimensions:
-        found.dimensions = list(judging.RUBRIC)
+        found.dimensions = list(judge.RUBRIC)
     overridden = {
         "per_variant": args.parallel_runs,
         "parallel": args.parallel_runs or args.one_agent_at_a_time,

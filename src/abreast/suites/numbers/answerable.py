@@ -30,7 +30,6 @@ from abreast.suites.numbers.dataset.queries import (
     spread_percent,
     strength_of,
 )
-from abreast.suites.numbers.dataset.series import Columns
 from abreast.suites.numbers.scoring import position_f1
 
 ORDERED = ("min", "p5", "p25", "median", "p75", "p95", "max")  # each at least as large as the one before
@@ -61,7 +60,6 @@ _TITLE = re.compile(
 _HEADING = re.compile(r"(?:summary|description) of the data:$", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.;](?=\s|$|[A-Z])")
 _BETWEEN = re.compile(r"[\s,]+")
-_DIRECTIONS = {"rising": "rising", "falling": "falling", "flat": "flat"}
 _PACE = {"rapidly": 2, "steadily": 1}
 _SHAPES = {
     "right-skewed": "right-skewed",
@@ -140,10 +138,9 @@ def _is_right(query: Query, answer: Any, right: Any) -> bool:
 
 
 def _answer_of(query: Query, statements: Statements, is_marked: bool) -> Any:
-    """The answer that follows; None if none does."""
     columns = {name: np.array(each.numbers) for name, each in statements.series.items() if each.numbers is not None}
     if columns and len(columns) == len(statements.series):
-        return None if is_marked else query.truth(_renamed(columns))
+        return None if is_marked else query.truth(columns)
     if query.name in _OF_PAIR:
         return _OF_PAIR[query.name](statements)
     about = _asked_about(statements)
@@ -154,12 +151,7 @@ def _answer_of(query: Query, statements: Statements, is_marked: bool) -> Any:
     return _computed(query.name, about.figures)
 
 
-def _renamed(columns: Columns) -> Columns:
-    return {"value" if len(columns) == 1 else name: values for name, values in columns.items()}
-
-
 def _asked_about(statements: Statements) -> SeriesStatements | None:
-    """The only series, or the closing prices."""
     if len(statements.series) == 1:
         return next(iter(statements.series.values()))
     return statements.series.get("close")
@@ -175,11 +167,8 @@ def _computed(name: str, stated: Mapping[str, float]) -> float | None:
         figures.setdefault("iqr", figures["p75"] - figures["p25"])
     if name in figures:
         return figures[name]
-    formula = _FORMULAS.get(name)
-    if formula is None:
-        return None
     try:
-        return formula(figures)
+        return _FORMULAS[name](figures)
     except (KeyError, ZeroDivisionError):
         return None
 
@@ -196,7 +185,6 @@ _FORMULAS: dict[str, Callable[[Mapping[str, float]], float]] = {
 
 
 def _bounds_suffice(query: Query, statements: Statements, right: Any) -> bool:
-    """Tell whether a figure is so narrowly bounded by others that any number in between is right."""
     about = _asked_about(statements)
     if about is None:
         return False
@@ -213,30 +201,10 @@ def _bounds_suffice(query: Query, statements: Statements, right: Any) -> bool:
     return all(end is not None and query.within(end, float(right)) for end in ends)
 
 
-def _direction(about: SeriesStatements) -> str | None:
-    if "over_time" in about.figures:
-        return direction_of(about.figures["over_time"])
-    return about.direction
-
-
-def _strength(about: SeriesStatements) -> str | None:
-    return strength_of(about.figures["over_time"]) if "over_time" in about.figures else None
-
-
-def _shape(about: SeriesStatements) -> str | None:
-    skewness = about.figures.get("skewness")
-    return about.shape if skewness is None else shape_of(skewness)
-
-
 def _events(about: SeriesStatements) -> int | None:
     if about.anomalies is None and not about.steps:
         return None
     return (about.anomalies or 0) + len(about.steps)
-
-
-def _presence(about: SeriesStatements) -> str | None:
-    events = _events(about)
-    return None if events is None else "yes" if events else "no"
 
 
 def _locations(about: SeriesStatements) -> list[int] | None:
@@ -258,11 +226,18 @@ def _type(about: SeriesStatements) -> str | None:
     return "drop" if all(value < middle for value in about.values) else None
 
 
+def _by_figure(
+    name: str, classify: Callable[[float], str | None], otherwise: Callable[[SeriesStatements], str | None]
+) -> Callable[[SeriesStatements], str | None]:
+    """The class of a series by a figure; by the words of the text where it does not state that figure."""
+    return lambda about: classify(about.figures[name]) if name in about.figures else otherwise(about)
+
+
 _OF_SERIES: dict[str, Callable[[SeriesStatements], Any]] = {
-    "direction": _direction,
-    "strength": _strength,
-    "shape": _shape,
-    "presence": _presence,
+    "direction": _by_figure("over_time", direction_of, lambda about: about.direction),
+    "strength": _by_figure("over_time", strength_of, lambda about: None),
+    "shape": _by_figure("skewness", shape_of, lambda about: about.shape),
+    "presence": lambda about: {None: None, 0: "no"}.get(_events(about), "yes"),
     "anomalies": _events,
     "locations": _locations,
     "type": _type,
@@ -281,14 +256,6 @@ def _larger(figure: Callable[[SeriesStatements], float | None]) -> Callable[[Sta
         return "A" if of_a > of_b else "B"
 
     return answer
-
-
-def _spread(about: SeriesStatements) -> float | None:
-    return about.figures.get("std", about.variability)
-
-
-def _trend_strength(about: SeriesStatements) -> float | None:
-    return abs(about.figures["over_time"]) if "over_time" in about.figures else about.pace
 
 
 def _correlation(statements: Statements) -> str | None:
@@ -313,15 +280,14 @@ def _imbalance(statements: Statements) -> float | None:
 
 _OF_PAIR: dict[str, Callable[[Statements], Any]] = {
     "higher_mean": _larger(lambda about: about.figures.get("mean")),
-    "more_volatile": _larger(_spread),
-    "stronger_trend": _larger(_trend_strength),
+    "more_volatile": _larger(lambda about: about.figures.get("std", about.variability)),
+    "stronger_trend": _larger(
+        lambda about: abs(about.figures["over_time"]) if "over_time" in about.figures else about.pace
+    ),
     "correlation": _correlation,
     "spread_percent": _spread_percent,
     "imbalance": _imbalance,
 }
-
-
-Reader = Callable[[Statements, str, "re.Match[str]"], None]
 
 
 # -- from a text to statements ----------------------------------------------------------------------------------------
@@ -341,7 +307,8 @@ def read_statements(text: str) -> Statements:
             if name is None:  # numbers of what?
                 statements.is_understood = False
             else:
-                statements.about(name).numbers = _numbers(line)
+                parts = (part.strip() for part in line.strip("[] ").split(","))
+                statements.about(name).numbers = [np.nan if part in ("null", "") else float(part) for part in parts]
         elif line.startswith("{"):
             _read_object(statements, name or "", line)
         elif not _HEADING.match(line):
@@ -351,17 +318,9 @@ def read_statements(text: str) -> Statements:
 
 
 def _series_name(title: str) -> str:
-    return (
-        ""
-        if title.casefold() in ("data", "value", "values")
-        else title
-        if len(title) == 1
-        else title.casefold().replace(" ", "_")
-    )
-
-
-def _numbers(row: str) -> list[float]:
-    return [np.nan if part.strip() in ("null", "") else float(part) for part in row.strip("[] ").split(",")]
+    if title.casefold() in ("data", "value", "values"):
+        return ""
+    return title if len(title) == 1 else title.casefold().replace(" ", "_")
 
 
 def _read_sentences(statements: Statements, name: str, text: str) -> None:
@@ -374,8 +333,10 @@ def _read_sentences(statements: Statements, name: str, text: str) -> None:
             read(statements, name, match)
 
 
+Reader = Callable[[Statements, str, Any], None]  # what is stated, the name of the series, a match or a JSON value
+
+
 def _parts_of(sentence: str) -> list[tuple[Reader, re.Match[str]]] | None:
-    """The parts of a sentence with what reads them; None if one of them is not known."""
     parts: list[tuple[Reader, re.Match[str]]] = []
     at = 0
     while at < len(sentence):
@@ -436,18 +397,16 @@ def _state(statements: Statements, name: str, figure: str, value: float) -> None
 
 
 def _read_trend(about: SeriesStatements, words: str) -> None:
-    about.direction = next((kind for word, kind in _DIRECTIONS.items() if word in words), None)
+    about.direction = next((word for word in ("rising", "falling", "flat") if word in words), None)
     about.pace = next((pace for word, pace in _PACE.items() if word in words), 0)
 
 
-def _read_pattern(statements: Statements, name: str, match: re.Match[str]) -> None:
-    about = statements.about(name)
+def _read_pattern(about: SeriesStatements, match: re.Match[str]) -> None:
     _read_trend(about, match["trend"])
     about.variability = VARIABILITY.index(match["variability"])
 
 
-def _read_anomalies(statements: Statements, name: str, match: re.Match[str]) -> None:
-    about = statements.about(name)
+def _read_anomalies(about: SeriesStatements, match: re.Match[str]) -> None:
     if about.values:
         return  # which are listed already, with more about them
     about.anomalies = int(match["number"])
@@ -455,19 +414,18 @@ def _read_anomalies(statements: Statements, name: str, match: re.Match[str]) -> 
     about.values = [float(match["value"])] if match["value"] else []
 
 
-def _read_listed_anomalies(statements: Statements, name: str, match: re.Match[str]) -> None:
-    about = statements.about(name)
+def _read_listed_anomalies(about: SeriesStatements, match: re.Match[str]) -> None:
     listed = re.findall(rf"(\d+) \(({_NUMBER})\)", match["listed"])
     about.positions, about.values = [int(at) for at, _ in listed], [float(value) for _, value in listed]
     about.anomalies = len(listed) + int((match["more"] or "0").replace(",", ""))
 
 
-def _read_no_anomalies(statements: Statements, name: str, match: re.Match[str]) -> None:
-    statements.about(name).anomalies = 0
+def _about(read: Callable[[SeriesStatements, Any], None]) -> Reader:
+    return lambda statements, name, stated: read(statements.about(name), stated)
 
 
-def _read_step(statements: Statements, name: str, match: re.Match[str]) -> None:
-    statements.about(name).steps = [int(match["at"])]
+def _sets(field_name: str, value: Callable[[Any], Any]) -> Reader:
+    return _about(lambda about, stated: setattr(about, field_name, value(stated)))
 
 
 def _read_pair(statements: Statements, name: str, match: re.Match[str]) -> None:
@@ -478,7 +436,7 @@ def _read_no_pair(statements: Statements, name: str, match: re.Match[str]) -> No
     statements.is_uncorrelated = True
 
 
-def _read_nothing(statements: Statements, name: str, match: re.Match[str]) -> None:
+def _read_nothing(statements: Statements, name: str, stated: Any) -> None:
     """What answers no query."""
 
 
@@ -493,24 +451,27 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Reader], ...] = (
             rf"the [^.]{{0,80}} data shows an? {_TREND} pattern with "
             rf"(?P<variability>{'|'.join(VARIABILITY)}) variability"
         ),
-        _read_pattern,
+        _about(_read_pattern),
     ),
     (
         _compiled(
             r"(?P<number>\d+) anomal(?:y|ies) detected at ind(?:ex|ices) (?P<positions>\d+(?:, \d+)*)"
             rf"(?: \(\+\d+ more\))?(?: \(value: (?P<value>{_NUMBER})\))?"
         ),
-        _read_anomalies,
+        _about(_read_anomalies),
     ),
     (
         _compiled(
             rf"anomalies at position (?P<listed>\d+ \({_NUMBER}\)(?:, \d+ \({_NUMBER}\))*)"
             r"(?: and (?P<more>[\d,]+) more)?"
         ),
-        _read_listed_anomalies,
+        _about(_read_listed_anomalies),
     ),
-    (_compiled(r"no anomalies"), _read_no_anomalies),
-    (_compiled(r"a significant step (?:up|down) was detected at index (?P<at>\d+)"), _read_step),
+    (_compiled(r"no anomalies"), _sets("anomalies", lambda match: 0)),
+    (
+        _compiled(r"a significant step (?:up|down) was detected at index (?P<at>\d+)"),
+        _sets("steps", lambda match: [int(match["at"])]),
+    ),
     (_compiled(r"the trend is (?:rapidly )?(?:acceler|deceler)ating"), _read_nothing),
     (_compiled(r"a (?:weak|moderate|strong) (?:cyclic pattern|seasonality) was detected"), _read_nothing),
     (_compiled(r"data quality is [a-z ]+ \([\d.]+% missing\)"), _read_nothing),
@@ -536,60 +497,31 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Reader], ...] = (
 )
 
 
-def _figure_of(figure: str) -> Callable[[Statements, str, Any], None]:
-    def read(statements: Statements, name: str, value: Any) -> None:
-        statements.about(name).figures[figure] = float(value)
-
-    return read
+def _figure_of(figure: str) -> Reader:
+    return _about(lambda about, value: about.figures.update({figure: float(value)}))
 
 
-def _object_narrative(statements: Statements, name: str, value: Any) -> None:
-    _read_sentences(statements, name, str(value))
-
-
-def _object_trend(statements: Statements, name: str, value: Any) -> None:
-    _read_trend(statements.about(name), str(value))
-
-
-def _object_volatility(statements: Statements, name: str, value: Any) -> None:
+def _read_volatility(about: SeriesStatements, value: Any) -> None:
     if value in VARIABILITY:
-        statements.about(name).variability = VARIABILITY.index(value)
+        about.variability = VARIABILITY.index(value)
 
 
-def _object_shape(statements: Statements, name: str, value: Any) -> None:
-    statements.about(name).shape = _SHAPES.get(str(value))
-
-
-def _object_anomalies(statements: Statements, name: str, value: Any) -> None:
-    about = statements.about(name)
+def _read_anomaly_objects(about: SeriesStatements, value: Any) -> None:
     about.anomalies = len(value)
     about.positions, about.values = [each["index"] for each in value], [float(each["value"]) for each in value]
 
 
-def _object_step(statements: Statements, name: str, value: Any) -> None:
-    statements.about(name).steps = [] if value is None else [int(value)]
-
-
-def _object_nothing(statements: Statements, name: str, value: Any) -> None:
-    """What answers no query."""
-
-
-_KEYS: dict[str, Callable[[Statements, str, Any], None]] = {
+_KEYS: dict[str, Reader] = {
     **{name: _figure_of(name) for name in ("count", "mean", "median", "std", "min", "max")},
     "min_val": _figure_of("min"),
     "max_val": _figure_of("max"),
     "missing_pct": _figure_of("missing_percent"),
-    "narrative": _object_narrative,
-    "trend": _object_trend,
-    "volatility": _object_volatility,
-    "distribution": _object_shape,
-    "anomalies": _object_anomalies,
-    "step_change_index": _object_step,
-    **dict.fromkeys(
-        (
-            *("data_quality", "anomaly_state", "seasonality", "step_change", "acceleration"),
-            *("context", "compression_ratio"),
-        ),
-        _object_nothing,
-    ),
+    "narrative": lambda statements, name, value: _read_sentences(statements, name, str(value)),
+    "trend": _about(lambda about, value: _read_trend(about, str(value))),
+    "volatility": _about(_read_volatility),
+    "distribution": _sets("shape", lambda value: _SHAPES.get(str(value))),
+    "anomalies": _about(_read_anomaly_objects),
+    "step_change_index": _sets("steps", lambda value: [] if value is None else [int(value)]),
+    **dict.fromkeys(("data_quality", "anomaly_state", "seasonality", "step_change", "acceleration"), _read_nothing),
+    **dict.fromkeys(("context", "compression_ratio"), _read_nothing),
 }

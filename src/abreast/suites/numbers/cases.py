@@ -16,7 +16,7 @@ import numpy as np
 
 from abreast.errors import BadInput, suggestion
 from abreast.suites.numbers.dataset import anomalies, external
-from abreast.suites.numbers.dataset.perturb import PERTURBATIONS
+from abreast.suites.numbers.dataset.perturbations import PERTURBATIONS
 from abreast.suites.numbers.dataset.queries import ANOMALY, MARKED, QUERIES, Query
 from abreast.suites.numbers.dataset.series import Columns, Random, draw, rounded, spread
 from abreast.suites.numbers.dataset.tasks import DOMAINS, TASKS, Task
@@ -74,7 +74,6 @@ def cases(
 
 
 def checked(tasks: Sequence[str]) -> list[str]:
-    """The names of tasks, each once and in their usual order; all of them if none is named."""
     for name in tasks:
         if name not in TASKS:
             raise BadInput(f"--task {name}: no such task{suggestion(name, TASKS)}")
@@ -98,7 +97,8 @@ def _of_draw(
     robustness: bool,
     recordings: Sequence[external.Recording],
 ) -> Iterator[dict[str, Any]]:
-    size = _turn(_sizes(task, limit), name, index, seed, "size")
+    sizes = [size for size in task.sizes if limit is None or size <= limit] or [limit or task.sizes[0]]
+    size = _turn(sizes, name, index, seed, "size")
     random = np.random.default_rng([seed, _number(name), index])
     query, drawn, right = _decided(random, name, task, index, seed, size, recordings)
     case_id = f"{name}-{index:03d}"
@@ -115,11 +115,6 @@ def _of_draw(
             yield {**case, "group": case_id}
 
 
-def _sizes(task: Task, limit: int | None) -> list[int]:
-    """Those up to the limit; the limit itself if all are larger."""
-    return [size for size in task.sizes if limit is None or size <= limit] or [limit or task.sizes[0]]
-
-
 def _turn(items: Sequence[Any], name: str, index: int, seed: int, what: str) -> Any:
     """One item after the other in an order that is drawn anew for every round: any beginning is balanced."""
     number, place = divmod(index, len(items))
@@ -134,8 +129,7 @@ def _number(text: str) -> int:
 def _decided(
     random: Random, name: str, task: Task, index: int, seed: int, size: int, recordings: Sequence[external.Recording]
 ) -> tuple[Query, Drawn, Any]:
-    """A query whose turn it is, a series that decides it, and what is right. Recordings are as they are: where none
-    of them decides a query, it is the next one's turn."""
+    """A query whose turn it is, a series that decides it, and what is right; if no recording does, the next query."""
     queries = _asked(task, recordings)
     for turn in range(index, index + (len(queries) if recordings else 1)):
         query = QUERIES[_turn(queries, name, turn, seed, "query")]
@@ -175,12 +169,10 @@ def _with_anomalies(random: Random, query: Query, values: Any, source: str) -> D
 
 
 def _none(source: str) -> Drawn:
-    """A draw that decides nothing, so that another one is made."""
     return Drawn({"value": np.array([np.nan])}, source)
 
 
 def _cut(random: Random, query: Query, size: int, recordings: Sequence[external.Recording]) -> Drawn:
-    """A window of a recording; two windows for what compares."""
     if query.name in _PAIRED:
         one, other = (external.window(random, recordings, size) for _ in range(2))
         least = min(len(one.values), len(other.values))

@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -43,12 +44,16 @@ def raw(asked: Mapping[str, Any], skip_above: int | None = None) -> dict[str, An
     """The numbers themselves. A series longer than `skip_above` is not sent."""
     if skip_above is not None and asked["size"] > skip_above:
         raise Skipped(f"{asked['size']:,} points, and raw numbers are skipped above {skip_above:,}")
-    parts = [f"{_titled(name, asked)}:\n{', '.join(map(_written, numbers))}" for name, numbers in _columns(asked)]
+    parts = []
+    for name, numbers in asked["columns"].items():
+        title = f"Series {name}" if len(name) == 1 else name.capitalize().replace("_", " ")
+        title = "Data" if len(asked["columns"]) == 1 else title
+        written = ", ".join("null" if number is None else repr(number) for number in numbers)
+        parts.append(f"{title}:\n{written}")
     return _filled(asked, "\n\n".join(parts))
 
 
 def semantic_frame(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The narrative of the package semantic-frame."""
     return _described_by_package(asked, lambda result: str(result.narrative))
 
 
@@ -98,7 +103,6 @@ for _ours in (raw, semantic_frame, semantic_frame_full, summary_statistics):
 
 
 def package_version() -> str | None:
-    """The version of semantic-frame that is installed."""
     try:
         return version(PACKAGE)
     except PackageNotFoundError:
@@ -106,27 +110,10 @@ def package_version() -> str | None:
 
 
 def columns_of(asked: Mapping[str, Any]) -> Columns:
-    """The numbers of a case as arrays; what is missing is nan."""
     return {
         name: np.array([np.nan if number is None else number for number in numbers], dtype=float)
         for name, numbers in asked["columns"].items()
     }
-
-
-def _columns(asked: Mapping[str, Any]) -> list[tuple[str, list[float | None]]]:
-    return list(asked["columns"].items())
-
-
-def _titled(name: str, asked: Mapping[str, Any]) -> str:
-    return "Data" if len(asked["columns"]) == 1 else f"Series {name}" if len(name) == 1 else _capitalised(name)
-
-
-def _capitalised(name: str) -> str:
-    return name.capitalize().replace("_", " ")
-
-
-def _written(number: float | None) -> str:
-    return "null" if number is None else repr(number)
 
 
 def _filled(asked: Mapping[str, Any], data: str) -> dict[str, Any]:
@@ -139,19 +126,16 @@ def _summary(values: Values) -> str:
     quantiles = np.percentile(there, [5, 25, 50, 75, 95])
     at = np.arange(len(values))[np.isfinite(values)]
     varies = np.ptp(there) > 0
-    slope = float(np.polyfit(at, there, 1)[0]) if varies else 0.0
-    over_time = float(np.corrcoef(at, there)[0, 1]) if varies else 0.0
-    std = float(np.std(there, ddof=1))
     figures = {
         "count": len(there),
         "missing": len(values) - len(there),
         "mean": np.mean(there),
-        "std": std,
+        "std": np.std(there, ddof=1),
         "min": np.min(there),
         **dict(zip(("p5", "p25", "median", "p75", "p95"), quantiles, strict=True)),
         "max": np.max(there),
-        "slope": slope,
-        "correlation with position": over_time,
+        "slope": np.polyfit(at, there, 1)[0] if varies else 0.0,
+        "correlation with position": np.corrcoef(at, there)[0, 1] if varies else 0.0,
     }
     told = ", ".join(f"{name} {float(value):.6g}" for name, value in figures.items() if name != "missing" or value)
     return f"{told}; {_outliers(values)}"
@@ -171,12 +155,10 @@ def _outliers(values: Values) -> str:
 
 
 def _correlations(columns: Columns) -> list[str]:
-    names = list(columns)
     lines = []
-    for index, one in enumerate(names):
-        for other in names[index + 1 :]:
-            both = np.isfinite(columns[one]) & np.isfinite(columns[other])
-            left, right = columns[one][both], columns[other][both]
-            if len(left) > 2 and np.ptp(left) and np.ptp(right):
-                lines.append(f"correlation of {one} and {other}: {float(np.corrcoef(left, right)[0, 1]):.4f}")
+    for one, other in combinations(columns, 2):
+        both = np.isfinite(columns[one]) & np.isfinite(columns[other])
+        left, right = columns[one][both], columns[other][both]
+        if len(left) > 2 and np.ptp(left) and np.ptp(right):
+            lines.append(f"correlation of {one} and {other}: {float(np.corrcoef(left, right)[0, 1]):.4f}")
     return lines

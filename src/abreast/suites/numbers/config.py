@@ -81,19 +81,16 @@ class BenchmarkConfig:
 
     @classmethod
     def full_mode(cls) -> BenchmarkConfig:
-        """Thirty trials a task: the default."""
         return cls()
 
 
 def experiment(config: BenchmarkConfig, backend: BackendType | str, base: Path | None = None) -> Experiment:
     """The experiment that a configuration describes. Its rows go into the store beside `base`, the working folder."""
-    backend = _backend(backend)
+    if backend not in list(BackendType):
+        raise BadInput(f"backend {backend}: no such backend{suggestion(str(backend), list(BackendType))}")
+    backend = BackendType(backend)
     _check(config)
-    limits: dict[str, Any] = {}
-    if config.timeout is not None:
-        limits["timeout"] = float(config.timeout)
-    if config.quota is not None:
-        limits["quota"] = config.quota
+    limits = {"timeout": None if config.timeout is None else float(config.timeout), "quota": config.quota}
     arguments = {
         "trials": config.n_trials,
         "tasks": checked(config.tasks),
@@ -103,17 +100,16 @@ def experiment(config: BenchmarkConfig, backend: BackendType | str, base: Path |
         "series": [str(Path(path).absolute()) for path in config.series] or None,
         "labels": str(Path(config.labels).absolute()) if config.labels else None,
     }
-    given = {name: value for name, value in arguments.items() if value is not None}
     made = Experiment(
         name=f"{NAME}-robustness" if config.robustness else NAME,
         description="does a data transform help a model read numbers?",
         suite=NAME,
-        cases={"from": f"{_HERE}.cases:cases", **given},
+        cases={"from": f"{_HERE}.cases:cases"} | {key: value for key, value in arguments.items() if value is not None},
         variants={name: _variant(name, config, backend) for name in config.variants},
         baseline=config.variants[0],
         scorers=[{f"{_HERE}.scoring:score": {"name": NAME, "columns": list(COLUMNS)}}],
         expects=EXPECTS.get(backend),
-        limits=limits,
+        limits={name: value for name, value in limits.items() if value is not None},
         store=config.store,
         seed=config.seed,
         base=base or Path.cwd(),
@@ -127,14 +123,6 @@ def largest(config: BenchmarkConfig, backend: BackendType) -> int | None:
     if config.max_data_size is None and backend == BackendType.CLAUDE_CODE and config.skip_baseline_above is None:
         return CLI_SIZE
     return config.max_data_size
-
-
-def _backend(word: BackendType | str) -> BackendType:
-    try:
-        return BackendType(word)
-    except ValueError:
-        known = [each.value for each in BackendType]
-        raise BadInput(f"backend {word}: no such backend{suggestion(str(word), known)}") from None
 
 
 def _check(config: BenchmarkConfig) -> None:
@@ -171,11 +159,9 @@ def _check(config: BenchmarkConfig) -> None:
 
 
 def _variant(name: str, config: BenchmarkConfig, backend: BackendType) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "prompt": conditions.PROMPT,
-        "transform": _transform(name, config),
-        **({"version": f"{conditions.PACKAGE} {conditions.package_version()}"} if _is_package(name, config) else {}),
-    }
+    version = f"{conditions.PACKAGE} {conditions.package_version()}"
+    shown: dict[str, Any] = {"prompt": conditions.PROMPT, "transform": _transform(name, config)}
+    shown |= {"version": version} if _is_package(name, config) else {}
     if backend == BackendType.MOCK:
         slow = {"latency": config.mock_latency} if config.mock_latency else {}
         accuracy = config.mock_accuracy.get(name, MOCK[name])
@@ -184,8 +170,7 @@ def _variant(name: str, config: BenchmarkConfig, backend: BackendType) -> dict[s
 
 
 def target_settings(backend: BackendType, model: str) -> dict[str, Any]:
-    """The target of a backend, set up so that the model gets the same request from each: `MAX_TOKENS`, and neither
-    thinking nor a temperature. The CLI would ask for thinking and for medium effort."""
+    """The target of a backend, set up so that each sends the same request: the CLI would ask for thinking."""
     if backend == BackendType.MOCK:
         return {"target": "simulated"}
     if backend == BackendType.CLAUDE_CODE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from abreast.errors import BadInput, Incomplete
 from abreast.experiment.facade import Experiment
@@ -31,21 +31,11 @@ class Response:
     model: str | None = None
 
 
-class Client(Protocol):
-    """What every backend has."""
-
-    def query(self, prompt: str, system: str | None = None) -> Response:
-        """Ask once, and wait."""
-
-    def query_baseline(self, raw_data: str, query: str) -> Response:
-        """Ask about raw numbers."""
-
-    def query_treatment(self, semantic_output: str, query: str) -> Response:
-        """Ask about a description of them."""
+_MEASURED = ("latency_s", "input_tokens", "output_tokens", "cost_usd", "model")
 
 
-class _Engine:
-    """One question is an experiment of one case: the same retries, limits and errors as everywhere."""
+class Client:
+    """A backend. One question is an experiment of one case: the same retries, limits and errors as everywhere."""
 
     backend: BackendType
 
@@ -53,19 +43,19 @@ class _Engine:
         self.model, self.timeout = model, timeout
 
     def query(self, prompt: str, system: str | None = None) -> Response:
-        return self._asked(prompt, {"system": system} if system is not None else {})
+        """Ask once, and wait."""
+        return self._ask(prompt, {"system": system} if system is not None else {})
 
     def query_baseline(self, raw_data: str, query: str) -> Response:
-        return self._about(raw_data, query)
+        """Ask about raw numbers, with the prompt of the suite."""
+        params = {"prompt": conditions.PROMPT, "system": conditions.SYSTEM}
+        return self._ask({"data": raw_data, "question": query}, params)
 
     def query_treatment(self, semantic_output: str, query: str) -> Response:
-        return self._about(semantic_output, query)
+        """Ask about a description of them."""
+        return self.query_baseline(semantic_output, query)
 
-    def _about(self, data: str, query: str) -> Response:
-        params = {"prompt": conditions.PROMPT, "system": conditions.SYSTEM}
-        return self._asked({"data": data, "question": query}, params)
-
-    def _asked(self, asked: Any, params: dict[str, Any]) -> Response:
+    def _ask(self, asked: Any, params: dict[str, Any]) -> Response:
         with temporary_folder() as folder:
             result = Experiment(
                 name="query",
@@ -78,36 +68,28 @@ class _Engine:
             (row,) = result.rows()
         if row["status"] != "ok":
             raise Incomplete(f"{row['error_kind']}: {row['error']}", result.fix)
-        return Response(
-            row["answer"],
-            row["latency_s"],
-            row["input_tokens"],
-            row["output_tokens"],
-            row["cost_usd"],
-            row["model"],
-        )
+        return Response(text=row["answer"], **{name: row[name] for name in _MEASURED})
 
 
-class ApiClient(_Engine):
+class ApiClient(Client):
     """The API, with the key of the environment."""
 
     backend = BackendType.API
 
 
-class ClaudeCodeClient(_Engine):
+class ClaudeCodeClient(Client):
     """The Claude Code CLI: a single turn without tools, and one call for each query."""
 
     backend = BackendType.CLAUDE_CODE
 
 
-class MockClient(_Engine):
+class MockClient(Client):
     """The simulator: says "simulated" to everything, and calls nobody."""
 
     backend = BackendType.MOCK
 
 
 def client_of(backend: BackendType | str, model: str = "sonnet", timeout: float | None = None) -> Client:
-    """The client of a backend."""
     kinds = {BackendType.API: ApiClient, BackendType.CLAUDE_CODE: ClaudeCodeClient, BackendType.MOCK: MockClient}
     return kinds[BackendType(backend)](model, timeout)
 
@@ -124,10 +106,14 @@ class BenchmarkRunner:
     def run_all(self, tasks: Sequence[str] | None = None, n_trials: int | None = None) -> Result:
         """Every task of the configuration, or these, in one run: print its `verdict`, read its `rows()`."""
         config = self.config if tasks is None else replace(self.config, tasks=list(tasks))
-        return self._run(config if n_trials is None else replace(config, n_trials=n_trials))
+        config = config if n_trials is None else replace(config, n_trials=n_trials)
+        self.result = experiment(config, self.backend).run(
+            parallel="variants" if config.parallel_workers > 1 else None,
+            trial_parallelism=config.trial_parallelism if config.trial_parallelism != 1 else None,
+        )
+        return self.result
 
     def run_task(self, task: str, n_trials: int | None = None) -> Result:
-        """One task, in a run of its own."""
         return self.run_all([task], n_trials)
 
     def print_summary(self) -> None:
@@ -135,10 +121,7 @@ class BenchmarkRunner:
         emit(f"{self._last().report()}\n")
 
     def save_results(self, output_dir: str | Path | None = None, prefix: str = "benchmark") -> Path:
-        """Write the last run as JSON (verdict, figures, `answerable_by`, every trial), and return the path.
-
-        The file is called after the run; nothing is overwritten.
-        """
+        """Write the last run as JSON into a new file, called after the run, and return the path."""
         result = self._last()
         home = Path("runs") / result.run if output_dir is None else Path(output_dir)
         return keep(home, f"{prefix}_{result.run}.json", [result.report("json").encode()])
@@ -151,10 +134,3 @@ class BenchmarkRunner:
     def warmup(self) -> Response:
         """Ask once before anything is measured. A run on the CLI does so by itself."""
         return self.client.query(READY)
-
-    def _run(self, config: BenchmarkConfig) -> Result:
-        self.result = experiment(config, self.backend).run(
-            parallel="variants" if config.parallel_workers > 1 else None,
-            trial_parallelism=config.trial_parallelism if config.trial_parallelism != 1 else None,
-        )
-        return self.result

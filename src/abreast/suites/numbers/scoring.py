@@ -10,7 +10,7 @@ import numpy as np
 
 from abreast.model import Answer, Case
 from abreast.scorers.base import short
-from abreast.suites.numbers.answers.reading import read_answer
+from abreast.suites.numbers.answers.reply import read_answer
 from abreast.suites.numbers.conditions import columns_of
 from abreast.suites.numbers.dataset.queries import QUERIES, VALUES, Query, is_named, quantities, scorer_of
 from abreast.suites.numbers.dataset.series import Columns
@@ -21,8 +21,7 @@ COLUMNS = ("correct", "closeness", "grounded", "delayed")
 
 
 def score(case: Case, answer: Answer) -> dict[str, Any]:
-    """`correct`: 1 if right; for positions their F1, and `delayed` the same with a delay allowed. For numbers also:
-    `closeness`, 1 less the relative error, at least 0, and `grounded`, 1 unless it is hallucinated (`is_grounded`)."""
+    """`correct`, of positions the F1 and `delayed`, of numbers also `closeness` (1 less the error) and `grounded`."""
     query = QUERIES[case.input["query"]]
     final = read_answer(query, answer)
     value: Any = final.value
@@ -66,8 +65,7 @@ def position_f1(expected: Sequence[Any], predicted: Sequence[int], delay: int = 
 
 
 def _matched(expected: Sequence[Any], predicted: Sequence[int], delay: int) -> tuple[int, int, int]:
-    """Marks that were found, positions that are in no mark, and marks that were missed. A position finds one mark only:
-    the first that no other position has found, so that two points next to each other take two positions."""
+    """Counts of found marks, positions in no mark, and missed marks; a position finds the first one that is left."""
     marks = [tuple(mark) if isinstance(mark, list | tuple) else (mark, mark) for mark in expected]
     found: set[int] = set()
     wrong = 0
@@ -119,5 +117,4 @@ def _is_written_as(value: float, quantity: float) -> bool:
 
 
 def _digits(value: float) -> int:
-    """The significant digits of a number as written, without zeros at the end."""
     return len(Decimal(repr(value)).normalize().as_tuple().digits)

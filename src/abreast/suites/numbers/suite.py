@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from abreast.experiment.facade import Experiment
     from abreast.report.sections import Section
 
+_SAME_NAMES = (  # of flags and of the configuration
+    *("model", "max_data_size", "skip_baseline_above", "transform", "timeout", "quota", "robustness", "series"),
+    "labels",
+)
+
 
 class Numbers:
     """`abreast run numbers`."""
@@ -89,22 +94,13 @@ class Numbers:
             n_trials=trials if args.trials is None else args.trials,
             tasks=args.task,
             variants=_variants(args),
-            model=args.model,
-            max_data_size=args.max_data_size,
-            skip_baseline_above=args.skip_baseline_above,
-            transform=args.transform,
-            timeout=args.timeout,
-            quota=args.quota,
-            robustness=args.robustness,
-            series=args.series,
-            labels=args.labels,
+            **{name: getattr(args, name) for name in _SAME_NAMES},
         )
         if args.seed is not None:
             config.seed = args.seed
         return config
 
     def when_refused(self, args: argparse.Namespace) -> str:
-        """What to try without a key or a login."""
         return f"without a model: abreast run {NAME} --mock"
 
     def sections(self, analysis: Analysis) -> list[Section]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
+from abreast.suites.atomic_file import alone, replace
 from abreast.suites.code_search.finding import SUFFIX
 from abreast.suites.code_search.mining.proposal import Known
-from abreast.suites.filing import alone, replace
 
 MINED = f"mined{SUFFIX}"
 REJECTED = "// rejected: "
@@ -45,8 +45,7 @@ def as_line(case: dict[str, Any]) -> str:
 
 
 def append(path: Path, lines: list[str]) -> None:
-    """Add lines at the end: the file is there as it was, or with all of them, whenever somebody looks. Of cases whose
-    id somebody else has written meanwhile, theirs is kept."""
+    """Add lines at the end, all at once; cases whose id is there already are left out."""
     target = path.resolve()
     if target.exists() and not target.is_file():
         raise BadInput(f"{path}: is no file that cases can be kept in", "name another file: --output FILE")

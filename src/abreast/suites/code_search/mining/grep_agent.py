@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from abreast.plan import git
-from abreast.suites.code_search.mining.judging import f1
+from abreast.suites.code_search.mining.proposal import f1
 from abreast.suites.code_search.mining.repository import Repository
 
 EASY, MEDIUM = 0.8, 0.3  # the least F1 of an easy and of a medium case; below, it is hard
@@ -44,7 +44,6 @@ Hit = tuple[str, int, str]
 
 
 def difficulty(score: float) -> str:
-    """Return how difficult a case is, by the F1 of the agent."""
     return "easy" if score >= EASY else "medium" if score >= MEDIUM else "hard"
 
 
@@ -56,10 +55,8 @@ def measure(repository: Repository, case: dict[str, Any]) -> float:
 def answer(repository: Repository, question: str) -> dict[str, Any]:
     """Answer a question, given nothing but its text.
 
-    The last name in backticks is searched for as a word. If the question asks for a definition, the lines that look
-    like one are the answer; else all other lines but imports and comments, with the nearest definition above each. If
-    it asks for tests, only files and functions with `test` in their name count. A question that quotes a commit message
-    is answered with the files that have most of its rare words.
+    The last name in backticks is searched for: lines that look like a definition if the question asks for one, else all
+    others but imports and comments. A commit message is answered with the files that have most of its rare words.
     """
     if quoted := _QUOTED.search(question):
         return {"files": _files_with_words(repository, quoted[1])}
@@ -79,7 +76,6 @@ def answer(repository: Repository, question: str) -> dict[str, Any]:
 
 
 def _as_answer(repository: Repository, question: str, hits: list[Hit], name: str | None) -> dict[str, Any]:
-    """Put hits into the form of an answer, with what the question asks for."""
     result: dict[str, Any] = {"files": sorted({path for path, _, _ in hits})}
     if re.search(r"\bnames?\b", question):
         around = [_around(repository, hit, name) for hit in hits]
@@ -129,7 +125,6 @@ def _defines(text: str, name: str) -> bool:
 
 
 def _scope(text: str) -> str | None:
-    """Return the name of the function or class whose definition begins on a line."""
     return next((found["name"] for pattern in _SCOPES if (found := pattern.match(text))), None)
 
 

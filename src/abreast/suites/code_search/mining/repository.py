@@ -75,7 +75,7 @@ class Repository:
         sizes = dict(_sizes(root, _walked(root) if tracked is None else tracked))
         self.files = [_file(path) for path in sorted(sizes) if sizes[path] <= MOST_BYTES]
         self._large = [path for path in sorted(sizes) if sizes[path] > MOST_BYTES and _file(path).kind != "prose"]
-        self._outline = lru_cache(OUTLINES)(self._read_outline)
+        self.outline = lru_cache(OUTLINES)(self._outline)
         self._by_path = {file.path: file for file in self.files}
 
     def has(self, path: str) -> bool:
@@ -101,10 +101,7 @@ class Repository:
         lines = self.text(path).split("\n")
         return lines[number - 1].strip() if number <= len(lines) else ""
 
-    def outline(self, path: str) -> Outline | None:
-        return self._outline(path)
-
-    def _read_outline(self, path: str) -> Outline | None:
+    def _outline(self, path: str) -> Outline | None:
         return outline(path, self.read(path))
 
     def may_be_asked_about(self, file: File) -> bool:
@@ -115,8 +112,7 @@ class Repository:
         return bool(content) and not _SAYS_MADE.search(content[:1_000]) and not _has_long_lines(content)
 
     def holding(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Which files hold each name, all of its words at least: in one pass over all files. None does if a file that
-        is too large to be read has its words too: what it says of the name is not known."""
+        """Which files have all words of each name; none if a file that is too large to be read has them too."""
         wanted = {name: frozenset(_WORD.findall(name.encode("utf-8", "surrogatepass"))) for name in names}
         every = frozenset[bytes]().union(*wanted.values())
         by_word: dict[bytes, set[str]] = {word: set() for word in every}
@@ -137,7 +133,8 @@ def _file(path: str) -> File:
     name, folders = pure.name.lower(), {part.lower() for part in pure.parts[:-1]}
     language = language_of(path)
     is_ours = not folders & _FOREIGN and not any(path.startswith(f"{place}/") for place in PLACES)
-    asked = is_ours and name not in _LOCKS and not _MADE.search(name) and _can_be_written(path)
+    # A path must fit on a line of a case file.
+    asked = is_ours and name not in _LOCKS and not _MADE.search(name) and path.isprintable()
     return File(path, _kind(name, pure.suffix.lower(), language), language, asked)
 
 
@@ -151,11 +148,6 @@ def _kind(name: str, suffix: str, language: str | None) -> Kind:
     if suffix in _PROSE or name in _PROSE_NAMES:
         return "prose"
     return "data" if suffix in _DATA else "other"
-
-
-def _can_be_written(path: str) -> bool:
-    """Whether a path can stand in a case file and on a line of its own."""
-    return path.isprintable()
 
 
 def _has_long_lines(content: bytes) -> bool:
@@ -193,7 +185,6 @@ def _walked(root: Path) -> Iterator[str]:
 
 
 def _size(path: Path) -> int | None:
-    """Of a regular file; None if it is none."""
     try:
         found = path.lstat()
     except (OSError, ValueError):
@@ -202,7 +193,6 @@ def _size(path: Path) -> int | None:
 
 
 def _words(path: Path) -> Iterator[bytes]:
-    """The words of a file of any size, if it is a text."""
     try:
         with path.open("rb") as file:
             rest = b""

@@ -23,7 +23,6 @@ MISSING = f"only search_code is offered, as tree-sitter is not installed. For th
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Serve until the input ends."""
     protect()
     root = _root(_parser().parse_args(words).root)
     if root is None:

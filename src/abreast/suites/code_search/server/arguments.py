@@ -27,7 +27,6 @@ class Parameter:
     choices: tuple[str, ...] = ()
 
     def schema(self) -> dict[str, Any]:
-        """In JSON Schema."""
         found: dict[str, Any] = {"type": _TYPES[self.kind], "description": self.description}
         if self.default is not None:
             found["default"] = self.default
@@ -53,7 +52,6 @@ class Parameter:
 
 
 def schema(parameters: tuple[Parameter, ...]) -> dict[str, Any]:
-    """Of all arguments of a tool."""
     return {
         "type": "object",
         "properties": {parameter.name: parameter.schema() for parameter in parameters},

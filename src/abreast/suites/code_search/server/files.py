@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from abreast.globs import is_glob, matcher
@@ -18,18 +18,16 @@ MOST_WALKED = 200_000
 MOST_NEAR = 3
 _LOOKED_AT = 8_000  # bytes, for one that no text has
 
-OWN = ".abreast"
-"""Where a repository keeps its cases, with what shall be found: never served."""
+OWN = ".abreast"  # where a repository keeps its cases, with what shall be found: never served
 
+# Folders that a walk passes by; git knows better what is built.
 NO_SOURCE = {
     *("node_modules", "bower_components", "vendor", "target", "build", "dist", "out", "bin", "obj"),
     *("venv", "env", "site-packages", "__pycache__", "coverage", "htmlcov"),
 }
-"""Folders that a walk passes by; git knows better what is built."""
 
 
-Stamp = tuple[int, int]
-"""When a file was changed, in nanoseconds, and its size."""
+Stamp = tuple[int, int]  # when a file was changed, in nanoseconds, and its size
 
 
 class Files:
@@ -87,7 +85,6 @@ class Files:
         return None if b"\0" in content[:_LOOKED_AT] or len(content) > LARGEST else content
 
     def stamp(self, path: str) -> Stamp | None:
-        """Changes when the file does."""
         try:
             about = os.lstat(f"{self.root}/{path}")
         except (OSError, ValueError):
@@ -99,8 +96,8 @@ class Files:
         if "\0" in text:
             raise Refused(f"A path has no NUL character. {_SUCH}")
         words = text.strip() or "."
-        whole = _real(words) if words.startswith("/") else os.path.normpath(f"{self.root}/{words}")
-        plain = os.path.relpath(whole, self.root)
+        place = os.path.realpath(words) if words.startswith("/") else os.path.normpath(f"{self.root}/{words}")
+        plain = os.path.relpath(place, self.root)
         if plain == ".." or plain.startswith("../"):
             raise _outside(text)
         return plain
@@ -110,6 +107,7 @@ class Files:
     def _of_git(self) -> list[str]:
         """Tracked files and those that are new and not ignored; none if git does not know this folder."""
         words = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        here = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # no other repository
         try:
             done = subprocess.run(
                 ["git", "-c", "core.fsmonitor=false", "-C", str(self.root), *words],
@@ -117,7 +115,7 @@ class Files:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 timeout=GIT_S,
-                env={**_without_git(os.environ), "GIT_OPTIONAL_LOCKS": "0"},
+                env={**here, "GIT_OPTIONAL_LOCKS": "0"},
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
@@ -148,11 +146,6 @@ class Files:
         return lambda path: real(path.rpartition("/")[0]) and _mode(f"{self.root}/{path}", stat.S_ISREG)
 
 
-def _without_git(environment: Mapping[str, str]) -> dict[str, str]:
-    """Nothing that would name another repository than the one here."""
-    return {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-
-
 def _mode(path: str | Path, wanted: Callable[[int], bool]) -> bool:
     try:
         return wanted(os.lstat(path).st_mode)
@@ -173,13 +166,6 @@ def _globbed(glob: str, there: list[str]) -> list[str]:
 def _in_a_folder(path: str, fits: Callable[[str], bool]) -> bool:
     parts = path.split("/")
     return any(fits("/".join(parts[:count])) for count in range(1, len(parts)))
-
-
-def _real(path: str) -> str:
-    try:
-        return os.path.realpath(path)
-    except (OSError, ValueError):
-        return path
 
 
 def _outside(text: str) -> Refused:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from abreast.languages import Outline, language_of, outline
+from abreast.languages import language_of, outline
 from abreast.suites.code_search.server.files import Files, Stamp
 from abreast.suites.code_search.server.workers import Work, records
 
@@ -39,8 +39,6 @@ class Used(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """One file."""
-
     language: str
     definitions: list[Defined]
     uses: dict[str, list[tuple[int, str, str | None]]]
@@ -68,8 +66,6 @@ class Reading:
 
 
 class Index:
-    """Of one folder."""
-
     def __init__(self, files: Files, patience_s: float = PATIENCE_S) -> None:
         self._files, self._patience_s = files, patience_s
         self._kept: dict[str, tuple[Stamp, int, Parsed]] = {}  # the oldest first
@@ -92,7 +88,6 @@ class Index:
         )
 
     def _parsed(self, wanted: list[tuple[int, str]]) -> dict[str, Parsed]:
-        """By processes of their own, which hand back what they have read until the time is over."""
         found = {}
         for record in records(self._works(wanted), self._patience_s):
             path, stamp, language, definitions, uses, broken = marshal.loads(record)
@@ -102,8 +97,7 @@ class Index:
         return found
 
     def _works(self, wanted: list[tuple[int, str]]) -> list[Work]:
-        """As many shares as there are processors and work for them, about alike; small files first, as more are read
-        until the time is over."""
+        """A share for each processor that there is work for; small files first: more are read in the same time."""
         if not wanted:
             return []
         load_grammars()
@@ -127,20 +121,15 @@ def _reader(files: Files, paths: list[str]) -> Work:
         for path in paths:
             stamp, content = files.stamp(path), files.read(path)
             found = outline(path, content) if content and stamp else None
-            if found is not None:
-                language, definitions, uses, broken = _compact(found)
-                yield marshal.dumps((path, stamp, language, [tuple(one) for one in definitions], uses, broken))
+            if found is None:
+                continue
+            uses: dict[str, list[object]] = {}
+            for use in found.references:
+                uses.setdefault(use.name, []).append((use.line, use.kind, use.inside))
+            definitions = [(one.name, one.kind, one.line, one.end_line, one.qualified) for one in found.definitions]
+            yield marshal.dumps((path, stamp, found.language, definitions, uses, found.broken))
 
     return work
-
-
-def _compact(found: Outline) -> tuple[str, list[Defined], dict[str, list[object]], bool]:
-    """The outline in plain values, its references by name."""
-    uses: dict[str, list[object]] = {}
-    for use in found.references:
-        uses.setdefault(use.name, []).append((use.line, use.kind, use.inside))
-    definitions = [Defined(one.name, one.kind, one.line, one.end_line, one.qualified) for one in found.definitions]
-    return found.language, definitions, uses, found.broken
 
 
 def load_grammars() -> None:

@@ -50,8 +50,6 @@ class Hit:
 
 
 class Search:
-    """Of the files of one folder."""
-
     def __init__(self, files: Files, patience_s: float = PATIENCE_S) -> None:
         self._files, self._patience_s = files, patience_s
 
@@ -126,7 +124,6 @@ def _compiled(pattern: str, regex: bool, ignore_case: bool, whole_word: bool) ->
 
 
 def _told(found: Iterator[tuple[str, list[str], list[Hit]]], limit: int, context: int) -> str:
-    """Blocks of lines up to the limit; the rest is counted."""
     blocks: list[tuple[int, str]] = []
     shown = total = files = 0
     for path, lines, hits in found:

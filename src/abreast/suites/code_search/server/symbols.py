@@ -14,6 +14,7 @@ from abreast.suites.code_search.server.lines import counted, cut, fitting, plain
 
 KINDS = ("function", "method", "class", "interface", "type", "constant")
 USES = {"call": "call", "import": "import", "name": "other"}
+_COUNTED = {"call": "call", "import": "import", "name": "other use"}
 MOST = 500
 _SPOKEN = ", ".join(LANGUAGES[:-1]) + " and " + LANGUAGES[-1]
 
@@ -46,23 +47,18 @@ OUTLINE_PARAMETERS = (Parameter("path", "text", "The file, from the root of the 
 
 
 class Place(NamedTuple):
-    """A definition and its file."""
-
     path: str
     defined: Defined
 
 
 class Symbols:
-    """Of the files of one folder."""
-
     def __init__(self, files: Files, patience_s: float = PATIENCE_S) -> None:
         self._files = files
         self._index = Index(files, patience_s)
 
     def find_symbol(self, name: str, kind: str | None = None, language: str | None = None, limit: int = 50) -> str:
-        """Where it is defined; else where what is called alike is."""
         wanted = _plain_name(name)
-        paths = self._paths(None, language)
+        paths = self._paths(language)
         reading = self._index.read(paths, _could_define(wanted[-1]))
         found = _exact(reading, wanted)
         if found:
@@ -81,16 +77,10 @@ class Symbols:
         return self._places(kept, note, limit, reading.missing)
 
     def find_references(
-        self,
-        name: str,
-        kind: str | None = None,
-        path: str | None = None,
-        language: str | None = None,
-        limit: int = 50,
+        self, name: str, kind: str | None = None, path: str | None = None, language: str | None = None, limit: int = 50
     ) -> str:
-        """Where it is used, and what it is that is used."""
         wanted = _plain_name(name)
-        paths = self._paths(None, language)
+        paths = self._paths(language)
         among = set(paths if path is None else self._files.chosen(path))
         reading = self._index.read(paths, _could_use(wanted[-1]))
         uses = [
@@ -108,7 +98,6 @@ class Symbols:
         return self._uses(wanted, defined, [(place, use) for _, place, use in uses], limit, reading)
 
     def outline_file(self, path: str) -> str:
-        """What a file defines."""
         found = self._files.chosen(path)
         if found != [self._files.inside(path)]:
             raise Refused(f"{shown(path)} is more than a file. Give one, such as {plain(found[0])}.")
@@ -121,8 +110,10 @@ class Symbols:
             raise Refused(f"{shown(path)} {why}. Read it, or use search_code with this path.")
         return self._outline(real, reading)
 
-    def _paths(self, path: str | None, language: str | None) -> list[str]:
-        return [one for one in self._files.chosen(path) if (spoken := language_of(one)) and language in (None, spoken)]
+    def _paths(self, language: str | None) -> list[str]:
+        return [
+            path for path in self._files.chosen(None) if (spoken := language_of(path)) and language in (None, spoken)
+        ]
 
     # -- what is said -------------------------------------------------------------------------------------------------
 
@@ -141,10 +132,8 @@ class Symbols:
         if namesakes > 1:
             head.append(f"({namesakes} definitions are called {wanted[-1]}: the uses of all of them are listed.)")
         fit = fitting(_used(path, use, sources) for path, use in uses[:limit])
-        counts = [sum(use.kind == kind for _, use in uses) for kind in USES]
-        parts = [
-            counted(n, *words) for n, words in zip(counts, (("call",), ("import",), ("other use",)), strict=True) if n
-        ]
+        counts = {word: sum(use.kind == kind for _, use in uses) for kind, word in _COUNTED.items()}
+        parts = [counted(number, word) for word, number in counts.items() if number]
         files = f" in {counted(len({path for path, _ in uses}), 'file')}" if uses else ""
         said = f"{', '.join(parts) or 'no use of it'}{files}"
         return "\n".join([*head, *fit, f"[{said}{_more(len(fit), len(uses))}{_unread(reading.missing)}]"])
@@ -164,8 +153,6 @@ class Symbols:
 
 
 class _Sources:
-    """The lines of files that were read once."""
-
     def __init__(self, files: Files) -> None:
         self._files = files
         self._known: dict[str, list[str]] = {}
@@ -217,7 +204,6 @@ def _plain_name(text: str) -> list[str]:
 
 
 def _exact(reading: Reading, wanted: list[str]) -> list[Place]:
-    """Definitions of this name; of a qualified one, its last parts are these."""
     whole = ".".join(wanted)
     return [
         Place(path, one)
@@ -240,7 +226,6 @@ def _near(reading: Reading, name: str, begins: bool) -> list[Place]:
 
 
 def _of_kind(found: list[Place], kind: str | None) -> tuple[list[Place], str]:
-    """Those of a kind; all of them with a remark if there are none."""
     kept = [place for place in found if kind in (None, place.defined.kind)]
     if kept:
         return kept, ""
@@ -274,7 +259,6 @@ def _could_define_alike(name: str, begins: bool) -> Could:
 
 
 def _could_use(name: str) -> Could:
-    """Whether the name is a word of the source."""
     word = name.encode("utf-8", "replace")
     is_word = re.compile(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)").search
     return lambda _, content: word in content and is_word(content) is not None

@@ -27,7 +27,6 @@ class Tool:
     work: Callable[..., str]
 
     def described(self) -> dict[str, Any]:
-        """As `tools/list` has it."""
         return {
             "name": self.name,
             "title": self.title,
@@ -37,27 +36,25 @@ class Tool:
         }
 
     def call(self, given: Any) -> str:
-        """What it finds; a `Refused` says what is wrong with the arguments."""
         return self.work(**arguments.taken(self.parameters, given))
 
 
 def offered(root: Path, patience_s: float = search.PATIENCE_S) -> dict[str, Tool]:
-    """By name; without tree-sitter only the search."""
+    """By name; without tree-sitter, which is not imported before it is used, only the search."""
     files = Files(root)
-    named = _named(files) if _reads_code() else []
-    found = [_search(files, patience_s, bool(named)), *named]
-    return {tool.name: tool for tool in found}
-
-
-def _search(files: Files, patience_s: float, has_names: bool) -> Tool:
-    work = search.Search(files, patience_s).call
-    description = search.DESCRIPTION + (search.BESIDES if has_names else "")
-    says = "says where a text or a regular expression stands"
-    return Tool("search_code", "Search code", says, description, parameters=search.PARAMETERS, work=work)
+    named = _named(files) if find_spec("tree_sitter") is not None else []
+    search_code = Tool(
+        name="search_code",
+        title="Search code",
+        says="says where a text or a regular expression stands",
+        description=search.DESCRIPTION + (search.BESIDES if named else ""),
+        parameters=search.PARAMETERS,
+        work=search.Search(files, patience_s).call,
+    )
+    return {tool.name: tool for tool in (search_code, *named)}
 
 
 def _named(files: Files) -> list[Tool]:
-    """The tools that know names from words."""
     from abreast.suites.code_search.server import symbols as named
 
     of = named.Symbols(files)
@@ -69,8 +66,3 @@ def _named(files: Files) -> list[Tool]:
         Tool(*used, named.FIND_REFERENCES, named.REFERENCE_PARAMETERS, of.find_references),
         Tool(*outlined, named.OUTLINE_FILE, named.OUTLINE_PARAMETERS, of.outline_file),
     ]
-
-
-def _reads_code() -> bool:
-    """Whether what parses is installed; it is not imported before it is used."""
-    return find_spec("tree_sitter") is not None

@@ -19,8 +19,8 @@ With `commits` they are named, each a commit or a range A..B, and nothing is gue
 
 from __future__ import annotations
 
-from abreast.suites.coding_agents.history.drafting import Draft
-from abreast.suites.coding_agents.history.finding import LeftOut, PullRequest, pull_requests
-from abreast.suites.coding_agents.history.making import cases, left_out, newest_first
+from abreast.suites.coding_agents.history.discovery import LeftOut, PullRequest, pull_requests
+from abreast.suites.coding_agents.history.draft import Draft
+from abreast.suites.coding_agents.history.pull_request_cases import cases, left_out, newest_first
 
 __all__ = ["Draft", "LeftOut", "PullRequest", "cases", "left_out", "newest_first", "pull_requests"]

@@ -20,7 +20,7 @@ from abreast.model import Case, Outcome, Trial, Variant
 from abreast.report.words.variant_figures import dollars
 from abreast.report.words.verdict_sentence import SIMULATED, many
 from abreast.spec.schema import Limits
-from abreast.suites.coding_agents.models import target_of
+from abreast.suites.coding_agents.agents import target_of
 from abreast.targets import build
 
 TIMEOUT_S = 180.0

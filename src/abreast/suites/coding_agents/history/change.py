@@ -17,10 +17,8 @@ _COMPARE = (
 )
 _SHORT = ("--patch", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/")
 _WHOLE = ("--patch", "--full-index", "--unified=1000000", "--src-prefix=a/", "--dst-prefix=b/")
-MOST_SHOWN, MOST_OF_A_FILE = 60_000, 15_000
-"""Characters of an excerpt, and of one file in it."""
-MOST_PARTS, MOST_LINES = 200, 3_000
-"""Files of an excerpt, and changed lines of a file that is in it."""
+MOST_SHOWN, MOST_OF_A_FILE = 60_000, 15_000  # characters of an excerpt, and of one file in it
+MOST_PARTS, MOST_LINES = 200, 3_000  # files of an excerpt, and changed lines of a file that is in it
 _AT_ONCE = 200  # paths that git is asked about together
 
 
@@ -44,7 +42,6 @@ class File:
 
 
 def files_between(history: History, base: str, head: str) -> list[File]:
-    """The files that changed, in git's order; a renamed one is one file."""
     told = iter(os.fsdecode(history.ask(*_COMPARE, "--raw", "--numstat", "-z", base, head, "--")).split("\0"))
     names, lines = list[tuple[str | None, str | None]](), list[tuple[int, int, bool]]()
     for entry in told:
@@ -62,14 +59,12 @@ def files_between(history: History, base: str, head: str) -> list[File]:
 
 
 def changed_lines(history: History, base: str, head: str, paths: list[str]) -> list[str]:
-    """The lines that were removed and added in some files."""
     told = readable(history.ask(*_COMPARE, "--patch", "--unified=0", base, head, "--", *paths))
     return [line[1:] for line in told.split("\n") if re.match(r"[+-](?!\+\+ |-- )", line)]
 
 
 def excerpt(history: History, base: str, head: str, files: list[File]) -> str:
-    """The change of some files with a few lines around it, as much of it as a reader can take in; what is cut is said.
-    What comes first is kept first."""
+    """The change of some files with a few lines around it, up to `MOST_SHOWN` characters; what is cut is said."""
     shown, left, room = list[str](), list[File](), MOST_SHOWN
     for file in files:
         if file.lines > MOST_LINES or len(shown) == MOST_PARTS or room <= 0:
@@ -85,8 +80,7 @@ def excerpt(history: History, base: str, head: str, files: list[File]) -> str:
 
 
 def diff_between(history: History, base: str, head: str, files: list[File]) -> str:
-    """The change with all lines of its files around it, so that files before and after can be rebuilt from it. Binary
-    files are only named, and so are, with their size, files that are too large, all in all or by themselves."""
+    """The change with all lines of its files, so that these can be rebuilt; of binary and too large ones the names."""
     sizes = (
         _sizes(history, base, [file.before for file in files]),
         _sizes(history, head, [file.after for file in files]),
@@ -105,7 +99,6 @@ def diff_between(history: History, base: str, head: str, files: list[File]) -> s
 
 
 def _named(file: File, size: int) -> str:
-    """As git would, but for its lines."""
     old, new = f"a/{file.before or file.after}", f"b/{file.after or file.before}"
     old, new = (_quoted(readable(os.fsencode(name))) for name in (old, new))
     before, after = (old if file.before else "/dev/null"), (new if file.after else "/dev/null")
@@ -117,7 +110,6 @@ def _named(file: File, size: int) -> str:
 
 
 def _quoted(name: str) -> str:
-    """As git writes a name: in quotes if it has characters that would be misread."""
     plain = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return name if plain == name else f'"{plain}"'
 

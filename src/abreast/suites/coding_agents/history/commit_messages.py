@@ -21,8 +21,6 @@ _REVERTED_NUMBER = re.compile(r"^Reverts \S*[#!](\d+)", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a pull request is called, by number and by words."""
-
     number: int | None
     title: str
     body: str
@@ -30,8 +28,6 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """What a revert takes back, as far as it says."""
-
     hash: str | None
     number: int | None
     title: str
@@ -54,13 +50,11 @@ def without_number(subject: str) -> str:
 
 
 def squashed_number(subject: str) -> int | None:
-    """The number of a pull request that stands behind a title."""
     found = _SQUASHED.search(subject)
     return int(found[1]) if found else None
 
 
 def words_of_series(commits: Sequence[Commit]) -> Words:
-    """Of several commits, oldest first: the first one's title, then what else they say."""
     told = [commit for commit in commits if not commit.subject.startswith(("fixup!", "squash!", "amend!"))] or commits
     if not told:
         return Words(None, "", "")
@@ -80,19 +74,14 @@ def words_of_merge(merge: Commit) -> Words:
     body = _GITLAB.sub("", body).strip()
     if number is None and not _PLAIN.fullmatch(merge.subject):
         return Words(squashed_number(merge.subject), without_number(merge.subject), body)
-    if number is not None and not _is_automatic(merge.subject):
+    if number is not None and not any(mark.match(merge.subject) for mark in (_GITHUB, _BITBUCKET, _PLAIN)):
         return Words(number, without_number(merge.subject), body)
     title, _, rest = body.partition("\n")
     return Words(number, without_number(title), rest.strip())
 
 
-def _is_automatic(subject: str) -> bool:
-    return any(mark.match(subject) for mark in (_GITHUB, _BITBUCKET, _PLAIN))
-
-
 def merged_branch(merge: Commit) -> tuple[str, bool]:
-    """The branch that a merge names, empty if it names none, and whether git wrote the message: no host of pull
-    requests did."""
+    """The branch that a merge names, or nothing, and whether git wrote the message, not a host of pull requests."""
     plain, hosted = _PLAIN.match(merge.subject), _GITHUB.match(merge.subject)
     if hosted is not None:
         return hosted[2], False
@@ -111,7 +100,6 @@ def without_remote(branch: str) -> str:
 
 
 def merge_number(merge: Commit) -> int | None:
-    """The number of the pull request that a merge is of."""
     found = _GITHUB.match(merge.subject) or _BITBUCKET.match(merge.subject) or _GITLAB.search(merge.body)
     return int(found[1]) if found else squashed_number(merge.subject)
 

@@ -21,8 +21,6 @@ _MOST_OF_A_LINE = 500
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What a commit says of itself."""
-
     hash: str
     parents: tuple[str, ...]
     author: str
@@ -32,18 +30,21 @@ class Commit:
 
 
 class History:
-    """A repository that has one: a folder with all of its commits."""
+    def __init__(self, repo: Path, folder: Path) -> None:
+        self.repo, self._folder = repo, folder
 
-    def __init__(self, repo: Path) -> None:
-        self.repo = repo
-        self._folder = _folder_of(repo)
-        if self.ask("rev-parse", "--is-shallow-repository").strip() == b"true":
+    @classmethod
+    def open(cls, repo: Path) -> History:
+        """The history of this folder; refused if it is none, or not all there."""
+        history = cls(repo, _folder_of(repo))
+        if history.ask("rev-parse", "--is-shallow-repository").strip() == b"true":
             raise BadInput(
                 f"{repo}: is a shallow clone, its history ends early",
                 f"fetch the rest: git -C {repo} fetch --unshallow",
             )
-        if self.resolve("HEAD") is None and not self.ask("for-each-ref", "--count=1").strip():
+        if history.resolve("HEAD") is None and not history.ask("for-each-ref", "--count=1").strip():
             raise BadInput(f"{repo}: has no commits yet", "name a repository with merged pull requests")
+        return history
 
     def ask(self, *words: str) -> bytes:
         """What git says of the objects of the repository, whatever is checked out and however it is set up there."""
@@ -70,7 +71,6 @@ class History:
         return told.decode().strip()
 
     def tip(self, branch: str) -> str:
-        """The last commit of a branch."""
         found = self.resolve(branch)
         if found is None:
             told = self.ask("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
@@ -80,7 +80,6 @@ class History:
         return found
 
     def name_of(self, branch: str) -> str:
-        """What merges call a branch."""
         if branch != "HEAD":
             return branch.removeprefix("refs/heads/").removeprefix("refs/remotes/").removeprefix("origin/")
         try:
@@ -105,11 +104,9 @@ class History:
         return self._log("--reverse", "--topo-order", "--no-merges", f"{base}..{head}")[:_MOST_OF_A_BRANCH]
 
     def all_between(self, base: str, head: str) -> list[Commit]:
-        """The same with merges, newest first."""
         return self._log(f"--max-count={_MOST_OF_A_LINE}", f"{base}..{head}")
 
     def first_parent_hashes(self, tip: str) -> list[str]:
-        """The commits of a branch, newest first."""
         return self.ask("rev-list", "--first-parent", tip, "--").decode().split()
 
     def common_start(self, one: str, other: str) -> str | None:
@@ -122,14 +119,20 @@ class History:
 
     def _log(self, *words: str) -> list[Commit]:
         told = self.ask(*_LOG, *words, "--").decode("utf-8", "replace").split("\0")
-        return [_commit(told[at : at + len(_FIELDS)]) for at in range(0, len(told) - 1, len(_FIELDS))]
-
-
-def _commit(fields: list[str]) -> Commit:
-    name, parents, author, committed, subject, body = fields
-    return Commit(
-        name.strip(), tuple(parents.split()), author, git_command.seconds(committed), subject, body.strip("\n")
-    )
+        commits = []
+        for at in range(0, len(told) - 1, len(_FIELDS)):
+            name, parents, author, committed, subject, body = told[at : at + len(_FIELDS)]
+            commits.append(
+                Commit(
+                    hash=name.strip(),
+                    parents=tuple(parents.split()),
+                    author=author,
+                    committed=git_command.seconds(committed),
+                    subject=subject,
+                    body=body.strip("\n"),
+                )
+            )
+        return commits
 
 
 def _folder_of(repo: Path) -> Path:

@@ -14,9 +14,9 @@ from abreast.settings import Settings, is_text
 from abreast.spec.read_cases import json_lines
 from abreast.spec.syntax import near_files
 from abreast.spec.values import bad_name, flaw, shown, shown_path
-from abreast.suites.coding_agents.history.describing import SHORTEST
-from abreast.suites.coding_agents.history.finding import Style
-from abreast.suites.filing import alone, replace
+from abreast.suites.atomic_file import alone, replace
+from abreast.suites.coding_agents.history.discovery import Style
+from abreast.suites.coding_agents.history.task_text import SHORTEST
 
 By = Literal["message", "model"]
 _KEYS = ("id", "commit", "base", "title", "style", "by", "model", "task")
@@ -26,8 +26,7 @@ _EXAMPLE = '{"commit": "1a2b3c4...", "task": "Greet people by their name"}'
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One pull request. `commit` is the state after it, `base` the one before; `by` is whose words the task is in, and
-    `model` who was asked for them. What is None was left out."""
+    """One pull request, from `base` to `commit`; `by` is whose words the task is in, `model` who was asked for them."""
 
     commit: str
     task: str
@@ -40,17 +39,13 @@ class Entry:
     line: int = 0  # where it stands
 
     def told(self) -> dict[str, str]:
-        """What a file says of it."""
-        told = {key: getattr(self, key) for key in _KEYS}
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key in _KEYS if (value := getattr(self, key)) is not None}
 
     def text(self) -> str:
-        """The line that it is in a file."""
         return json.dumps(self.told(), ensure_ascii=False) + "\n"
 
 
 def read(path: Path) -> list[Entry]:
-    """All of them, in their order."""
     found = entries(path)
     if not found:
         raise BadInput(
@@ -60,7 +55,6 @@ def read(path: Path) -> list[Entry]:
 
 
 def entries(path: Path) -> list[Entry]:
-    """The same of a file that may be empty."""
     where = shown_path(path)
     if not path.is_file():
         what = "is not a file" if path.exists() else f"no such file{near_files(path)}"
@@ -97,9 +91,9 @@ def _entry(where: str, line: int, given: Any) -> Entry:
     found = Entry(
         commit,
         task,
-        id=settings.take("id", None, _is_name, "a short plain text"),
+        id=settings.take("id", None, lambda id: isinstance(id, str) and not bad_name(id), "a short plain text"),
         base=base,
-        title=settings.take("title", None, _is_any_text, "text"),
+        title=settings.take("title", None, lambda title: isinstance(title, str), "text"),
         style=settings.take("style", None, _one_of(get_args(Style)), f"one of {', '.join(get_args(Style))}"),
         by=settings.take("by", None, _one_of(get_args(By)), f"one of {', '.join(get_args(By))}"),
         model=settings.take("model", None, is_text, "the name of a model"),
@@ -118,14 +112,6 @@ def _needed(settings: Settings, key: str) -> str:
     return found
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and not bad_name(value)
-
-
-def _is_any_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 def _one_of(known: tuple[str, ...]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and value in known
 
@@ -134,11 +120,9 @@ def _one_of(known: tuple[str, ...]) -> Callable[[Any], bool]:
 
 
 class Kept:
-    """A file that gets the tasks of some pull requests, in their order, and keeps what it has of them already: lines of
-    the same pull request that the same model was asked for, whatever people made of their words."""
+    """A file that gets the tasks of the pull requests in `wanted`; it keeps lines of these by the same model."""
 
     def __init__(self, path: Path, wanted: Sequence[Entry], may_replace: bool) -> None:
-        """`wanted` are the pull requests, still without words."""
         self.path, self._wanted, self._may_replace = path, wanted, may_replace
 
     def found(self) -> list[Entry]:
@@ -162,7 +146,6 @@ class Kept:
             raise BadInput(told, "name another file: --output FILE") from None
 
     def _there(self) -> dict[str, tuple[Entry, str]]:
-        """By commit, with their lines as they stand there and the comments above."""
         if not self.path.exists():
             return {}
         wanted = {one.commit: one for one in self._wanted}

@@ -29,7 +29,6 @@ from abreast.suites.coding_agents.report.work import Work
 
 
 def sections(analysis: Analysis) -> list[Section]:
-    """All of it, from the stored rows; what there is nothing to say of is left out."""
     if not len(analysis.rows.position):
         return []
     work = Work(analysis)

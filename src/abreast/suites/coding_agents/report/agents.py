@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from abreast.report.formats.json_report import ends, number
+from abreast.analyse.validate.tools import listed_with_and
+from abreast.report.formats.json_report import number
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.verdict_sentence import ALL_FAILED, many
-from abreast.stats import Interval
 from abreast.suites.coding_agents.report import pictures
 from abreast.suites.coding_agents.report.measures import OWN, SOLVED, Measure, Runs, measures_of, runs_of
-from abreast.suites.coding_agents.report.words import one_of, said
-from abreast.suites.coding_agents.report.work import FINISHED, Metric, Work
+from abreast.suites.coding_agents.report.words import said
+from abreast.suites.coding_agents.report.work import FINISHED, Work
 
 
 def section(work: Work) -> Section:
@@ -19,10 +19,10 @@ def section(work: Work) -> Section:
     return Section(
         "agents",
         "The agents side by side",
-        tuple(filter(None, [_not_counted(work, runs), _apart(work)])),
-        (_table(work, runs, measures),),
-        tuple(pictures.summaries(work)),
-        {
+        sentences=tuple(filter(None, [_not_counted(work, runs), _apart(work)])),
+        tables=(_table(work, runs, measures),),
+        pictures=tuple(pictures.summaries(work)),
+        data={
             "baseline": work.analysis.run["baseline"],
             "agents": list(work.names),
             "score": work.rows.primary,
@@ -37,25 +37,24 @@ def section(work: Work) -> Section:
 
 
 def _not_counted(work: Work, runs: list[Runs]) -> str:
-    """What counts for nobody and against nobody."""
+    whose = list(zip(work.names, runs, strict=True))
     parts = [
-        f"{many(number, 'run')} of {name} {what}"
-        for at, what in ((3, "failed by infrastructure"), (4, "skipped"))
-        for name, number in zip(work.names, (each[at] for each in runs), strict=True)
-        if number
+        f"{many(own.infrastructure, 'run')} of {name} failed by infrastructure"
+        for name, own in whose
+        if own.infrastructure
     ]
+    parts += [f"{many(own.skipped, 'run')} of {name} skipped" for name, own in whose if own.skipped]
     return f"count for nobody and against nobody: {', '.join(parts)}" if parts else ""
 
 
 def _apart(work: Work) -> str:
-    """Where the amounts are of fewer cases than there are, or of different ones."""
     common, begun = int(work.common.sum()), len(work.rows.cases)
     if common == begun or len(work.names) < 2:
         return ""
     silent = [summary.name for summary in work.analysis.variants if not summary.ok]
     if len(silent) == len(work.names):
         return ""
-    who = f"all but {one_of(silent, 'and')}" if silent else "all agents" if len(work.names) > 2 else "both agents"
+    who = f"all but {listed_with_and(silent)}" if silent else "all agents" if len(work.names) > 2 else "both agents"
     noun = work.noun if begun == 1 else f"{work.noun}s"
     if not common:
         return f"there is no {work.noun} at which {who} ended well: amounts are of each one's own, and not comparable"
@@ -68,10 +67,7 @@ def _table(work: Work, runs: list[Runs], measures: list[Measure]) -> NamedTable:
     head = [f"{name} (baseline)" if name == baseline else name for name in work.names]
     rows = [("runs", *map(_counted, runs))]
     rows += [
-        (
-            each.metric.title,
-            *(_cell(each, at, name in failed) for at, name in enumerate(work.names)),
-        )
+        (each.metric.title, *(_cell(each, at, name in failed) for at, name in enumerate(work.names)))
         for each in measures
     ]
     return NamedTable("agents", "", ("", *head), tuple(rows), _how_to_read(work, measures))
@@ -124,11 +120,8 @@ def _measure(work: Work, each: Measure) -> dict[str, Any]:
         "scale": list(metric.scale) if metric.scale else None,
         "cases": compared or None,
         "values": work.by_agent(values),
-        "intervals": work.by_agent(ends(_scaled(metric, interval)) for interval in each.intervals),
+        "intervals": work.by_agent(
+            None if interval is None else [number(metric.on_scale(end)) for end in (interval.low, interval.high)]
+            for interval in each.intervals
+        ),
     }
-
-
-def _scaled(metric: Metric, interval: Interval | None) -> Interval | None:
-    if interval is None:
-        return None
-    return Interval(*(metric.on_scale(end) for end in (interval.estimate, interval.low, interval.high)))

@@ -28,8 +28,6 @@ _EXPLAINED = (
 
 
 class Unchanged(NamedTuple):
-    """Runs of an agent at a case that ended well and changed nothing."""
-
     case: str
     agent: str
     runs: int
@@ -41,16 +39,18 @@ def section(work: Work) -> Section | None:
     known = work.files_changed[work.rows.ok & ~np.isnan(work.files_changed)]
     if not len(known) or (not work.in_repository and not known.any()):
         return None
-    agents = {name: _means(work, name) for name in COUNTS}
+    agents = {
+        name: tuple(_over(work, name, work.of_cases(one, work.amount(name))) for one in work.agents) for name in COUNTS
+    }
     people, unchanged = people_of(work), list(unchanged_of(work))
     means = None if people is None else {name: _over(work, name, values) for name, values in people.items()}
     return Section(
         "changes",
         "What was changed",
-        (_named(work, unchanged),),
-        (_table(work, agents, means),),
-        pictures.of_metrics(work, work.metric(LINES)),
-        {
+        sentences=(_named(work, unchanged),),
+        tables=(_table(work, agents, means),),
+        pictures=pictures.of_metrics(work, work.metric(LINES)),
+        data={
             "counts": {name: work.by_agent(values) for name, values in agents.items()},
             "people": means,
             "unchanged": [one._asdict() for one in unchanged],
@@ -58,13 +58,8 @@ def section(work: Work) -> Section | None:
     )
 
 
-def _means(work: Work, name: str) -> tuple[float | None, ...]:
-    """The mean of a run that ended well, over the cases that all agents ended well at; without any, over its own."""
-    values = work.amount(name)
-    return tuple(_over(work, name, work.of_cases(one, values)) for one in work.agents)
-
-
 def _over(work: Work, name: str, cases: Floats) -> float | None:
+    """The mean over the cases that all agents ended well at; without any, over all of these."""
     shared = work.shared(work.amount(name))
     return mean_of_known(cases[shared] if shared.any() else cases)
 
@@ -81,7 +76,6 @@ def people_of(work: Work) -> dict[str, Floats] | None:
 
 
 def counted(files: list[Entry]) -> Counts:
-    """A diff in numbers, as the change of a workspace is."""
     found = Counts(lines_modified=0)
     for file in files:
         kind = "modified"
@@ -107,7 +101,6 @@ def counted(files: list[Entry]) -> Counts:
 
 
 def unchanged_of(work: Work) -> Iterator[Unchanged]:
-    """In plan order."""
     rows = work.rows
     well = rows.ok & ~np.isnan(work.files_changed)
     found: Counter[tuple[int, int]] = Counter()

@@ -28,8 +28,6 @@ class Measure(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """What became of the runs of an agent."""
-
     planned: int
     ok: int
     failed: int  # by its own fault
@@ -49,7 +47,6 @@ def runs_of(work: Work) -> list[Runs]:
 
 
 def measures_of(work: Work) -> list[Measure]:
-    """All that any agent has a value of."""
     found = [measure for metric in work.metrics for measure in _of_metric(work, metric)]
     return [each for each in found if any(value is not None for value in each.values)]
 
@@ -64,7 +61,8 @@ def _of_metric(work: Work, metric: Metric) -> Iterator[Measure]:
     if metric.name == "cost_usd":
         yield _per_solved(work, metric)
     if metric.name == "peak_memory_mb":
-        largest = [_largest(metric.values[work.of(one)]) for one in work.agents]
+        known = [metric.values[work.of(one) & ~np.isnan(metric.values)] for one in work.agents]
+        largest = [float(values.max()) if len(values) else None for values in known]
         own = metric._replace(name="peak_memory_max_mb", title="peak memory, largest")
         yield Measure(own, tuple(largest), (None,) * len(largest))
 
@@ -105,22 +103,17 @@ def _times(work: Work, metric: Metric) -> Iterator[Measure]:
     usable = shared[work.rows.case] if shared.any() else np.ones(len(work.rows.case), dtype=bool)
     each = [quantiles(metric.values[work.of(one) & usable]) for one in work.agents]
     nothing = (None,) * len(each)
-    for name, which, word in (("median", "p50", "median"), ("p95", "p95", "p95")):
-        own = metric._replace(name=f"response_time_{name}_s", title=f"response time, {word}")
+    for name, which in (("median", "p50"), ("p95", "p95")):
+        own = metric._replace(name=f"response_time_{name}_s", title=f"response time, {name}")
         yield Measure(own, tuple(found.get(which) for found in each), nothing)
 
 
 def _per_solved(work: Work, metric: Metric) -> Measure:
-    """As the report has it everywhere: failures are paid for, too."""
     known = work.rows.score[~np.isnan(work.rows.score)]
     title = "cost per solved task" if np.isin(known, (0.0, 1.0)).all() else "cost per point of score"
     prices = [one.cost_per_correct for one in work.analysis.variants]
-    told = [None if price is None or not math.isfinite(price.estimate) else price for price in prices]
     values = tuple(None if price is None or math.isnan(price.estimate) else price.estimate for price in prices)
-    sure = tuple(price if price is not None and math.isfinite(price.high) else None for price in told)
+    sure = tuple(
+        price if price and math.isfinite(price.estimate) and math.isfinite(price.high) else None for price in prices
+    )
     return Measure(metric._replace(name=SOLVED, title=title), values, sure)
-
-
-def _largest(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.max()) if len(known) else None

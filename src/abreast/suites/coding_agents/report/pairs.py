@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import combinations
 
 from abreast.analyse.run import Comparison, compared
+from abreast.analyse.validate.tools import listed_with_and
 from abreast.report.formats.json_report import adjusted, verdict
 from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING
 from abreast.report.words.verdict_sentence import many, points, trusted
 from abreast.stats.intervals.population import THESE_CASES
-from abreast.suites.coding_agents.report.words import one_of
 from abreast.suites.coding_agents.report.work import Work
 
 LEAST = 3  # agents; of two the verdict says it
@@ -52,7 +52,7 @@ def _sentences(work: Work, pairs: tuple[Comparison, ...]) -> list[str]:
         else:
             open_pairs.append(_undecided(item))
     where = f" on {pairs[0].these_cases}" if work.rows.population == THESE_CASES else ""
-    sentences = [f"{name} is better than {one_of(losers, 'and')}{where}" for name, losers in better.items() if losers]
+    sentences = [f"{name} is better than {listed_with_and(losers)}{where}" for name, losers in better.items() if losers]
     return sentences + open_pairs
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from abreast.analyse.rows import Floats
 from abreast.report.charts.drawing import Picture
-from abreast.report.charts.lanes import MOST, Group, Lane, lanes, of_most
+from abreast.report.charts.lanes import MOST, Group, Lane
 from abreast.report.words.variant_figures import NOTHING
 from abreast.report.words.variant_figures import count as short
 from abreast.stats import Interval, paired_t, wilson
@@ -17,27 +17,26 @@ from abreast.stats.numerics.arrays import ROUNDING
 from abreast.suites.coding_agents.report.measures import Measure, measures_of
 from abreast.suites.coding_agents.report.words import said
 from abreast.suites.coding_agents.report.work import Metric, Work
+from abreast.suites.pictures import lanes_in_words, lanes_picture
 
 GROUPS = 10  # prompts in one picture
 METRICS = 16  # with a picture of their own, among files of results
 LEAST_RUNS = 3  # of one agent at one prompt, for an interval
+Axis = tuple[float, Callable[[float], str]]  # its end, and how steps are written
+_PERCENTAGES: Axis = (1.0, lambda at: f"{at:.0%}")
 _NOT_DRAWN = ("lines_added", "lines_deleted")  # both together are
 
 
 class Mean(NamedTuple):
-    """Of the runs of one agent at one prompt, or of all."""
-
     value: float
     interval: Interval | None
 
 
 def of_metrics(work: Work, *metrics: Metric | None) -> tuple[Picture, ...]:
-    """Those that there are, prompt by prompt."""
     return tuple(one for metric in metrics if metric is not None for one in by_prompt(work, metric))
 
 
 def all_of(work: Work) -> list[Picture]:
-    """A picture of every metric, and those of all together."""
     drawn = [metric for metric in work.metrics if metric.name not in _NOT_DRAWN][:METRICS]
     return [*summaries(work), *of_metrics(work, *drawn)]
 
@@ -54,7 +53,13 @@ def by_prompt(work: Work, metric: Metric) -> list[Picture]:
         return []
     drawn = _differing_most(told, means)
     ids = {case: work.rows.cases[case].id for case in told}
-    groups = [_group(metric, ids[case], means[case]) for case in drawn]
+    groups = [
+        Group(
+            ids[case],
+            tuple(_lane(metric, number, mean) for number, mean in enumerate(means[case][:MOST]) if mean is not None),
+        )
+        for case in drawn
+    ]
     some = f"the {len(drawn)} of {len(told):,} {work.noun}s that differ most; " if len(drawn) < len(told) else ""
     note = "a failure counts 0" if metric.is_share else "runs that ended well"
     whiskers = "; lines: 95 % intervals" if any(lane.ends for one in groups for lane in one.lanes) else ""
@@ -64,9 +69,12 @@ def by_prompt(work: Work, metric: Metric) -> list[Picture]:
             metric.name,
             f"{metric.title.capitalize()} by {work.noun}",
             f"{some}mean of runs, {note}{whiskers}",
-            groups,
-            tuple((ids[case], *(_said(metric, mean) for mean in means[case])) for case in told),
-            *_axis(metric, groups),
+            groups=groups,
+            rows=[
+                (ids[case], *(NOTHING if mean is None else said(metric, *mean) for mean in means[case]))
+                for case in told
+            ],
+            axis=_axis(metric, groups),
         )
     ]
 
@@ -91,18 +99,12 @@ def _around(metric: Metric, runs: Floats) -> Interval | None:
 
 
 def _differing_most(cases: list[int], means: dict[int, list[Mean | None]]) -> list[int]:
-    """As many as fit, in plan order."""
 
     def apart(case: int) -> float:
         values = [mean.value for mean in means[case][:MOST] if mean is not None]
         return max(values) - min(values) if values else 0.0
 
     return sorted(sorted(cases, key=lambda case: -apart(case))[:GROUPS])
-
-
-def _group(metric: Metric, label: str, means: Sequence[Mean | None]) -> Group:
-    known = [(number, mean) for number, mean in enumerate(means[:MOST]) if mean is not None]
-    return Group(label, tuple(_lane(metric, number, mean) for number, mean in known))
 
 
 def _lane(metric: Metric, number: int, mean: Mean) -> Lane:
@@ -113,24 +115,15 @@ def _lane(metric: Metric, number: int, mean: Mean) -> Lane:
     return Lane(number, metric.on_scale(mean.value), said(metric, mean.value), ends, bar=True)
 
 
-def _said(metric: Metric, mean: Mean | None) -> str:
-    return NOTHING if mean is None else said(metric, mean.value, mean.interval)
-
-
-def _axis(metric: Metric, groups: Sequence[Group]) -> tuple[float, Callable[[float], str]]:
-    """How far it goes, and what stands below."""
+def _axis(metric: Metric, groups: Sequence[Group]) -> Axis:
     if metric.kind == "share":
-        return 1.0, _percent
+        return _PERCENTAGES
     if metric.scale is not None:
         return metric.scale[1], lambda at: f"{at:g}"
     most = max(max((lane.value, *(lane.ends or ()))) for one in groups for lane in one.lanes)
     high = most if most > 0 else 1.0
     units = {"seconds": lambda at: f"{at:g} s", "dollars": lambda at: f"${at:g}", "megabytes": lambda at: f"{at:g} MB"}
     return high, units.get(metric.kind, lambda at: short(round(at)) if high >= 10 else f"{at:g}")
-
-
-def _percent(at: float) -> str:
-    return f"{at:.0%}"
 
 
 # -- all together -----------------------------------------------------------------------------------------------------
@@ -179,42 +172,27 @@ def _parts(each: Measure) -> tuple[Lane, ...]:
 
 
 def _summary(
-    work: Work,
-    name: str,
-    title: str,
-    below: str,
-    measures: Sequence[Measure],
-    groups: Sequence[Group],
+    work: Work, name: str, title: str, below: str, measures: Sequence[Measure], groups: Sequence[Group]
 ) -> Picture:
-    rows = tuple(
-        (
-            each.metric.title,
-            *(said(each.metric, *both) for both in zip(each.values, each.intervals, strict=True)),
-        )
+    rows = [
+        (each.metric.title, *(said(each.metric, *both) for both in zip(each.values, each.intervals, strict=True)))
         for each in measures
-    )
-    return _picture(work, name, title, below, [one for one in groups if one.lanes], rows, 1.0, _percent)
+    ]
+    groups = [one for one in groups if one.lanes]
+    return _picture(work, name, title, below, groups=groups, rows=rows, axis=_PERCENTAGES)
 
 
 def _picture(
-    work: Work,
-    name: str,
-    title: str,
-    below: str,
-    groups: Sequence[Group],
-    rows: tuple[tuple[str, ...], ...],
-    high: float,
-    tick: Callable[[float], str],
+    work: Work, name: str, title: str, below: str, *, groups: Sequence[Group], rows: Any, axis: Axis
 ) -> Picture:
-    """With the same in words, and all of its figures as a table."""
-    names = list(work.names)
-    told = [f"{one.label}: " + ", ".join(f"{names[lane.number]} {lane.said}" for lane in one.lanes) for one in groups]
-    return Picture(
+    return lanes_picture(
         name,
         title,
-        f"{title}. {'. '.join(told)}.",
-        lambda width: lanes(names[:MOST], groups, high, tick, width),
-        below + of_most(len(names)),
-        ("" if name.startswith("summary") else work.noun, *names),
-        rows,
+        names=work.names,
+        groups=groups,
+        axis=axis,
+        alternative=f"{title}. {lanes_in_words(work.names, groups)}",
+        below=below,
+        label="" if name.startswith("summary") else work.noun,
+        rows=rows,
     )

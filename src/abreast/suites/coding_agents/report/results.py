@@ -22,7 +22,7 @@ from abreast.report.formats.row_files import CsvFile
 from abreast.report.results import ResultFile
 from abreast.report.sections import plain
 from abreast.report.words.verdict_sentence import not_run_line, verdict_lines
-from abreast.suites.coding_agents import judging
+from abreast.suites.coding_agents import judge
 from abreast.suites.coding_agents.config import PROMPTS, PULL_REQUESTS
 from abreast.suites.coding_agents.report import pictures as drawn
 from abreast.suites.coding_agents.report import sections
@@ -40,11 +40,11 @@ _SIMILAR = 10.0  # the scale of the metric that older programs read
 
 
 def files(analysis: Analysis, pictures: bool) -> list[ResultFile]:
-    """All of them, the document for programs first."""
     name, work = str(analysis.rows.spec["output"]), Work(analysis)
     runs = list(runs_of(work))
+    text = json.dumps(document(work, runs), ensure_ascii=False, allow_nan=False, indent=2)
     found = [
-        ResultFile(f"{name}.json", _json(document(work, runs))),
+        ResultFile(f"{name}.json", f"{text}\n".encode("utf-8", "replace")),
         ResultFile(f"{name}.csv", _csv([{**run, "run": analysis.run["run"]} for run in runs])),
         ResultFile(f"{name}.md", markdown.text(analysis).encode()),
     ]
@@ -60,12 +60,7 @@ def _charts(work: Work, name: str) -> Iterator[ResultFile]:
             yield ResultFile(f"{name}_{picture.name}.png", charts.png(chart.svg))
 
 
-def _json(found: Mapping[str, Any]) -> bytes:
-    return (json.dumps(found, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode("utf-8", "replace")
-
-
 def document(work: Work, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The whole of it: an entry for each prompt and agent in plan order, with its runs."""
     rows, analysis = work.rows, work.analysis
     by: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in runs:
@@ -157,7 +152,6 @@ def _run(work: Work, at: int, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _metrics(work: Work, at: int) -> dict[str, Any]:
-    """Scores by the names of their metrics, each on its own scale; ratings by older names too."""
     found: dict[str, Any] = {}
     for name, values in work.rows.scores.items():
         value = number(float(values[at]))
@@ -171,15 +165,13 @@ def _metrics(work: Work, at: int) -> dict[str, Any]:
 
 
 def _called(name: str) -> list[str]:
-    """What a score is called in the file."""
     plain = name.removeprefix("judge_")
-    if plain in judging.DIMENSIONS:
-        return [plain, *(older for older, newer in judging.SAME.items() if newer == plain)]
+    if plain in judge.DIMENSIONS:
+        return [plain, *(older for older, newer in judge.SAME.items() if newer == plain)]
     return [{FORM: FORM_METRIC, TESTS: "tests_passed", SUCCESS: SUCCESS}.get(name, name)]
 
 
 def _csv(runs: list[dict[str, Any]]) -> bytes:
-    """A row for each run; what is an object there are columns here."""
     flat = [_flat(run) for run in runs]
     names = list(dict.fromkeys(name for run in flat for name in run))
     file = io.StringIO()

@@ -39,7 +39,6 @@ class Task(NamedTuple):
 
     @property
     def winner(self) -> str | None:
-        """One name, several, `tie` or None."""
         if not self.winners:
             return None
         return TIE if len(self.winners) == self.compared else ", ".join(self.winners)
@@ -52,15 +51,14 @@ def section(work: Work) -> Section:
     return Section(
         "prompts",
         f"{title} by {work.noun}",
-        tuple(filter(None, [_won(work, tasks), f"{many(late, work.noun)} not begun" if late else ""])),
-        (*_scores(work, tasks), _amounts(work, tasks), *_failures(work, tasks)) if tasks else (),
-        pictures.of_metrics(work, work.primary, work.metric(RESPONSE_TIME), work.metric("cost_usd")),
-        {"cases": [_task(work, one) for one in tasks], "not_begun": late},
+        sentences=tuple(filter(None, [_won(work, tasks), f"{many(late, work.noun)} not begun" if late else ""])),
+        tables=(*_scores(work, tasks), _amounts(work, tasks), *_failures(work, tasks)) if tasks else (),
+        pictures=pictures.of_metrics(work, work.primary, work.metric(RESPONSE_TIME), work.metric("cost_usd")),
+        data={"cases": [_task(work, one) for one in tasks], "not_begun": late},
     )
 
 
 def tasks_of(work: Work) -> Iterator[Task]:
-    """Each case that has a row, in plan order."""
     rows, times, score = work.rows, work.metric(RESPONSE_TIME), work.winnable(work.rows.score)
     nothing = np.full(len(rows.position), np.nan)
     columns = {
@@ -85,7 +83,6 @@ def tasks_of(work: Work) -> Iterator[Task]:
 
 
 def _winners(work: Work, scores: list[Floats]) -> tuple[tuple[str, ...], int]:
-    """Those with the best mean, on the runs that all have who have any; and how many these are."""
     there = [one for one, own in enumerate(scores) if not np.isnan(own).all()]
     if len(there) < 2:
         return (), len(there)

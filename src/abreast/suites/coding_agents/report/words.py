@@ -70,13 +70,3 @@ def failed_in_words(kinds: Mapping[tuple[str, str], int]) -> str:
     return ", ".join(
         f"{number:,} {kind}{' (its)' if blame == 'variant' else ''}" for (kind, blame), number in sorted(kinds.items())
     )
-
-
-def one_of(names: list[str], last: str) -> str:
-    """`a, b or c`.
-
-    >>> one_of(["a", "b", "c"], "or"), one_of(["a"], "or")
-    ('a, b or c', 'a')
-    """
-    *before, end = names
-    return f"{', '.join(before)} {last} {end}" if before else end

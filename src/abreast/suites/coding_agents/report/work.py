@@ -54,8 +54,7 @@ class Metric(NamedTuple):
 
 
 class Work:
-    """The runs of all agents, in plan order. A failure of the agent's own counts 0 in scores; what infrastructure
-    spoiled or was skipped counts for nobody."""
+    """The runs of all agents, in plan order. A failure of the agent counts 0 in scores; skipped runs do not count."""
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis, self.rows = analysis, analysis.rows
@@ -75,8 +74,7 @@ class Work:
         return self._well(numbers(self.told, name))
 
     def winnable(self, scores: Floats) -> Floats:
-        """Scores without those of cases that have none to win: runs ended well there, and none of them has one, for
-        tests say nothing, say. A failure loses nothing there, and would only count against who has it."""
+        """Scores without cases at which runs ended well and none has a score: a failure loses nothing there."""
         answered, scored = self.rows.ok, self.rows.ok & ~np.isnan(scores)
         size = self.rows.planned_cases
         counts = [np.bincount(self.rows.case[which], minlength=size) for which in (answered, scored)]
@@ -86,19 +84,16 @@ class Work:
         return np.where(self.rows.ok, values, np.nan)
 
     def of_cases(self, agent: int, values: Floats) -> Floats:
-        """The mean of each planned case over the runs of an agent."""
         return by_case(self.rows, self.of(agent), values)
 
     # -- what is asked ---------------------------------------------------------------------------------------------
 
     @cached_property
     def noun(self) -> str:
-        """What a case is called."""
         return self.rows.case_noun
 
     @property
     def is_history(self) -> bool:
-        """Whether cases are pull requests."""
         return self.noun == PULL_REQUEST
 
     @cached_property
@@ -108,16 +103,14 @@ class Work:
 
     @cached_property
     def common(self) -> Bools:
-        """The cases at which all agents ended well at least once, but for agents that never did: what amounts are
-        compared on."""
+        """The cases at which all agents ended well at least once that ever did: what amounts are compared on."""
         size = self.rows.planned_cases
         well = [np.bincount(self.rows.case[self.of(one) & self.rows.ok], minlength=size) > 0 for one in self.agents]
         found: Bools = np.logical_and.reduce([each for each in well if each.any()] or [np.zeros(size, dtype=bool)])
         return found
 
     def shared(self, values: Floats) -> Bools:
-        """Of these cases those at which each agent has such a value that has any of them at all: of answers that are
-        reused, or changes that could not be read, not everything is known."""
+        """The common cases at which each agent has such a value that has any: of reused answers not all is known."""
         known = [~np.isnan(self.of_cases(one, values)) & self.common for one in self.agents]
         found: Bools = np.logical_and.reduce([each for each in known if each.any()] or [self.common])
         return found
@@ -135,7 +128,6 @@ class Work:
 
     @cached_property
     def primary(self) -> Metric | None:
-        """What the verdict is on."""
         name = self.rows.primary or ""
         return self.metric(SUCCESS_RATE if name == SUCCESS else name)
 
@@ -202,7 +194,6 @@ class Work:
 
     @cached_property
     def scales(self) -> dict[str, tuple[float, float]]:
-        """On which scale each column of a judge was judged; who compares in pairs has none."""
         found: dict[str, tuple[float, float]] = {}
         for scorer in self.rows.spec.get("scorers") or ():
             settings = scorer.get("judge") if isinstance(scorer, Mapping) else None
@@ -215,5 +206,4 @@ class Work:
         return found
 
     def by_agent(self, values: Any) -> dict[str, Any]:
-        """A value for each agent, by its name."""
         return dict(zip(self.names, values, strict=True))

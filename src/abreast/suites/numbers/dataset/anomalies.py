@@ -51,7 +51,6 @@ def _places(random: Random, size: int, number: int) -> list[int]:
 
 
 def _reach(values: Values) -> float:
-    """How far the series swings, whatever its trend."""
     return float(np.ptp(values - np.polyval(np.polyfit(np.arange(len(values)), values, 1), np.arange(len(values)))))
 
 
@@ -79,7 +78,6 @@ def find(values: Values) -> list[Anomaly]:
 
 
 def _filled(values: Values) -> Values:
-    """Without gaps: what is missing lies on a line between its neighbours."""
     there = np.isfinite(values)
     at = np.arange(len(values))
     return np.interp(at, at[there], values[there])
@@ -100,7 +98,6 @@ def _deviation(values: Values) -> float:
 
 
 def _shift(values: Values) -> int | None:
-    """Where the level changes for good, if it does."""
     if len(values) < 4 * LEVEL:
         return None
     windows = np.median(np.lib.stride_tricks.sliding_window_view(values, LEVEL), axis=1)

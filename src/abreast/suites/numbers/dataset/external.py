@@ -31,7 +31,6 @@ class Recording:
 
 
 def load(paths: Sequence[Path], labels: Path | None) -> list[Recording]:
-    """Every file, and every *.csv in and below a folder."""
     marks = {} if labels is None else _labels(labels)
     found: list[Recording] = []
     for path in paths:
@@ -48,8 +47,7 @@ def load(paths: Sequence[Path], labels: Path | None) -> list[Recording]:
 
 
 def window(random: Random, recordings: Sequence[Recording], size: int, over_mark: bool = False) -> Recording:
-    """So many points in a row, from anywhere in any of them; all of one that is shorter. With `over_mark`, a part that
-    has a mark in it, if any recording has one."""
+    """`size` points in a row of any of them, or all of a shorter one; with `over_mark` over a mark if there is one."""
     marked = [recording for recording in recordings if recording.labelled] if over_mark else []
     source = (marked or recordings)[int(random.integers(len(marked or recordings)))]
     last = max(0, len(source.values) - size)
@@ -104,7 +102,6 @@ def _read(path: Path, marks: Mapping[str, list[Any]], labels: Path | None) -> Re
 
 
 def _value(path: Path, number: int, row: list[str], last: int, what: int) -> float:
-    """The value of a line; one that is empty is missing."""
     text = row[what].strip() if len(row) > last else None
     if text is None:
         raise BadInput(

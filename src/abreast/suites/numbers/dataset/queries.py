@@ -54,7 +54,6 @@ class Query:
         return list(self.classes)
 
     def difficulty(self, size: int) -> Level:
-        """Its own level, and one more for a large series."""
         return LEVELS[min(2, LEVELS.index(self.level) + (size >= LARGE))]
 
     def within(self, found: float, right: float, times: float = 1.0) -> bool:
@@ -64,7 +63,6 @@ class Query:
 
 @cache
 def scorer_of(name: str) -> Scorer:
-    """The foundation's scorer that reads the answers to a query."""
     query = QUERIES[name]
     if query.kind == "number":
         return build("number", {"rel": query.rel, "abs": query.abs + 1e-12})
@@ -77,7 +75,6 @@ def scorer_of(name: str) -> Scorer:
 
 
 def present(values: Values) -> Values:
-    """Without what is missing."""
     found: Values = values[np.isfinite(values)]
     return found
 
@@ -106,6 +103,10 @@ def _percentile(share: float) -> Callable[[Values], float]:
     return lambda values: float(np.percentile(values, share))
 
 
+def _std(values: Values) -> float:
+    return float(np.std(values, ddof=1))
+
+
 def _iqr(values: Values) -> float:
     low, high = np.percentile(values, [25, 75])
     return float(high - low)
@@ -117,6 +118,13 @@ def _skewness(values: Values) -> float:
 
 def _ratio(above: float, below: float) -> float:
     return above / below if below else math.nan
+
+
+def _share_of(
+    above: Callable[[Values], Any], below: Callable[[Values], Any], times: float = 1
+) -> Callable[[Columns], float | None]:
+    """One figure of the values as a multiple of another."""
+    return _of_values(lambda values: times * _ratio(float(above(values)), float(below(values))))
 
 
 def _over_time(values: Values) -> tuple[float, float, float]:
@@ -174,18 +182,6 @@ def relation_of(correlation: float) -> str | None:
     return None if abs(correlation) < TOGETHER else "positive" if correlation > 0 else "negative"
 
 
-def _direction(columns: Columns) -> str | None:
-    return direction_of(_over_time(_only(columns))[2])
-
-
-def _strength(columns: Columns) -> str | None:
-    return strength_of(_over_time(_only(columns))[2])
-
-
-def _shape(columns: Columns) -> str | None:
-    return shape_of(_skewness(present(_only(columns))))
-
-
 def _higher(figure: Callable[[Values], float]) -> Callable[[Columns], str | None]:
     """A or B, whichever has more of a figure; None if that is too close to call, or there are not two."""
 
@@ -217,10 +213,6 @@ def _found(columns: Columns) -> list[anomalies.Anomaly]:
     return anomalies.find(_only(columns))
 
 
-def _presence(columns: Columns) -> str:
-    return "yes" if _found(columns) else "no"
-
-
 def _locations(columns: Columns) -> list[int] | None:
     return [each.position for each in _found(columns)] or None
 
@@ -250,7 +242,6 @@ def _return(columns: Columns) -> float:
 
 
 def _vwap(columns: Columns) -> float:
-    """Of the days that have both."""
     both = np.isfinite(columns["close"]) & np.isfinite(columns["volume"])
     close, volume = columns["close"][both], columns["volume"][both]
     return _ratio(float(np.sum(close * volume)), float(np.sum(volume)))
@@ -265,7 +256,6 @@ def _drawdown(columns: Columns) -> float:
 
 
 def _of_columns(names: str, figure: Callable[..., float]) -> Callable[[Columns], float | None]:
-    """A figure of these columns; None if they are not there."""
     wanted = names.split()
 
     def truth(columns: Columns) -> float | None:
@@ -286,6 +276,14 @@ def imbalance(to_buy: float, to_sell: float) -> float:
     return 100 * _ratio(to_buy - to_sell, to_buy + to_sell)
 
 
+def _spread(bid: Values, ask: Values) -> float:
+    return spread_percent(float(np.nanmax(bid)), float(np.nanmin(ask)))
+
+
+def _imbalance(bid_size: Values, ask_size: Values) -> float:
+    return imbalance(float(np.nansum(bid_size)), float(np.nansum(ask_size)))
+
+
 def _portfolio_return(*assets: Values) -> float:
     return 100 * float(np.mean([_ratio(present(prices)[-1], present(prices)[0]) - 1 for prices in assets]))
 
@@ -303,18 +301,10 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _tails(side: str) -> tuple[str, ...]:
-    """How a longer tail on one side is described."""
     tails = (f"{size} {side} tail" for size in ("long", "longer", "heavy", "heavier", "extended"))
     ends = (f"tail {where}" for where in (f"to the {side}", f"on the {side}", f"stretching to the {side}"))
-    return (
-        f"{side} skewed",
-        f"skewed to the {side}",
-        f"skewed {side}",
-        f"{side} skew",
-        f"{side}-tailed",
-        *tails,
-        *ends,
-    )
+    skews = (f"{side} skewed", f"skewed to the {side}", f"skewed {side}", f"{side} skew", f"{side}-tailed")
+    return (*skews, *tails, *ends)
 
 
 _ANOMALOUS = _words("anomaly, anomalies, anomalous, outlier, outliers, unusual, out of the ordinary")
@@ -339,6 +329,7 @@ _DIRECTIONS = {
     ),
     "flat": _words("stationary, stable, no trend, constant, unchanged, sideways"),
 }
+_STRENGTHS = {"strong": (), "moderate": ("medium", "moderately strong"), "weak": ("no trend", "very weak")}
 _SHAPES = {
     "right-skewed": (
         *_words("positively skewed, positive skew, skew is positive, skewness is positive"),
@@ -374,200 +365,105 @@ ANOMALY = (
     "the level changes for good."
 )
 
+_QUESTIONS = {
+    "mean": "What is the mean?",
+    "median": "What is the median?",
+    "std": "What is the sample standard deviation (with n - 1)?",
+    "min": "What is the smallest value?",
+    "max": "What is the largest value?",
+    "p25": "What is the 25th percentile (linear interpolation)?",
+    "p75": "What is the 75th percentile (linear interpolation)?",
+    "p95": "What is the 95th percentile (linear interpolation)?",
+    "iqr": "What is the interquartile range (75th minus 25th percentile)?",
+    "range": "What is the range (largest minus smallest value)?",
+    "skewness": "What is the skewness (population)?",
+    "count": "How many values are there?",
+    "shape": "Is the distribution right-skewed, left-skewed or symmetric?",
+    "direction": "Over the whole series, is the trend rising, falling or flat? Flat means an absolute correlation with "
+    f"the position of at most {VAGUE}.",
+    "strength": f"How strong is the linear trend: strong (absolute correlation of value and position above {STRONG}), "
+    f"moderate (above {WEAK}) or weak?",
+    "slope": "What is the slope of the least squares line, per position?",
+    "presence": f"Are there anomalies? {ANOMALY}",
+    "anomalies": f"How many anomalies are there? {ANOMALY} A change of level counts once.",
+    "locations": f"At which positions are the anomalies, counting from 0? {ANOMALY} Give the positions, separated by "
+    "commas; of a change of level the first position at the new level.",
+    "type": f"Of what kind are the anomalies: spike, drop or level shift? {ANOMALY}",
+    "higher_mean": "Which series has the higher mean, A or B?",
+    "more_volatile": "Which series has the larger standard deviation, A or B?",
+    "stronger_trend": "Which series has the stronger linear trend (the larger absolute correlation with the position), "
+    "A or B?",
+    "correlation": f"How are A and B correlated: positive (above {TOGETHER}), negative (below -{TOGETHER}) or none?",
+    "forecast": f"Extend the least squares line: what is its value {AHEAD} positions after the last one?",
+    "z_of_max": "How many sample standard deviations does the largest value lie above the mean?",
+    "variation": "What is the coefficient of variation in percent (100 × sample standard deviation / mean)?",
+    "range_percent": "How large is the range in percent of the mean (100 × (largest - smallest) / mean)?",
+    "normalised_max": "What is the largest value divided by the mean?",
+    "return_percent": "What is the return in percent from the first open to the last close?",
+    "vwap": "What is the mean closing price weighted by volume?",
+    "drawdown": "What is the largest fall of the closing price from an earlier highest close, in percent of that "
+    "close?",
+    "spread_percent": "How large is the gap between the lowest ask and the highest bid, in percent of the price half "
+    "way?",
+    "imbalance": "What is the imbalance in percent: 100 × (all bid sizes - all ask sizes) / (sum of both)?",
+    "portfolio_return": "Equal amounts of stocks, bonds and gold are bought at the first prices and kept to the last: "
+    "what is the return in percent?",
+    "humid_mean": f"What is the mean temperature of the readings with a humidity above {HUMID}?",
+}
+
+
+def _query(name: str, level: Level, truth: Callable[[Columns], Any], **settings: Any) -> Query:
+    return Query(name, _QUESTIONS[name], truth, level, **settings)
+
+
+def _class(name: str, level: Level, truth: Callable[[Columns], Any], classes: Mapping[str, tuple[str, ...]]) -> Query:
+    return _query(name, level, truth, kind="class", classes=classes)
+
+
 QUERIES: dict[str, Query] = {
     query.name: query
     for query in (
         # statistical, scaling: within 1 %
-        Query("mean", "What is the mean?", _of_values(np.mean), "medium"),
-        Query("median", "What is the median?", _of_values(np.median), "medium"),
-        Query(
-            "std",
-            "What is the sample standard deviation (with n - 1)?",
-            _of_values(lambda values: np.std(values, ddof=1)),
-            "hard",
-        ),
-        Query("min", "What is the smallest value?", _of_values(np.min), "easy"),
-        Query("max", "What is the largest value?", _of_values(np.max), "easy"),
-        Query("p25", "What is the 25th percentile (linear interpolation)?", _of_values(_percentile(25)), "hard"),
-        Query("p75", "What is the 75th percentile (linear interpolation)?", _of_values(_percentile(75)), "hard"),
-        Query("p95", "What is the 95th percentile (linear interpolation)?", _of_values(_percentile(95)), "hard"),
-        Query("iqr", "What is the interquartile range (75th minus 25th percentile)?", _of_values(_iqr), "hard"),
-        Query("range", "What is the range (largest minus smallest value)?", _of_values(np.ptp), "easy"),
-        Query("skewness", "What is the skewness (population)?", _of_values(_skewness), "hard", abs=0.02),
-        Query("count", "How many values are there?", _of_values(len), "easy", unit="count"),
-        Query(
-            "shape",
-            "Is the distribution right-skewed, left-skewed or symmetric?",
-            _shape,
-            "medium",
-            "class",
-            classes=_SHAPES,
-        ),
+        _query("mean", "medium", _of_values(np.mean)),
+        _query("median", "medium", _of_values(np.median)),
+        _query("std", "hard", _of_values(_std)),
+        _query("min", "easy", _of_values(np.min)),
+        _query("max", "easy", _of_values(np.max)),
+        _query("p25", "hard", _of_values(_percentile(25))),
+        _query("p75", "hard", _of_values(_percentile(75))),
+        _query("p95", "hard", _of_values(_percentile(95))),
+        _query("iqr", "hard", _of_values(_iqr)),
+        _query("range", "easy", _of_values(np.ptp)),
+        _query("skewness", "hard", _of_values(_skewness), abs=0.02),
+        _query("count", "easy", _of_values(len), unit="count"),
+        _class("shape", "medium", lambda columns: shape_of(_skewness(present(_only(columns)))), _SHAPES),
         # trend
-        Query(
-            "direction",
-            f"Over the whole series, is the trend rising, falling or flat? Flat means an absolute correlation with "
-            f"the position of at most {VAGUE}.",
-            _direction,
-            "easy",
-            "class",
-            classes=_DIRECTIONS,
-        ),
-        Query(
-            "strength",
-            f"How strong is the linear trend: strong (absolute correlation of value and position above {STRONG}), "
-            f"moderate (above {WEAK}) or weak?",
-            _strength,
-            "medium",
-            "class",
-            classes={"strong": (), "moderate": ("medium", "moderately strong"), "weak": ("no trend", "very weak")},
-        ),
-        Query("slope", "What is the slope of the least squares line, per position?", _slope, "hard", rel=0.2),
+        _class("direction", "easy", lambda columns: direction_of(_over_time(_only(columns))[2]), _DIRECTIONS),
+        _class("strength", "medium", lambda columns: strength_of(_over_time(_only(columns))[2]), _STRENGTHS),
+        _query("slope", "hard", _slope, rel=0.2),
         # anomaly
-        Query("presence", f"Are there anomalies? {ANOMALY}", _presence, "easy", "class", classes=_YES),
-        Query(
-            "anomalies",
-            f"How many anomalies are there? {ANOMALY} A change of level counts once.",
-            lambda columns: len(_found(columns)),
-            "medium",
-            rel=0.0,
-            unit="count",
-        ),
-        Query(
-            "locations",
-            f"At which positions are the anomalies, counting from 0? {ANOMALY} Give the positions, separated by "
-            f"commas; of a change of level the first position at the new level.",
-            _locations,
-            "hard",
-            "positions",
-        ),
-        Query(
-            "type",
-            f"Of what kind are the anomalies: spike, drop or level shift? {ANOMALY}",
-            _type,
-            "medium",
-            "class",
-            classes=_TYPES,
-        ),
+        _class("presence", "easy", lambda columns: "yes" if _found(columns) else "no", _YES),
+        _query("anomalies", "medium", lambda columns: len(_found(columns)), rel=0.0, unit="count"),
+        _query("locations", "hard", _locations, kind="positions"),
+        _class("type", "medium", _type, _TYPES),
         # comparative
-        Query(
-            "higher_mean",
-            "Which series has the higher mean, A or B?",
-            _higher(lambda values: float(np.mean(present(values)))),
-            "easy",
-            "class",
-            classes=_EITHER,
-        ),
-        Query(
-            "more_volatile",
-            "Which series has the larger standard deviation, A or B?",
-            _higher(lambda values: float(np.std(present(values)))),
-            "medium",
-            "class",
-            classes=_EITHER,
-        ),
-        Query(
-            "stronger_trend",
-            "Which series has the stronger linear trend (the larger absolute correlation with the position), A or B?",
-            _higher(lambda values: abs(_over_time(values)[2])),
-            "medium",
-            "class",
-            classes=_EITHER,
-        ),
-        Query(
-            "correlation",
-            f"How are A and B correlated: positive (above {TOGETHER}), negative (below -{TOGETHER}) or none?",
-            _correlation,
-            "hard",
-            "class",
-            classes=_TOGETHER,
-        ),
+        _class("higher_mean", "easy", _higher(lambda values: float(np.mean(present(values)))), _EITHER),
+        _class("more_volatile", "medium", _higher(lambda values: float(np.std(present(values)))), _EITHER),
+        _class("stronger_trend", "medium", _higher(lambda values: abs(_over_time(values)[2])), _EITHER),
+        _class("correlation", "hard", _correlation, _TOGETHER),
         # multi_step: within 5 %
-        Query(
-            "forecast",
-            f"Extend the least squares line: what is its value {AHEAD} positions after the last one?",
-            _forecast,
-            "hard",
-            rel=0.05,
-        ),
-        Query(
-            "z_of_max",
-            "How many sample standard deviations does the largest value lie above the mean?",
-            _of_values(lambda values: _ratio(float(np.max(values) - np.mean(values)), float(np.std(values, ddof=1)))),
-            "hard",
-            rel=0.05,
-        ),
-        Query(
-            "variation",
-            "What is the coefficient of variation in percent (100 × sample standard deviation / mean)?",
-            _of_values(lambda values: 100 * _ratio(float(np.std(values, ddof=1)), float(np.mean(values)))),
-            "hard",
-            rel=0.05,
-            unit="percent",
-        ),
-        Query(
-            "range_percent",
-            "How large is the range in percent of the mean (100 × (largest - smallest) / mean)?",
-            _of_values(lambda values: 100 * _ratio(float(np.ptp(values)), float(np.mean(values)))),
-            "medium",
-            rel=0.05,
-            unit="percent",
-        ),
-        Query(
-            "normalised_max",
-            "What is the largest value divided by the mean?",
-            _of_values(lambda values: _ratio(float(np.max(values)), float(np.mean(values)))),
-            "medium",
-            rel=0.05,
-        ),
-        Query(
-            "return_percent",
-            "What is the return in percent from the first open to the last close?",
-            _of_prices(_return),
-            "medium",
-            rel=0.05,
-            unit="percent",
-        ),
-        Query("vwap", "What is the mean closing price weighted by volume?", _of_prices(_vwap), "hard", rel=0.05),
-        Query(
-            "drawdown",
-            "What is the largest fall of the closing price from an earlier highest close, in percent of that close?",
-            _of_prices(_drawdown),
-            "hard",
-            rel=0.05,
-            unit="percent",
-        ),
-        Query(
-            "spread_percent",
-            "How large is the gap between the lowest ask and the highest bid, in percent of the price half way?",
-            _of_columns("bid ask", lambda bid, ask: spread_percent(float(np.nanmax(bid)), float(np.nanmin(ask)))),
-            "medium",
-            rel=0.05,
-        ),
-        Query(
-            "imbalance",
-            "What is the imbalance in percent: 100 × (all bid sizes - all ask sizes) / (sum of both)?",
-            _of_columns("bid_size ask_size", lambda bid, ask: imbalance(float(np.nansum(bid)), float(np.nansum(ask)))),
-            "hard",
-            rel=0.05,
-            abs=0.1,
-        ),
-        Query(
-            "portfolio_return",
-            "Equal amounts of stocks, bonds and gold are bought at the first prices and kept to the last: what is the "
-            "return in percent?",
-            _of_columns("stocks bonds gold", _portfolio_return),
-            "hard",
-            rel=0.05,
-            abs=0.05,
-        ),
-        Query(
-            "humid_mean",
-            f"What is the mean temperature of the readings with a humidity above {HUMID}?",
-            _of_columns("temperature humidity", _humid_mean),
-            "hard",
-            rel=0.01,
-        ),
+        _query("forecast", "hard", _forecast, rel=0.05),
+        _query("z_of_max", "hard", _share_of(lambda values: np.max(values) - np.mean(values), _std), rel=0.05),
+        _query("variation", "hard", _share_of(_std, np.mean, 100), rel=0.05, unit="percent"),
+        _query("range_percent", "medium", _share_of(np.ptp, np.mean, 100), rel=0.05, unit="percent"),
+        _query("normalised_max", "medium", _share_of(np.max, np.mean), rel=0.05),
+        _query("return_percent", "medium", _of_prices(_return), rel=0.05, unit="percent"),
+        _query("vwap", "hard", _of_prices(_vwap), rel=0.05),
+        _query("drawdown", "hard", _of_prices(_drawdown), rel=0.05, unit="percent"),
+        _query("spread_percent", "medium", _of_columns("bid ask", _spread), rel=0.05),
+        _query("imbalance", "hard", _of_columns("bid_size ask_size", _imbalance), rel=0.05, abs=0.1),
+        _query("portfolio_return", "hard", _of_columns("stocks bonds gold", _portfolio_return), rel=0.05, abs=0.05),
+        _query("humid_mean", "hard", _of_columns("temperature humidity", _humid_mean)),
     )
 }
 

@@ -20,7 +20,6 @@ def normal(random: Random, size: int, mean: float = 50.0, std: float = 10.0) -> 
 
 
 def wide_normal(random: Random, size: int) -> Values:
-    """What the scaling task asks about."""
     return normal(random, size, 50.0, 15.0)
 
 
@@ -74,7 +73,6 @@ def seasonal(random: Random, size: int) -> Values:
 
 
 def growth(random: Random, size: int) -> Values:
-    """Exponential growth to three to six times the start."""
     factor = random.uniform(3.0, 6.0)
     return 20.0 * factor ** np.linspace(0.0, 1.0, size) + random.normal(0.0, 1.5, size)
 
@@ -91,7 +89,6 @@ def random_walk(random: Random, size: int) -> Values:
 
 
 def sensor(random: Random, size: int) -> Values:
-    """A temperature over days, 24 readings a day."""
     at = np.arange(size)
     daily = random.uniform(3.0, 6.0) * np.sin(2 * math.pi * at / 24 + random.uniform(0, 2 * math.pi))
     return 20.0 + daily + random.normal(0.0, 0.5, size)
@@ -111,7 +108,6 @@ def with_gaps(random: Random, values: Values, share: float = 0.05) -> Values:
 
 
 def pair(random: Random, size: int, correlation: float) -> Columns:
-    """Two normal series with about this correlation."""
     one, other = random.normal(0.0, 1.0, (2, size))
     mixed = correlation * one + math.sqrt(1 - correlation**2) * other
     return {"A": 50.0 + 10.0 * one, "B": 60.0 + 12.0 * mixed}
@@ -168,7 +164,6 @@ def order_book(random: Random, size: int) -> Columns:
 
 
 def portfolio(random: Random, size: int) -> Columns:
-    """Daily prices of three assets."""
     drift = random.normal(0.0, 0.002, (3, 1))
     moves = drift + random.normal(0.0, 1.0, (3, size)) * np.array([[0.012], [0.004], [0.009]])
     stocks, bonds, gold = 100.0 * np.exp(np.cumsum(moves, axis=1))
@@ -188,23 +183,9 @@ Generator = Callable[[Random, int], Values | Columns]
 GENERATORS: Mapping[str, Generator] = {
     each.__name__: each
     for each in (
-        *(
-            normal,
-            wide_normal,
-            uniform,
-            exponential,
-            left_skewed,
-            rising,
-            falling,
-            flat,
-            noisy,
-            flat_line,
-            seasonal,
-            growth,
-            drift,
-        ),
-        *(random_walk, sensor, gappy_sensor, correlated, different_means, different_volatility, different_trends),
-        *(ohlcv, order_book, portfolio, sensors),
+        *(normal, wide_normal, uniform, exponential, left_skewed, rising, falling, flat, noisy, flat_line),
+        *(seasonal, growth, drift, random_walk, sensor, gappy_sensor),
+        *(correlated, different_means, different_volatility, different_trends, ohlcv, order_book, portfolio, sensors),
     )
 }
 

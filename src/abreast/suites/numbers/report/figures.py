@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -14,10 +15,11 @@ from abreast.analyse.run import Analysis
 from abreast.analyse.variants import mean_score
 from abreast.experiment.result import predictions
 from abreast.model import Answer, Case
+from abreast.report.words.variant_figures import NOTHING
 from abreast.stats import Interval, final_interval, paired_t
 from abreast.suites.numbers.answerable import is_answerable
-from abreast.suites.numbers.answers.reading import read_answer
-from abreast.suites.numbers.dataset.perturb import PERTURBATIONS
+from abreast.suites.numbers.answers.reply import read_answer
+from abreast.suites.numbers.dataset.perturbations import PERTURBATIONS
 from abreast.suites.numbers.dataset.queries import LEVELS, QUERIES
 from abreast.suites.numbers.dataset.tasks import TASKS
 
@@ -46,8 +48,7 @@ class Confusion(NamedTuple):
 
 
 class Answerable(NamedTuple):
-    """How many cases a variant can answer by its prompt alone, and how well it does on those that the baseline can
-    answer too. Both accuracies and their difference are over the same cases."""
+    """Cases that a variant can answer by its prompt alone, and its accuracy on those that the baseline can too."""
 
     variant: str
     yes: int
@@ -85,7 +86,7 @@ class VariantFigures:
     tokens_in_by_task: dict[str, float]
     tokens_out: float | None
     compression: Interval | None  # baseline input tokens per input token of the variant
-    per_1000_tokens: float | None  # right answers for 1,000 tokens in and out
+    right_per_1000_tokens: float | None  # right answers for 1,000 tokens in and out
     context_utilisation: float | None  # right answers for a token against the baseline's, on the same cases
     cost_usd: float | None  # of a call
     latency_s: float | None  # median
@@ -93,21 +94,18 @@ class VariantFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All of them, variants in the order of the run as everywhere in a report."""
-
     variants: tuple[VariantFigures, ...]
     confusions: tuple[Confusion, ...] = ()
     robustness: tuple[Degradation, ...] = ()
     baseline: str = ""
     tasks: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
-    difficulties: tuple[str, ...] = field(default=())
+    difficulties: tuple[str, ...] = ()
     answerable: tuple[Answerable, ...] = ()
     answerable_by: dict[str, dict[str, bool | None]] = field(default_factory=dict)  # by case and variant
 
 
 def figures(analysis: Analysis) -> Figures:
-    """What the suite tells besides the verdict."""
     table = _Table(analysis)
     tasks = tuple(task for task in TASKS if task in set(table.task.tolist()))
     sizes = tuple(sorted(set(table.size.tolist())))
@@ -115,21 +113,22 @@ def figures(analysis: Analysis) -> Figures:
     order = range(len(table.names))
     known = _answerable_by(analysis)
     return Figures(
-        tuple(_of_variant(table, index, tasks, sizes, levels) for index in order),
-        tuple(_confusions(analysis)),
-        tuple(_robustness(table, order)),
-        table.baseline,
-        tasks,
-        sizes,
-        levels,
-        tuple(_answerable(table, index, known) for index in order),
-        _by_name(table, known),
+        variants=tuple(_of_variant(table, index, tasks, sizes, levels) for index in order),
+        confusions=tuple(_confusions(analysis)),
+        robustness=tuple(_robustness(table, order)),
+        baseline=table.baseline,
+        tasks=tasks,
+        sizes=sizes,
+        difficulties=levels,
+        answerable=tuple(_answerable(table, index, known) for index in order),
+        answerable_by={
+            table.rows.cases[case].id: {table.names[variant]: of_case[variant] for variant in sorted(of_case)}
+            for case, of_case in sorted(known.items())
+        },
     )
 
 
 class _Table:
-    """The trials as columns, with the tags of their cases."""
-
     def __init__(self, analysis: Analysis) -> None:
         rows = analysis.rows
         self.rows, self.names = rows, rows.variants
@@ -144,21 +143,18 @@ class _Table:
         tags = [rows.cases[case].tags for case in rows.case.tolist()]
         self.task = np.array([tag.get("task", "") for tag in tags], dtype=object)
         self.difficulty = np.array([tag.get("difficulty", "") for tag in tags], dtype=object)
-        self.size = np.array([_whole(tag.get("size", "0")) for tag in tags], dtype=np.int64)
+        sizes = [tag.get("size", "0") for tag in tags]
+        self.size = np.array([int(size) if size.isdecimal() else 0 for size in sizes], dtype=np.int64)
         self.perturbation = np.array([tag.get("perturbation", "none") for tag in tags], dtype=object)
         self.group = [rows.cases[case].group or rows.cases[case].id for case in rows.case.tolist()]
         known = [rows.tokens[name] for name in ("input", "cache_read", "cache_write")]
-        missing = np.all([np.isnan(each) for each in known], axis=0) if known else nothing
+        missing = np.all(np.isnan(known), axis=0)
         self.tokens_in: Floats = np.where(self.ok & ~missing, np.nansum(known, axis=0), np.nan)
         self.tokens_out: Floats = np.where(self.ok, rows.tokens["output"], np.nan)
 
     def of(self, variant: int) -> Bools:
         found: Bools = self.variant == variant
         return found
-
-
-def _whole(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
 
 
 def _of_variant(
@@ -169,39 +165,34 @@ def _of_variant(
     tokens = table.tokens_in + table.tokens_out
     known = mine & ~np.isnan(tokens)
     right, total = float(np.nansum(table.correct[known])), float(tokens[known].sum())
+    tokens_by_task = {task: mean_of_known(table.tokens_in[mine & (table.task == task)]) for task in tasks}
     return VariantFigures(
-        table.names[index],
-        _share(table, mine, table.correct),
-        {task: _share(table, mine & (table.task == task), table.correct) for task in tasks},
-        {size: _share(table, mine & (table.size == size), table.correct) for size in sizes},
-        {level: _share(table, mine & (table.difficulty == level), table.correct) for level in levels},
-        int(table.rows.skipped[mine].sum()),
-        float(np.median(error)) if len(error) else None,
-        _in_classes(error),
-        _share(table, mine & table.ok, 1.0 - table.grounded),
-        mean_of_known(table.tokens_in[mine]),
-        {
-            task: mean
-            for task in tasks
-            if (mean := mean_of_known(table.tokens_in[mine & (table.task == task)])) is not None
-        },
-        mean_of_known(table.tokens_out[mine]),
-        _compression(table, index),
-        1000 * right / total if total else None,
-        _utilisation(table, index, tokens),
-        mean_of_known(table.rows.cost_usd[mine]),
-        median_of_known(table.rows.service_s[mine & table.ok]),
+        name=table.names[index],
+        accuracy=_share(table, mine, table.correct),
+        by_task={task: _share(table, mine & (table.task == task), table.correct) for task in tasks},
+        by_size={size: _share(table, mine & (table.size == size), table.correct) for size in sizes},
+        by_difficulty={level: _share(table, mine & (table.difficulty == level), table.correct) for level in levels},
+        skipped=int(table.rows.skipped[mine].sum()),
+        median_error=float(np.median(error)) if len(error) else None,
+        errors=_in_classes(error),
+        hallucinated=_share(table, mine & table.ok, 1.0 - table.grounded),
+        tokens_in=mean_of_known(table.tokens_in[mine]),
+        tokens_in_by_task={task: mean for task, mean in tokens_by_task.items() if mean is not None},
+        tokens_out=mean_of_known(table.tokens_out[mine]),
+        compression=_compression(table, index),
+        right_per_1000_tokens=1000 * right / total if total else None,
+        context_utilisation=_utilisation(table, index, tokens),
+        cost_usd=mean_of_known(table.rows.cost_usd[mine]),
+        latency_s=median_of_known(table.rows.service_s[mine & table.ok]),
     )
 
 
 def _share(table: _Table, mine: Bools, values: Floats) -> Share:
-    """By the interval that the report has everywhere: repeats and cases of one group do not count as independent."""
     known = values[mine & ~np.isnan(values)]
     return Share(mean_score(table.rows, mine, values), len(known), float(known.sum()))
 
 
 def _in_classes(error: Floats) -> tuple[int, ...]:
-    """Trials by how far off they are: up to each bound and beyond the one before."""
     counts, before = [], -np.inf
     for bound, _ in ERRORS:
         inside = (error > before) & (error < bound if bound in (1.0, np.inf) else error <= bound + 1e-9)
@@ -211,8 +202,7 @@ def _in_classes(error: Floats) -> tuple[int, ...]:
 
 
 def _compression(table: _Table, index: int) -> Interval | None:
-    """How many tokens of the baseline one of its own stands for: the ratio of the sums over cases that have both, with
-    a 95 % interval by how far the cases are from that ratio."""
+    """Tokens of the baseline for one of its own: the ratio of the sums over cases that have both, with its interval."""
     if table.names[index] == table.baseline:
         return None
     own = _by_case(table, index, table.tokens_in)
@@ -243,7 +233,6 @@ def _utilisation(table: _Table, index: int, tokens: Floats) -> float | None:
 
 
 def _by_case(table: _Table, index: int, values: Floats) -> dict[int, float]:
-    """The mean of each case of a variant, over its repeats."""
     mine = table.of(index) & ~np.isnan(values)
     return _means(table.case[mine].tolist(), values[mine])
 
@@ -256,23 +245,21 @@ def _means(keys: Sequence[Key], values: Floats) -> dict[Key, float]:
 
 
 def _confusions(analysis: Analysis) -> list[Confusion]:
-    """For each query with classes and each variant."""
     rows = analysis.rows
     asked = {rows.cases[case].id: _asked(text) for case, text in rows.inputs().items()}
-    counted: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+    counted: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
     for row in predictions(rows.store, analysis.run["run"]):
         query = QUERIES.get(asked[row["case_id"]])
         if row["status"] == "ok" and query is not None and query.kind == "class":
-            pair = _text(row["expected"]), _class(query.name, row["answer"] or "")
-            of_query = counted.setdefault((query.name, row["variant"]), {})
-            of_query[pair] = of_query.get(pair, 0) + 1
-    found = []
-    for name in QUERIES:
-        for variant in rows.variants:
-            counts = counted.get((name, variant))
-            if counts:
-                found.append(_confusion(name, variant, counts))
-    return found
+            answered = read_answer(query, Answer(row["answer"] or "")).value
+            pair = _text(row["expected"]), UNREAD if answered is None else str(answered)
+            counted.setdefault((query.name, row["variant"]), Counter())[pair] += 1
+    return [
+        _confusion(name, variant, counts)
+        for name in QUERIES
+        for variant in rows.variants
+        if (counts := counted.get((name, variant)))
+    ]
 
 
 def _asked(text: str) -> str:
@@ -281,10 +268,10 @@ def _asked(text: str) -> str:
     return str(found.get("query", "")) if isinstance(found, dict) else ""
 
 
-def _confusion(name: str, variant: str, counts: dict[tuple[str, str], int]) -> Confusion:
+def _confusion(name: str, variant: str, counts: Counter[tuple[str, str]]) -> Confusion:
     classes = tuple(QUERIES[name].choices)
     answers = (*classes, UNREAD)
-    matrix = tuple(tuple(counts.get((right, said), 0) for said in answers) for right in classes)
+    matrix = tuple(tuple(counts[right, said] for said in answers) for right in classes)
     return Confusion(name, variant, classes, answers, matrix)
 
 
@@ -294,11 +281,6 @@ def _text(expected: Any) -> str:
         return str(json.loads(expected))
     except (TypeError, ValueError):
         return str(expected)
-
-
-def _class(query: str, answer: str) -> str:
-    value = read_answer(QUERIES[query], Answer(answer)).value
-    return UNREAD if value is None else str(value)
 
 
 Known = dict[int, dict[int, bool | None]]  # by case and variant
@@ -322,13 +304,6 @@ def _answerable_by(analysis: Analysis) -> Known:
     return known
 
 
-def _by_name(table: _Table, known: Known) -> dict[str, dict[str, bool | None]]:
-    return {
-        table.rows.cases[case].id: {table.names[variant]: of_case[variant] for variant in sorted(of_case)}
-        for case, of_case in sorted(known.items())
-    }
-
-
 def _answerable(table: _Table, index: int, known: Known) -> Answerable:
     baseline = table.names.index(table.baseline)
     mine = [of_case[index] for of_case in known.values() if index in of_case]
@@ -340,19 +315,18 @@ def _answerable(table: _Table, index: int, known: Known) -> Answerable:
     enough = index != baseline and len(paired if groups is None else set(groups)) >= 2
     differences = [own[case] - base[case] for case in paired]
     return Answerable(
-        table.names[index],
-        mine.count(True),
-        mine.count(False),
-        mine.count(None),
-        len(both),
-        _share(table, table.of(index) & shared, table.correct),
-        _share(table, table.of(baseline) & shared, table.correct),
-        final_interval(differences, level=0.95, groups=groups) if enough else None,
+        variant=table.names[index],
+        yes=mine.count(True),
+        no=mine.count(False),
+        unknown=mine.count(None),
+        both=len(both),
+        accuracy=_share(table, table.of(index) & shared, table.correct),
+        of_baseline=_share(table, table.of(baseline) & shared, table.correct),
+        difference=final_interval(differences, level=0.95, groups=groups) if enough else None,
     )
 
 
 def _robustness(table: _Table, order: Sequence[int]) -> list[Degradation]:
-    """Each perturbation against the same cases without it."""
     found: list[Degradation] = []
     if set(table.perturbation.tolist()) <= {"none"}:
         return found
@@ -369,6 +343,35 @@ def _robustness(table: _Table, order: Sequence[int]) -> list[Degradation]:
 
 
 def _by_group(table: _Table, index: int, kind: str) -> dict[str, float]:
-    """The mean of each group under a perturbation, over its repeats."""
     mine = np.flatnonzero(table.of(index) & (table.perturbation == kind) & ~np.isnan(table.correct))
     return _means([table.group[at] for at in mine.tolist()], table.correct[mine])
+
+
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
+def percent(value: float) -> str:
+    """
+    >>> percent(0.9333), percent(1.0)
+    ('93.3 %', '100.0 %')
+    """
+    return f"{value * 100:.1f} %"
+
+
+def with_ends(score: Interval | None) -> str:
+    """`93.3 % (78.7 … 98.2)`."""
+    return NOTHING if score is None else f"{percent(score.estimate)} ({score.low * 100:.1f} … {score.high * 100:.1f})"
+
+
+def with_count(share: Share) -> str:
+    """`93.3 % (30)`: the share, and of how many trials."""
+    return NOTHING if share.of is None else f"{percent(share.of.estimate)} ({share.trials:,})"
+
+
+def plain(value: float | None, digits: int = 0) -> str:
+    """A number, or that it is not known.
+
+    >>> plain(1234.5), plain(0.456, 2), plain(None)
+    ('1,234', '0.46', '–')
+    """
+    return NOTHING if value is None else f"{value:,.{digits}f}"

@@ -28,9 +28,8 @@ from abreast.report.sections import NamedTable, Section
 from abreast.report.words.variant_figures import NOTHING, dollars, seconds
 from abreast.report.words.verdict_sentence import ALL_FAILED, many, points
 from abreast.stats import Interval
-from abreast.suites.numbers.report.charts import by_size, by_task, confusion, efficiency, errors, robustness, tokens
+from abreast.suites.numbers.report.charts import accuracy, bars, confusion, robustness
 from abreast.suites.numbers.report.charts.robustness import called
-from abreast.suites.numbers.report.charts.words import percent, plain, with_count, with_ends
 from abreast.suites.numbers.report.figures import (
     ERRORS,
     Answerable,
@@ -39,11 +38,19 @@ from abreast.suites.numbers.report.figures import (
     Share,
     VariantFigures,
     figures,
+    percent,
+    plain,
+    with_count,
+    with_ends,
 )
 
 _TITLES = (
     *("variant", "accuracy", "median error", "hallucinated", "tokens in", "compression"),
     *("right per 1,000 tokens", "cost", "latency"),
+)
+_NAMES = (  # of figures that `data` has under the same name
+    *("name", "accuracy", "median_error", "errors", "hallucinated", "tokens_in", "tokens_out", "tokens_in_by_task"),
+    *("compression", "right_per_1000_tokens", "context_utilisation", "cost_usd", "latency_s", "skipped"),
 )
 
 
@@ -69,10 +76,14 @@ def _figures(found: Figures, analysis: Analysis) -> Section:
     return Section(
         "figures",
         "Figures",
-        tuple(filter(None, sentences)),
-        (_table(found.variants, failed),),
-        (*tokens.pictures(found, basis), *efficiency.pictures(found), *errors.pictures(found)),
-        {
+        sentences=tuple(filter(None, sentences)),
+        tables=(_table(found.variants, failed),),
+        pictures=(
+            *bars.tokens_by_task(found, basis),
+            *accuracy.tokens_and_accuracy(found),
+            *bars.error_distribution(found),
+        ),
+        data={
             "baseline": found.baseline,
             "tokens_counted": "from characters" if guessed else "by the target",
             "variants": [_of_variant(each) for each in found.variants],
@@ -127,48 +138,23 @@ def _table(variants: Sequence[VariantFigures], failed: set[str]) -> NamedTable:
 
 
 def _row(variant: VariantFigures, failed: bool) -> tuple[str, ...]:
-    ratio = variant.compression
+    ratio, error, times = variant.compression, variant.median_error, variant.context_utilisation
     return (
         variant.name,
         ALL_FAILED if failed else with_ends(variant.accuracy.of),
-        _error(variant.median_error),
+        NOTHING if error is None else percent(error) if error < 1 else "≥ 100 %",
         with_count(variant.hallucinated),
         plain(variant.tokens_in),
         NOTHING if ratio is None else f"{ratio.estimate:.1f} × ({ratio.low:.1f} … {ratio.high:.1f})",
-        _per_1000(variant),
+        f"{plain(variant.right_per_1000_tokens, 2)}{'' if times is None else f' ({times:.1f} ×)'}",
         dollars(variant.cost_usd),
         seconds(variant.latency_s),
     )
 
 
-def _per_1000(variant: VariantFigures) -> str:
-    """`2.31 (5.4 ×)`."""
-    ratio = variant.context_utilisation
-    return f"{plain(variant.per_1000_tokens, 2)}{'' if ratio is None else f' ({ratio:.1f} ×)'}"
-
-
-def _error(value: float | None) -> str:
-    """An error of 1 stands for everything from there on."""
-    return NOTHING if value is None else percent(value) if value < 1 else "≥ 100 %"
-
-
 def _of_variant(variant: VariantFigures) -> dict[str, Any]:
-    return {
-        "name": variant.name,
-        "accuracy": _share(variant.accuracy),
-        "median_error": _known(variant.median_error),
-        "errors": {label: count for (_, label), count in zip(ERRORS, variant.errors, strict=True)},
-        "hallucinated": _share(variant.hallucinated),
-        "tokens_in": _known(variant.tokens_in),
-        "tokens_out": _known(variant.tokens_out),
-        "tokens_in_by_task": {task: _known(mean) for task, mean in variant.tokens_in_by_task.items()},
-        "compression": _estimate(variant.compression),
-        "right_per_1000_tokens": _known(variant.per_1000_tokens),
-        "context_utilisation": _known(variant.context_utilisation),
-        "cost_usd": _known(variant.cost_usd),
-        "latency_s": _known(variant.latency_s),
-        "skipped": variant.skipped,
-    }
+    errors = {label: count for (_, label), count in zip(ERRORS, variant.errors, strict=True)}
+    return {**{name: _json(getattr(variant, name)) for name in _NAMES}, "errors": errors}
 
 
 # -- what the prompts can answer --------------------------------------------------------------------------------------
@@ -178,8 +164,10 @@ def _answerability(found: Figures) -> Section:
     return Section(
         "answerability",
         "What each variant can know",
-        tuple(filter(None, (_knowable(found.answerable), *(_on_both(each, found) for each in found.answerable)))),
-        (_answerable_table(found),) if any(each.yes or each.no for each in found.answerable) else (),
+        sentences=tuple(
+            filter(None, (_knowable(found.answerable), *(_on_both(each, found) for each in found.answerable)))
+        ),
+        tables=(_answerable_table(found),) if any(each.yes or each.no for each in found.answerable) else (),
         data={
             "variants": [_of_answerable(each, _accuracy_of(each, found)) for each in found.answerable],
             "cases": [{"case": case, "answerable_by": dict(by)} for case, by in found.answerable_by.items()],
@@ -251,11 +239,11 @@ def _of_answerable(each: Answerable, accuracy: Share) -> dict[str, Any]:
         "not_answerable": each.no,
         "unknown": each.unknown,
         "share": number(each.yes / total) if total else None,
-        "accuracy": _share(accuracy),
+        "accuracy": _json(accuracy),
         "both": each.both,
-        "accuracy_both": _share(each.accuracy),
-        "baseline_both": _share(each.of_baseline),
-        "difference_both": _estimate(each.difference),
+        "accuracy_both": _json(each.accuracy),
+        "baseline_both": _json(each.of_baseline),
+        "difference_both": _json(each.difference),
     }
 
 
@@ -276,10 +264,12 @@ def _breakdown(found: Figures) -> Section:
         "breakdown",
         "Where answers are right",
         tables=tuple(tables),
-        pictures=(*by_task.pictures(found), *by_size.pictures(found), *confusion.pictures(found)),
+        pictures=(*bars.accuracy_by_task(found), *accuracy.accuracy_by_size(found), *confusion.pictures(found)),
         data={
             **{
-                f"by_{what}": {value.replace(",", ""): _by_name(names, each) for value, each in shares.items()}
+                f"by_{what}": {
+                    value.replace(",", ""): _json(dict(zip(names, each, strict=True))) for value, each in shares.items()
+                }
                 for what, shares in by.items()
             },
             "confusions": [
@@ -300,10 +290,6 @@ def _by(what: str, names: tuple[str, ...], shares: Mapping[str, Sequence[Share]]
     )
 
 
-def _by_name(names: Sequence[str], shares: Sequence[Share]) -> dict[str, Any]:
-    return {name: _share(share) for name, share in zip(names, shares, strict=True)}
-
-
 # -- what perturbations do --------------------------------------------------------------------------------------------
 
 
@@ -314,8 +300,8 @@ def _robustness(found: Figures) -> Section:
     return Section(
         "robustness",
         "Robustness",
-        tuple(_worst(name, found.robustness) for name in names),
-        (
+        sentences=tuple(_worst(name, found.robustness) for name in names),
+        tables=(
             NamedTable(
                 "perturbations",
                 "Accuracy by perturbation",
@@ -324,26 +310,15 @@ def _robustness(found: Figures) -> Section:
                 "accuracy (trials), and the change in points (95 % interval) from the same cases unperturbed",
             ),
         ),
-        tuple(robustness.pictures(found)),
-        {
-            "perturbations": [
-                {
-                    "perturbation": each.perturbation,
-                    "variant": each.variant,
-                    "accuracy": _share(each.accuracy),
-                    "change": _estimate(each.change),
-                }
-                for each in found.robustness
-            ]
-        },
+        pictures=tuple(robustness.pictures(found)),
+        data={"perturbations": [_json(each._asdict()) for each in found.robustness]},
     )
 
 
 def _changed(one: Degradation) -> str:
     """`80.0 % (30), −10.0 (−22.1 … +2.1)`."""
-    told = with_count(one.accuracy)
-    change = one.change
-    return told if change is None else f"{told}, {points(change.estimate)}{_ends(change)}"
+    change = "" if one.change is None else f", {points(one.change.estimate)}{_ends(one.change)}"
+    return with_count(one.accuracy) + change
 
 
 def _ends(change: Interval) -> str:
@@ -351,7 +326,6 @@ def _ends(change: Interval) -> str:
 
 
 def _worst(name: str, all_of_them: Iterable[Degradation]) -> str:
-    """The largest degradation of a variant."""
     known = [(each, each.change) for each in all_of_them if each.variant == name and each.change is not None]
     if not known:
         return f"{name}: no case was answered both perturbed and not"
@@ -365,14 +339,12 @@ def _worst(name: str, all_of_them: Iterable[Degradation]) -> str:
 # -- as JSON ----------------------------------------------------------------------------------------------------------
 
 
-def _known(value: float | None) -> float | None:
-    return None if value is None else number(value)
-
-
-def _share(share: Share) -> dict[str, Any]:
-    mean = None if share.of is None else number(share.of.estimate)
-    return {"mean": mean, "interval": ends(share.of), "trials": share.trials}
-
-
-def _estimate(interval: Interval | None) -> dict[str, Any] | None:
-    return None if interval is None else {"estimate": number(interval.estimate), "interval": ends(interval)}
+def _json(value: Any) -> Any:
+    if isinstance(value, Share):
+        mean = None if value.of is None else number(value.of.estimate)
+        return {"mean": mean, "interval": ends(value.of), "trials": value.trials}
+    if isinstance(value, Interval):
+        return {"estimate": number(value.estimate), "interval": ends(value)}
+    if isinstance(value, dict):
+        return {key: _json(item) for key, item in value.items()}
+    return number(value) if isinstance(value, float) else value

@@ -1,1 +1,1 @@
-"""The pictures of the suite, all from its figures: one file per picture."""
+"""The pictures of the suite, all from its figures."""

@@ -24,13 +24,13 @@ def _picture(found: list[Confusion], figures: Figures) -> Picture:
     query, numbers = found[0].query, {each.name: number for number, each in enumerate(figures.variants)}
     drawn = found[:MOST]
     return Picture(
-        f"confusion-{query}",
-        f"Confusion of classes: {query.replace('_', ' ')}",
-        ". ".join(f"{each.variant}: {_told(each)}" for each in drawn) + ".",
-        lambda width: _draw(drawn, numbers, width),
-        f"rows: what is right; columns: what was answered; framed: right answers{of_most(len(found))}",
-        ("variant", "right", *(f"answered {said}" for said in found[0].answers)),
-        tuple(
+        name=f"confusion-{query}",
+        title=f"Confusion of classes: {query.replace('_', ' ')}",
+        alternative=". ".join(f"{each.variant}: {_in_words(each)}" for each in drawn) + ".",
+        draw=lambda width: _draw(drawn, numbers, width),
+        below=f"rows: what is right; columns: what was answered; framed: right answers{of_most(len(found))}",
+        head=("variant", "right", *(f"answered {said}" for said in found[0].answers)),
+        rows=tuple(
             (each.variant, right, *(f"{count:,}" for count in counts))
             for each in found
             for right, counts in zip(each.classes, each.counts, strict=True)
@@ -39,11 +39,10 @@ def _picture(found: list[Confusion], figures: Figures) -> Picture:
 
 
 def _right(one: Confusion) -> tuple[int, int]:
-    """Right answers, and all of them."""
     return sum(one.counts[at][at] for at in range(len(one.classes))), sum(map(sum, one.counts))
 
 
-def _told(one: Confusion) -> str:
+def _in_words(one: Confusion) -> str:
     right, total = _right(one)
     mistakes = [
         f"{one.counts[row][at]:,} × {said} where {is_right} is right"
@@ -55,7 +54,6 @@ def _told(one: Confusion) -> str:
 
 
 def _matrix(one: Confusion, number: int) -> Matrix:
-    """Shaded by the share of a row."""
     cells = tuple(
         tuple(
             Cell(f"{count:,}", count / (sum(counts) or 1), framed=said == right)
@@ -67,7 +65,6 @@ def _matrix(one: Confusion, number: int) -> Matrix:
 
 
 def _draw(found: Sequence[Confusion], numbers: dict[str, int], width: float) -> Drawing:
-    """As many beside each other as there is room for."""
     matrices = [_matrix(each, numbers[each.variant]) for each in found]
     first = matrices[0]
     label, columns = first.label, len(first.columns)

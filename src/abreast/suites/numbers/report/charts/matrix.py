@@ -23,8 +23,6 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Cells by row and column, with the names of both."""
-
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]
@@ -37,12 +35,10 @@ class Matrix:
 
     @property
     def label(self) -> float:
-        """How wide the names of the rows are, with some air."""
         return 12 + max(wide(row, 12) for row in self.rows)
 
 
 def draw(drawing: Drawing, matrix: Matrix, left: float, top: float, label: float, cell: float) -> None:
-    """With so much room for the names of rows and for each cell."""
     for at, name in enumerate(matrix.columns):
         _head(drawing, name, left + label + (at + 0.5) * cell, top + HEAD - 8, cell)
     for row, (name, cells) in enumerate(zip(matrix.rows, matrix.cells, strict=True)):
@@ -53,7 +49,6 @@ def draw(drawing: Drawing, matrix: Matrix, left: float, top: float, label: float
 
 
 def _head(drawing: Drawing, name: str, middle: float, y: float, room: float) -> None:
-    """The name of a column, in two lines where one is too narrow for it."""
     if wide(name, 12) <= room:
         drawing.text(middle, y, name, "note", "middle")
         return

@@ -8,10 +8,8 @@ from abreast.report.charts.drawing import Drawing, Picture, wide
 from abreast.report.words.variant_figures import NOTHING
 from abreast.report.words.verdict_sentence import points
 from abreast.suites.numbers.report.charts.matrix import Cell, Matrix, draw
-from abreast.suites.numbers.report.charts.words import percent, with_count
-from abreast.suites.numbers.report.figures import Degradation, Figures
+from abreast.suites.numbers.report.figures import Degradation, Figures, percent, with_count
 
-NONE = "unperturbed"
 _TALL, _LABEL, _CELL = 48.0, 200.0, 110.0
 _COLUMNS = 3  # variants beside each other on narrow paper
 
@@ -19,34 +17,34 @@ _COLUMNS = 3  # variants beside each other on narrow paper
 def pictures(figures: Figures) -> list[Picture]:
     """One picture, if cases were perturbed and answered."""
     found = {(each.variant, each.perturbation): each for each in figures.robustness}
-    kinds = [kind for kind in dict.fromkeys(kind for _, kind in found) if _any(found, kind)]
+    answered = {kind for (_, kind), each in found.items() if each.accuracy.of is not None}
+    kinds = [kind for kind in dict.fromkeys(kind for _, kind in found) if kind in answered]
     names = [each.name for each in figures.variants if (each.name, "none") in found]
     if not kinds or not names:
         return []
     return [
         Picture(
-            "robustness",
-            "Accuracy under perturbations",
-            ". ".join(f"{name}: " + ", ".join(_told(found[name, kind]) for kind in kinds) for name in names) + ".",
-            lambda width: _draw(found, names, kinds, width),
-            "accuracy; below it the change in points from the same cases unperturbed, bold if its 95 % interval is "
-            "clear of 0",
-            ("perturbation", *names),
-            tuple((called(kind), *(_in_table(found[name, kind]) for name in names)) for kind in kinds),
+            name="robustness",
+            title="Accuracy under perturbations",
+            alternative=". ".join(
+                f"{name}: " + ", ".join(_in_words(found[name, kind]) for kind in kinds) for name in names
+            )
+            + ".",
+            draw=lambda width: _draw(found, names, kinds, width),
+            below="accuracy; below it the change in points from the same cases unperturbed, bold if its 95 % interval "
+            "is clear of 0",
+            head=("perturbation", *names),
+            rows=tuple((called(kind), *(_in_table(found[name, kind]) for name in names)) for kind in kinds),
         )
     ]
 
 
 def called(kind: str) -> str:
     """A perturbation by its name; what is none is unperturbed."""
-    return NONE if kind == "none" else kind
+    return "unperturbed" if kind == "none" else kind
 
 
-def _any(found: dict[tuple[str, str], Degradation], kind: str) -> bool:
-    return any(each.accuracy.of is not None for each in found.values() if each.perturbation == kind)
-
-
-def _told(one: Degradation) -> str:
+def _in_words(one: Degradation) -> str:
     accuracy = percent(one.accuracy.of.estimate) if one.accuracy.of else "no score"
     change = f" ({points(one.change.estimate)} points)" if one.change else ""
     return f"{called(one.perturbation)} {accuracy}{change}"
@@ -56,17 +54,13 @@ def _in_table(one: Degradation) -> str:
     return with_count(one.accuracy) + (f", {points(one.change.estimate)}" if one.change else "")
 
 
-def clear(one: Degradation) -> bool:
-    """Whether the interval of the change leaves 0 out."""
-    return one.change is not None and (one.change.low > 0 or one.change.high < 0)
-
-
 def _cell(one: Degradation, narrow: bool) -> Cell:
     if one.accuracy.of is None:
         return Cell(NOTHING, 0.0)
     said = points(one.change.estimate) if one.change else "" if one.perturbation == "none" else NOTHING
+    is_clear = one.change is not None and (one.change.low > 0 or one.change.high < 0)
     unit = "" if narrow or one.change is None else " points"
-    return Cell(percent(one.accuracy.of.estimate), one.accuracy.of.estimate, said + unit, strong=clear(one))
+    return Cell(percent(one.accuracy.of.estimate), one.accuracy.of.estimate, said + unit, strong=is_clear)
 
 
 def _draw(

@@ -9,18 +9,19 @@ from typing import TypeVar
 
 from abreast.errors import BadInput
 from abreast.languages import LANGUAGES, Definition
-from abreast.suites.code_search.mining import (
+from abreast.suites.code_search.finding import repository_folder
+from abreast.suites.code_search.mining import grep_agent
+from abreast.suites.code_search.mining.kinds import (
     callers,
     configuration,
     definitions,
-    grep_agent,
     history,
     impact,
     implementations,
     reexports,
 )
-from abreast.suites.code_search.mining.judging import is_understood
-from abreast.suites.code_search.mining.proposal import Known, Proposal
+from abreast.suites.code_search.mining.places import Places
+from abreast.suites.code_search.mining.proposal import Known, Proposal, is_understood
 from abreast.suites.code_search.mining.repository import File, Repository
 
 KINDS = (*("impact", "implementations", "tests", "history", "reexports", "callers", "definitions", "configuration"),)
@@ -43,10 +44,7 @@ def propose(
     """So many cases of a repository at most, none of them known. Languages left out are all, with configuration."""
     if limit < 1:
         raise BadInput(f"--limit {limit}: must be a whole number of at least 1")
-    if not repo.is_dir():
-        what = "is a file, not a folder" if repo.exists() else "there is no such folder"
-        raise BadInput(f"--repo {repo}: {what}", "name the folder of a repository")
-    repository = Repository(repo)
+    repository = Repository(repository_folder(repo))
     if not repository.files:
         raise BadInput(
             f"{repo}: there is no file to ask about", "name a repository with files that git tracks: git add"
@@ -56,16 +54,15 @@ def propose(
         taken.add_from(streams)
         if taken.is_full or (taken.could_be_full and number >= ROUNDS):
             break
-    return taken.finish()
+    return taken.proposals + taken.put_off[: limit - len(taken.proposals)]
 
 
 class _Taken:
-    """The proposals chosen so far, with unique ids. Easy ones beyond a half of the limit, and questions about
-    configuration beyond a tenth, are put off until nothing else is left."""
+    """The proposals chosen so far; easy ones beyond half of the limit, and settings beyond a tenth, are put off."""
 
     def __init__(self, repository: Repository, known: Known, limit: int) -> None:
         self.proposals: list[Proposal] = []
-        self._put_off: list[Proposal] = []
+        self.put_off: list[Proposal] = []
         self._repository = repository
         self._known = known
         self._limit = limit
@@ -78,23 +75,17 @@ class _Taken:
 
     @property
     def could_be_full(self) -> bool:
-        return len(self.proposals) + len(self._put_off) >= self._limit
+        return len(self.proposals) + len(self.put_off) >= self._limit
 
     def add_from(self, streams: list[Iterator[Proposal]]) -> None:
-        """Take one of each kind in turn, until there are enough or no more."""
         while streams and not self.is_full:
             stream = streams.pop(0)
             proposal = next((one for one in stream if self._is_new(one)), None)
             if proposal is None:
                 continue
             self._add(proposal)
-            if len(self._put_off) < self._limit or proposal is not self._put_off[-1]:
+            if len(self.put_off) < self._limit or proposal is not self.put_off[-1]:
                 streams.append(stream)
-
-    def finish(self) -> list[Proposal]:
-        """Fill up with what was put off."""
-        missing = self._limit - len(self.proposals)
-        return self.proposals + self._put_off[:missing]
 
     def _is_new(self, proposal: Proposal) -> bool:
         is_known = proposal.id in self._known.ids or proposal.case["prompt"] in self._prompts
@@ -110,7 +101,7 @@ class _Taken:
         score = grep_agent.measure(self._repository, proposal.case)
         proposal.case["difficulty"] = grep_agent.difficulty(score)
         proposal.case["tags"] = {"kind": proposal.kind, "grep_f1": f"{score:.2f}"}
-        (self._put_off if self._is_put_off(proposal) else self.proposals).append(proposal)
+        (self.put_off if self._is_put_off(proposal) else self.proposals).append(proposal)
 
     def _is_put_off(self, proposal: Proposal) -> bool:
         easy = sum(one.case["difficulty"] == "easy" for one in self.proposals)
@@ -121,7 +112,6 @@ class _Taken:
 
 
 def _reveals(proposal: Proposal) -> bool:
-    """Whether the question names the answer."""
     paths = proposal.case["ground_truth"]["files"]
     return any(path in proposal.case["prompt"] or path.rpartition("/")[2] in proposal.case["prompt"] for path in paths)
 
@@ -148,11 +138,12 @@ def _rounds(
 def _streams(
     repository: Repository, sources: list[File], settings: list[File], random: Random, kinds: Sequence[str]
 ) -> list[Iterator[Proposal]]:
-    """A stream for each kind that is wanted."""
     names = definitions.candidates(repository, sources) if set(kinds) & set(_ABOUT_NAMES) else []
     entries = configuration.candidates(repository, settings) if "configuration" in kinds else []
-    places = definitions.Places(repository, {one.name for _, one in names} | {entry.key for entry in entries})
-    streams = {kind: about(places, _in_turn(names, random)) for kind, about in _ABOUT_NAMES.items() if kind in kinds}
+    places = Places(repository, {one.name for _, one in names} | {entry.key for entry in entries})
+    streams = {
+        kind: about(places, spread(names, random, *_IN_TURN)) for kind, about in _ABOUT_NAMES.items() if kind in kinds
+    }
     streams["history"] = history.proposals(repository, random)
     streams["reexports"] = reexports.proposals(repository, sources, random)
     streams["configuration"] = configuration.proposals(
@@ -172,14 +163,12 @@ _ABOUT_NAMES = {
 }
 
 
-def _in_turn(names: list[tuple[File, Definition]], random: Random) -> list[tuple[File, Definition]]:
-    keys: tuple[Callable[[tuple[File, Definition]], Hashable], ...] = (
-        lambda item: item[0].language,
-        lambda item: item[0].folder,
-        lambda item: item[0].path,
-        lambda item: item[1].kind,
-    )
-    return spread(names, random, *keys)
+_IN_TURN: tuple[Callable[[tuple[File, Definition]], Hashable], ...] = (
+    lambda item: item[0].language,
+    lambda item: item[0].folder,
+    lambda item: item[0].path,
+    lambda item: item[1].kind,
+)
 
 
 def spread(items: Sequence[Item], random: Random, *keys: Callable[[Item], Hashable]) -> list[Item]:

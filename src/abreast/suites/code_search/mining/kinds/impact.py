@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from abreast.languages import Definition
-from abreast.suites.code_search.mining.callers import calls_of
-from abreast.suites.code_search.mining.definitions import Calls, Places
-from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug
+from abreast.suites.code_search.mining.kinds.callers import calls_of
+from abreast.suites.code_search.mining.places import Calls, Places
+from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal
 from abreast.suites.code_search.mining.repository import File, Repository
 
 MOST_FUNCTIONS = 20  # in an answer
@@ -75,7 +75,6 @@ def is_test(repository: Repository, file: File, definition: Definition) -> bool:
 
 
 def _with_callers(places: Places, order: Sequence[Function]) -> Iterator[tuple[Function, Calls, set[Function]]]:
-    """Functions whose callers are known, with those and with the callers of those."""
     for start in range(0, len(order), FUNCTIONS_AT_ONCE):
         batch = order[start : start + FUNCTIONS_AT_ONCE]
         known = [(function, calls) for function in batch if (calls := calls_of(places, *function)) and calls.callers]
@@ -108,18 +107,17 @@ def _proposal(
     places: Places, target: Function, answer: list[Function], *, kind: str, question: str, description: str, why: str
 ) -> Proposal:
     what = f"the {target[1].kind} `{target[1].name}`"
-    truth = Truth(
-        symbols=sorted({definition.qualified for _, definition in answer}), files=[file.path for file, _ in answer]
+    return make_proposal(
+        places.repository,
+        kind=kind,
+        language=target[0].language,
+        name=(kind, target[1].qualified),
+        category="understand",
+        description=description.format(what=what),
+        prompt=question.format(what=what),
+        truth=Truth(
+            symbols=sorted({definition.qualified for _, definition in answer}), files=[file.path for file, _ in answer]
+        ),
+        why=why,
+        places=map(_place, [target, *answer]),
     )
-    evidence = [
-        Evidence(file.path, definition.line, places.repository.line(file.path, definition.line))
-        for file, definition in [target, *answer]
-    ]
-    case = {
-        "id": slug(kind, target[1].qualified),
-        "category": "understand",
-        "description": description.format(what=what),
-        "prompt": question.format(what=what),
-        "ground_truth": truth.written(),
-    }
-    return Proposal(case, kind, target[0].language, why, tuple(evidence))

@@ -17,7 +17,6 @@ OUTLIERS = 0.02  # of the points, at least 2
 
 
 def noise(random: Random, columns: Columns) -> Columns:
-    """A little noise on every value."""
     return _each(columns, lambda values: values + random.normal(0.0, NOISE * (spread(values) or 1.0), len(values)))
 
 
@@ -33,27 +32,21 @@ def shifting(random: Random, columns: Columns) -> Columns:
 
 
 def missing(random: Random, columns: Columns) -> Columns:
-    """Values missing here and there."""
     return _each(columns, lambda values: with_gaps(random, values))
 
 
 def outliers(random: Random, columns: Columns) -> Columns:
-    """A few values far away from all others."""
     return _each(columns, lambda values: _with_outliers(random, values))
 
 
 def truncation(random: Random, columns: Columns) -> Columns:
-    """The end cut off."""
     return _each(columns, lambda values: values[: max(2, round(KEPT * len(values)))])
 
 
 def precision(random: Random, columns: Columns) -> Columns:
     """Fewer digits: the standard deviation keeps two."""
-    return {name: np.round(values, _coarse(values)) + 0.0 for name, values in columns.items()}
-
-
-def _coarse(values: Values) -> int:
-    return 1 - math.floor(math.log10(spread(values) or 10.0))
+    places = {name: 1 - math.floor(math.log10(spread(values) or 10.0)) for name, values in columns.items()}
+    return {name: np.round(values, places[name]) + 0.0 for name, values in columns.items()}
 
 
 def reorder(random: Random, columns: Columns) -> Columns:

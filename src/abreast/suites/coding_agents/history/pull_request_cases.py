@@ -4,30 +4,102 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from abreast.errors import BadInput
 from abreast.globs import matcher
 from abreast.model import Case
-from abreast.suites.coding_agents.history import choosing
+from abreast.spec.values import shown_path
+from abreast.suites.coding_agents.history import taskfile
 from abreast.suites.coding_agents.history.change import File, diff_between, files_between, readable
-from abreast.suites.coding_agents.history.choosing import Chosen
 from abreast.suites.coding_agents.history.commits import History
-from abreast.suites.coding_agents.history.finding import LeftOut, examined
+from abreast.suites.coding_agents.history.discovery import LeftOut, PullRequest, examined, looked_at, pinned
+from abreast.suites.coding_agents.history.task_text import SHORTEST, task_of
 
-SMALL, MEDIUM = 30, 200
-"""So many changed lines at most."""
+LAST = 10  # so many, if nothing says how many
 
-ROW = "one after the other"
-"""The group of cases that are cumulative."""
+SMALL, MEDIUM = 30, 200  # so many changed lines at most
+
+ROW = "one after the other"  # the group of cases that are cumulative
 
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?|testing|src/test)/"
     r"|(?:^|/)(?:test_[^/]*|[^/]*_tests?|[^/]*[._-](?:test|spec)|[^/]*_spec|conftest|[^/]*Tests?|Test[A-Z][^/]*)\.\w+$"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    pull_request: PullRequest
+    id: str
+    task: str
+
+
+def in_history(
+    history: History, last: int | None, branch: str, commits: Sequence[str], mute: bool = False
+) -> tuple[list[Chosen], list[LeftOut]]:
+    """Pull requests with the tasks of their messages, and what is left out; with `mute` those without one are kept."""
+    found, left = looked_at(history, last or LAST, branch, commits)
+    told = [(one, task_of(one)) for one in found]
+    without = [LeftOut(one.head, one.title, says_no_task(task)) for one, task in told if len(task) < SHORTEST]
+    if mute:
+        told = [(one, task if len(task) >= SHORTEST else "") for one, task in told]
+        return _named(told), left
+    return _named([(one, task) for one, task in told if len(task) >= SHORTEST]), [*left, *without]
+
+
+def choose(found: PullRequest) -> Chosen | LeftOut:
+    task = task_of(found)
+    if len(task) < SHORTEST:
+        return LeftOut(found.head, found.title, says_no_task(task))
+    return Chosen(found, _name(found, True), task)
+
+
+def says_no_task(task: str) -> str:
+    return f"its message says no task: {len(task)} characters are left of it, {SHORTEST} are needed"
+
+
+def in_file(history: History, path: Path, last: int | None) -> list[Chosen]:
+    """What a file says, in its order; with `last` only the last ones of it."""
+    told = taskfile.read(path)
+    places = [f"{shown_path(path)}:{entry.line}" for entry in told]
+    found = [pinned(history, where, one.commit, one.base) for where, one in zip(places, told, strict=True)]
+    found = [replace(one, style=entry.style or one.style) for one, entry in zip(found, told, strict=True)]
+    named = _named([(one, entry.task) for one, entry in zip(found, told, strict=True)])
+    chosen = [replace(one, id=entry.id or one.id) for one, entry in zip(named, told, strict=True)]
+    seen = dict[str, str]()
+    for where, one in zip(places, chosen, strict=True):
+        for what in (f"commit {one.pull_request.head[:12]}", f'id "{one.id}"'):
+            if what in seen:
+                raise BadInput(f"{where}: the {what} is there twice: see {seen[what]}", "keep one of the lines")
+            seen[what] = where
+    return chosen[-last:] if last else chosen
+
+
+def _named(found: list[tuple[PullRequest, str]]) -> list[Chosen]:
+    numbers = Counter(one.number for one, _ in found)
+    return [Chosen(one, _name(one, numbers[one.number] == 1), task) for one, task in found]
+
+
+def _name(found: PullRequest, is_only: bool) -> str:
+    short = found.head[:12]
+    return short if found.number is None else f"pr-{found.number}" if is_only else f"pr-{found.number}-{short}"
+
+
+def check(history: History, found: Sequence[Chosen], left: Sequence[LeftOut]) -> None:
+    if not found:
+        why = "there are none"
+        if left:
+            reason = f"which {left[-1].reason}".replace("which its", "where its")
+            why = f'{len(left)} left out, such as {left[-1].commit[:12]} "{left[-1].title}", {reason}'
+        raise BadInput(
+            f"{history.repo}: no pull requests to be found: {why}",
+            "name them: --commits HASH,FROM..TO (commits in a file)",
+        )
 
 
 def cases(
@@ -49,12 +121,12 @@ def cases(
     _check(repo, last, branch, commits, tests, tasks)
     if not isinstance(cumulative, bool):
         raise BadInput(f"cumulative must be true or false, got {cumulative!r}", "write cumulative: true")
-    history = History(_path(repo))
+    history = History.open(Path(repo).expanduser())
     if tasks is not None:
-        found = choosing.in_file(history, _path(tasks), last)
+        found = in_file(history, Path(tasks).expanduser(), last)
     else:
-        found, left = choosing.in_history(history, last, branch, commits or [])
-        choosing.check(history, found, left)
+        found, left = in_history(history, last, branch, commits or [])
+        check(history, found, left)
     if cumulative:
         found.sort(key=lambda each: each.pull_request.merged_at)
     made = (_case(history, each, tests or []) for each in found)
@@ -63,11 +135,11 @@ def cases(
 
 def newest_first(repo: Path, branch: str) -> Iterator[tuple[str, Case] | LeftOut]:
     """The cases of a whole history, each with what `commits` calls it, among what is left out; made one by one."""
-    history = History(repo)
+    history = History.open(repo)
     for found in examined(history, branch):
         if isinstance(found, LeftOut):
             yield found
-        elif isinstance(chosen := choosing.chosen(found), LeftOut):
+        elif isinstance(chosen := choose(found), LeftOut):
             yield chosen
         else:
             name = f"{found.base}..{found.head}" if found.style == "rebase" else found.head
@@ -86,14 +158,14 @@ def _in_a_row(cases: Iterable[Case]) -> Iterator[Case]:
 def left_out(
     repo: str, last: int | None = None, branch: str = "HEAD", commits: list[str] | None = None
 ) -> list[LeftOut]:
-    """What `cases` leaves out up to the oldest case, and why; oldest first."""
     _check(repo, last, branch, commits, None, None)
-    return choosing.in_history(History(_path(repo)), last, branch, commits or [])[1]
+    return in_history(History.open(Path(repo).expanduser()), last, branch, commits or [])[1]
 
 
 def _case(history: History, chosen: Chosen, tests: list[str]) -> Case:
     found = chosen.pull_request
     files = files_between(history, found.base, found.head)
+    lines = sum(file.lines for file in files)
     return Case(
         chosen.id,
         input={"commit": found.base, "task": chosen.task},
@@ -103,7 +175,7 @@ def _case(history: History, chosen: Chosen, tests: list[str]) -> Case:
             "diff": diff_between(history, found.base, found.head, files),
             "tests": tests_in(files, tests),
         },
-        tags={"style": found.style, "size": _size(files)},
+        tags={"style": found.style, "size": "small" if lines <= SMALL else "medium" if lines <= MEDIUM else "large"},
     )
 
 
@@ -112,15 +184,6 @@ def tests_in(files: list[File], globs: list[str]) -> list[str]:
     fits = [matcher(glob) for glob in globs]
     paths = [readable(os.fsencode(file.after)) for file in files if file.after]
     return [path for path in paths if (any(fit(path) for fit in fits) if globs else _TEST.search(path))]
-
-
-def _size(files: list[File]) -> str:
-    lines = sum(file.lines for file in files)
-    return "small" if lines <= SMALL else "medium" if lines <= MEDIUM else "large"
-
-
-def _path(repo: str) -> Path:
-    return Path(repo).expanduser()
 
 
 def _check(repo: Any, last: Any, branch: Any, commits: Any, tests: Any, tasks: Any) -> None:

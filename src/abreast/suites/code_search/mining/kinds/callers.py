@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from abreast.languages import Definition, Outline, Reference
 from abreast.languages.defining import HOLDERS
-from abreast.suites.code_search.mining.definitions import Calls, Places
-from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug, words_of
+from abreast.suites.code_search.mining.places import Calls, Places
+from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import File
 
 MOST_CALLS = 8
@@ -59,8 +59,7 @@ def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Itera
 
 
 def calls_of(places: Places, file: File, definition: Definition) -> Calls | None:
-    """All calls; None if the name has another definition, or an occurrence that is no call, import, comment or plain
-    string, or that may mean something else."""
+    """All calls; None if the name has another definition, or an occurrence that cannot be explained."""
     if definition.kind not in ("function", "method") or places.only(definition.name) != (file, definition):
         return None
     if definition.name not in places.calls:
@@ -133,7 +132,6 @@ def _is_renamed(source: bytes, end: int) -> bool:
 
 
 def _caller(outline: Outline, call: Reference) -> Definition | None:
-    """The function around a call; None if there is none, or if it is not clear which one is meant."""
     around = [
         one
         for one in outline.definitions
@@ -167,9 +165,7 @@ def _means(definition: Definition, home: File, here: File, source: bytes, at: in
 
 
 def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool:
-    """Whether an object before a dot is evidently of a class: made on the spot (`Store().get`), or a name that the file
-    declares or assigns with that class and no other (`store = Store(`, `store: Store`, `Store store`, `store *Store`).
-    """
+    """Whether the object before a dot is made on the spot, or a name that the file declares with this class alone."""
     name, kind = re.escape(qualifier.encode()), rb"(?:[\w$]+(?:\.|::))*" + re.escape(container.encode()) + rb"(?![\w$])"
     if not re.fullmatch(r"[\w$]+", qualifier):
         return (
@@ -189,8 +185,7 @@ def _is_instance(qualifier: str, container: str, source: bytes, at: int) -> bool
 
 
 def _is_module(name: str, mark: bytes, files: tuple[File, File], source: bytes, outline: Outline) -> bool:
-    """Whether a name before a dot is a module, not an object of the same name. `files` are that of the call and that of
-    the definition."""
+    """Whether a name before a dot is a module, not an object; `files` are those of the call and of the definition."""
     here, home = files
     if here.language == "rust":
         return mark == b"::"
@@ -215,7 +210,6 @@ def is_in_reach(definition: Definition, home: File, here: File, source: bytes, o
 
 
 def _origin(here: File, source: bytes, start: int, end: int) -> bytes:
-    """What an import of a name says of where it is from."""
     if here.language == "typescript":
         found = _FROM_BEHIND.match(source, end)
     else:
@@ -234,7 +228,6 @@ def _is_ours(origin: bytes, home: File) -> bool:
 
 
 def modules_of(home: File) -> set[str]:
-    """What a module is called before a dot."""
     pure = PurePosixPath(home.path)
     found = {pure.stem} if home.language != "go" else {pure.parent.name}
     if pure.stem in _MODULE_FILES:
@@ -242,34 +235,25 @@ def modules_of(home: File) -> set[str]:
     return found | ({"self", "super", "crate"} if home.language == "rust" else set())
 
 
-def _proposal(
-    places: Places,
-    definition: Definition,
-    file: File,
-    calls: Calls,
-) -> Proposal:
+def _proposal(places: Places, definition: Definition, file: File, calls: Calls) -> Proposal:
     truth = Truth(
         {path: sorted(lines) for path, lines in calls.lines.items()},
         sorted({caller.qualified for _, caller in calls.callers}),
     )
     what = f"the {definition.kind} `{definition.name}`"
-    evidence = [Evidence(file.path, definition.line, places.repository.line(file.path, definition.line))]
-    evidence += [
-        Evidence(path, line, places.repository.line(path, line))
-        for path in sorted(truth.lines)
-        for line in truth.lines[path]
-    ]
-    return Proposal(
-        {
-            "id": slug("callers", definition.qualified),
-            "category": "navigate",
-            "description": f"Find the functions that call {what}.",
-            "prompt": f"Which functions and methods call {what}? Give the name of each of them, its file, "
-            "and the lines of the calls.",
-            "ground_truth": truth.written(),
-        },
-        "callers",
-        file.language,
-        "every other occurrence of the name is an import, a comment or a text",
-        tuple(evidence),
+    return make_proposal(
+        places.repository,
+        kind="callers",
+        language=file.language,
+        name=("callers", definition.qualified),
+        category="navigate",
+        description=f"Find the functions that call {what}.",
+        prompt=f"Which functions and methods call {what}? Give the name of each of them, its file, "
+        "and the lines of the calls.",
+        truth=truth,
+        why="every other occurrence of the name is an import, a comment or a text",
+        places=[
+            (file.path, definition.line),
+            *((path, line) for path in sorted(truth.lines) for line in truth.lines[path]),
+        ],
     )

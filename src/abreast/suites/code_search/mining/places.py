@@ -1,12 +1,75 @@
-"""Places that look like a definition, by regular expressions alone: the second opinion on what a syntax tree says."""
+"""Where names are defined: by the syntax trees, and by regular expressions as a second opinion."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 
-from abreast.suites.code_search.mining.repository import File
+from abreast.languages import Definition
+from abreast.suites.code_search.mining.repository import File, Repository
+
+MOST_FILES = 40  # that hold a name; a name in more is too common to be checked
+
+
+@dataclass(slots=True)
+class Calls:
+    """The calls of one function: their lines by file, and the functions around them."""
+
+    lines: dict[str, set[int]] = field(default_factory=dict)
+    callers: set[tuple[File, Definition]] = field(default_factory=set)
+
+
+class Places:
+    """Where names are defined, by the syntax trees and by the text, each over all files that hold the name."""
+
+    def __init__(self, repository: Repository, names: Iterable[str]) -> None:
+        self.repository = repository
+        self.holding = repository.holding(names)
+        self.calls: dict[str, Calls | None] = {}  # of functions that are defined once, as far as they were looked up
+        self._once: dict[str, tuple[File, Definition] | None] = {}
+
+    def load(self, names: Iterable[str]) -> None:
+        """Look up the files that hold more names, in one pass over all files."""
+        missing = set(names) - self.holding.keys()
+        if missing:
+            self.holding.update(self.repository.holding(missing))
+
+    def only(self, name: str) -> tuple[File, Definition] | None:
+        """The one place that defines a name; None if there are others, or if the two ways do not agree."""
+        if name not in self._once:
+            self._once[name] = self._find(name)
+        return self._once[name]
+
+    def _find(self, name: str) -> tuple[File, Definition] | None:
+        files = [self.repository.file(path) for path in self.holding.get(name, ())]
+        if not 0 < len(files) <= MOST_FILES:
+            return None
+        defined: list[tuple[File, Definition]] = []
+        for file in files:
+            outline = self.repository.outline(file.path)
+            if outline is not None and outline.broken:
+                return None
+            defined += [(file, one) for one in (outline.definitions if outline else ()) if one.name == name]
+        makers = {(file.path, one.line) for file, one in defined if is_constructor(one)}
+        others = [(file, one) for file, one in defined if not is_constructor(one)]
+        if len(others) != 1:
+            return None
+        seen = {
+            (file.path, line)
+            for file in files
+            for line in definition_lines(name, file, self.repository.text(file.path))
+        }
+        (file, one), *_ = others
+        return (file, one) if seen - makers == {(file.path, one.line)} else None
+
+
+def is_constructor(definition: Definition) -> bool:
+    return definition.container is not None and definition.container.rpartition(".")[2] == definition.name
+
+
+# -- the second opinion -----------------------------------------------------------------------------------------------
 
 _BEGIN = r"(?:^|[;{}])[ \t]*(?:@\w+(?:\([^)\n]*\))?[ \t]+)*"
 _MODIFIERS = (
@@ -28,7 +91,7 @@ def definition_lines(name: str, file: File, text: str) -> set[int]:
     """The lines, from 1, on which a name seems to be defined. Better one too many than one too few."""
     if file.kind in ("config", "data"):
         return set()
-    patterns = _patterns(name, _manner(file))
+    patterns = _patterns(name, file.language or file.kind)
     lines = {
         number
         for number, line in enumerate(text.split("\n"), 1)
@@ -37,10 +100,6 @@ def definition_lines(name: str, file: File, text: str) -> set[int]:
     if file.language in ("typescript", "java") or file.kind == "other":
         lines |= {text.count("\n", 0, start) + 1 for start in _with_body(name, text)}
     return lines
-
-
-def _manner(file: File) -> str:
-    return file.language or file.kind
 
 
 @lru_cache(1_000)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from abreast.errors import BadInput, did_you_mean
-from abreast.suites.coding_agents.models import target_of
+from abreast.suites.coding_agents.agents import target_of
 
-MODEL = "claude-sonnet-5-5"
-"""Who judges if nobody is named."""
+MODEL = "claude-sonnet-5-5"  # who judges if nobody is named
 
+# The five dimensions, from 1 to 10.
 RUBRIC = {
     "completeness": "Is everything done that the task asks for, with nothing left open or only announced?",
     "technical_correctness": "Is the code right as code: does it parse, call what exists, handle errors, and fit the "
@@ -20,13 +20,12 @@ RUBRIC = {
     "clarity": "Is it easy to read and to maintain: names, structure, no more than is needed?",
     "instruction_adherence": "Does it keep to what the task says, constraints and scope included?",
 }
-"""The five dimensions, from 1 to 10."""
 
+# Dimensions of older settings files, judged if they are named.
 FURTHER = {
     "output_quality": "How good is the result on the whole?",
     "context_adherence": "Does it use what the project already has, and fit into it?",
 }
-"""Dimensions of older settings files, judged if they are named."""
 
 SAME = {"logical_correctness": "functional_correctness"}
 SCALE = (1, 10)
@@ -34,7 +33,6 @@ DIMENSIONS = {**RUBRIC, **FURTHER}
 
 
 def dimension(where: str, name: str) -> str:
-    """The dimension of this name, by its older name too."""
     found = SAME.get(name, name)
     if found not in DIMENSIONS:
         raise BadInput(

@@ -11,16 +11,13 @@ from itertools import pairwise
 from abreast.scorers.base import clipped
 from abreast.scorers.judge import quoted
 from abreast.suites.coding_agents.history.change import excerpt, files_between
-from abreast.suites.coding_agents.history.choosing import Chosen
 from abreast.suites.coding_agents.history.commits import History
-from abreast.suites.coding_agents.history.describing import SHORTEST, cleaned, has_code
-from abreast.suites.coding_agents.history.making import tests_in
+from abreast.suites.coding_agents.history.pull_request_cases import Chosen, tests_in
+from abreast.suites.coding_agents.history.task_text import SHORTEST, cleaned, has_code
 
-SHORTEST_QUOTE = 20
-"""So many characters of an added line, without white space, are no chance."""
+SHORTEST_QUOTE = 20  # so many characters of an added line, without white space, are no chance
 
-LONGEST_MESSAGE = 20_000
-"""Characters of a message that are shown."""
+LONGEST_MESSAGE = 20_000  # characters of a message that are shown
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LONE_TEXT = re.compile(r"""[a-zA-Z]{0,2}(["'])(?:(?!\1).)*\1[,;)\]]*""")
@@ -48,8 +45,6 @@ You have answered before, and the answer cannot be used: {wrong}. Write the task
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A pull request as the model sees it."""
-
     chosen: Chosen
     tests: str
     change: str
@@ -66,7 +61,6 @@ class Shown:
         return _AGAIN.format(asked=self.prompt(), wrong=wrong, data=data)
 
     def read(self, said: str) -> tuple[str, str]:
-        """The task in an answer, and what is wrong with it; one of them is empty."""
         said = _CONTROL.sub("", said.replace("\r\n", "\n")).strip()
         if code := has_code(said):
             return "", f"it has a block of code or a diff in it ({code[:60]})"
@@ -79,8 +73,7 @@ class Shown:
         return task, ""
 
     def _revealed(self, said: str) -> str:
-        """The first line of the change that stands in a text; empty if none does. What the message says, or stood in
-        the files before, is no secret."""
+        """The first line of the change that a text has, other than what the message says or stood there before."""
         text, found = _bare(said), self.chosen.pull_request
         known = _bare(f"{found.title}\n{found.body}")
         for block in _added(self.tests + self.change):

@@ -11,22 +11,19 @@ from typing import Literal
 
 from abreast.errors import BadInput
 from abreast.suites.coding_agents.history import commit_messages
-from abreast.suites.coding_agents.history.branches import Merges
 from abreast.suites.coding_agents.history.change import changed_lines, files_between, readable
 from abreast.suites.coding_agents.history.commit_messages import TakenBack, Words
 from abreast.suites.coding_agents.history.commits import Commit, History
-from abreast.suites.coding_agents.history.maintenance import why_maintenance
+from abreast.suites.coding_agents.history.exclusions import Merges, why_maintenance
 
 Style = Literal["merge", "squash", "rebase", "commit"]
 
-SERIES_S = 5
-"""So many seconds at most between two commits of a rebased series."""
+SERIES_S = 5  # so many seconds at most between two commits of a rebased series
 
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """One that was merged. `base` is the state before it, `head` the one after; `commit` is the style of one that was
-    named and has no mark."""
+    """A merged one, from `base` to `head`; `commit` is the style of one that was named and has no mark."""
 
     number: int | None
     title: str
@@ -40,8 +37,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What is no pull request, or none that an agent can be measured by. Before a colon or semicolon, `reason` is the
-    same for all that were left out for the same reason."""
+    """A commit that is no task. Before a colon or semicolon, `reason` is the same for all of its kind."""
 
     commit: str
     title: str
@@ -50,13 +46,12 @@ class LeftOut:
 
 def pull_requests(repo: Path, last: int, branch: str = "HEAD", commits: Sequence[str] = ()) -> list[PullRequest]:
     """The last merged ones of a branch, oldest first, or those that are named, as they are named."""
-    return looked_at(History(repo), last, branch, commits)[0]
+    return looked_at(History.open(repo), last, branch, commits)[0]
 
 
 def looked_at(
     history: History, last: int, branch: str, commits: Sequence[str]
 ) -> tuple[list[PullRequest], list[LeftOut]]:
-    """The pull requests, and what was left out on the way to the oldest of them."""
     if last < 1:
         raise BadInput(f"last must be 1 or more, got {last}", "write how many pull requests to take, such as last: 10")
     if commits:
@@ -74,11 +69,11 @@ def looked_at(
 
 def examined(history: History, branch: str) -> Iterator[PullRequest | LeftOut]:
     """All that a branch shows, newest first."""
-    return _Looking(history, branch).all()
+    return _WayBack(history, branch).all()
 
 
-class _Looking:
-    """One way back through a branch; it knows what was taken back by what came later."""
+class _WayBack:
+    """The way back through a branch; it knows what was taken back by what came later."""
 
     def __init__(self, history: History, branch: str) -> None:
         self._history = history
@@ -87,7 +82,6 @@ class _Looking:
         self._taken_back: list[TakenBack] = []
 
     def all(self) -> Iterator[PullRequest | LeftOut]:
-        """Newest first."""
         for unit in _units(self._history.first_parents(self._tip)):
             words = _words(self._history, unit)
             why = self._against(unit, words)
@@ -98,7 +92,6 @@ class _Looking:
                 yield LeftOut(unit[-1].hash, words.title or unit[-1].subject, why)
 
     def _against(self, unit: Sequence[Commit], words: Words) -> str:
-        """What the messages speak against it; empty if nothing."""
         head = unit[-1]
         hashes = [*(commit.hash for commit in unit), *head.parents[1:]]
         for later in self._taken_back:
@@ -119,7 +112,6 @@ class _Looking:
         return ""
 
     def _against_change(self, found: PullRequest, unit: Sequence[Commit]) -> str:
-        """What its change speaks against it; empty if nothing."""
         if not found.files:
             return "changes nothing"
         history, ends = self._history, (found.base, found.head)
@@ -145,18 +137,14 @@ def _units(commits: Iterable[Commit]) -> Iterator[list[Commit]]:
 
 
 def _continues(later: Commit, earlier: Commit) -> bool:
-    """Whether two commits in a row are of one rebased series."""
     plain = all(_has_no_mark(commit) for commit in (later, earlier))
     apart = later.committed - earlier.committed
     return plain and later.author == earlier.author and 0 <= apart <= SERIES_S
 
 
 def _has_no_mark(commit: Commit) -> bool:
-    words = Words(None, commit.subject, commit.body)
-    is_marked = (
-        commit_messages.squashed_number(commit.subject) is not None or commit_messages.taken_back(words) is not None
-    )
-    return len(commit.parents) == 1 and not is_marked
+    is_revert = commit_messages.taken_back(Words(None, commit.subject, commit.body)) is not None
+    return len(commit.parents) == 1 and not is_revert and commit_messages.squashed_number(commit.subject) is None
 
 
 def _words(history: History, unit: Sequence[Commit]) -> Words:
@@ -172,22 +160,22 @@ def _words(history: History, unit: Sequence[Commit]) -> Words:
 
 def _pull_request(history: History, unit: Sequence[Commit], words: Words) -> PullRequest:
     head = unit[-1]
-    style: Style = (
-        "merge"
-        if len(head.parents) > 1
-        else "rebase"
-        if len(unit) > 1
-        else "squash"
-        if words.number is not None
-        else "commit"
-    )
+    alone: Style = "commit" if words.number is None else "squash"
+    style: Style = "merge" if len(head.parents) > 1 else "rebase" if len(unit) > 1 else alone
     return _made(history, unit[0].parents[0], head, style, words)
 
 
 def _made(history: History, base: str, head: Commit, style: Style, words: Words) -> PullRequest:
-    files = tuple(readable(os.fsencode(file.path)) for file in files_between(history, base, head.hash))
-    at = datetime.fromtimestamp(head.committed, UTC)
-    return PullRequest(words.number, words.title, words.body, base, head.hash, style, files, at)
+    return PullRequest(
+        number=words.number,
+        title=words.title,
+        body=words.body,
+        base=base,
+        head=head.hash,
+        style=style,
+        files=tuple(readable(os.fsencode(file.path)) for file in files_between(history, base, head.hash)),
+        merged_at=datetime.fromtimestamp(head.committed, UTC),
+    )
 
 
 def _named(history: History, commits: Sequence[str]) -> list[PullRequest]:
@@ -225,8 +213,7 @@ def _range(history: History, text: str) -> PullRequest:
 
 
 def pinned(history: History, where: str, commit: str, base: str | None) -> PullRequest:
-    """The pull request that ends in a commit and begins at another, both by their hashes; without one as if its end
-    was named in `commits`."""
+    """The pull request between two commits, both by their hashes; `base` may be left out."""
     head = _by_hash(history, f"{where}: commit", commit)
     last = history.read(head)
     start = next(iter(last.parents), None) if base is None else _by_hash(history, f"{where}: base", base)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from abreast.languages import Base, Definition
-from abreast.suites.code_search.mining.callers import is_in_reach
-from abreast.suites.code_search.mining.definitions import Places
-from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug
+from abreast.suites.code_search.mining.kinds.callers import is_in_reach
+from abreast.suites.code_search.mining.places import Places
+from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal
 from abreast.suites.code_search.mining.repository import File
 
 FEWEST, MOST = 2, 15  # classes in an answer
@@ -18,13 +18,13 @@ Class = tuple[File, Definition]
 
 # How the header of a class that extends or implements `{name}` begins: the second opinion on the syntax tree.
 _BRACES = (
-    r"\b(?:class|interface|enum|record)\s+(\w+)[^{{;]*?\b(?:extends|implements)\b[^{{;]*?(?<![\w.$]){name}(?![\w$])"
+    r"\b(?:class|interface|enum|record)\s+(\w+)[^{{;]*?\b(?:extends|implements)\b[^{{;]*?(?<![\w$]){name}(?![\w$])"
 )
 _HEADERS = {
     "python": r"^[ \t]*class\s+(\w+)\s*\([^)]*?(?<!\w){name}(?!\w)",
     "rust": r"\bimpl\b[^{{;]*?(?<!\w){name}(?!\w)(?:<[^{{;]*>)?\s+for\s+(?:&(?:mut\s+)?)?(?:\w+::)*(\w+)",
-    "typescript": _BRACES.replace(r"[\w.$]", r"[\w$]"),
-    "java": _BRACES.replace(r"[\w.$]", r"[\w$]"),
+    "typescript": _BRACES,
+    "java": _BRACES,
 }
 
 
@@ -104,7 +104,6 @@ def _is_meant(base: Base, definition: Definition, files: tuple[File, File], sour
 
 
 def _overridden(places: Places, base: Class, derived: dict[str, Place]) -> tuple[str, dict[str, Place]] | None:
-    """The method of a class that most of those derived from it define again, with the places."""
     methods = {each.name for each in _methods(places, base[0].path, base[1].qualified)}
     methods = {name for name in methods if not name.startswith("__") and name not in ("constructor", base[1].name)}
     places_of: dict[str, dict[str, Place]] = {name: {} for name in methods}
@@ -123,12 +122,10 @@ def _methods(places: Places, path: str, owner: str) -> list[Definition]:
 
 
 def _of_class(places: Places, base: Class, derived: dict[str, Place]) -> Proposal:
-    _, definition = base
-    if base[0].language == "rust":
-        question = (
-            "Which types implement the trait `{name}`? Give the name of each type, and the file and line of the `impl`."
-        )
-        question = question.replace("`impl`", "impl block")
+    file, definition = base
+    if file.language == "rust":
+        question = "Which types implement the trait `{name}`? Give the name of each type, and the file and line of the "
+        question += "impl block."
     elif definition.kind == "interface":
         question = (
             "Which classes and interfaces implement or extend the interface `{name}`, directly or through another one? "
@@ -159,18 +156,15 @@ def _proposal(
     lines: dict[str, list[int]] = {}
     for path, line in sorted(answer.values()):
         lines.setdefault(path, []).append(line)
-    case = {
-        "id": slug(*name),
-        "category": "understand",
-        "description": description,
-        "prompt": question.format(name=definition.name),
-        "ground_truth": Truth(lines, sorted(answer)).written(),
-    }
-    evidence = [(file.path, definition.line), *sorted(answer.values())]
-    return Proposal(
-        case,
-        "implementations",
-        file.language,
-        "the syntax trees and a search for class headers agree",
-        tuple(Evidence(path, line, places.repository.line(path, line)) for path, line in evidence),
+    return make_proposal(
+        places.repository,
+        kind="implementations",
+        language=file.language,
+        name=name,
+        category="understand",
+        description=description,
+        prompt=question.format(name=definition.name),
+        truth=Truth(lines, sorted(answer)),
+        why="the syntax trees and a search for class headers agree",
+        places=[(file.path, definition.line), *sorted(answer.values())],
     )

@@ -12,8 +12,8 @@ from functools import lru_cache
 from random import Random
 
 from abreast.languages import Definition
-from abreast.suites.code_search.mining import textual
-from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug
+from abreast.suites.code_search.mining.places import definition_lines
+from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal
 from abreast.suites.code_search.mining.repository import File, Repository
 
 DEEPEST = 5  # files between a name and its definition
@@ -58,10 +58,7 @@ def proposals(repository: Repository, files: Sequence[File], random: Random) -> 
 
 def _exports(repository: Repository, path: str) -> dict[str, _Export]:
     listed = _python_imports(repository, path) if path.endswith(".py") else _script_exports(repository, path)
-    exports: dict[str, _Export] = {}
-    for export in listed:
-        exports[export.name] = export
-    return exports
+    return {export.name: export for export in listed}
 
 
 def _python_imports(repository: Repository, path: str) -> Iterator[_Export]:
@@ -121,31 +118,23 @@ def _resolve(
 
 
 def _is_confirmed(repository: Repository, home: File, definition: Definition) -> bool:
-    """Whether the text of the file has this definition of the name and no other."""
-    return textual.definition_lines(definition.name, home, repository.text(home.path)) == {definition.line}
+    return definition_lines(definition.name, home, repository.text(home.path)) == {definition.line}
 
 
 def _proposal(repository: Repository, index: File, name: str, target: tuple[str, File, Definition]) -> Proposal:
     package, home, definition = target
-    truth = Truth({home.path: [definition.line]}, [definition.qualified])
-    exported = next(
-        number
-        for number, line in enumerate(repository.text(index.path).split("\n"), 1)
-        if re.search(rf"\b{name}\b", line)
-    )
-    places = [(index.path, exported), (home.path, definition.line)]
-    case = {
-        "id": slug("reexport", f"{package}.{name}"),
-        "category": "navigate",
-        "description": f"Find where `{name}`, which `{package}` exports, is defined.",
-        "prompt": f"Code outside of the package in the folder `{package}` imports `{name}` from the package, which "
+    lines = repository.text(index.path).split("\n")
+    exported = next(number for number, line in enumerate(lines, 1) if re.search(rf"\b{name}\b", line))
+    return make_proposal(
+        repository,
+        kind="reexports",
+        language=home.language,
+        name=("reexport", f"{package}.{name}"),
+        category="navigate",
+        description=f"Find where `{name}`, which `{package}` exports, is defined.",
+        prompt=f"Code outside of the package in the folder `{package}` imports `{name}` from the package, which "
         "only hands it on. Where is it defined? Give the file, the line and the name that it has there.",
-        "ground_truth": truth.written(),
-    }
-    return Proposal(
-        case,
-        "reexports",
-        home.language,
-        "the imports lead to the one definition of the name in that file",
-        tuple(Evidence(path, line, repository.line(path, line)) for path, line in places),
+        truth=Truth({home.path: [definition.line]}, [definition.qualified]),
+        why="the imports lead to the one definition of the name in that file",
+        places=[(index.path, exported), (home.path, definition.line)],
     )

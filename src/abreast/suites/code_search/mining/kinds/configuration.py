@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug, words_of
+from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal, words_of
 from abreast.suites.code_search.mining.repository import File, Repository
 
 LONGEST_LINE = 120  # characters of a line that an answer shall quote
@@ -51,7 +51,6 @@ class Entry:
 
 
 def candidates(repository: Repository, files: Sequence[File]) -> list[Entry]:
-    """All distinctive entries of configuration files."""
     return [
         entry
         for file in files
@@ -68,11 +67,10 @@ def _entries(file: File, text: str) -> Iterator[Entry]:
     pattern, what = _LINES[form]
     for number, line in enumerate(text.split("\n"), 1):
         if found := pattern.match(line):
-            yield Entry(file, found["key"], number, line.strip(), what, form)
+            yield Entry(file, found["key"], number, line.strip(), what=what, language=form)
 
 
 def form_of(file: File) -> str | None:
-    """Which of the forms a configuration file has, by its name."""
     name = file.name.lower()
     if name.startswith(".env"):
         return "env"
@@ -94,11 +92,7 @@ def _is_distinctive(entry: Entry) -> bool:
     return is_long and not is_plain and is_whole
 
 
-def proposals(
-    repository: Repository,
-    order: Sequence[Entry],
-    holding: dict[str, list[str]],
-) -> Iterator[Proposal]:
+def proposals(repository: Repository, order: Sequence[Entry], holding: dict[str, list[str]]) -> Iterator[Proposal]:
     """A case for each key that stands on one line of one configuration file, in this order."""
     for entry in order:
         if _is_only_place(repository, entry, holding.get(entry.key, [])) and _is_read_so(repository, entry):
@@ -130,16 +124,7 @@ def _is_read_so(repository: Repository, entry: Entry) -> bool:
         return False
 
 
-def _toml_keys(text: str) -> list[str]:
-    return _keys(tomllib.loads(text))
-
-
-def _json_keys(text: str) -> list[str]:
-    return _keys(json.loads(text))
-
-
 def _keys(value: Any) -> list[str]:
-    """All keys at any depth."""
     found: list[str] = []
     pending = [value]
     while pending:
@@ -171,8 +156,8 @@ def _yaml_keys(text: str) -> list[str]:
 
 
 _READERS: dict[str, Callable[[str], list[str]]] = {
-    "toml": _toml_keys,
-    "json": _json_keys,
+    "toml": lambda text: _keys(tomllib.loads(text)),
+    "json": lambda text: _keys(json.loads(text)),
     "ini": _ini_keys,
     "yaml": _yaml_keys,
 }
@@ -189,7 +174,7 @@ _COMMENT = re.compile(r"[ \t]+(?:#|//|;)[ \t].*\Z")
 def quotation(entry: Entry) -> str:
     """What every quotation of the line has in it: the line without a comment and without the comma at its end.
 
-    >>> quotation(Entry(None, "retries", 1, 'retries = "often",  # why not', "setting", "toml"))
+    >>> quotation(Entry(None, "retries", 1, 'retries = "often",  # why not', what="", language="toml"))
     'retries = "often"'
     """
     return _COMMENT.sub("", entry.text).rstrip(",")
@@ -197,17 +182,15 @@ def quotation(entry: Entry) -> str:
 
 def _proposal(repository: Repository, entry: Entry) -> Proposal:
     path = entry.file.path
-    truth = Truth({path: [entry.line]}, content=[quotation(entry)])
-    return Proposal(
-        {
-            "id": slug("config", entry.key),
-            "category": "search",
-            "description": f"Find the file with the {entry.what} `{entry.key}`.",
-            "prompt": f"{_ASKED[entry.what].format(key=entry.key)} {_WITH_QUOTATION}",
-            "ground_truth": truth.written(),
-        },
-        "configuration",
-        entry.language,
-        "no other line of a configuration file has this name",
-        (Evidence(path, entry.line, repository.line(path, entry.line)),),
+    return make_proposal(
+        repository,
+        kind="configuration",
+        language=entry.language,
+        name=("config", entry.key),
+        category="search",
+        description=f"Find the file with the {entry.what} `{entry.key}`.",
+        prompt=f"{_ASKED[entry.what].format(key=entry.key)} {_WITH_QUOTATION}",
+        truth=Truth({path: [entry.line]}, content=[quotation(entry)]),
+        why="no other line of a configuration file has this name",
+        places=[(path, entry.line)],
     )

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from abreast.suites.coding_agents.history.finding import PullRequest
+from abreast.suites.coding_agents.history.discovery import PullRequest
 
-SHORTEST = 15
-"""A text of fewer characters is no task."""
+SHORTEST = 15  # a text of fewer characters is no task
 
-LONGEST_LINE = 4000
-"""A line of more characters was not written by hand."""
+LONGEST_LINE = 4000  # a line of more characters was not written by hand
 
 _PEOPLE = "co-authored|co-developed|signed-off|reviewed|acked|tested|reported|suggested|approved|helped|requested"
 _PLACES = "change-id|reviewed-on|cr-commit-position|git-svn-id|piperorigin-revid|pr-url|pull-request|cc"
@@ -50,12 +48,10 @@ _EMPTY = re.compile(r"\(\s*[,;]?\s*\)|\[\s*\]|``(?!`)|<>")
 
 
 def task_of(pull_request: PullRequest) -> str:
-    """What an agent is asked for; it may be empty."""
     return cleaned(pull_request.title, pull_request.body, pull_request.number)
 
 
 def cleaned(title: str, body: str, number: int | None) -> str:
-    """The words of a pull request of this number, without what would reveal the change."""
     title = _line(title, number)
     body = "\n".join(_line(line, number) for line in _prose(body))
     body = re.sub(r"\n{3,}", "\n\n", body).strip()
@@ -90,7 +86,6 @@ def _prose(body: str) -> Iterator[str]:
 
 
 def _line(line: str, number: int | None) -> str:
-    """One line without links to the change, hashes, and places in files."""
     if len(line) > LONGEST_LINE:
         return ""
     line = _MARKDOWN_LINK.sub(lambda link: link[1] if _CHANGE_URL.search(link[2]) else link[0], line)

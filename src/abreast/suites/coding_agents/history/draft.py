@@ -9,16 +9,14 @@ from pathlib import Path
 from abreast.errors import BadInput, Incomplete
 from abreast.model import Failure, Outcome
 from abreast.spec.values import shown_path
-from abreast.suites.coding_agents.history import choosing
 from abreast.suites.coding_agents.history.asking import Model
-from abreast.suites.coding_agents.history.choosing import Chosen
 from abreast.suites.coding_agents.history.commits import History
-from abreast.suites.coding_agents.history.finding import LeftOut
+from abreast.suites.coding_agents.history.discovery import LeftOut
+from abreast.suites.coding_agents.history.pull_request_cases import Chosen, check, in_history
+from abreast.suites.coding_agents.history.task_prompt import Shown, shown
 from abreast.suites.coding_agents.history.taskfile import By, Entry, Kept
-from abreast.suites.coding_agents.history.writing import Shown, shown
 
-ASKED = 2
-"""How often at most for one task: once more after an answer that reveals the change."""
+ASKED = 2  # how often at most for one task: once more after an answer that reveals the change
 
 AT_ONCE = 4
 _SAID_NO = ("refused", "too_long")  # it would say the same again
@@ -40,18 +38,17 @@ class Draft:
         model: str | None = None,
         may_replace: bool = False,
     ) -> None:
-        self._history = History(repo)
+        self._history = History.open(repo)
         self.model = None if model is None else Model("--model", model)
         self.path = output
-        self.chosen, self.left_out = choosing.in_history(self._history, last, branch, commits, mute=model is not None)
-        choosing.check(self._history, self.chosen, self.left_out)
+        self.chosen, self.left_out = in_history(self._history, last, branch, commits, mute=model is not None)
+        check(self._history, self.chosen, self.left_out)
         self._file = Kept(output, [self._entry(one, "message", "") for one in self.chosen], may_replace)
         self.before = len(self._file.found())  # are written already
         self.warnings: list[str] = []
         self._failure: Failure | None = None
 
     def entries(self) -> list[Entry]:
-        """The tasks that are in the file."""
         return self._file.found()
 
     def write(self, tell: Callable[[Entry], None]) -> None:
@@ -81,7 +78,9 @@ class Draft:
     def _entry(self, one: Chosen, by: By, task: str) -> Entry:
         found = one.pull_request
         name = None if self.model is None else self.model.name
-        return Entry(found.head, task, one.id, found.base, found.title, found.style, by, name)
+        return Entry(
+            found.head, task, id=one.id, base=found.base, title=found.title, style=found.style, by=by, model=name
+        )
 
     async def _ask(self, model: Model, left: Sequence[Chosen], tell: Callable[[Entry], None]) -> None:
         places = asyncio.Semaphore(AT_ONCE)

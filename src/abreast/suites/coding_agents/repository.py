@@ -13,17 +13,14 @@ from abreast.targets.workspace.git import git_command
 from abreast.targets.workspace.git.git_command import GitFailed, is_address, without_secret
 from abreast.targets.workspace.git.repository import Repository
 
-STAGE = "stage"
-"""Where a repository by address is cloned to, if nothing else is said."""
+STAGE = "stage"  # where a repository by address is cloned to, if nothing else is said
 
-HEAD = "HEAD"
-"""What is checked out."""
+HEAD = "HEAD"  # what is checked out
 
 __all__ = ["HEAD", "STAGE", "commit_of", "folder", "has", "is_address", "is_repository", "local"]
 
 
 def folder(written: str, base: Path) -> Path:
-    """The folder of a repository."""
     found = (base / Path(written).expanduser()).absolute()
     if not found.is_dir():
         what = "is a file, not a folder" if found.exists() else "there is no such folder"
@@ -34,7 +31,6 @@ def folder(written: str, base: Path) -> Path:
 
 
 def is_repository(path: Path) -> bool:
-    """Whether this is a git repository of its own, also a bare one."""
     return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
@@ -56,7 +52,6 @@ def commit_of(repo: Path, branch: str) -> str:
 
 
 def has(repo: Path, commit: str, path: str) -> bool:
-    """Whether a file is in a commit."""
     try:
         git_command.run_as_user("-C", repo, "cat-file", "-e", f"{commit}:{path}")
     except GitFailed:
@@ -65,8 +60,7 @@ def has(repo: Path, commit: str, path: str) -> bool:
 
 
 def local(written: str, base: Path, stage: str) -> Path:
-    """A repository with its history on this machine: the folder, or a clone of the address in `stage`, brought up to
-    date."""
+    """A repository with its history on this machine: the folder, or an up-to-date clone of the address in `stage`."""
     if not is_address(written):
         found = folder(written, base)
         if not is_repository(found):

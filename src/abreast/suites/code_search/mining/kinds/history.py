@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from abreast.plan import git
-from abreast.suites.code_search.mining.proposal import Evidence, Proposal, Truth, slug
+from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal
 from abreast.suites.code_search.mining.repository import Repository
 
 MOST_COMMITS = 500  # that are read, the latest first
@@ -89,14 +89,16 @@ def _is_telling(commit: ChangedFiles) -> bool:
 
 
 def _proposal(repository: Repository, commit: ChangedFiles, files: list[str]) -> Proposal:
-    case = {
-        "id": slug("history", " ".join(commit.subject.split()[:6])),
-        "category": "understand",
-        "description": "Find the files that one commit changed.",
-        "prompt": f'The message of a commit was: "{commit.subject}". Which files of this repository did '
+    return make_proposal(
+        repository,
+        kind="history",
+        language=None,
+        name=("history", " ".join(commit.subject.split()[:6])),
+        category="understand",
+        description="Find the files that one commit changed.",
+        prompt=f'The message of a commit was: "{commit.subject}". Which files of this repository did '
         "it change? Give their paths.",
-        "ground_truth": Truth(files=files).written(),
-    }
-    why = f"commit {commit.id[:10]} changed {len(commit.changed)} files, of which {len(files)} are asked for"
-    evidence = tuple(Evidence(path, 1, repository.line(path, 1)) for path in files)
-    return Proposal(case, "history", None, why, evidence)
+        truth=Truth(files=files),
+        why=f"commit {commit.id[:10]} changed {len(commit.changed)} files, of which {len(files)} are asked for",
+        places=[(path, 1) for path in files],
+    )

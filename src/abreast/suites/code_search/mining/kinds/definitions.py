@@ -1,0 +1,61 @@
+"""Names that are defined once, and the question where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from abreast.languages import Definition
+from abreast.suites.code_search.mining.places import Places, is_constructor
+from abreast.suites.code_search.mining.proposal import Proposal, Truth, make_proposal, words_of
+from abreast.suites.code_search.mining.repository import File, Repository
+
+_PLAIN = {
+    *("main", "setup", "teardown", "default", "execute", "process", "handler", "handle", "callback", "initialize"),
+    *("constructor", "toString", "hashCode", "equals", "compareTo", "forEach", "render", "config", "configure"),
+    *("Config", "Error", "Result", "Options", "Settings", "String", "Builder", "Default", "Display", "Option"),
+}
+_TESTS = re.compile(r"test|Test|bench|Bench|example|Example|mock|Mock|fake|Fake|dummy|Dummy|__")
+
+
+def distinctive(definition: Definition) -> bool:
+    """Whether a name is worth a question: long enough, and not what every repository has."""
+    name = definition.name
+    if name in _PLAIN or _TESTS.match(name) or not name.isidentifier() or is_constructor(definition):
+        return False
+    if definition.kind in ("class", "interface", "type"):
+        return len(name) >= 5
+    return len(name) >= 7 or (len(name) >= 6 and len(words_of(name)) > 1)
+
+
+def candidates(repository: Repository, files: Sequence[File]) -> list[tuple[File, Definition]]:
+    found = []
+    for file in files:
+        outline = repository.outline(file.path)
+        if outline is not None and not outline.broken:
+            found += [(file, one) for one in outline.definitions if distinctive(one)]
+    return found
+
+
+def proposals(places: Places, order: Sequence[tuple[File, Definition]]) -> Iterator[Proposal]:
+    """A case for each name that is defined once, in this order."""
+    for file, definition in order:
+        if places.only(definition.name) == (file, definition):
+            yield _proposal(places, file, definition)
+
+
+def _proposal(places: Places, file: File, definition: Definition) -> Proposal:
+    mentions = len(places.holding[definition.name])
+    what = f"the {definition.kind} `{definition.name}`"
+    return make_proposal(
+        places.repository,
+        kind="definitions",
+        language=file.language,
+        name=("def", definition.qualified),
+        category="search",
+        description=f"Find where {what} is defined.",
+        prompt=f"Where is {what} defined? Give the file, the name and the line of the definition.",
+        truth=Truth({file.path: [definition.line]}, [definition.qualified]),
+        why=f"the only definition of this name; it stands in {mentions} {'file' if mentions == 1 else 'files'}",
+        places=[(file.path, definition.line)],
+    )
