@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
+from pathlib import Path
 
 LONGEST = 48  # characters of a text that its file name shows
 LONGEST_NAME = 200  # bytes; file systems allow 255, and suffixes are added
@@ -68,3 +70,10 @@ class FileNames:
             self._taken.add(name.lower())
             self._names[text] = name
         return self._names[text]
+
+
+def relative_path(path: Path) -> str:
+    """A path as one would type it in the working folder."""
+    with contextlib.suppress(ValueError):
+        return str(path.resolve().relative_to(Path.cwd()))
+    return str(path)

@@ -69,3 +69,12 @@ def dump_json(value: Any, **options: Any) -> str:
     '{"a": "ä \\u009b31m \\u202e"}'
     """
     return _UNPRINTABLE.sub(lambda match: json.dumps(match[0])[1:-1], json.dumps(value, ensure_ascii=False, **options))
+
+
+def many(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun.
+
+    >>> many(1, "win"), many(1_200, "case"), many(2, "loss", "losses")
+    ('1 win', '1,200 cases', '2 losses')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from abreast import suites
 from abreast.analyse.decision import gates
-from abreast.cli import garbage_collection, listings, store_argument
+from abreast.cli import resume_collector, store_argument
 from abreast.cli.commands.experiments.run import options_of
 from abreast.errors import BadInput, Incomplete, PreflightRefused
 from abreast.experiment.stored import shown_params
 from abreast.model import Request, Trial
-from abreast.output import confirm, console, echo, is_interactive, say
+from abreast.output import confirm, console, echo, is_interactive, listings, say
 from abreast.report.formats import catalogue
 from abreast.report.words.variant_figures import in_flight_line
-from abreast.report.words.verdict_sentence import SIMULATED
+from abreast.report.words.verdict_sentence import SIMULATED, unscored_lines
 from abreast.store import open_store
 from abreast.view.preloader import REPORT, Preloader
 from abreast.view.progress import EventFile, Verbose, progress
@@ -180,7 +180,7 @@ def _again(prepared: Prepared) -> str:
 def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
     import asyncio
 
-    garbage_collection.resume()
+    resume_collector()
     with _listening(prepared, args) as listeners, _helped(args):  # refused in there: a warm-up failed
         prepared.options = replace(prepared.options, listeners=listeners)
         result = asyncio.run(prepared.execute())
@@ -301,9 +301,7 @@ def ending(result: Result, command: str) -> int:
         say(f"error: no trial gave an answer. See why: abreast logs {result.run}{_where(result)}")
         return 1
     if result.analysis.is_without_score:
-        from abreast.cli import unscored
-
-        for line in unscored.lines(result.analysis, _where(result)):
+        for line in unscored_lines(result.analysis, _where(result)):
             say(line)
         return 1
     if result.analysis.is_without_comparison:

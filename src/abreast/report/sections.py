@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import AbreastError
-from abreast.plugins import find_plugin
+from abreast.plugins import completed, find_plugin
 from abreast.text import printable
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
     from abreast.report.charts.drawing import Picture
+    from abreast.report.results import ResultFile
 
 NOTHING = "–"  # a column of nothing else is left out
 
@@ -57,6 +58,20 @@ class Section:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
+class SuiteReport:
+    """What a suite adds to the reports of its runs; `abreast.suites.Suite` is the whole of a suite."""
+
+    def sections(self, analysis: Analysis) -> Sequence[Section]:
+        """Sections of every report."""
+        return ()
+
+    def files(self, analysis: Analysis, pictures: bool) -> Sequence[ResultFile]:
+        """Files written at the end of a run whose spec has an `output`, their base name; without `pictures`, no
+        pictures among them.
+        """
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
 class SuitePart:
     """What the suite of a run adds to its report; `problem` says why that is nothing."""
@@ -88,8 +103,7 @@ def suite_part(analysis: Analysis) -> SuitePart | None:
         suite = load_suite(name)
         if suite is None:
             return SuitePart(name, problem=_line(f"the suite {name} is not installed here: its sections are left out"))
-        tell = getattr(suite, "sections", None)
-        found = tuple(_sound(section) for section in tell(analysis)) if tell is not None else ()
+        found = tuple(map(_sound, suite.sections(analysis)))
         if len({section.name for section in found}) < len(found):
             raise ValueError("two sections have the same name")
         return SuitePart(name, found)
@@ -170,7 +184,7 @@ def plain(value: Any) -> Any:
     return plain(value.tolist()) if hasattr(value, "tolist") else value  # numbers of numpy's
 
 
-def load_suite(name: str) -> Any:
+def load_suite(name: str) -> SuiteReport | None:
     """The suite of this name; None if it is not installed."""
     plugin = find_plugin("suite", name)
-    return None if plugin is None else plugin.load()
+    return None if plugin is None else completed(plugin.load(), SuiteReport)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from abreast.text import many as many
+
 Level = Literal["serious", "note"]
 
 SHOWN = 5  # ids named in a finding
@@ -34,10 +36,6 @@ def of_cases(check: str, level: Level, message: str, fix: str, ids: list[str]) -
 def of_variants(check: str, level: Level, message: str, fix: str, names: Iterable[str]) -> Finding:
     found = tuple(names)
     return Finding(check, level, message, fix, "variants", len(found), found[:SHOWN])
-
-
-def many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def listed(words: Iterable[str], most: int = SHOWN) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from abreast.stats.intervals.final import GROUPS
 from abreast.stats.intervals.population import THESE_CASES, repeats_needed, units_needed
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.stats.verdict import NO_CASE
+from abreast.text import many as many
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis, Comparison
@@ -24,15 +26,6 @@ SIMULATED = "SIMULATED · no model was called"
 MANY_COMPARISONS = 5  # that they are counted first
 
 BLAMES = {"variant": "the variant's", "infrastructure": "infrastructure", "unknown": "unclear whose"}
-
-
-def many(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun.
-
-    >>> many(1, "win"), many(1_200, "case"), many(2, "loss", "losses")
-    ('1 win', '1,200 cases', '2 losses')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def failure(row: Mapping[str, Any]) -> str:
@@ -184,6 +177,21 @@ def _single(analysis: Analysis) -> list[str]:
         return [f"{summary.name}: no scored answer"]
     score = summary.score
     return [f"{summary.name}: {score.estimate:.1%} (95 % interval {score.low:.1%} … {score.high:.1%})"]
+
+
+def unscored_lines(analysis: Analysis, where: str) -> list[str]:
+    """Why no answer has a score, and what to do; `where` is what a command needs to find the store."""
+    run, reason = analysis.run["run"], analysis.rows.why_unscored()
+    if reason is None:
+        return [f"error: no answer could be scored. See why: abreast logs {run}{where}"]
+    why, case = reason
+    scorers = [scorer for scorer in analysis.rows.spec.get("scorers") or [] if isinstance(scorer, dict)]
+    # Tests ran where the agent worked, which is gone: then answers cannot be scored anew.
+    again = "; when it is mended: the same run with --fresh" if any("tests" in scorer for scorer in scorers) else ""
+    return [
+        f"error: no answer could be scored: {why}",
+        f"       see it: abreast show {run} {shlex.quote(case)}{where}{again}",
+    ]
 
 
 def sentence(comparison: Comparison) -> str:

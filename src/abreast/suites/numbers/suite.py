@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput
+from abreast.suites import Suite
 from abreast.suites.numbers.cases import QUICK, SMALLEST, TRIALS
 from abreast.suites.numbers.config import (
     BASELINE,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from abreast.report.sections import Section
 
 
-class Numbers:
+class Numbers(Suite):
     """`abreast run numbers`."""
 
     name = NAME

@@ -7,8 +7,9 @@ import sys
 from contextlib import closing
 from dataclasses import asdict, replace
 
-from abreast.cli import listings, spec_argument
+from abreast.cli import spec_argument
 from abreast.cli.commands.experiments.run import add_lock, add_options, options_of
+from abreast.output import listings
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,9 +7,10 @@ import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
-from abreast.output import echo, is_interactive, read_answer
+from abreast.output import echo, is_interactive, listings, read_answer
 
 if TYPE_CHECKING:
     from abreast.experiment.labelling import LabelBlock, Labelling, LabelProgress, LabelQuestion
@@ -29,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by", metavar="NAME", help="who labels (the name of your account)")
     parser.add_argument("--export", metavar="FILE.csv", help="write the sample as a sheet to fill in")
     parser.add_argument("--import", metavar="FILE.csv", dest="imported", help="store the labels of a filled-in sheet")
-    store_argument.argument(parser)
+    add_shared(parser, "--store")
     parser.add_argument("--json", action="store_true", help="print progress as JSON; ask nothing")
 
 

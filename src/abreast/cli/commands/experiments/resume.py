@@ -9,6 +9,7 @@ from pathlib import Path
 from abreast.cli import store_argument
 from abreast.cli.commands.experiments.run import add_options
 from abreast.errors import BadInput
+from abreast.filenames import relative_path
 from abreast.output import say
 
 
@@ -38,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
         experiment, started = Experiment.reopen(store, args.run)
         edited = edited_since(store.run(started.resume or "latest"))
         if edited is not None and not args.quiet:
-            spec = shlex.quote(store_argument.shown(edited))
+            spec = shlex.quote(relative_path(edited))
             say(f"  {spec} was edited since: {started.resume} goes on with the spec it was started with")
             say(f"       abreast run {spec} executes the edited one")
     return run_experiment(experiment, args, started)

@@ -7,10 +7,10 @@ import shlex
 import time
 from pathlib import Path
 
-from abreast.cli import listings, store_argument
-from abreast.cli.confirmation import confirm
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared, is_confirmed
 from abreast.errors import BadInput, suggestion
-from abreast.output import echo, say
+from abreast.output import echo, listings, say
 from abreast.store.user_tables.result_cache import FILE, Cache
 
 EPILOG = """  stats                      answers of earlier runs that can be reused
@@ -25,9 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=tuple(WANTED))
     parser.add_argument("words", metavar="FOLDER [TRACK_ID]", nargs="*")
     parser.add_argument("--experiment", metavar="NAME", help="only of this experiment")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    add_shared(parser, "--yes", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -45,7 +43,7 @@ def main(args: argparse.Namespace) -> int:
         words = ["abreast", "cache", "clear", "--yes"]
         words += ["--experiment", args.experiment] if args.experiment is not None else []
         question = "forget which answers can be reused? Rows and reports stay."
-        if not args.yes and not confirm(question, f"{shlex.join(words)}{store_argument.option(store)}"):
+        if not is_confirmed(args, question, f"{shlex.join(words)}{store_argument.option(store)}"):
             say("nothing cleared")
             return 1
         echo(f"cleared: {store.forget(args.experiment):,} answers will not be reused; their rows stay")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
 
 EPILOG = """TARGET may exist, and be of the other engine; what it has already is not doubled:
   abreast copy results.db results.duckdb
@@ -18,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--table", metavar="T", action="append", help="only what was tracked in this table; may be given several times"
     )
     parser.add_argument("--no-assets", action="store_true", help="leave objects that rows refer to behind")
-    listings.argument(parser)
+    add_shared(parser, "--json")
 
 
 def main(args: argparse.Namespace) -> int:

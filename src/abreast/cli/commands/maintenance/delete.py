@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from abreast.cli import store_argument
-from abreast.cli.confirmation import confirm
+from abreast.cli.store_argument import add_shared, is_confirmed
 from abreast.errors import BadInput, suggestion
+from abreast.filenames import relative_path
 from abreast.output import echo, say
 from abreast.store import Store
+from abreast.text import many
 
 EPILOG = """NAME is the full name of a run, or the full track_id of a Tracker: its rows in all tables are deleted, with
 what is cached of them. You are asked to confirm; without a terminal, --yes is required.
@@ -36,8 +38,7 @@ class Chosen:
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] NAME", nargs="*")
     parser.add_argument("--debug", action="store_true", help="every run that was marked as debug")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    store_argument.argument(parser)
+    add_shared(parser, "--yes", "--store")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -58,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
         if not chosen:
             say("no debug run to delete")
             return 0
-        if not args.yes and not confirm(_question(chosen), _command(store, words, args.debug)):
+        if not is_confirmed(args, _question(chosen), _command(store, words, args.debug)):
             say("nothing deleted")
             return 1
         _delete_tracked(store, chosen.tracked)
@@ -104,7 +105,6 @@ def _not_a_full_name(store: Store, word: str) -> BadInput:
 
 
 def _question(chosen: Chosen) -> str:
-    from abreast.report.words.verdict_sentence import many
 
     parts = []
     if chosen.runs:
@@ -115,7 +115,6 @@ def _question(chosen: Chosen) -> str:
 
 
 def _rows_in_words(rows: dict[str, int]) -> str:
-    from abreast.report.words.verdict_sentence import many
 
     return ", ".join(f"{many(count, 'row')} of {table}" for table, count in rows.items())
 
@@ -129,7 +128,6 @@ def _delete_tracked(store: Store, names: dict[str, dict[str, int]]) -> None:
 
 def _delete_runs(store: Store, runs: dict[str, dict[str, Any]]) -> None:
     from abreast.report import folder
-    from abreast.report.words.verdict_sentence import many
 
     if runs:
         removed = store.delete(list(runs))
@@ -144,9 +142,9 @@ def _tell(report: tuple[Path, list[str]] | None) -> None:
         return
     folder, foreign = report
     if foreign:
-        echo(f"left {store_argument.shown(folder)}: {', '.join(foreign)} was not written by abreast, or changed since")
+        echo(f"left {relative_path(folder)}: {', '.join(foreign)} was not written by abreast, or changed since")
     else:
-        echo(f"removed {store_argument.shown(folder)} with its report")
+        echo(f"removed {relative_path(folder)} with its report")
 
 
 def _command(store: Store, words: list[str], debug: bool) -> str:

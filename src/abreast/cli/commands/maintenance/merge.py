@@ -6,7 +6,8 @@ import argparse
 import shlex
 from contextlib import ExitStack
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
 
 EPILOG = """the last store gets what it does not have, as with copy; or say which with --into:
@@ -20,7 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--into", metavar="TARGET", help="the store that gets everything (the last one); made if it is not there"
     )
-    listings.argument(parser)
+    add_shared(parser, "--json")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from abreast.cli import listings, store_argument
 from abreast.errors import BadInput, StoreError
-from abreast.output import echo, say
+from abreast.filenames import relative_path
+from abreast.output import echo, listings, say
 from abreast.store import Store, open_store
 from abreast.store.merging import Merged, copy_assets, merge
+from abreast.text import many
 
 
 def is_same(one: Store, other: Store) -> bool:
@@ -35,7 +36,7 @@ def bring(target: str, sources: Sequence[Store], only: Sequence[str] | None, as_
         listings.show([_object(merged) for merged in found], True, "")
     else:
         for merged in found:
-            _tell(merged, store_argument.shown(store.path))
+            _tell(merged, relative_path(store.path))
     return 0
 
 
@@ -59,9 +60,8 @@ def _object(merged: Merged) -> dict[str, Any]:
 
 
 def _tell(merged: Merged, target: str) -> None:
-    from abreast.report.words.verdict_sentence import many
 
-    source = store_argument.shown(merged.source)
+    source = relative_path(merged.source)
     if not merged:
         echo(f"{source} → {target}: nothing new, it has all of it")
         return

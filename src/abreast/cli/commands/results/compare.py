@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
-from abreast.output import echo, emit, emit_json
+from abreast.output import echo, emit, emit_json, listings
 
 FORMATS = ("terminal", "markdown", "json", "junit")
 EPILOG = """The first run is the one the others are compared with, variant by variant of the same name.
@@ -35,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="where the runs are; repeatable, each is looked for in all",
     )
-    listings.argument(parser)
+    add_shared(parser, "--json")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput, suggestion
+from abreast.output import listings
 
 EPILOG = "Label runs with: abreast run --label e1.2.0, or abreast tag RUN e1.2.0"
 
@@ -14,10 +16,9 @@ EPILOG = "Label runs with: abreast run --label e1.2.0, or abreast tag RUN e1.2.0
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", nargs="?", help="its name; the only one if left out")
     parser.add_argument("--all", action="store_true", help="all complete runs, labelled or not")
-    parser.add_argument("--variant", metavar="NAME", help="only this variant")
+    add_shared(parser, "--variant")
     parser.add_argument("--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:

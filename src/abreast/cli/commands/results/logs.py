@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput, suggestion
-from abreast.output import echo, say
+from abreast.output import echo, listings, say
 from abreast.store import Store
 
 _TRIALS = (
@@ -26,13 +27,12 @@ _MOST_SHOWN = {"raw_response": 4_000}  # characters
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    store_argument.run_argument(parser)
+    add_shared(parser, "run")
     parser.add_argument("--case", metavar="ID", help="only this case")
-    parser.add_argument("--variant", metavar="NAME", help="only this variant")
+    add_shared(parser, "--variant")
     parser.add_argument("--errors", action="store_true", help="only trials that failed")
     parser.add_argument("--limit", metavar="N", type=int, default=100, help="at most N trials (100)")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:

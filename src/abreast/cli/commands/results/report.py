@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
-from abreast.output import console, echo, emit, while_read
+from abreast.filenames import relative_path
+from abreast.output import console, echo, emit, listings, while_read
 
 EPILOG = """formats:
   terminal, markdown, json, csv, junit   go to standard output, or with --output DIR to a file in it
@@ -17,7 +19,7 @@ Several, separated by commas, go to files. A file that is there already is never
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    store_argument.run_argument(parser)
+    add_shared(parser, "run")
     add("--format", metavar="F", action="append", default=[], help="of the report (see below); repeatable")
     add("--output", metavar="DIR", help="where files go, instead of runs/RUN beside the store")
     add("--all-pairs", action="store_true", help="compare each variant with each, not only with the baseline")
@@ -26,8 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-artifacts", action="store_true", help="a page alone, without files beside it of what trials left")
     add("--no-escape-formulas", action="store_true", help="leave texts in csv as they are, even =, +, -, @ formulas")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
-    store_argument.argument(parser)
-    listings.argument(parser)
+    add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -67,5 +68,5 @@ def main(args: argparse.Namespace) -> int:
             except OSError as error:
                 raise BadInput(f"{place}: the report cannot be written there ({error.strerror})") from None
             for path in (*written, *write_results(analysis, args.output, not args.no_pictures)):
-                echo(store_argument.shown(path))
+                echo(relative_path(path))
     return tell_unmet(unmet)

@@ -7,12 +7,13 @@ import json
 import time
 from typing import Any
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
+from abreast.output import listings
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    store_argument.argument(parser)
-    listings.argument(parser)
+    add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:

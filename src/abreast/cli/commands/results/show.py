@@ -7,23 +7,23 @@ import json
 import time
 from typing import Any
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput, suggestion
 from abreast.model import OUTSIDE_FILES, STATE, TEST_FILES
-from abreast.output import console, echo
+from abreast.output import console, echo, listings
 from abreast.store import Store
-from abreast.text import storable
+from abreast.text import many, storable
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    store_argument.run_argument(parser)
+    add_shared(parser, "run")
     parser.add_argument("case", metavar="CASE", nargs="?", help="the id of one case")
     parser.add_argument(
         "--artifact", metavar="NAME", help="what the trials of the case left under this name: diff, ..."
     )
     parser.add_argument("--events", action="store_true", help="what the scheduler did and why")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -43,7 +43,6 @@ def main(args: argparse.Namespace) -> int:
 def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
     from abreast.analyse.run import analyse
     from abreast.report.formats.terminal import render
-    from abreast.report.words.verdict_sentence import many
 
     shown = {key: value for key, value in run.items() if key not in ("owner", "epoch", "heartbeat_at", "run_id")}
     shown["spec"], shown["provenance"] = json.loads(run["spec"]), json.loads(run["provenance"])

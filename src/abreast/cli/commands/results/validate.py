@@ -7,9 +7,10 @@ import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
-from abreast.output import echo
+from abreast.output import echo, listings
 from abreast.text import printable
 
 if TYPE_CHECKING:
@@ -22,10 +23,9 @@ EPILOG = """Exit code 1 if a finding is serious; notes alone exit 0. Rows of tra
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    store_argument.run_argument(parser)
+    add_shared(parser, "run")
     parser.add_argument("--table", metavar="T", help="what trackers wrote into this table")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _tracked(store: Store, run: str, table: str | None) -> tuple[str | None, str | None]:
     """The table and the track_id, if what is meant are rows of trackers; a store without runs has no other."""
-    from abreast.cli.table_arguments import TABLE
+    from abreast.cli.store_argument import TABLE
     from abreast.store.run_names import matching_runs
     from abreast.store.user_tables.tables import extent, written_as
     from abreast.store.user_tables.tracked_rows import plain_name

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 
 from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
 from abreast.output import is_read, say
+from abreast.text import many
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,12 +23,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for spreadsheets: put ' before texts in a CSV file that would run as a formula (=, +, -, @)",
     )
-    store_argument.argument(parser)
+    add_shared(parser, "--store")
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.report.formats.row_files import export
-    from abreast.report.words.verdict_sentence import many
     from abreast.store.user_tables.tables import written_as
     from abreast.store.user_tables.tracked_rows import plain_name
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from abreast.cli import listings, table_arguments
-from abreast.output import echo
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
+from abreast.output import echo, listings
 
 EPILOG = """  abreast ls results.db                      the tables, with rows and columns
   abreast ls results.db track_id --unique    a value a line, each once: for loops in a shell"""
@@ -14,21 +15,20 @@ EPILOG = """  abreast ls results.db                      the tables, with rows a
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] [COLUMN]", nargs="*")
     parser.add_argument("--unique", action="store_true", help="each value once, in the order of its first row")
-    table_arguments.arguments(parser)
-    listings.argument(parser)
+    add_shared(parser, "--table", "--engine", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.store.user_tables.tables import listed, read
 
-    store, words = table_arguments.split(args)
+    store, words = store_argument.store_and_words(args)
     with store:
-        table_arguments.at_most("ls", words, 1, "[STORE] [COLUMN]")
+        store_argument.refuse_more_words("ls", words, "[STORE] [COLUMN]")
         if not words:
             listings.show(listed(store), args.json, "no tables")
             return 0
         (column,) = words
-        values = read(store, table_arguments.table(args), keys=[column]).columns[column]
+        values = read(store, store_argument.table_name(args), keys=[column]).columns[column]
     lines = [listings.line(value) for value in values]
     if args.unique:
         counts: dict[str, int] = {}

@@ -6,9 +6,10 @@ import argparse
 import shutil
 from typing import Any
 
-from abreast.cli import listings, table_arguments
+from abreast.cli import store_argument
+from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput, suggestion
-from abreast.output import echo, say
+from abreast.output import echo, listings, say
 
 EPILOG = """  hist COLUMN         how often numbers fall where
   bar COLUMN [Y]      how often each value occurs; or the mean of Y for each
@@ -24,20 +25,19 @@ HEIGHT = 18
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] hist|bar|scatter|line COLUMN", nargs="*")
     parser.add_argument("--bins", type=int, default=20, metavar="N", help="of hist (20)")
-    table_arguments.arguments(parser)
-    listings.argument(parser)
+    add_shared(parser, "--table", "--engine", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.store.user_tables.tables import read
 
-    store, words = table_arguments.split(args, KINDS)
+    store, words = store_argument.store_and_words(args, KINDS)
     with store:
         kind, keys = _asked(words)
-        name = table_arguments.table(args)
+        name = store_argument.table_name(args)
         frame = read(store, name, keys=list(dict.fromkeys(keys)))
         if not len(frame):
-            listings.show([], args.json, table_arguments.nothing(store, name))
+            listings.show([], args.json, store_argument.no_rows(store, name))
             return 0
     columns = [list(frame.columns[key]) for key in keys]
     draw = {"hist": _hist, "bar": _bar, "scatter": _points, "line": _points}[kind]

@@ -6,11 +6,12 @@ import argparse
 import shlex
 
 from abreast.cli import store_argument
-from abreast.cli.confirmation import confirm
+from abreast.cli.store_argument import add_shared, is_confirmed
 from abreast.errors import BadInput, suggestion
 from abreast.output import echo, say
 from abreast.store import Store
 from abreast.store.user_tables.tracked_rows import plain_name
+from abreast.text import many
 
 EPILOG = """Rows of before and after then share a column. What is reused does not change: answers that were given under
 the old name of a parameter are not reused under the new one. You are asked to confirm; without a terminal, --yes is
@@ -23,12 +24,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] OLD NEW", nargs="+", help="columns of predictions, such as params_lr")
     parser.add_argument("--experiment", metavar="NAME", help="only in runs of this experiment")
     parser.add_argument("--table", metavar="T", default=TABLE, help="a table that trackers write (predictions)")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    store_argument.argument(parser)
+    add_shared(parser, "--yes", "--store")
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.report.words.verdict_sentence import many
     from abreast.store.user_tables import column_renames
 
     words = list(args.words)
@@ -49,7 +48,7 @@ def main(args: argparse.Namespace) -> int:
             where = f"no run of {args.experiment}" if args.experiment else f"nothing in {table}"
             raise BadInput(f"{where} has {old}", f"abreast columns --table {table} tells what there is")
         what = " and ".join(parts)
-        if not args.yes and not confirm(f"rename {old} to {new} in {what}?", _command(args, store)):
+        if not is_confirmed(args, f"rename {old} to {new} in {what}?", _command(args, store)):
             say("nothing renamed")
             return 1
         if found is not None and found.runs:

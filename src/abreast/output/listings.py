@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import shutil
@@ -18,10 +17,6 @@ CELL = 60  # characters of a value in a table
 LINE = 10_000  # of a value in a line of its own
 PASSAGE = 100_000  # of a text in lines of its own
 NARROW = 10  # of a value that stands beside others of its column
-
-
-def argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="a list of objects on standard output, nothing else")
 
 
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None:
