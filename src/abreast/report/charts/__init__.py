@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
+from pathlib import Path
 
 from abreast.analyse.run import Analysis
 from abreast.errors import BadInput
+from abreast.filenames import is_file_name, safe_file_name
+from abreast.report import folder
 from abreast.report.charts import closing, difference, frontier, latency, outcomes, segments, sizes
 from abreast.report.charts.drawing import Picture
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
+from abreast.report.formats.catalogue import draws_pixels as draws_pixels
 from abreast.report.sections import sections_of
 from abreast.report.words.verdict_sentence import SIMULATED
 
@@ -58,11 +63,6 @@ def as_file(analysis: Analysis, picture: Picture) -> Chart:
     return Chart(picture.name, picture.title, picture.alternative, picture.file(mark(analysis), whose))
 
 
-def draws_pixels() -> bool:
-    """Whether there is what `png` needs."""
-    return find_spec("vl_convert") is not None
-
-
 def png(svg: str) -> bytes:
     """The same picture in pixels."""
     try:
@@ -70,3 +70,25 @@ def png(svg: str) -> bytes:
     except ImportError:
         raise BadInput("png needs the package vl-convert-python", 'pip install "abreast[charts]"') from None
     return bytes(vl_convert.svg_to_png(svg, scale=2))
+
+
+class Svg(ReportFormat):
+    """The pictures of a report, a file each."""
+
+    suffix = "svg"
+    is_printed = False
+
+    def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
+        for chart in drawn(request.analysis):
+            name = chart.name if is_file_name(chart.name) else safe_file_name(chart.name)
+            yield folder.keep(place / "charts", f"{name}.{self.suffix}", [self.content(chart)])
+
+    def content(self, chart: Chart) -> bytes:
+        return chart.svg.encode()
+
+
+class Png(Svg):
+    suffix = "png"
+
+    def content(self, chart: Chart) -> bytes:
+        return png(chart.svg)

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from abreast.analyse.variants import VariantSummary, failure_modes
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.sections import suite_part
 from abreast.report.words.calibration import calibration_object
 from abreast.report.words.flags import flags_of
@@ -29,20 +30,22 @@ SCHEMA = "abreast.report/1"
 TRIALS_AT_ONCE = 1_000  # of the report as JSON text, whose trials may be many
 
 
-def json_text(analysis: Analysis, trials: bool = True) -> Iterator[str]:
-    """The report as JSON, piece by piece; `trials` adds a row for each of them, in plan order."""
-    text = dump_json(report(analysis), allow_nan=False, indent=1)
-    if not trials:
-        yield text + "\n"
-        return
-    yield text.removesuffix("\n}") + ',\n "trials": ['
-    separator = "\n"
-    rows = trials_of(analysis)
-    while chunk := list(islice(rows, TRIALS_AT_ONCE)):
-        text = dump_json(chunk, allow_nan=False, indent=1)
-        yield f"{separator} " + text[2:-2].replace("\n", "\n ")  # without the brackets, one level deeper
-        separator = ",\n"
-    yield "]\n}\n" if separator == "\n" else "\n ]\n}\n"
+class Json(ReportFormat):
+    file_name = "report.json"
+
+    def pieces(self, request: ReportRequest) -> Iterator[str]:
+        text = dump_json(report(request.analysis), allow_nan=False, indent=1)
+        if not request.trials:
+            yield text + "\n"
+            return
+        yield text.removesuffix("\n}") + ',\n "trials": ['
+        separator = "\n"
+        rows = trials_of(request.analysis)
+        while chunk := list(islice(rows, TRIALS_AT_ONCE)):
+            text = dump_json(chunk, allow_nan=False, indent=1)
+            yield f"{separator} " + text[2:-2].replace("\n", "\n ")  # without the brackets, one level deeper
+            separator = ",\n"
+        yield "]\n}\n" if separator == "\n" else "\n ]\n}\n"
 
 
 def report(analysis: Analysis) -> dict[str, Any]:

@@ -6,14 +6,23 @@ import re
 from collections.abc import Iterable, Sequence
 
 from abreast.analyse.run import Analysis, Comparison
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.formats.json_report import events, provenance
 from abreast.report.sections import Section, sections_of
 from abreast.report.words.concurrency import describe_findings
 from abreast.report.words.flags import flag_lines
 from abreast.report.words.variant_figures import NOTHING, TITLES, cells
 from abreast.report.words.verdict_sentence import aside, not_run_line, points, ranking_line, verdict_lines, whose
+from abreast.text import printable
 
 SEGMENTS = 20
+
+
+class Markdown(ReportFormat):
+    file_name = "report.md"
+
+    def pieces(self, request: ReportRequest) -> list[str]:
+        return [printable(text(request.analysis))]
 
 
 def text(analysis: Analysis) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from abreast.errors import BadInput
 from abreast.output import emit, while_read
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.store import Store
 from abreast.store.dialect import quote
 from abreast.store.user_state.drivers import temporary_folder
@@ -73,8 +74,17 @@ def export(
         return _csv(names, rows, file, escape_formulas) if form == "csv" else _jsonl(names, rows, file)
 
 
-def as_csv(store: Store, run: str, escape_formulas: bool) -> str:
+class Csv(ReportFormat):
     """The trials of a run."""
+
+    file_name = "trials.csv"
+
+    def pieces(self, request: ReportRequest) -> list[str]:
+        analysis = request.analysis
+        return [as_csv(analysis.rows.store, analysis.run["run"], request.escape_formulas)]
+
+
+def as_csv(store: Store, run: str, escape_formulas: bool) -> str:
     file = io.StringIO()
     names = [row[1] for row in store.rows("PRAGMA table_info(predictions)")]
     _csv(names, store.each("SELECT * FROM predictions WHERE run = ?", (run,)), file, escape_formulas)

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from abreast.analyse.run import Analysis, Comparison
 from abreast.output.rich_console import PrintableConsole, PrintableText
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.sections import NamedTable, Section, sections_of
 from abreast.report.words.flags import flag_lines
 from abreast.report.words.variant_figures import NOTHING, TITLES, cells
@@ -168,6 +169,13 @@ def _table(columns: list[_Column], named: int | None = None, folded: bool = Fals
     for row in zip(*(column for _, column, _ in columns), strict=True):
         table.add_row(*map(PrintableText, row))
     return table
+
+
+class Terminal(ReportFormat):
+    file_name = "report.txt"
+
+    def pieces(self, request: ReportRequest) -> list[str]:
+        return [as_text(request.analysis)]
 
 
 def as_text(analysis: Analysis, width: int = 120) -> str:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.variants import failure_modes
-from abreast.report import charts
+from abreast.report import charts, folder
 from abreast.report.charts.drawing import Picture, slug
 from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
 from abreast.report.formats import json_report
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.page import listing, rendering
 from abreast.report.page.artifacts import Links, listed
 from abreast.report.page.size_budget import cut
@@ -55,6 +57,22 @@ CONFIG = 60_000  # characters of the experiment as it was executed
 EVENTS = 200
 SEGMENTS = 300  # rows
 FEW = 3  # variants that fit side by side
+
+
+class Html(ReportFormat):
+    file_name = "report.html"
+    is_printed = False
+
+    def pieces(self, request: ReportRequest) -> list[str]:
+        return [page(request.analysis, request.pictures)]
+
+    def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
+        left = links = None
+        if request.artifacts and (left := listing.left_by(request.analysis)):
+            from abreast.report.page import artifact_files  # late: most runs leave nothing
+
+            links = artifact_files.write(request.analysis, left, place, beside.append)
+        yield folder.keep(place, self.file_name, [page(request.analysis, request.pictures, left, links).encode()])
 
 
 def page(analysis: Analysis, draw: bool = True, left: Left | None = None, links: Links | None = None) -> str:

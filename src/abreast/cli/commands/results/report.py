@@ -43,7 +43,7 @@ def main(args: argparse.Namespace) -> int:
     with store_argument.find_store(args.store) as store:
         analysis = analyse(store, args.run, args.all_pairs)
         unmet = gates.failures(required, analysis)
-        asked = catalogue.Asked(
+        request = catalogue.ReportRequest(
             analysis,
             trials=not args.no_trials,
             unmet=unmet,
@@ -58,13 +58,13 @@ def main(args: argparse.Namespace) -> int:
             for line in results_line(write_results(analysis, None, not args.no_pictures)):
                 echo(line)
             echo(f"  run      {analysis.run['run']} ({analysis.run['experiment']}, {analysis.run['status']})")
-        elif len(forms) == 1 and forms[0] in catalogue.TEXTS and forms[0] != "html" and not args.output:
-            for piece in while_read(catalogue.pieces(asked, forms[0])):
+        elif len(forms) == 1 and catalogue.load(forms[0]).is_printed and not args.output:
+            for piece in while_read(catalogue.pieces(request, forms[0])):
                 emit(piece)
         else:
             place = Path(args.output) if args.output else folder.home(store, analysis.run["run"])
             try:
-                written = catalogue.write(asked, forms or ["html"], place)
+                written = catalogue.write(request, forms or ["html"], place)
             except OSError as error:
                 raise BadInput(f"{place}: the report cannot be written there ({error.strerror})") from None
             for path in (*written, *write_results(analysis, args.output, not args.no_pictures)):
