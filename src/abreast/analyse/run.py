@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse.decision.censoring import Censoring, lopsided
-from abreast.analyse.decision.verdicts import Decided, Decider, Question, Rule
+from abreast.analyse.answer_fields import every_mcp_call_failed
+from abreast.analyse.decision.verdicts import Censoring, Decided, Decider, Question, Rule, lopsided
 from abreast.analyse.human_labels.calibration import Calibration, calibrate
-from abreast.analyse.mcp_calls import every_mcp_call_failed
 from abreast.analyse.paired import Pairs, pair, side_of
 from abreast.analyse.rows import Floats, Rows
 from abreast.analyse.segments import Segment, adjusted, segments_of

@@ -23,8 +23,7 @@ from abreast.report.formats import catalogue
 from abreast.report.words.variant_figures import in_flight_line
 from abreast.report.words.verdict_sentence import SIMULATED, unscored_lines
 from abreast.store import open_store
-from abreast.view.preloader import REPORT, Preloader
-from abreast.view.progress import EventFile, Verbose, progress
+from abreast.view.progress import REPORT, EventFile, Preloader, Verbose, progress
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis

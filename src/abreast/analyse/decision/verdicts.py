@@ -15,6 +15,7 @@ from abreast.stats import (
     Weight,
     Word,
     alphas,
+    mcnemar,
     verdicts,
     watched,
     weighted_mean,
@@ -192,3 +193,44 @@ def stands(word: Word, at_worst: Word, at_best: Word) -> bool:
     if word == "equivalent":
         return at_worst == at_best == "equivalent"
     return word != "not worse" or at_worst in ("not worse", "equivalent", "better")
+
+
+CENSORED = {
+    "timeout": "timeouts",
+    "too_long": "prompts that were too long",
+    "too_big": "answers that were too big",
+    "resources": "stops for want of memory",
+    "refused": "refusals",
+}
+CHANCE = 0.05
+
+Errors = Mapping[tuple[str, str], int]  # by kind and blame
+
+
+@dataclass(frozen=True, slots=True)
+class Censoring:
+    """One kind of failure that one variant has more often than another, beyond chance."""
+
+    kind: str
+    baseline: int
+    variant: int
+
+    @property
+    def noun(self) -> str:
+        return CENSORED[self.kind]
+
+
+def lopsided(baseline: Errors, variant: Errors) -> tuple[Censoring, ...]:
+    """Kinds of censoring that fall on one of two variants, with about as many trials each, beyond chance.
+
+    >>> lopsided({}, {("timeout", "variant"): 14})
+    (Censoring(kind='timeout', baseline=0, variant=14),)
+    >>> lopsided({("timeout", "variant"): 9}, {("timeout", "variant"): 14})
+    ()
+    """
+    counts = [Censoring(kind, _count(baseline, kind), _count(variant, kind)) for kind in CENSORED]
+    return tuple(item for item in counts if mcnemar(item.baseline, item.variant, exact=True).p < CHANCE)
+
+
+def _count(errors: Errors, kind: str) -> int:
+    return sum(number for (name, _), number in errors.items() if name == kind)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from abreast.analyse.mcp_calls import PREFIX as OF_SERVERS
+from abreast.analyse.answer_fields import PREFIX as OF_SERVERS
 from abreast.analyse.validate.evidence import Variant
 
 PARAMS = frozenset({"mcp", "tools", "allowed_tools"})

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from abreast.analyse.validate import tools
-from abreast.analyse.validate.evidence import Evidence, Variant
-from abreast.analyse.validate.finding import SHOWN, Finding, listed, many, of_variants
+from abreast.analyse.validate.evidence import SHOWN, Evidence, Finding, Variant, listed, many, of_variants
 from abreast.targets import simulated
 
 

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abreast.analyse.rows import Rows
-from abreast.report.page.artifacts import Link, Links
-from abreast.report.page.size_budget import cut, size
-from abreast.report.page.trial_artifacts import Left, Trial
+from abreast.report.page.trial_artifacts import Left, Link, Links, Trial, cut, size
 from abreast.report.words.verdict_sentence import failure
 
 if TYPE_CHECKING:

@@ -19,9 +19,7 @@ from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
 from abreast.report.formats import json_report
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.page import listing, rendering
-from abreast.report.page.artifacts import Links, listed
-from abreast.report.page.size_budget import cut
-from abreast.report.page.trial_artifacts import Left
+from abreast.report.page.trial_artifacts import Left, Links, cut, listed
 from abreast.report.sections import Section, sections_of
 from abreast.report.words.concurrency import describe_findings
 from abreast.report.words.flags import flag_lines

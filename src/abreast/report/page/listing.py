@@ -12,9 +12,7 @@ from abreast.analyse.paired import Side, side_of
 from abreast.analyse.rows import Rows
 from abreast.analyse.run import Analysis, Comparison, largest_cases
 from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown
-from abreast.report.page.artifacts import Links
-from abreast.report.page.size_budget import Room, cut, size
-from abreast.report.page.trial_artifacts import Left
+from abreast.report.page.trial_artifacts import Left, Links, Room, cut, size
 from abreast.report.words.variant_figures import short_score
 from abreast.report.words.verdict_sentence import many, points
 from abreast.stats.numerics.arrays import ROUNDING

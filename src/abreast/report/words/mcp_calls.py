@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from abreast.analyse.mcp_calls import VariantMcpCalls, mcp_calls
+from abreast.analyse.answer_fields import VariantMcpCalls, mcp_calls
 from abreast.report.sections import NOTHING, NamedTable, Section
 
 if TYPE_CHECKING:

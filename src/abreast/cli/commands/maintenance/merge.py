@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.cli.commands.maintenance.transfer import bring, is_same
+    from abreast.cli.commands.maintenance.copy import bring, is_same
     from abreast.store import open_store
 
     given, into = list(args.sources), args.into

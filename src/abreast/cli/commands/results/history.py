@@ -22,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.analyse.history import history
+    from abreast.analyse.compare import history
     from abreast.report.formats.json_report import moment
     from abreast.report.words.verdict_sentence import points, trusted
 
