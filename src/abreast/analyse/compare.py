@@ -447,13 +447,13 @@ def history(
                 continue
             score = summarise(rows, index).score
             yield Step(
-                rows.meta,
-                name,
-                score.estimate if score else None,
-                commit,
-                _compared(store, last.get(name), run["run"], name, margin),
-                int(provenance.get("series") or 1),
-                str(provenance.get("series_why") or ""),
+                run=rows.meta,
+                variant=name,
+                score=score.estimate if score else None,
+                commit=commit,
+                against_previous=_compared(store, last.get(name), run["run"], name, margin),
+                series=int(provenance.get("series") or 1),
+                series_why=str(provenance.get("series_why") or ""),
             )
             last[name] = run["run"]
 

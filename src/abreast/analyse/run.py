@@ -152,15 +152,15 @@ def analyse(store: Store, run: str, all_pairs: bool = False, margin: float | Non
     ]
     shown = compared_trials(rows, base)
     return Analysis(
-        rows.meta,
-        rows,
-        accepted,
-        int(rows.present.sum()),
-        tuple(summarise(rows, index, shown) for index in range(len(names))),
-        comparisons,
-        tuple(further),
-        _segments(rows, comparisons),
-        _ranking(rows, comparisons) if all_pairs and len(names) > 2 else None,
+        run=rows.meta,
+        rows=rows,
+        margin=accepted,
+        stored=int(rows.present.sum()),
+        variants=tuple(summarise(rows, index, shown) for index in range(len(names))),
+        comparisons=comparisons,
+        further=tuple(further),
+        segments=_segments(rows, comparisons),
+        ranking=_ranking(rows, comparisons) if all_pairs and len(names) > 2 else None,
     )
 
 
@@ -225,7 +225,7 @@ def why_incomparable(rows: Rows, variant: int) -> str:
 
 def no_comparison(reason: str, planned: int) -> Verdict:
     """A verdict that decides nothing: no interval, no p value."""
-    return Verdict("no comparison", None, 0, 0, 0, reason, planned)
+    return Verdict("no comparison", None, wins=0, losses=0, ties=0, reason=reason, planned=planned)
 
 
 def never_answered(rows: Rows, variant: int) -> str:

@@ -119,12 +119,12 @@ def _sound(section: Section) -> Section:
     if not isinstance(section, Section):
         raise TypeError(f"a section must be a Section, got {type(section).__name__}")
     return Section(
-        _line(section.name),
-        _line(section.title),
-        tuple(map(_line, section.sentences)),
-        tuple(map(_sound_table, section.tables)),
-        tuple(map(_drawn, section.pictures)),
-        json.loads(json.dumps(plain(section.data), allow_nan=False)),
+        name=_line(section.name),
+        title=_line(section.title),
+        sentences=tuple(map(_line, section.sentences)),
+        tables=tuple(map(_sound_table, section.tables)),
+        pictures=tuple(map(_drawn, section.pictures)),
+        data=json.loads(json.dumps(plain(section.data), allow_nan=False)),
     )
 
 
@@ -136,12 +136,12 @@ def _sound_table(table: NamedTable) -> NamedTable:
             raise ValueError(f"table {table.name}: row {number} fills {len(row)} of {len(head)} columns")
     told = [at for at in range(len(head)) if at == 0 or any(row[at] != NOTHING for row in rows)]
     return NamedTable(
-        _line(table.name),
-        _line(table.title),
-        tuple(head[at] for at in told),
-        tuple(tuple(row[at] for at in told) for row in rows),
-        _line(table.note),
-        bool(table.aside),
+        name=_line(table.name),
+        title=_line(table.title),
+        head=tuple(head[at] for at in told),
+        rows=tuple(tuple(row[at] for at in told) for row in rows),
+        note=_line(table.note),
+        aside=bool(table.aside),
     )
 
 

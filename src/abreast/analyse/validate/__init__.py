@@ -15,7 +15,7 @@ from abreast.analyse.validate.answers import one_answer_for_all, variants_that_a
 from abreast.analyse.validate.blocks import own_failures, unbalanced_blocks
 from abreast.analyse.validate.cases import duplicate_inputs, leaked_answers
 from abreast.analyse.validate.columns import costs, judge_without_labels, missing_values, scores_that_say_nothing
-from abreast.analyse.validate.evidence import Evidence, Finding
+from abreast.analyse.validate.evidence import Evidence, Finding, of_trials
 from abreast.analyse.validate.times import clocks, kind_of_run, order
 from abreast.analyse.validate.tracked import TRACKED_CHECKS, Tracked
 from abreast.analyse.validate.variants import differences, models
@@ -90,4 +90,4 @@ def validate_table(store: Store, table: str, track_id: str | None = None) -> Val
 
 def _nothing_stored(evidence: Evidence) -> Finding:
     fix = f"abreast resume {evidence.run['run']}"
-    return Finding("balance", "serious", "no trial is stored: there is no result yet", fix, "trials", 0, ())
+    return of_trials("balance", "serious", "no trial is stored: there is no result yet", fix, 0)

@@ -6,7 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import combinations
 
-from abreast.analyse.validate.evidence import FEWEST, FEWEST_ALIKE, Evidence, Finding, listed, many, of_variants
+from abreast.analyse.validate.evidence import (
+    FEWEST,
+    FEWEST_ALIKE,
+    Evidence,
+    Finding,
+    listed,
+    many,
+    of_trials,
+    of_variants,
+)
 
 ANSWERS_LOOKED_AT = 200  # of each variant, before all of them are compared
 SHORT_ANSWER = 40  # characters: two who are right say the same
@@ -54,13 +63,12 @@ def one_answer_for_all(evidence: Evidence) -> Iterator[Finding]:
                 index,
                 answer,
             )
-            yield Finding(
+            yield of_trials(
                 "answers",
                 "serious",
                 f'{evidence.variants[index].name} gives the same answer ("{shown}") in {count:,} of {all_:,} cases '
                 "that expect different ones",
                 "look at abreast logs: a refusal, a default, a prompt without its question?",
-                "trials",
                 count,
                 ids,
             )

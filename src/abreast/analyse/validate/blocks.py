@@ -13,6 +13,7 @@ from abreast.analyse.validate.evidence import (
     SHOWN,
     Evidence,
     Finding,
+    finding,
     listed,
     many,
     of_variants,
@@ -42,7 +43,7 @@ def unbalanced_blocks(evidence: Evidence) -> Iterator[Finding]:
         if found[why]:
             cases = list(dict.fromkeys(block // evidence.repeats for block in found[why]))
             serious = why != "missing" and len(found[why]) > max(FEWEST_ALIKE - 1, MANY * blocks)
-            yield Finding(
+            yield finding(
                 "balance",
                 "serious" if serious or (why == "failed" and _uneven(evidence)) else "note",
                 f"{many(len(found[why]), 'block')} of {blocks:,} cannot be compared: {told} (outcomes: {outcomes})"

@@ -16,6 +16,7 @@ from abreast.analyse.validate.evidence import (
     listed,
     many,
     of_cases,
+    of_trials,
     of_variants,
 )
 from abreast.store.schema import LABEL_VERSION
@@ -49,19 +50,15 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
                 name,
             )
             message = f"score_{name} lies outside of 0 to 1 ({low:g} … {high:g}): means and intervals are wrong"
-            yield Finding(
-                "scores", "serious", message, "scale it in the scorer, then: abreast rescore", "trials", count, ids
-            )
+            yield of_trials("scores", "serious", message, "scale it in the scorer, then: abreast rescore", count, ids)
         elif known and low == high and evidence.cases >= FEWEST and _says_nothing(evidence, low, main and own_failures):
-            yield Finding(
+            yield of_trials(
                 "scores",
                 "serious" if main and high == 0 else "note",
                 f"score_{name} is {low:g} for every answer of every variant: it tells nothing apart"
                 + ("; does the scorer read the answers as they are written?" if high == 0 else ""),
                 "look at a few with abreast logs; take harder cases or another scorer",
-                "trials",
                 known,
-                (),
             )
 
 
@@ -78,7 +75,7 @@ def judge_without_labels(evidence: Evidence) -> Iterator[Finding]:
     if not labels:
         message = f"score_{primary} comes from a judge that no human labels calibrate: it may favour one variant"
         fix = f"abreast label {evidence.run['run']} --sample 60"
-        yield Finding("judge", "note", message, fix, "trials", evidence.trials, ())
+        yield of_trials("judge", "note", message, fix, evidence.trials)
 
 
 def _says_nothing(evidence: Evidence, value: float, others_failed: bool) -> bool:
@@ -89,7 +86,7 @@ def _says_nothing(evidence: Evidence, value: float, others_failed: bool) -> bool
 def _missing_scores(name: str, ok: int, why: str | None) -> Finding:
     told = f" ({' '.join(why.split())[:200]})" if why else ""
     message = f"score_{name} has no value in any trial{told}"
-    return Finding("scores", "serious", message, "mend the scorer, then: abreast rescore", "trials", ok, ())
+    return of_trials("scores", "serious", message, "mend the scorer, then: abreast rescore", ok)
 
 
 def _some_scores_missing(evidence: Evidence, name: str, why: str | None) -> Finding:
@@ -101,7 +98,7 @@ def _some_scores_missing(evidence: Evidence, name: str, why: str | None) -> Find
     level: Level = "serious" if count > MANY * sum(arm["ok"] for arm in evidence.arms) else "note"
     told = f" ({' '.join(why.split())[:200]})" if why else ""
     message = f"{many(count, 'answer')} without score_{name}{told}: their cases are not compared"
-    return Finding("scores", level, message, "mend the scorer, then: abreast rescore", "trials", count, ids)
+    return of_trials("scores", level, message, "mend the scorer, then: abreast rescore", count, ids)
 
 
 def missing_values(evidence: Evidence) -> Iterator[Finding]:
@@ -146,9 +143,7 @@ def _missing_returned(evidence: Evidence) -> Iterator[Finding]:
             message = (
                 f"{many(number, 'answer')} of {evidence.variants[variant].name} lack {key}, which the others return"
             )
-            yield Finding(
-                "columns", "note", message, "return it always; averages leave these out", "trials", number, ids
-            )
+            yield of_trials("columns", "note", message, "return it always; averages leave these out", number, ids)
 
 
 def _missing_params(evidence: Evidence) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Literal
 
 import numpy as np
@@ -164,13 +164,25 @@ class Finding:
     ids: tuple[str, ...]
 
 
+def finding(
+    check: str, level: Level, message: str, fix: str, concerns: str, count: int, ids: Iterable[str] = ()
+) -> Finding:
+    """What concerns `count` cases, trials, rows or variants; the first of their `ids` are named."""
+    named = tuple(islice(ids, SHOWN))
+    return Finding(check=check, level=level, message=message, fix=fix, concerns=concerns, count=count, ids=named)
+
+
 def of_cases(check: str, level: Level, message: str, fix: str, ids: list[str]) -> Finding:
-    return Finding(check, level, message, fix, "cases", len(ids), tuple(ids[:SHOWN]))
+    return finding(check, level, message, fix, "cases", len(ids), ids)
+
+
+def of_trials(check: str, level: Level, message: str, fix: str, count: int, ids: Iterable[str] = ()) -> Finding:
+    return finding(check, level, message, fix, "trials", count, ids)
 
 
 def of_variants(check: str, level: Level, message: str, fix: str, names: Iterable[str]) -> Finding:
     found = tuple(names)
-    return Finding(check, level, message, fix, "variants", len(found), found[:SHOWN])
+    return finding(check, level, message, fix, "variants", len(found), found)
 
 
 def listed(words: Iterable[str], most: int = SHOWN) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from abreast.analyse.validate.evidence import FEWEST, MANY, SHOWN, Finding, Level, listed, many
+from abreast.analyse.validate.evidence import FEWEST, MANY, Finding, Level, finding, listed, many
 from abreast.preflight.renames import renames
 from abreast.store.user_tables.tables import Frame
 
@@ -37,7 +37,7 @@ class Tracked(NamedTuple):
     def finding(self, check: str, is_serious: bool, message: str, fix: str, rows: list[int]) -> Finding:
         ids = self.column("row_id")
         level: Level = "serious" if is_serious else "note"
-        return Finding(check, level, message, fix, "rows", len(rows), tuple(str(ids[at]) for at in rows[:SHOWN]))
+        return finding(check, level, message, fix, "rows", len(rows), (str(ids[at]) for at in rows))
 
 
 def failed_calls(tracked: Tracked) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from abreast.analyse.validate import tools
-from abreast.analyse.validate.evidence import SHOWN, Evidence, Finding, Variant, listed, many, of_variants
+from abreast.analyse.validate.evidence import SHOWN, Evidence, Finding, Variant, listed, many, of_trials, of_variants
 from abreast.targets import simulated
 
 
@@ -92,7 +92,7 @@ def models(evidence: Evidence) -> Iterator[Finding]:
         if 0 < arm["model"] < arm["ok"]:
             count, ids = evidence.matching("t.variant = ?2 AND t.status = 'ok' AND t.model IS NULL", variant.index)
             message = f"{many(count, 'answer')} of {variant.name} without a model, the others have one"
-            yield Finding("models", "note", message, "let the target report the model always", "trials", count, ids)
+            yield of_trials("models", "note", message, "let the target report the model always", count, ids)
     told = {variant.target for variant, arm in zip(evidence.variants, evidence.arms, strict=True) if arm["model"]}
     unknown = [
         variant.name

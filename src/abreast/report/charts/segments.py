@@ -41,13 +41,13 @@ def _picture(item: Comparison, segments: list[Segment], number: int) -> Picture:
     rest = f" {len(segments) - MOST:,} further ones are only in the table." if len(segments) > MOST else ""
     sides = (f"{item.baseline} is better", f"{item.variant} is better")
     return Picture(
-        f"segments-{number}-{slug(item.variant)}".rstrip("-"),
-        f"By segment: {name}",
-        f"{name}, by segment, exploratory: {where_it_helps(segments, len(drawn))}.{rest}",
-        lambda width: forest(bars, sides, 0.0, width),
-        "exploratory; a run of its own would have to confirm what it shows",
-        ("segment", "looks", "points", "95 % interval", "q", "wins", "losses", "ties", "not compared"),
-        tuple(
+        name=f"segments-{number}-{slug(item.variant)}".rstrip("-"),
+        title=f"By segment: {name}",
+        alternative=f"{name}, by segment, exploratory: {where_it_helps(segments, len(drawn))}.{rest}",
+        draw=lambda width: forest(bars, sides, 0.0, width),
+        below="exploratory; a run of its own would have to confirm what it shows",
+        head=("segment", "looks", "points", "95 % interval", "q", "wins", "losses", "ties", "not compared"),
+        rows=tuple(
             (
                 f"{each.tag}={each.value}",
                 each.word,

@@ -47,16 +47,16 @@ def pictures(analysis: Analysis) -> list[Picture]:
     ]
     return [
         Picture(
-            "input-size",
-            "Score against the size of the input",
-            f"Mean score by size of the input in characters ({'; '.join(each.label for each in bins)}). "
+            name="input-size",
+            title="Score against the size of the input",
+            alternative=f"Mean score by size of the input in characters ({'; '.join(each.label for each in bins)}). "
             + ". ".join(told)
             + ".",
-            lambda width: _draw(names[:MOST], bins, width),
-            "mean score and 95 % interval; about as many cases in each part"
+            draw=lambda width: _draw(names[:MOST], bins, width),
+            below="mean score and 95 % interval; about as many cases in each part"
             + (f"; the first {MOST} of {len(names)} variants" if len(names) > MOST else ""),
-            ("characters", "cases", *names),
-            tuple((each.label, f"{each.cases:,}", *map(_in_words, each.scores)) for each in bins),
+            head=("characters", "cases", *names),
+            rows=tuple((each.label, f"{each.cases:,}", *map(_in_words, each.scores)) for each in bins),
         )
     ]
 

@@ -60,7 +60,7 @@ class Left:
             rest = rows.store.rows(f"{_ARTIFACTS} ORDER BY position, name LIMIT ?", (rows.run_id, LISTED))
             found += [Artifact(*row) for row in rest if row[0] // rows.per_case not in known]
         self.listed = found[:LISTED]
-        self.trials = dict(self._trials(self.listed))
+        self.trials = {trial.position: trial for trial in self._trials(self.listed)}
         cases: dict[int, list[Trial]] = {}
         for trial in self.trials.values():
             cases.setdefault(trial.case, []).append(trial)
@@ -75,7 +75,7 @@ class Left:
         for row in self.rows.store.rows(where, (self.rows.run_id, begin, begin + self.rows.per_case, LISTED)):
             yield Artifact(*row)
 
-    def _trials(self, artifacts: Iterable[Artifact]) -> Iterator[tuple[int, Trial]]:
+    def _trials(self, artifacts: Iterable[Artifact]) -> Iterator[Trial]:
         rows = self.rows
         by_position: dict[int, list[Artifact]] = {}
         for artifact in artifacts:
@@ -84,17 +84,14 @@ class Left:
             at = int(np.searchsorted(rows.position, position))
             if at == len(rows.position) or rows.position[at] != position:
                 continue  # a run at work went on meanwhile
-            yield (
-                position,
-                Trial(
-                    position,
-                    int(rows.case[at]),
-                    int(rows.variant[at]),
-                    int(rows.repeat[at]),
-                    str(rows.kind[at] if rows.status[at] == "error" else rows.status[at]),
-                    tuple(None if np.isnan(score[at]) else float(score[at]) for score in rows.scores.values()),
-                    tuple(found),
-                ),
+            yield Trial(
+                position=position,
+                case=int(rows.case[at]),
+                variant=int(rows.variant[at]),
+                repeat=int(rows.repeat[at]),
+                outcome=str(rows.kind[at] if rows.status[at] == "error" else rows.status[at]),
+                scores=tuple(None if np.isnan(score[at]) else float(score[at]) for score in rows.scores.values()),
+                artifacts=tuple(found),
             )
 
     def who(self, variant: int, repeat: int) -> str:

@@ -53,7 +53,9 @@ def main(args: argparse.Namespace) -> int:
             f"use a sheet instead: abreast label {args.run} --export labels.csv, then --import labels.csv",
         )
     with store_argument.find_store(args.store) as store:
-        labelling = Labelling(store, args.run, args.by or _account(), args.scorer, args.sample, args.seed)
+        labelling = Labelling(
+            store, args.run, by=args.by or _account(), scorer=args.scorer, sample=args.sample, seed=args.seed
+        )
         if args.export:
             rows = write_sheet(labelling, Path(args.export))
             _say(args, f"{args.export}: {rows:,} answers to label; fill in the last column, then: ", labelling, store)
