@@ -42,6 +42,14 @@ class NamedTable:
         return next((at for at, cells in enumerate(columns) if at and all(map(_is_figure, cells))), len(self.head))
 
 
+def without_empty_columns(
+    head: Sequence[str], rows: Sequence[Sequence[str]], kept: int = 1
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Head and rows without the columns that hold nothing; the first `kept` columns stay."""
+    shown = [at for at in range(len(head)) if at < kept or any(row[at] != NOTHING for row in rows)]
+    return tuple(head[at] for at in shown), tuple(tuple(row[at] for at in shown) for row in rows)
+
+
 def _is_figure(cell: str) -> bool:
     return cell == NOTHING or cell.lstrip("+-−–$<>≤≥×~→ ")[:1].isdigit() or cell[:1] == "∞"
 
@@ -134,12 +142,12 @@ def _sound_table(table: NamedTable) -> NamedTable:
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
             raise ValueError(f"table {table.name}: row {number} fills {len(row)} of {len(head)} columns")
-    told = [at for at in range(len(head)) if at == 0 or any(row[at] != NOTHING for row in rows)]
+    head, rows = without_empty_columns(head, rows)
     return NamedTable(
         name=_line(table.name),
         title=_line(table.title),
-        head=tuple(head[at] for at in told),
-        rows=tuple(tuple(row[at] for at in told) for row in rows),
+        head=head,
+        rows=rows,
         note=_line(table.note),
         aside=bool(table.aside),
     )

@@ -15,9 +15,9 @@ from rich.table import Table
 from abreast.analyse.run import Analysis, Comparison
 from abreast.output.rich_console import PrintableConsole, PrintableText
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
-from abreast.report.sections import NamedTable, Section, sections_of
+from abreast.report.sections import NamedTable, Section, sections_of, without_empty_columns
 from abreast.report.words.flags import flag_lines
-from abreast.report.words.variant_figures import NOTHING, TITLES, cells
+from abreast.report.words.variant_figures import TITLES, cells
 from abreast.report.words.verdict_sentence import (
     SIMULATED,
     aside,
@@ -124,10 +124,10 @@ def _named(table: NamedTable) -> _Columns:
 
 
 def _variants(analysis: Analysis) -> _Columns:
-    titles = ("", *TITLES)
     rows = [(summary.name, *cells(summary)) for summary in analysis.variants]
-    told = [at for at in range(len(titles)) if at < 3 or any(row[at] != NOTHING for row in rows)]
-    return _Columns([(titles[at], [row[at] for row in rows], titles[at] in ("", "errors")) for at in told])
+    head, shown = without_empty_columns(("", *TITLES), rows, kept=3)
+    columns = zip(head, zip(*shown, strict=True), strict=True)
+    return _Columns([(title, list(column), title in ("", "errors")) for title, column in columns])
 
 
 _Column = tuple[str, list[str], bool]  # title, cells, and whether those are words, which may be folded

@@ -20,7 +20,7 @@ from abreast.report.formats import json_report
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.page import listing, rendering
 from abreast.report.page.trial_artifacts import Left, Links, cut, listed
-from abreast.report.sections import Section, sections_of
+from abreast.report.sections import Section, sections_of, without_empty_columns
 from abreast.report.words.concurrency import describe_findings
 from abreast.report.words.flags import flag_lines
 from abreast.report.words.variant_figures import (
@@ -36,6 +36,7 @@ from abreast.report.words.variant_figures import (
 )
 from abreast.report.words.verdict_sentence import (
     BLAMES,
+    SEGMENT_TITLES,
     SIMULATED,
     advice,
     aside,
@@ -46,6 +47,7 @@ from abreast.report.words.verdict_sentence import (
     preface,
     ranking_line,
     scores_behind,
+    segment_cells,
     sentence,
     trusted,
     verdict_lines,
@@ -132,8 +134,8 @@ Table = dict[str, Any]  # head and rows
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Columns that hold nothing are left out."""
-    told = [at for at in range(len(head)) if at == 0 or any(row[at] != NOTHING for row in rows)]
-    return {"head": [head[at] for at in told], "rows": [[row[at] for at in told] for row in rows], "turned": False}
+    shown, cells = without_empty_columns(head, rows)
+    return {"head": shown, "rows": cells, "turned": False}
 
 
 def _variants(analysis: Analysis) -> Table:
@@ -235,15 +237,12 @@ def _segments(analysis: Analysis, drawn: bool) -> Table | None:
         (
             f"{item.variant} against {item.baseline}",
             f"{item.tag}={item.value}",
-            item.word,
-            points(item.estimate.estimate),
-            f"{points(item.estimate.low)} … {points(item.estimate.high)}",
-            f"{item.q:.3f}",
+            *segment_cells(item),
             f"{item.cases:,}",
         )
         for item in sorted(analysis.segments, key=lambda item: item.q)[:SEGMENTS]
     ]
-    return table(("", "segment", "looks", "points", "95 % interval", "q", "cases"), rows)
+    return table(("", "segment", *SEGMENT_TITLES, "cases"), rows)
 
 
 def _errors(analysis: Analysis) -> Table | None:

@@ -16,6 +16,7 @@ from abreast.stats.verdict import NO_CASE
 from abreast.text import many as many
 
 if TYPE_CHECKING:
+    from abreast.analyse.rows import Rows
     from abreast.analyse.run import Analysis, Comparison
     from abreast.analyse.segments import Segment
     from abreast.stats import Interval, Verdict
@@ -57,7 +58,7 @@ def verdict_lines(analysis: Analysis) -> list[str]:
         lines.extend(_single(analysis))
     lines += preface(analysis)
     for comparison in analysis.comparisons:
-        lines += _verdict_of(analysis, comparison)
+        lines += [sentence(comparison), *advice(comparison), *scores_behind(analysis, comparison)]
     lines += circumstances(analysis)
     if analysis.retried_failures:
         lines.append("failures of the variants were retried on request (--retry-failed): that flatters flaky ones")
@@ -66,11 +67,8 @@ def verdict_lines(analysis: Analysis) -> list[str]:
 
 def comparison_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
     """The sentence on one variant and what stands behind it."""
-    return [*([SIMULATED] if analysis.simulated else ()), *_verdict_of(analysis, comparison)]
-
-
-def _verdict_of(analysis: Analysis, comparison: Comparison) -> list[str]:
-    return [sentence(comparison), *advice(comparison), *scores_behind(analysis, comparison)]
+    verdict = [sentence(comparison), *advice(comparison), *scores_behind(analysis, comparison)]
+    return [SIMULATED, *verdict] if analysis.simulated else verdict
 
 
 def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
@@ -88,57 +86,33 @@ def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
 
 def circumstances(analysis: Analysis) -> list[str]:
     """How the run was made and evaluated, where a reader must know it."""
-    return [
-        *_weighting(analysis),
-        *_jointly(analysis),
-        *_of_plan(analysis),
-        *_in_turns(analysis),
-        *_of_chains(analysis),
-    ]
+    rows, lines = analysis.rows, []
+    groups = set(rows.groups(rows.counted) or ()) if analysis.comparisons else ()
+    if groups:
+        lines.append(
+            f"cases are in {many(len(groups), 'group')}; every {rows.weight} weighs the same (weight: {rows.weight})"
+        )
+    if len(analysis.comparisons) > 1:
+        lines.append("the verdicts hold together at 95 %; each interval holds on its own, at the level shown")
+    records = (rows.extension if analysis.comparisons else None, rows.lock)
+    lines += [record.sentence() for record in records if record is not None]
+    if (rows.spec.get("limits") or {}).get("turns") and len(analysis.variants) > 1:
+        lines.append(
+            "variants took turns, one at a time: they were not interleaved, so what changed in time counts too"
+        )
+    return lines + ([_chains(rows)] if rows.chained else [])
 
 
-def _weighting(analysis: Analysis) -> list[str]:
-    if not analysis.rows.grouped or not analysis.comparisons:
-        return []
-    unit = "group" if analysis.rows.weight == "group" else "case"
-    groups = len(set(analysis.rows.groups(analysis.rows.counted) or ()))
-    if not groups:
-        return []
-    return [f"cases are in {many(groups, 'group')}; every {unit} weighs the same (weight: {unit})"]
-
-
-def _jointly(analysis: Analysis) -> list[str]:
-    if len(analysis.comparisons) < 2:
-        return []
-    return ["the verdicts hold together at 95 %; each interval holds on its own, at the level shown"]
-
-
-def _of_plan(analysis: Analysis) -> list[str]:
-    """Which run this one extends, and whether it kept to the locked plan."""
-    records = (analysis.rows.extension if analysis.comparisons else None, analysis.rows.lock)
-    return [record.sentence() for record in records if record is not None]
-
-
-def _in_turns(analysis: Analysis) -> list[str]:
-    """That variants did not meet the same circumstances, if so."""
-    if not (analysis.rows.spec.get("limits") or {}).get("turns") or len(analysis.variants) < 2:
-        return []
-    return ["variants took turns, one at a time: they were not interleaved, so what changed in time counts too"]
-
-
-def _of_chains(analysis: Analysis) -> list[str]:
+def _chains(rows: Rows) -> str:
     """What cases that begin with what others left can say."""
-    if not analysis.rows.chained:
-        return []
-    told = "each case begins with what the variant itself left of the one before"
-    chains = len({case.group for case in analysis.rows.cases.values()})
+    begins = "each case begins with what the variant itself left of the one before"
+    chains = len({case.group for case in rows.cases.values()})
     if chains >= GROUPS:
-        return [f"{told}: the cases of a chain are not independent, and count as one"]
+        return f"{begins}: the cases of a chain are not independent, and count as one"
     what = "one chain" if chains == 1 else f"{chains:,} chains"
-    alone = "without --cumulative" if analysis.rows.spec.get("suite") else "with cases that begin each on its own"
-    return [
-        f"{told}: they are {what}, not independent, and no interval can be trusted; to know who is better run {alone}"
-    ]
+    alone = "without --cumulative" if rows.spec.get("suite") else "with cases that begin each on its own"
+    untrusted = "not independent, and no interval can be trusted"
+    return f"{begins}: they are {what}, {untrusted}; to know who is better run {alone}"
 
 
 def preface(analysis: Analysis) -> list[str]:
@@ -399,6 +373,16 @@ def where_it_helps(segments: Sequence[Segment], shown: int = 4) -> str:
         f"(n {item.cases:,}{', not clear' if item.word == 'inconclusive' else ''})"
         for item in largest
     )
+
+
+SEGMENT_TITLES = ("looks", "points", "95 % interval", "q")
+
+
+def segment_cells(segment: Segment) -> tuple[str, ...]:
+    """A segment under `SEGMENT_TITLES`."""
+    estimate = segment.estimate
+    ends = f"{points(estimate.low)} … {points(estimate.high)}"
+    return segment.word, points(estimate.estimate), ends, f"{segment.q:.3f}"
 
 
 def not_run_line(analysis: Analysis) -> str:
