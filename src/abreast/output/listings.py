@@ -22,7 +22,7 @@ NARROW = 10  # of a value that stands beside others of its column
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None:
     """Print rows; `nothing` goes to standard error if there are none."""
     if as_json:
-        emit_json([_plain(row) for row in rows], indent=2, default=_text)
+        show_json(rows)
         return
     if not rows:
         say(nothing)
@@ -30,6 +30,10 @@ def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None
     titles = list(rows[0])
     cells = [[_cell(row.get(title)) for title in titles] for row in rows]
     _print([list(map(line, titles)), *cells], _right(rows, titles))
+
+
+def show_json(rows: Sequence[Mapping[str, Any]]) -> None:
+    emit_json([_plain(row) for row in rows], indent=2, default=_text)
 
 
 def show_fitted(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -62,7 +62,7 @@ them all. The same seed proposes the same cases of the same repository. Needs: p
             casefile.append(output, [casefile.as_line(proposal.case) for proposal in proposals])
         if args.json:
             rows = [{**one.case, "why": one.why, "evidence": list(map(str, one.evidence))} for one in proposals]
-            listings.show(rows, True, "")
+            listings.show_json(rows)
         elif args.yes:
             echo(f"accepted {many(len(proposals), 'case')}: {relative_path(output)}")
         elif is_interactive():

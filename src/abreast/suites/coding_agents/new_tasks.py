@@ -69,7 +69,7 @@ other tasks is left alone, unless --yes replaces them."""
             _tell_of(draft)
         entries = draft.entries()
         if args.json:
-            listings.show([entry.told() for entry in entries], True, "")
+            listings.show_json([entry.told() for entry in entries])
             return 0
         before = f" ({draft.before:,} of them were there before)" if draft.before else ""
         echo(f"{many(len(entries), 'task')}{before}: {relative_path(draft.path)}")

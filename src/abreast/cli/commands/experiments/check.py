@@ -40,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
             rows = [asdict(finding) for finding in prepared.findings]
             for row in rows:
                 del row["aside"]  # is about what `run` says
-            listings.show([{**row, **(numbers if row["check"] == "estimate" else {})} for row in rows], True, "")
+            listings.show_json([{**row, **(numbers if row["check"] == "estimate" else {})} for row in rows])
         else:
             review(prepared, args.verbose)
         refuse_if_failed(prepared, args)

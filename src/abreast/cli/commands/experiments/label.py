@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
 from abreast.output import echo, is_interactive, listings, read_answer
 
@@ -30,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by", metavar="NAME", help="who labels (the name of your account)")
     parser.add_argument("--export", metavar="FILE.csv", help="write the sample as a sheet to fill in")
     parser.add_argument("--import", metavar="FILE.csv", dest="imported", help="store the labels of a filled-in sheet")
-    add_shared(parser, "--store")
+    store_argument.add_shared(parser, "--store")
     parser.add_argument("--json", action="store_true", help="print progress as JSON; ask nothing")
 
 
@@ -69,7 +68,7 @@ def main(args: argparse.Namespace) -> int:
             labelling.finish()
         progress = labelling.progress()
         if args.json:
-            listings.show([_as_object(progress)], True, "")
+            listings.show_json([_as_object(progress)])
         elif not args.export:
             _conclude(progress, store)
     return code

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import Incomplete
 from abreast.filenames import relative_path
 from abreast.output import console, echo, listings, say
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "run")
+    store_argument.add_shared(parser, "run")
     parser.add_argument("--spec", metavar="SPEC", help="take the scorers of this file; the run's own file if left out")
     parser.add_argument("--scorer", metavar="NAME", action="append", help="a scorer without settings; repeatable")
-    add_shared(parser, "--store", "--json")
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -43,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
         page, results = write_reports(analysis), write_results(analysis)
         if args.json:
             found = {**json_report.report(analysis), "scored": count, "waiting": ended.waiting}
-            listings.show([found], True, "")
+            listings.show_json([found])
             return _code(ended)
         nothing = "no answer was scored" if ended.waiting else "every answer has these scores already"
         told = f"scored {many(count, 'answer')}" if count else nothing

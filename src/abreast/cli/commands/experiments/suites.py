@@ -21,7 +21,7 @@ def main(args: argparse.Namespace) -> int:
 
     found = suites.listed()
     if args.json:
-        listings.show([asdict(one) for one in found], True, "")
+        listings.show_json([asdict(one) for one in found])
         return 0
     rows = [{"name": one.name, "summary": one.summary, "package": one.package} for one in found]
     listings.show(rows, False, "no suite is installed")

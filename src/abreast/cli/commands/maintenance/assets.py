@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared, is_confirmed
 from abreast.errors import BadInput
 from abreast.filenames import relative_path
 from abreast.output import echo, listings, say
@@ -29,7 +28,7 @@ WANTED = {"ls": (), "export": ("DIGEST", "FILE"), "delete": ("DIGEST",)}
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=tuple(WANTED))
     parser.add_argument("words", metavar="[STORE] [DIGEST] [FILE]", nargs="*")
-    add_shared(parser, "--yes", "--store", "--json")
+    store_argument.add_shared(parser, "--yes", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -75,7 +74,7 @@ def _show(store: Store, assets: Assets, as_json: bool) -> None:
 def _delete(store: Store, assets: Assets, digest: str, args: argparse.Namespace) -> int:
     size = len(assets.read(digest))
     command = f"abreast assets delete {shlex.quote(digest)} --yes{store_argument.option(store)}"
-    if not is_confirmed(args, f"delete the object {digest} ({size:,} bytes)?", command):
+    if not store_argument.is_confirmed(args, f"delete the object {digest} ({size:,} bytes)?", command):
         say("nothing deleted")
         return 1
     assets.delete(digest)

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared, is_confirmed
 from abreast.errors import BadInput, suggestion
 from abreast.output import echo, listings, say
 from abreast.store.user_tables.result_cache import FILE, Cache
@@ -25,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=tuple(WANTED))
     parser.add_argument("words", metavar="FOLDER [TRACK_ID]", nargs="*")
     parser.add_argument("--experiment", metavar="NAME", help="only of this experiment")
-    add_shared(parser, "--yes", "--store", "--json")
+    store_argument.add_shared(parser, "--yes", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -43,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
         words = ["abreast", "cache", "clear", "--yes"]
         words += ["--experiment", args.experiment] if args.experiment is not None else []
         question = "forget which answers can be reused? Rows and reports stay."
-        if not is_confirmed(args, question, f"{shlex.join(words)}{store_argument.option(store)}"):
+        if not store_argument.is_confirmed(args, question, f"{shlex.join(words)}{store_argument.option(store)}"):
             say("nothing cleared")
             return 1
         echo(f"cleared: {store.forget(args.experiment):,} answers will not be reused; their rows stay")

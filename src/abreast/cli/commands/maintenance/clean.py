@@ -26,7 +26,7 @@ def main(args: argparse.Namespace) -> int:
 
     cleanup = clean(args.dry_run)
     if args.json:
-        listings.show(_rows(cleanup, args.dry_run), True, "")
+        listings.show_json(_rows(cleanup, args.dry_run))
     else:
         _print(cleanup, args.dry_run)
     for problem in cleanup.problems:

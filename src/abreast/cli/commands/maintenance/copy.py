@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput, StoreError
 from abreast.filenames import relative_path
 from abreast.output import echo, listings, say
@@ -27,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--table", metavar="T", action="append", help="only what was tracked in this table; may be given several times"
     )
     parser.add_argument("--no-assets", action="store_true", help="leave objects that rows refer to behind")
-    add_shared(parser, "--json")
+    store_argument.add_shared(parser, "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -57,7 +56,7 @@ def bring(target: str, sources: Sequence[Store], only: Sequence[str] | None, as_
             copy_assets(store, sources, names)
         _materialise(store)
     if as_json:
-        listings.show([_object(merged) for merged in found], True, "")
+        listings.show_json([_object(merged) for merged in found])
     else:
         for merged in found:
             _tell(merged, relative_path(store.path))

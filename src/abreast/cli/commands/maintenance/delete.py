@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared, is_confirmed
 from abreast.errors import BadInput, suggestion
 from abreast.filenames import relative_path
 from abreast.output import echo, say
@@ -38,7 +37,7 @@ class Chosen:
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] NAME", nargs="*")
     parser.add_argument("--debug", action="store_true", help="every run that was marked as debug")
-    add_shared(parser, "--yes", "--store")
+    store_argument.add_shared(parser, "--yes", "--store")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -59,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
         if not chosen:
             say("no debug run to delete")
             return 0
-        if not is_confirmed(args, _question(chosen), _command(store, words, args.debug)):
+        if not store_argument.is_confirmed(args, _question(chosen), _command(store, words, args.debug)):
             say("nothing deleted")
             return 1
         _delete_tracked(store, chosen.tracked)

@@ -7,7 +7,6 @@ import shlex
 from contextlib import ExitStack
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
 
 EPILOG = """the last store gets what it does not have, as with copy; or say which with --into:
@@ -21,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--into", metavar="TARGET", help="the store that gets everything (the last one); made if it is not there"
     )
-    add_shared(parser, "--json")
+    store_argument.add_shared(parser, "--json")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
 from abreast.output import echo, emit, emit_json, listings
 
@@ -36,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="where the runs are; repeatable, each is looked for in all",
     )
-    add_shared(parser, "--json")
+    store_argument.add_shared(parser, "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -53,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
         items = compare(found, args.runs or ["previous", "latest"], args.variant, args.margin)
     unmet = gates.unmet_across(required, items)
     if args.json:
-        listings.show([run_comparison.as_objects(items)], True, "")
+        listings.show_json([run_comparison.as_objects(items)])
     elif args.format == "json":
         emit_json(run_comparison.as_objects(items), allow_nan=False, indent=1)
     elif args.format == "markdown":

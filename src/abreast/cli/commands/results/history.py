@@ -6,7 +6,6 @@ import argparse
 from typing import Any
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput, suggestion
 from abreast.output import listings
 
@@ -16,9 +15,9 @@ EPILOG = "Label runs with: abreast run --label e1.2.0, or abreast tag RUN e1.2.0
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", nargs="?", help="its name; the only one if left out")
     parser.add_argument("--all", action="store_true", help="all complete runs, labelled or not")
-    add_shared(parser, "--variant")
+    store_argument.add_shared(parser, "--variant")
     parser.add_argument("--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters")
-    add_shared(parser, "--store", "--json")
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:

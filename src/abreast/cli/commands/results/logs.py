@@ -6,7 +6,6 @@ import argparse
 from typing import Any
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput, suggestion
 from abreast.output import echo, listings, say
 from abreast.store import Store
@@ -27,12 +26,12 @@ _MOST_SHOWN = {"raw_response": 4_000}  # characters
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "run")
+    store_argument.add_shared(parser, "run")
     parser.add_argument("--case", metavar="ID", help="only this case")
-    add_shared(parser, "--variant")
+    store_argument.add_shared(parser, "--variant")
     parser.add_argument("--errors", action="store_true", help="only trials that failed")
     parser.add_argument("--limit", metavar="N", type=int, default=100, help="at most N trials (100)")
-    add_shared(parser, "--store", "--json")
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -50,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
         for row in rows:
             _add_detail(store, run["run_id"], row)
     if args.json:
-        listings.show(rows, True, "")
+        listings.show_json(rows)
         return 0
     if not rows:
         listings.show([], False, "no trial failed" if args.errors else "no stored trial matches")

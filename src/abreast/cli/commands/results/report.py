@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
 from abreast.filenames import relative_path
 from abreast.output import console, echo, emit, listings, while_read
@@ -19,7 +18,7 @@ Several, separated by commas, go to files. A file that is there already is never
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_shared(parser, "run")
+    store_argument.add_shared(parser, "run")
     add("--format", metavar="F", action="append", default=[], help="of the report (see below); repeatable")
     add("--output", metavar="DIR", help="where files go, instead of runs/RUN beside the store")
     add("--all-pairs", action="store_true", help="compare each variant with each, not only with the baseline")
@@ -28,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-artifacts", action="store_true", help="a page alone, without files beside it of what trials left")
     add("--no-escape-formulas", action="store_true", help="leave texts in csv as they are, even =, +, -, @ formulas")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
-    add_shared(parser, "--store", "--json")
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -52,7 +51,7 @@ def main(args: argparse.Namespace) -> int:
             escape_formulas=not args.no_escape_formulas,
         )
         if args.json:
-            listings.show([json_report.report(analysis)], True, "")
+            listings.show_json([json_report.report(analysis)])
         elif forms in ([], ["terminal"]) and not args.output:
             console().print(render(analysis, store_argument.option(store)), crop=False)
             for line in results_line(write_results(analysis, None, not args.no_pictures)):

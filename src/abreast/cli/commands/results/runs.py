@@ -8,12 +8,11 @@ import time
 from typing import Any
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.output import listings
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "--store", "--json")
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:

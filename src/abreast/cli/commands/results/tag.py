@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
 from abreast.output import echo
 from abreast.store.run_names import check_label_in
@@ -18,7 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("label", metavar="LABEL", nargs="?", help="such as e1.2.0; without one, show the present label")
     parser.add_argument("--remove", action="store_true", help="take the label away")
     parser.add_argument("--git", action="store_true", help="tag the run's commit in git with the label too")
-    add_shared(parser, "--store")
+    store_argument.add_shared(parser, "--store")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
 from abreast.output import echo, listings
 from abreast.text import printable
@@ -23,9 +22,9 @@ EPILOG = """Exit code 1 if a finding is serious; notes alone exit 0. Rows of tra
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "run")
+    store_argument.add_shared(parser, "run")
     parser.add_argument("--table", metavar="T", help="what trackers wrote into this table")
-    add_shared(parser, "--store", "--json")
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -36,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
         table, track_id = _tracked(store, args.run, args.table)
         found = validate(store, args.run) if table is None else validate_table(store, table, track_id)
     if args.json:
-        listings.show([asdict(finding) for finding in found.findings], True, "")
+        listings.show_json([asdict(finding) for finding in found.findings])
         return int(found.serious > 0)
     if found.run["simulated"]:
         echo(SIMULATED)

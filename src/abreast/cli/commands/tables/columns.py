@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.output import listings
 
 LOOKED_AT = 100  # rows, the newest, in which a value is looked for
@@ -13,7 +12,7 @@ LOOKED_AT = 100  # rows, the newest, in which a value is looked for
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] [TABLE]", nargs="*")
-    add_shared(parser, "--table", "--engine", "--store", "--json")
+    store_argument.add_shared(parser, "--table", "--engine", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:

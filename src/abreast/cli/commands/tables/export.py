@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
 from abreast.output import is_read, say
 from abreast.text import many
@@ -23,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for spreadsheets: put ' before texts in a CSV file that would run as a formula (=, +, -, @)",
     )
-    add_shared(parser, "--store")
+    store_argument.add_shared(parser, "--store")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.output import listings
 
 EPILOG = """  abreast head                               of predictions, in the store of this folder
@@ -16,7 +15,7 @@ EPILOG = """  abreast head                               of predictions, in the 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] [TABLE]", nargs="*")
     parser.add_argument("-n", "--n", dest="rows", type=int, default=5, metavar="N", help="how many rows (5)")
-    add_shared(parser, "--columns", "--table", "--engine", "--store", "--json")
+    store_argument.add_shared(parser, "--columns", "--table", "--engine", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -36,7 +35,7 @@ def show(args: argparse.Namespace, command: str) -> int:
         amount = {"first" if command == "head" else "last": args.rows}
         rows = read(store, name, keys=store_argument.column_names(args), **amount).rows()
         if args.json:
-            listings.show(rows, True, "")
+            listings.show_json(rows)
         elif rows:
             listings.show_fitted(rows)
         else:

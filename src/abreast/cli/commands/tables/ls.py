@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.output import echo, listings
 
 EPILOG = """  abreast ls results.db                      the tables, with rows and columns
@@ -15,7 +14,7 @@ EPILOG = """  abreast ls results.db                      the tables, with rows a
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] [COLUMN]", nargs="*")
     parser.add_argument("--unique", action="store_true", help="each value once, in the order of its first row")
-    add_shared(parser, "--table", "--engine", "--store", "--json")
+    store_argument.add_shared(parser, "--table", "--engine", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -40,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
     else:
         rows = [{"value": value} for value in values]
     if args.json:
-        listings.show(rows, True, "")
+        listings.show_json(rows)
     elif lines:
         echo("\n".join(lines))
     return 0

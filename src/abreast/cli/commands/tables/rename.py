@@ -6,7 +6,6 @@ import argparse
 import shlex
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared, is_confirmed
 from abreast.errors import BadInput, suggestion
 from abreast.output import echo, say
 from abreast.store import Store
@@ -24,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] OLD NEW", nargs="+", help="columns of predictions, such as params_lr")
     parser.add_argument("--experiment", metavar="NAME", help="only in runs of this experiment")
     parser.add_argument("--table", metavar="T", default=TABLE, help="a table that trackers write (predictions)")
-    add_shared(parser, "--yes", "--store")
+    store_argument.add_shared(parser, "--yes", "--store")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -48,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
             where = f"no run of {args.experiment}" if args.experiment else f"nothing in {table}"
             raise BadInput(f"{where} has {old}", f"abreast columns --table {table} tells what there is")
         what = " and ".join(parts)
-        if not is_confirmed(args, f"rename {old} to {new} in {what}?", _command(args, store)):
+        if not store_argument.is_confirmed(args, f"rename {old} to {new} in {what}?", _command(args, store)):
             say("nothing renamed")
             return 1
         if found is not None and found.runs:

@@ -8,7 +8,6 @@ import shlex
 from typing import Any
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared, is_confirmed
 from abreast.errors import BadInput
 from abreast.output import echo, say
 from abreast.text import many
@@ -25,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--where", metavar="COLUMN=VALUE", action="append", default=[], help="only in rows with this value; repeatable"
     )
-    add_shared(parser, "--yes", "--table", "--engine", "--store")
+    store_argument.add_shared(parser, "--yes", "--table", "--engine", "--store")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -41,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
         table = store_argument.table_name(args)
         rows = tables.rows_with(store, table, equal)
         question = f"set {column} to {text} in {many(rows, 'row')} of {table}?"
-        if not is_confirmed(args, question, f"abreast set {shlex.join(args.words)} --yes"):
+        if not store_argument.is_confirmed(args, question, f"abreast set {shlex.join(args.words)} --yes"):
             say("nothing changed")
             return 1
         changed = tables.set_values(store, table, column, _value(text), equal)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
 from abreast.output import echo, listings
 from abreast.store import Store
@@ -21,7 +20,7 @@ a DELETE of rows that were tracked needs no --write; what is cached of them goes
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] QUERY", nargs="+")
     parser.add_argument("--write", action="store_true", help="let the query change the store")
-    add_shared(parser, "--store", "--json")
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -52,7 +51,7 @@ def _delete(store: Store, table: str, query: str, as_json: bool) -> int:
     forget_missing(store)
     removed = before - extent(store, table, last)[0]
     if as_json:
-        listings.show([{"table": table, "deleted": removed}], True, "")
+        listings.show_json([{"table": table, "deleted": removed}])
     else:
         echo(f"deleted {many(removed, 'row')} of {table}")
     return 0

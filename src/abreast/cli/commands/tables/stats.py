@@ -6,7 +6,6 @@ import argparse
 from typing import Any
 
 from abreast.cli import store_argument
-from abreast.cli.store_argument import add_shared
 from abreast.errors import BadInput
 from abreast.output import echo, listings
 from abreast.store import Store
@@ -23,7 +22,7 @@ NAME, TEXT = 24, 10  # characters of a name, of the least and of the greatest te
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] [describe|top|bottom] [COLUMN]", nargs="*")
     parser.add_argument("-n", "--n", dest="rows", type=int, default=1, metavar="N", help="how many rows of top (1)")
-    add_shared(parser, "--columns", "--table", "--engine", "--store", "--json")
+    store_argument.add_shared(parser, "--columns", "--table", "--engine", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -51,7 +50,7 @@ def _describe(store: Store, name: str, keys: list[str] | None, as_json: bool) ->
         return
     rows = [{"column": key, **dataclasses.asdict(summarise(values))} for key, values in frame.columns.items()]
     if as_json:
-        listings.show(rows, True, "")
+        listings.show_json(rows)
         return
     echo(f"{name}: {len(frame):,} row{'' if len(frame) == 1 else 's'}")
     listings.show([_for_people(row) for row in rows if row["count"]], False, "")
