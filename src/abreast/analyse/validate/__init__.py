@@ -15,7 +15,8 @@ from abreast.analyse.validate.answers import one_answer_for_all, variants_that_a
 from abreast.analyse.validate.blocks import own_failures, unbalanced_blocks
 from abreast.analyse.validate.cases import duplicate_inputs, leaked_answers
 from abreast.analyse.validate.columns import costs, judge_without_labels, missing_values, scores_that_say_nothing
-from abreast.analyse.validate.evidence import Evidence, Finding, of_trials
+from abreast.analyse.validate.evidence import Evidence
+from abreast.analyse.validate.finding import Finding, of_trials
 from abreast.analyse.validate.times import clocks, kind_of_run, order
 from abreast.analyse.validate.tracked import TRACKED_CHECKS, Tracked
 from abreast.analyse.validate.variants import differences, models

@@ -6,16 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import combinations
 
-from abreast.analyse.validate.evidence import (
-    FEWEST,
-    FEWEST_ALIKE,
-    Evidence,
-    Finding,
-    listed,
-    many,
-    of_trials,
-    of_variants,
-)
+from abreast.analyse.validate.evidence import Evidence
+from abreast.analyse.validate.finding import FEWEST, FEWEST_ALIKE, Finding, listed, of_trials, of_variants
+from abreast.text import many
 
 ANSWERS_LOOKED_AT = 200  # of each variant, before all of them are compared
 SHORT_ANSWER = 40  # characters: two who are right say the same

@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from abreast.analyse.validate.evidence import (
-    FEWEST_ALIKE,
-    HAS_OUTCOME,
-    INFRASTRUCTURE,
-    MANY,
-    SHOWN,
-    Evidence,
-    Finding,
-    finding,
-    listed,
-    many,
-    of_variants,
-)
+from abreast.analyse.validate.evidence import HAS_OUTCOME, INFRASTRUCTURE, Evidence
+from abreast.analyse.validate.finding import FEWEST_ALIKE, MANY, SHOWN, Finding, finding, listed, of_variants
+from abreast.text import many
 
 OFTEN = 0.2  # of a variant's outcomes
 

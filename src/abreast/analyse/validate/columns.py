@@ -7,19 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from abreast.analyse.human_labels.labels import judge_of, label_column
-from abreast.analyse.validate.evidence import (
-    FEWEST,
-    MANY,
-    Evidence,
-    Finding,
-    Level,
-    listed,
-    many,
-    of_cases,
-    of_trials,
-    of_variants,
-)
+from abreast.analyse.validate.evidence import Evidence
+from abreast.analyse.validate.finding import FEWEST, MANY, Finding, Level, listed, of_cases, of_trials, of_variants
 from abreast.store.schema import LABEL_VERSION
+from abreast.text import many
 
 MOSTLY = 0.8
 

@@ -7,18 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from abreast.analyse.validate.evidence import (
-    FEWEST_ALIKE,
-    SHOWN,
-    Evidence,
-    Finding,
-    Floats,
-    Level,
-    listed,
-    many,
-    of_trials,
-    of_variants,
-)
+from abreast.analyse.validate.evidence import Evidence, Floats
+from abreast.analyse.validate.finding import FEWEST_ALIKE, SHOWN, Finding, Level, listed, of_trials, of_variants
+from abreast.text import many
 
 CLOCK_S = 60.0  # clocks of several machines may differ by this
 PAUSE_S = 600.0

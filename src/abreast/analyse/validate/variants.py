@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from abreast.analyse.validate import tools
-from abreast.analyse.validate.evidence import SHOWN, Evidence, Finding, Variant, listed, many, of_trials, of_variants
+from abreast.analyse.validate.evidence import Evidence, Variant
+from abreast.analyse.validate.finding import SHOWN, Finding, listed, of_trials, of_variants
 from abreast.targets import simulated
+from abreast.text import many
 
 
 def differences(evidence: Evidence) -> Iterator[Finding]:

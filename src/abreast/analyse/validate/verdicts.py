@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from abreast.analyse.decision.verdicts import lopsided
 from abreast.analyse.run import analyse
-from abreast.analyse.validate.evidence import Evidence, Finding, of_variants
+from abreast.analyse.validate.evidence import Evidence
+from abreast.analyse.validate.finding import Finding, of_variants
 
 
 def lopsided_censoring(evidence: Evidence) -> Iterator[Finding]:

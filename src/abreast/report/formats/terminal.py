@@ -48,25 +48,24 @@ def render(analysis: Analysis, where: str = "") -> RenderableType:
     Print it with `crop=False`: commands are not cut, so that they can be copied.
     """
     words = {sentence(item): item.verdict.word for item in analysis.comparisons} | {SIMULATED: "simulated"}
-    parts: list[RenderableType] = [
-        _indented(PrintableText(line, style=_COLOURS.get(words.get(line, ""), ""))) for line in verdict_lines(analysis)
-    ]
+    parts: list[RenderableType] = []
     if analysis.run["debug"]:
-        parts.insert(0, _indented(PrintableText("DEBUG run of a few cases: not a result", style="bold magenta")))
-    for comparison in analysis.comparisons:
-        if told := aside(comparison):
-            parts.append(_indented(PrintableText(whose(analysis, comparison) + told)))
+        parts.append(_indented("DEBUG run of a few cases: not a result", "bold magenta"))
+    parts += [_indented(line, _COLOURS.get(words.get(line, ""), "")) for line in verdict_lines(analysis)]
+    parts += [
+        _indented(whose(analysis, comparison) + told)
+        for comparison in analysis.comparisons
+        if (told := aside(comparison))
+    ]
     if analysis.ranking is not None:
-        parts.append(_indented(PrintableText(ranking_line(analysis))))
+        parts.append(_indented(ranking_line(analysis)))
     parts += [PrintableText(""), _variants(analysis), PrintableText("")]
     for section in sections_of(analysis):
         parts += _section(section, f"abreast report {analysis.run['run']} --format markdown{where}")
     for comparison in analysis.comparisons:
         parts += _where_to_look(analysis, comparison, where)
-    parts += [_indented(PrintableText(line, style="yellow")) for line in flag_lines(analysis)]
-    parts += [_indented(PrintableText(line)) for line in judge_lines(analysis)]
-    if left := not_run_line(analysis):
-        parts.append(_indented(PrintableText(left)))
+    parts += [_indented(line, "yellow") for line in flag_lines(analysis)]
+    parts += [_indented(line) for line in (*judge_lines(analysis), not_run_line(analysis)) if line]
     return Group(*parts)
 
 
@@ -76,40 +75,38 @@ def _where_to_look(analysis: Analysis, comparison: Comparison, where: str) -> li
         item for item in analysis.segments if (item.variant, item.baseline) == (comparison.variant, comparison.baseline)
     ]
     if mine:
-        parts.append(
-            _indented(PrintableText(f"where    {whose(analysis, comparison)}{where_it_helps(mine)} (exploratory)"))
-        )
+        parts.append(_indented(f"where    {whose(analysis, comparison)}{where_it_helps(mine)} (exploratory)"))
     if comparison.differences:
         cases = ", ".join(
             f"{item.case_id} ({item.baseline:.2g} → {item.variant:.2g})" for item in comparison.differences[:3]
         )
         show = f"abreast show {analysis.run['run']} {shlex.quote(comparison.differences[0].case_id)}{where}"
         parts += [
-            _indented(PrintableText(f"look at  {whose(analysis, comparison)}{cases}")),
+            _indented(f"look at  {whose(analysis, comparison)}{cases}"),
             PrintableText(f"           {show}", no_wrap=True, overflow="ignore"),
         ]
     return parts
 
 
-def _indented(line: PrintableText) -> Padding:
+def _indented(line: str, style: str = "") -> Padding:
     """Two spaces in front of every row of it, however narrow the terminal."""
-    return Padding(line, (0, 0, 0, 2), expand=False)
+    return Padding(PrintableText(line, style=style), (0, 0, 0, 2), expand=False)
 
 
 def _section(section: Section, whole: str) -> list[RenderableType]:
     """What a suite adds: its sentences, then its tables; pictures are for paper. `whole` shows what is cut here."""
-    parts: list[RenderableType] = [_indented(PrintableText(section.title, style="bold"))] if section.title else []
-    parts += [_indented(PrintableText(told)) for told in section.sentences]
+    parts: list[RenderableType] = [_indented(section.title, "bold")] if section.title else []
+    parts += map(_indented, section.sentences)
     tables = [table for table in section.tables if not table.aside]
     if not section.sentences and not tables:
         return []
     for table in tables:
         parts.append(PrintableText(""))
-        parts += [_indented(PrintableText(table.title))] if table.title else []
+        parts += [_indented(table.title)] if table.title else []
         parts.append(_named(replace(table, rows=table.rows[:MOST_ROWS])))
         if (left := len(table.rows) - MOST_ROWS) > 0:
             parts.append(PrintableText(f"  {left:,} more: {whole}", no_wrap=True, overflow="ignore"))
-        parts += [_indented(PrintableText(table.note, style="dim"))] if table.note else []
+        parts += [_indented(table.note, "dim")] if table.note else []
     return [*parts, PrintableText("")]
 
 
