@@ -74,7 +74,6 @@ class Repeats:
 
     @property
     def means(self) -> tuple[Floats, Floats]:
-        """The mean score of each case over its repeats."""
         return _mean(self.baseline), _mean(self.variant)
 
     @property

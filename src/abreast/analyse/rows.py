@@ -232,7 +232,6 @@ class Rows:
 
     @cached_property
     def complete(self) -> Bools:
-        """Which cases have an outcome for every variant and repeat, by their index."""
         found: Bools = np.bincount(self.case[self.present], minlength=self.planned_cases) == self.per_case
         return found
 
@@ -271,7 +270,6 @@ class Rows:
 
     @cached_property
     def cases(self) -> CasesByIndex:
-        """The cases that have a row, by their index."""
         return CasesByIndex(self._of_cases("c.id, c.case_group, c.tags"))
 
     def input_sizes(self) -> dict[int, int]:
@@ -287,7 +285,6 @@ class Rows:
         return dict(self._of_cases("c.input"))
 
     def digests(self) -> dict[int, str]:
-        """The digest of each case that has a row, by its index."""
         return dict(self._of_cases("c.digest"))
 
     def identities(self) -> dict[tuple[str, str], int]:

@@ -73,7 +73,6 @@ class VariantSummary:
 
 
 def error_counts(rows: Rows, variant: int) -> dict[tuple[str, str], int]:
-    """Errors of a variant by kind and blame."""
     failed = (rows.variant == variant) & rows.error
     counts = Counter(zip(rows.kind[failed].tolist(), rows.blame[failed].tolist(), strict=True))
     return {(str(kind), str(blame)): count for (kind, blame), count in counts.items()}
@@ -213,7 +212,6 @@ def _repeats(own: Side) -> Repeats | None:
 
 
 def failures_by_case(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str]]]:
-    """The failed trials of each case and variant, by kind and blame."""
     found: dict[tuple[int, int], Counter[tuple[str, str]]] = {}
     for at in np.flatnonzero(rows.error).tolist():
         kind = str(rows.kind[at]), str(rows.blame[at])

@@ -76,7 +76,6 @@ EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command `abreast`."""
     if arguments is None:
         _pause_collector()
     protect()

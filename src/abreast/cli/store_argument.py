@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from abreast import output
-from abreast.errors import BadInput
+from abreast.errors import BadInput, suggestion
 from abreast.filenames import relative_path
 from abreast.store import ENGINES, SQLITE_SUFFIXES, Store, open_store
 from abreast.store.address import named_store
@@ -38,7 +38,6 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add arguments that other commands have too."""
     for name in names:
         parser.add_argument(name, **_SHARED[name])
 
@@ -105,6 +104,12 @@ def column_names(args: argparse.Namespace) -> list[str] | None:
     if args.columns is None:
         return None
     return list(dict.fromkeys(name.strip() for name in args.columns.split(",") if name.strip()))
+
+
+def check_experiment(name: str, store: Store) -> None:
+    known = [run["experiment"] for run in store.runs()]
+    if name not in known:
+        raise BadInput(f"no run of an experiment {name}{suggestion(name, known)}", "abreast runs lists them")
 
 
 def no_rows(store: Store, name: str) -> str:

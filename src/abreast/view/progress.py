@@ -123,7 +123,7 @@ class Counts(Listener):
         flying = [f"{number} {name}" for name, number in sorted(self.in_flight.items()) if number]
         parts = {"done": f"{self.done:,}/{self.planned:,}", "rate": f"{rate:,.1f}/s"}
         if self.waiting_s() >= WAITING_S:
-            parts["waiting"] = _waiting(self.waiting_s())
+            parts["waiting"] = f"waiting for the first answer, {self.waiting_s():.0f} s"
         parts["in flight"] = f"in flight {self.in_flight.total()}"
         if self.held_back:
             parts["held back"] = self.held_back
@@ -160,10 +160,6 @@ _DISPENSABLE = (
     *("by target", "kinds", "held back", "total", "retries", "rate", "in flight"),
     *("judge cost", "cost", "judging", "left", "errors", "waiting", "down"),
 )
-
-
-def _waiting(seconds: float) -> str:
-    return f"waiting for the first answer, {seconds:.0f} s"
 
 
 def _clock(seconds: float) -> str:

@@ -122,8 +122,6 @@ class _Differences:
 
 
 class _Comparison:
-    """One variant against the baseline, case by case."""
-
     def __init__(self, name: str, baseline: str, index: int, planned: int, comparisons: int, rule: Rule) -> None:
         self.name, self._baseline, self._index = name, baseline, index
         self._planned, self._comparisons, self._rule = planned, comparisons, rule

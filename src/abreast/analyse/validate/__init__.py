@@ -68,11 +68,10 @@ class Validation:
 def validate(store: Store, run: str) -> Validation:
     """Make every check on one run."""
     evidence = Evidence(store, store.run(run))
-    found = (
-        [finding for check, _ in CHECKS for finding in check(evidence)]
-        if evidence.trials
-        else [_nothing_stored(evidence)]
-    )
+    found = [finding for check, _ in CHECKS for finding in check(evidence)] if evidence.trials else []
+    if not evidence.trials:
+        message, fix = "no trial is stored: there is no result yet", f"abreast resume {evidence.run['run']}"
+        found = [of_trials("balance", "serious", message, fix, 0)]
     found.sort(key=lambda finding: finding.level == "note")
     return Validation(evidence.run, evidence.trials, tuple(what for _, what in CHECKS), tuple(found))
 
@@ -87,8 +86,3 @@ def validate_table(store: Store, table: str, track_id: str | None = None) -> Val
     name = table if track_id is None else f"{track_id} in {table}"
     looked_for = tuple(what for _, what in TRACKED_CHECKS)
     return Validation({"run": name, "simulated": False}, len(tracked.frame), looked_for, tuple(found), "row")
-
-
-def _nothing_stored(evidence: Evidence) -> Finding:
-    fix = f"abreast resume {evidence.run['run']}"
-    return of_trials("balance", "serious", "no trial is stored: there is no result yet", fix, 0)

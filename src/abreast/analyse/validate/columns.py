@@ -54,7 +54,6 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
 
 
 def judge_without_labels(evidence: Evidence) -> Iterator[Finding]:
-    """A verdict by a judge that no human labels calibrate."""
     primary = evidence.run["primary_score"]
     if primary is None or judge_of(evidence.spec, primary) is None or len(evidence.variants) < 2:
         return

@@ -130,7 +130,6 @@ class Evidence:
         )
 
     def case_ids(self, cases: Iterable[int]) -> tuple[str, ...]:
-        """The ids of the cases with these indexes."""
         return tuple(
             row[0]
             for case in cases

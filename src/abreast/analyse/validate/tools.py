@@ -45,7 +45,6 @@ class Exchange:
 
 
 def exchange(variant: Variant, baseline: Variant) -> Exchange:
-    """What a variant has instead of what the baseline has."""
     mine, theirs = _servers(variant.params), _servers(baseline.params)
     others = tuple(f"{name} (declared otherwise)" for name in mine if name in theirs and mine[name] != theirs[name])
     tools, other = _side(variant, baseline), _side(baseline, variant)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from abreast.analyse.run import Analysis
 from abreast.errors import BadInput
@@ -28,13 +28,10 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """One picture: a file of its own, and the words for those who cannot see it."""
+class Chart(NamedTuple):
+    """One picture as a file."""
 
     name: str
-    title: str
-    alternative: str
     svg: str
 
 
@@ -60,7 +57,7 @@ def drawn(analysis: Analysis) -> list[Chart]:
 def as_file(analysis: Analysis, picture: Picture) -> Chart:
     """A picture of this run, complete on its own."""
     whose = f"{analysis.run['experiment']} · {analysis.run['run']}"
-    return Chart(picture.name, picture.title, picture.alternative, picture.file(mark(analysis), whose))
+    return Chart(picture.name, picture.file(mark(analysis), whose))
 
 
 def png(svg: str) -> bytes:

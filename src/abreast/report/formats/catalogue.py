@@ -72,7 +72,6 @@ BUILT_IN = {**TEXTS, **PICTURES}  # imported when they are used: most runs write
 
 
 def load(name: str) -> ReportFormat:
-    """The format of this name."""
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         form: ReportFormat = getattr(import_module(f"abreast.report.{module}"), attribute)()
@@ -118,7 +117,6 @@ def draws_pixels() -> bool:
 
 
 def text(request: ReportRequest, name: str) -> str:
-    """The report in a format that is text."""
     return "".join(pieces(request, name))
 
 

@@ -51,6 +51,8 @@ class Json(ReportFormat):
 def report(analysis: Analysis) -> dict[str, Any]:
     """The report of a run without its trials."""
     run, modes = analysis.run, failure_modes(analysis.rows)
+    verdicts = [verdict(item, primary=True) for item in analysis.comparisons]
+    verdicts += [verdict(item, primary=False) for item in analysis.further]
     found = {
         "schema": SCHEMA,
         "run": run["run"],
@@ -68,7 +70,7 @@ def report(analysis: Analysis) -> dict[str, Any]:
         "baseline": run["baseline"],
         "margin": analysis.margin or None,
         "summary": verdict_lines(analysis),
-        "verdicts": _verdicts(analysis),
+        "verdicts": adjusted(verdicts),
         "variants": {
             summary.name: {
                 **variant(summary),
@@ -102,12 +104,6 @@ def _suite(analysis: Analysis) -> dict[str, Any] | None:
         "problem": found.problem,
         "sections": {section.name: section.data for section in found.sections},
     }
-
-
-def _verdicts(analysis: Analysis) -> list[dict[str, Any]]:
-    """By the primary score, then by the others."""
-    rows = [verdict(item, True) for item in analysis.comparisons]
-    return adjusted(rows + [verdict(item, False) for item in analysis.further])
 
 
 def adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -272,12 +268,10 @@ def events(analysis: Analysis) -> list[tuple[str, dict[str, Any]]]:
 
 
 def config(analysis: Analysis) -> dict[str, Any]:
-    """The spec as it was executed."""
     return {key: value for key, value in analysis.rows.spec.items() if key not in ("origin_digest", "origin")}
 
 
 def trials_of(analysis: Analysis) -> Iterator[dict[str, Any]]:
-    """Each trial in plan order."""
     rows = analysis.rows
     for at in range(len(rows.position)):
         yield {

@@ -75,8 +75,6 @@ def export(
 
 
 class Csv(ReportFormat):
-    """The trials of a run."""
-
     file_name = "trials.csv"
 
     def pieces(self, request: ReportRequest) -> list[str]:

@@ -176,7 +176,6 @@ class Terminal(ReportFormat):
 
 
 def as_text(analysis: Analysis, width: int = 120) -> str:
-    """The report as plain text."""
     console = PrintableConsole(file=io.StringIO(), width=width, no_color=True)
     console.print(render(analysis), crop=False)
     written: str = console.file.getvalue()  # type: ignore[attr-defined]

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """So many characters are shown."""
-
     answer: int
     prompt: int
     expected: int

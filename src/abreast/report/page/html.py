@@ -87,7 +87,7 @@ def page(analysis: Analysis, draw: bool = True, left: Left | None = None, links:
             waits=_waits(analysis),
             facts=_facts(analysis, events),
             events=_events(events),
-            config=_config(analysis),
+            config=cut(json.dumps(json_report.config(analysis), ensure_ascii=False, indent=2), CONFIG),
             store=analysis.rows.store.path.name,
             score_name=analysis.score_name,
         )
@@ -196,7 +196,6 @@ def _further(analysis: Analysis) -> Table | None:
 
 
 def _section(section: Section, mark: str, draw: bool) -> dict[str, Any]:
-    """What the suite of the run adds."""
     return {
         "name": slug(section.name),
         "title": section.title,
@@ -225,7 +224,6 @@ def _segments(analysis: Analysis, drawn: bool) -> Table | None:
 
 
 def _errors(analysis: Analysis) -> Table | None:
-    """By kind and blame, a column for each variant."""
     found = sorted({key for item in analysis.variants for key in item.errors})
     rows = [
         (
@@ -253,7 +251,6 @@ def _waits(analysis: Analysis) -> Table | None:
 
 
 def _facts(analysis: Analysis, events: Sequence[Event]) -> list[tuple[str, str]]:
-    """Under what circumstances the rows came about."""
     found, run = json_report.provenance(analysis), analysis.run
     commit = (found["commit"] or "none") + (" with uncommitted changes" if found["dirty"] else "")
     models = "; ".join(f"{name}: {', '.join(models)}" for name, models in found["models"].items())
@@ -286,7 +283,6 @@ _QUIET = ("run_started", "run_finished", "in_flight")
 
 
 def _told(analysis: Analysis) -> list[Event]:
-    """What the scheduler did, in order."""
     found = analysis.rows.store.rows(
         "SELECT happened_at, kind, detail FROM events WHERE run_id = ? ORDER BY seq", (analysis.rows.run_id,)
     )
@@ -320,8 +316,3 @@ def _events(events: Sequence[Event]) -> dict[str, Any]:
         "left_out": max(0, len(worth) - EVENTS),
         **table(("UTC", "event", "detail"), listed),
     }
-
-
-def _config(analysis: Analysis) -> str:
-    """The experiment as it was executed."""
-    return cut(json.dumps(json_report.config(analysis), ensure_ascii=False, indent=2), CONFIG)

@@ -29,8 +29,6 @@ _BATCH = 200  # cases read at once
 
 @dataclass(slots=True)
 class Entry:
-    """A line of the list."""
-
     case: int
     id: str
     scores: tuple[float | None, ...]
@@ -225,7 +223,6 @@ def _fill(
 
 
 def closed_in_words(listing: Listing) -> str:
-    """What the list does not have."""
     parts = []
     if listing.closed:
         parts.append(f"{many(listing.closed, 'case')} listed without answers, to keep this file small")

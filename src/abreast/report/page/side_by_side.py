@@ -25,8 +25,6 @@ _FILE = 400
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """So much is shown of two changes."""
-
     bytes: int
     rows: int  # of one file
     line: int  # characters of one line

@@ -170,8 +170,6 @@ class Link(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A trial."""
-
     variant: str
     repeat: str
     outcome: str
@@ -184,8 +182,6 @@ class Line(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A case with its trials that left something."""
-
     id: str
     changes: str  # where its page is
     lines: list[Line]

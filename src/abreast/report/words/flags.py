@@ -35,7 +35,6 @@ class Flag(NamedTuple):
 
 
 def flags_of(analysis: Analysis) -> list[Flag]:
-    """All flagged trials of a run, in plan order."""
     rows = analysis.rows
     asked = "SELECT 1 FROM columns WHERE name IN (?, ?) LIMIT 1"
     if not rows.store.rows(asked, (TEST_FILES, OUTSIDE_FILES)):

@@ -48,7 +48,7 @@ def chart(points: Sequence[tuple[float, float]], width: int, height: int, joined
 
     Where there are more points than places, shades say how many are in one.
     """
-    (left, right), (low, high) = (_extremes(column) for column in zip(*points, strict=True))
+    (left, right), (low, high) = ((min(column), max(column)) for column in zip(*points, strict=True))
     marks = {0: figure(high), height - 1: figure(low)} if low < high else {height // 2: figure(low)}
     margin = max(map(len, marks.values()))
     room = max(8, width - margin - 2, len(figure(left)) + 1 + len(figure(right)))
@@ -66,10 +66,6 @@ def chart(points: Sequence[tuple[float, float]], width: int, height: int, joined
 
 def figure(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
-
-
-def _extremes(values: Sequence[float]) -> tuple[float, float]:
-    return min(values), max(values)
 
 
 def _share(value: float, low: float, high: float) -> float:

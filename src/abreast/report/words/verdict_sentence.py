@@ -184,7 +184,6 @@ def sentence(comparison: Comparison) -> str:
 
 
 def _why_not(comparison: Comparison) -> str:
-    """Why two variants cannot be compared."""
     if comparison.cases or comparison.verdict.reason != NO_CASE:
         return comparison.reason
     what = "has a score of both" if comparison.pairs.unscored else "was answered by both"
@@ -249,13 +248,9 @@ def _amount(comparison: Comparison, interval: Interval) -> str:
     if printed is None:
         return f": {estimate} points"
     ends, level = f"{points(printed.low)} … {points(printed.high)}", f"{printed.level * 100:.4g} % interval"
-    if _stopped_early(comparison):
+    if comparison.stopped_after is not None and comparison.verdict.word in ("better", "worse"):
         return f" by {ends} points ({level}; {estimate} so far, which stopping early inflates)"
     return f": {estimate} points ({level} {ends})"
-
-
-def _stopped_early(comparison: Comparison) -> bool:
-    return comparison.stopped_after is not None and comparison.verdict.word in ("better", "worse")
 
 
 def _decided_after(comparison: Comparison) -> str:
@@ -334,7 +329,6 @@ def change(ratio: float) -> str:
 
 
 def bounds(comparison: Comparison) -> str:
-    """What the lost cases could change at most."""
     worst = comparison.pairs.worst
     if comparison.bounds is None or worst is None:
         return ""

@@ -57,7 +57,9 @@ def main(args: argparse.Namespace) -> int:
         )
         if args.export:
             rows = write_sheet(labelling, Path(args.export))
-            _say(args, f"{args.export}: {rows:,} answers to label; fill in the last column, then: ", labelling, store)
+            command = f"abreast label {labelling.run} --import {args.export}{store_argument.option(store)}"
+            if not args.json:
+                echo(f"{args.export}: {rows:,} answers to label; fill in the last column, then: {command}")
         elif args.imported:
             changed = read_sheet(labelling, Path(args.imported))
             labelling.finish()
@@ -68,15 +70,11 @@ def main(args: argparse.Namespace) -> int:
             labelling.finish()
         progress = labelling.progress()
         if args.json:
-            listings.show_json([_as_object(progress)])
+            fields = ("run", "scorer", "seed", "sample", "labelled", "skipped", "left")
+            listings.show_json([{name: getattr(progress, name) for name in fields}])
         elif not args.export:
             _conclude(progress, store)
     return code
-
-
-def _say(args: argparse.Namespace, message: str, labelling: Labelling, store: Store) -> None:
-    if not args.json:
-        echo(f"{message}abreast label {labelling.run} --import {args.export}{store_argument.option(store)}")
 
 
 def _account() -> str:
@@ -141,11 +139,6 @@ def _prompt(labelling: Labelling, question: LabelQuestion) -> str:
 
 
 # -- at the end --------------------------------------------------------------------------------------------------------
-
-
-def _as_object(progress: LabelProgress) -> dict[str, object]:
-    fields = ("run", "scorer", "seed", "sample", "labelled", "skipped", "left")
-    return {name: getattr(progress, name) for name in fields}
 
 
 def _conclude(progress: LabelProgress, store: Store) -> None:

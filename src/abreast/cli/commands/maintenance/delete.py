@@ -147,6 +147,5 @@ def _tell(report: tuple[Path, list[str]] | None) -> None:
 
 
 def _command(store: Store, words: list[str], debug: bool) -> str:
-    """The command that deletes without asking, to paste."""
     flags = ["--debug", "--yes"] if debug else ["--yes"]
     return f"{shlex.join(['abreast', 'delete', *words, *flags])}{store_argument.option(store)}"

@@ -6,8 +6,9 @@ import argparse
 from typing import Any
 
 from abreast.cli import store_argument
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput
 from abreast.output import listings
+from abreast.store import Store
 
 EPILOG = "Label runs with: abreast run --label e1.2.0, or abreast tag RUN e1.2.0"
 
@@ -26,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
     from abreast.report.words.verdict_sentence import points, trusted
 
     with store_argument.find_store(args.store) as store:
-        experiment = _experiment(args.experiment, [run["experiment"] for run in store.runs()])
+        experiment = _experiment(args.experiment, store)
         rows: list[dict[str, Any]] = []
         for step in history(store, experiment, args.all, args.variant, args.margin):
             run, item = step.run, step.against_previous
@@ -68,12 +69,11 @@ def _for_people(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return told
 
 
-def _experiment(wanted: str | None, names: list[str]) -> str:
-    known = list(dict.fromkeys(names))
-    if wanted is None:
-        if len(known) != 1:
-            raise BadInput(f"there are several experiments: {', '.join(known)}", "name one: abreast history NAME")
-        return known[0]
-    if wanted not in known:
-        raise BadInput(f"no run of an experiment {wanted}{suggestion(wanted, known)}", "abreast runs lists them")
-    return wanted
+def _experiment(wanted: str | None, store: Store) -> str:
+    if wanted is not None:
+        store_argument.check_experiment(wanted, store)
+        return wanted
+    known = list(dict.fromkeys(run["experiment"] for run in store.runs()))
+    if len(known) != 1:
+        raise BadInput(f"there are several experiments: {', '.join(known)}", "name one: abreast history NAME")
+    return str(known[0])

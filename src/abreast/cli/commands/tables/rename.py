@@ -6,7 +6,7 @@ import argparse
 import shlex
 
 from abreast.cli import store_argument
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput
 from abreast.output import echo, say
 from abreast.store import Store
 from abreast.store.user_tables.tracked_rows import plain_name
@@ -36,7 +36,8 @@ def main(args: argparse.Namespace) -> int:
     old, new = words
     table = plain_name(args.table)
     with store_argument.find_store(given) as store:
-        _check_experiment(args.experiment, [run["experiment"] for run in store.runs()])
+        if args.experiment is not None:
+            store_argument.check_experiment(args.experiment, store)
         values = column_renames.tracked_values(store, table, old) if args.experiment is None else None
         found, parts = None, [] if values is None else [f"{many(values, 'value')} of {table} that trackers wrote"]
         if table == TABLE and (values is None or column_renames.is_of_runs(store, old)):
@@ -60,13 +61,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace, store: Store) -> str:
-    """The command that renames without asking, to paste."""
     words = ["abreast", "rename", *args.words[-2:], "--yes"]
     words += ["--experiment", args.experiment] if args.experiment is not None else []
     words += ["--table", args.table] if args.table != TABLE else []
     return f"{shlex.join(words)}{store_argument.option(store)}"
-
-
-def _check_experiment(wanted: str | None, known: list[str]) -> None:
-    if wanted is not None and wanted not in known:
-        raise BadInput(f"no run of an experiment {wanted}{suggestion(wanted, known)}", "abreast runs lists them")
