@@ -75,6 +75,11 @@ def _verdicts(root: ElementTree.Element, analysis: Analysis, unmet: Sequence[str
             ElementTree.SubElement(test, "error", message=clean(sentence(item)), type="no comparison")
         else:
             ElementTree.SubElement(test, "system-out").text = clean(sentence(item))
+    add_requirements(suite, place, unmet)
+
+
+def add_requirements(suite: ElementTree.Element, place: str, unmet: Sequence[str]) -> None:
+    """A failed test for each requirement that is not met."""
     for told in unmet:
         test = ElementTree.SubElement(suite, "testcase", classname=place, name=clean(told.split(": ")[0]), time="0")
         ElementTree.SubElement(test, "failure", message=clean(told), type="requirement")

@@ -83,7 +83,6 @@ def _object(merged: Merged) -> dict[str, Any]:
 
 
 def _tell(merged: Merged, target: str) -> None:
-
     source = relative_path(merged.source)
     if not merged:
         echo(f"{source} → {target}: nothing new, it has all of it")
