@@ -22,9 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="run the tests of the cases on what agents begin with, and in what people did: do they say anything?",
     )
     parser.add_argument(
-        "--online",
-        action="store_true",
-        help="ask the providers whether they answer; nothing is billed",
+        "--online", action="store_true", help="ask the providers whether they answer; nothing is billed"
     )
 
 
