@@ -21,7 +21,7 @@ from abreast.model import Request, Trial
 from abreast.output import confirm, console, echo, is_interactive, listings, say
 from abreast.report.formats import catalogue
 from abreast.report.words.variant_figures import in_flight_line
-from abreast.report.words.verdict_sentence import SIMULATED, unscored_lines
+from abreast.report.words.verdict_sentence import SIMULATED
 from abreast.store import open_store
 from abreast.view.progress import REPORT, EventFile, Preloader, Verbose, progress
 
@@ -300,7 +300,9 @@ def ending(result: Result, command: str) -> int:
         say(f"error: no trial gave an answer. See why: abreast logs {result.run}{_where(result)}")
         return 1
     if result.analysis.is_without_score:
-        for line in unscored_lines(result.analysis, _where(result)):
+        from abreast.cli import unscored
+
+        for line in unscored.lines(result.analysis, _where(result)):
             say(line)
         return 1
     if result.analysis.is_without_comparison:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -151,21 +150,6 @@ def _single(analysis: Analysis) -> list[str]:
         return [f"{summary.name}: no scored answer"]
     score = summary.score
     return [f"{summary.name}: {score.estimate:.1%} (95 % interval {score.low:.1%} … {score.high:.1%})"]
-
-
-def unscored_lines(analysis: Analysis, where: str) -> list[str]:
-    """Why no answer has a score, and what to do; `where` is what a command needs to find the store."""
-    run, reason = analysis.run["run"], analysis.rows.why_unscored()
-    if reason is None:
-        return [f"error: no answer could be scored. See why: abreast logs {run}{where}"]
-    why, case = reason
-    scorers = [scorer for scorer in analysis.rows.spec.get("scorers") or [] if isinstance(scorer, dict)]
-    # Tests ran where the agent worked, which is gone: then answers cannot be scored anew.
-    again = "; when it is mended: the same run with --fresh" if any("tests" in scorer for scorer in scorers) else ""
-    return [
-        f"error: no answer could be scored: {why}",
-        f"       see it: abreast show {run} {shlex.quote(case)}{where}{again}",
-    ]
 
 
 def sentence(comparison: Comparison) -> str:
