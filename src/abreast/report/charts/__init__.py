@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from abreast.analyse.run import Analysis
-from abreast.errors import BadInput
 from abreast.filenames import is_file_name, safe_file_name
 from abreast.report import folder
 from abreast.report.charts import closing, difference, frontier, latency, outcomes, segments, sizes
@@ -61,11 +60,9 @@ def as_file(analysis: Analysis, picture: Picture) -> Chart:
 
 
 def png(svg: str) -> bytes:
-    """The same picture in pixels."""
-    try:
-        import vl_convert
-    except ImportError:
-        raise BadInput("png needs the package vl-convert-python", 'pip install "abreast[charts]"') from None
+    """The same picture in pixels, if `draws_pixels()`."""
+    import vl_convert  # an optional dependency
+
     return bytes(vl_convert.svg_to_png(svg, scale=2))
 
 

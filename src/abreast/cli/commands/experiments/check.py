@@ -16,14 +16,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     spec_argument.argument(parser)
     add_options(parser)
     add_lock(parser)
-    parser.add_argument(
-        "--try-tests",
-        action="store_true",
-        help="run the tests of the cases on what agents begin with, and in what people did: do they say anything?",
-    )
-    parser.add_argument(
-        "--online", action="store_true", help="ask the providers whether they answer; nothing is billed"
-    )
+    tests = "run the tests of the cases on what agents begin with, and in what people did: do they say anything?"
+    parser.add_argument("--try-tests", action="store_true", help=tests)
+    endpoints = "ask the providers whether they answer; nothing is billed"
+    parser.add_argument("--online", action="store_true", help=endpoints)
 
 
 def main(args: argparse.Namespace) -> int:

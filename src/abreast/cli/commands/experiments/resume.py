@@ -14,13 +14,8 @@ from abreast.output import say
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        nargs="?",
-        help="its name or label (required for runs that stopped early), or its spec file or suite; default: the last "
-        "incomplete run",
-    )
+    which = "its name or label (required for runs that stopped early), or its spec file or suite"
+    parser.add_argument("run", metavar="RUN", nargs="?", help=f"{which}; default: the last incomplete run")
     add_options(parser)
 
 

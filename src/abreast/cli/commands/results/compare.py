@@ -18,23 +18,14 @@ Answers that one run reused from the other are set aside. If nothing remains to 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "runs",
-        metavar="RUN",
-        nargs="*",
-        help="two or more, by name or label; the first is the baseline (default: previous latest)",
-    )
+    which = "two or more, by name or label; the first is the baseline (default: previous latest)"
+    add("runs", metavar="RUN", nargs="*", help=which)
     add("--variant", metavar="NAME", help="only this variant")
     add("--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters, such as 0.05")
     add("--format", choices=FORMATS, default="terminal")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "cost > +10%%", ...')
-    add(
-        "--store",
-        metavar="S",
-        action="append",
-        default=[],
-        help="where the runs are; repeatable, each is looked for in all",
-    )
+    where = "where the runs are; repeatable, each is looked for in all"
+    add("--store", metavar="S", action="append", default=[], help=where)
     store_argument.add_shared(parser, "--json")
 
 

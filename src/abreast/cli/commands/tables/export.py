@@ -17,11 +17,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("csv", "parquet", "jsonl"), help="by the ending of --output, else csv")
     parser.add_argument("--table", metavar="T", default="predictions", help="any table (predictions if left out)")
     parser.add_argument("--output", metavar="FILE", help="a file; standard output if left out (not for parquet)")
-    parser.add_argument(
-        "--escape-formulas",
-        action="store_true",
-        help="for spreadsheets: put ' before texts in a CSV file that would run as a formula (=, +, -, @)",
-    )
+    escape = "for spreadsheets: put ' before texts in a CSV file that would run as a formula (=, +, -, @)"
+    parser.add_argument("--escape-formulas", action="store_true", help=escape)
     store_argument.add_shared(parser, "--store")
 
 
