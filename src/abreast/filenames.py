@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from pathlib import Path
 
@@ -28,6 +27,8 @@ def safe_file_name(text: str, digits: int = 8) -> str:
 
 
 def _with_digest(text: str, digits: int) -> str:
+    import hashlib  # late: takes long to import, and most names are plain
+
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
     letters = re.sub("[^A-Za-z0-9]+", "-", text[: 10 * LONGEST])[:LONGEST].strip("-") or "unnamed"
     return f"{letters}-{digest[:digits]}"

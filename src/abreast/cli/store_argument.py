@@ -13,8 +13,6 @@ from abreast.errors import BadInput, suggestion
 from abreast.filenames import relative_path
 from abreast.store import ENGINES, SQLITE_SUFFIXES, Store, open_store
 from abreast.store.address import named_store
-from abreast.store.user_tables import tables as stored
-from abreast.store.user_tables.tracked_rows import plain_name
 
 shown = relative_path
 SUFFIXES = (*SQLITE_SUFFIXES, ".duckdb")
@@ -89,6 +87,8 @@ def store_and_words(args: argparse.Namespace, actions: Collection[str] = ()) -> 
 
 def table_name(args: argparse.Namespace, word: str | None = None) -> str:
     """The table that was named, by a word or by the option."""
+    from abreast.store.user_tables.tracked_rows import plain_name
+
     if word is not None and args.table is not None and plain_name(word) != plain_name(args.table):
         raise BadInput(f'two tables are named: "{word}" and --table {args.table}', "name one")
     return plain_name(word if word is not None else args.table if args.table is not None else TABLE)
@@ -114,9 +114,9 @@ def check_experiment(name: str, store: Store) -> None:
 
 def no_rows(store: Store, name: str) -> str:
     """Say that a table has no rows, and which tables have."""
-    others = [
-        f"{row['table']} ({row['rows']:,})" for row in stored.listed(store) if row["rows"] and row["table"] != name
-    ]
+    from abreast.store.user_tables.tables import listed
+
+    others = [f"{row['table']} ({row['rows']:,})" for row in listed(store) if row["rows"] and row["table"] != name]
     return f"{name}: no rows" + (f"; there are rows in {', '.join(others)}" if others else "")
 
 
