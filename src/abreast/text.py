@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 # Characters that a terminal or browser obeys, hides or reorders text by: control characters except tab and line feed,
@@ -69,6 +70,15 @@ def dump_json(value: Any, **options: Any) -> str:
     '{"a": "ä \\u009b31m \\u202e"}'
     """
     return _UNPRINTABLE.sub(lambda match: json.dumps(match[0])[1:-1], json.dumps(value, ensure_ascii=False, **options))
+
+
+def moment(at: float | None) -> str | None:
+    """A time as text that sorts.
+
+    >>> moment(0.0), moment(None)
+    ('1970-01-01T00:00:00Z', None)
+    """
+    return None if at is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def many(number: int, noun: str, plural: str = "") -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from abreast.report.words.verdict_sentence import doubt, trusted, verdict_lines
 from abreast.stats import Interval, holm
 from abreast.stats.intervals.population import THESE_CASES
 from abreast.text import dump_json
+from abreast.text import moment as moment
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis, Comparison
@@ -291,15 +291,6 @@ def number(value: float) -> float | None:
 
 def ends(interval: Interval | None) -> list[float | None] | None:
     return None if interval is None else [number(interval.low), number(interval.high)]
-
-
-def moment(at: float | None) -> str | None:
-    """A time as text that sorts.
-
-    >>> moment(0.0), moment(None)
-    ('1970-01-01T00:00:00Z', None)
-    """
-    return None if at is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def _ratio(interval: Interval | None) -> dict[str, Any] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from abreast.cli import store_argument
 from abreast.errors import BadInput
 from abreast.filenames import relative_path
 from abreast.output import echo, listings, say
+from abreast.text import moment
 
 if TYPE_CHECKING:
     from abreast.store import Store
@@ -63,7 +63,7 @@ def _show(store: Store, assets: Assets, as_json: bool) -> None:
         {
             "digest": asset.digest,
             "bytes": asset.size,
-            "stored": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(asset.stored_at)),
+            "stored": moment(asset.stored_at),
             "columns": used[asset.digest] if as_json else ", ".join(used[asset.digest]),
         }
         for asset in assets.listed()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import time
 from pathlib import Path
 
 from abreast.cli import store_argument
 from abreast.errors import BadInput, suggestion
 from abreast.output import echo, listings, say
 from abreast.store.user_tables.result_cache import FILE, Cache
+from abreast.text import moment
 
 EPILOG = """  stats                      answers of earlier runs that can be reused
   clear                      let nothing of them be reused; rows and reports stay
@@ -72,13 +72,12 @@ def _of_trackers(args: argparse.Namespace, folder: str, track_id: str | None = N
 
 
 def _shown(row: dict[str, object], as_json: bool) -> dict[str, object]:
-    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(float(str(row["stored_at"]))))
     whole = {
         "function": str(row["key"]).rpartition(":")[0],
         "track_id": row["track_id"],
         "store": row["store"],
         "table": row["table_name"],
-        "stored": moment,
+        "stored": moment(float(str(row["stored_at"]))),
         "bytes": row["size"],
     }
     return {**whole, "key": row["key"], "row_id": row["row_id"]} if as_json else whole

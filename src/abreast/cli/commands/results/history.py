@@ -9,6 +9,7 @@ from abreast.cli import store_argument
 from abreast.errors import BadInput
 from abreast.output import listings
 from abreast.store import Store
+from abreast.text import moment
 
 EPILOG = "Label runs with: abreast run --label e1.2.0, or abreast tag RUN e1.2.0"
 
@@ -23,7 +24,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from abreast.analyse.compare import history
-    from abreast.report.formats.json_report import moment
     from abreast.report.words.verdict_sentence import points, trusted
 
     with store_argument.find_store(args.store) as store:
