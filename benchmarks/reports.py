@@ -63,7 +63,7 @@ def analyse_large(cases: int) -> dict[str, Any]:
             analysis = time.perf_counter() - started
             assert found.comparisons[0].cases == cases
             started = time.perf_counter()
-            for _ in catalogue.pieces(catalogue.Asked(found), "json"):
+            for _ in catalogue.pieces(catalogue.ReportRequest(found), "json"):
                 pass
             written = time.perf_counter() - started
             started = time.perf_counter()

@@ -164,7 +164,7 @@ def near(value: Any, tolerance: float = 1e-6) -> Any:
 
 
 def check_verdicts(store: Store, analysis: Analysis, all_pairs: bool) -> None:
-    found = json.loads(catalogue.text(catalogue.Asked(analysis), "json"))
+    found = json.loads(catalogue.text(catalogue.ReportRequest(analysis), "json"))
     metrics = list(dict.fromkeys(row["metric"] for row in found["verdicts"]))
     for metric in metrics:
         run = read(store, metric)
@@ -370,7 +370,7 @@ def check_words(analysis: Analysis) -> None:
         assert (result.interval.low > 0) == (word == "better")
         assert (result.interval.high < 0) == (word == "worse")
     said = json_report.report(analysis)["summary"]
-    asked = catalogue.Asked(analysis)
+    asked = catalogue.ReportRequest(analysis)
     terminal = " ".join(catalogue.text(asked, "terminal").split())
     for line in said:
         assert " ".join(line.split()) in terminal

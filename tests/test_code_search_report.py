@@ -535,7 +535,7 @@ def test_names_of_cases_are_text_and_nothing_else(run: Run, folder: Folder) -> N
 def everywhere(folder: Folder) -> dict[str, str]:
     """The report in all formats that are text; the suite's part is whole in each."""
     analysis = analyse(open_store(folder.path / "rows.db"), "latest")
-    found = {form: catalogue.text(catalogue.Asked(analysis), form) for form in catalogue.TEXTS}
+    found = {form: catalogue.text(catalogue.ReportRequest(analysis), form) for form in catalogue.TEXTS}
     for form, text in found.items():
         assert "could not be made" not in text, form
     return found

@@ -85,3 +85,37 @@ def test_the_layer_test_itself_sees_an_import_that_points_back(tmp_path: Path) -
     late = tmp_path / "late.py"
     late.write_text("def f():\n    from abreast.cli import main\n    import abreast.view.progress\n")
     assert imports(late) == [(2, "cli"), (3, "view")]
+
+
+SUITES = {"code_search", "coding_agents", "numbers"}
+
+
+def named_suites(path: Path) -> list[str]:
+    """Suites, and the fake provider, that a file imports by name."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for parts in (name.split(".") for name in names):
+            if parts[:2] == ["abreast", "fake"] or (
+                parts[:2] == ["abreast", "suites"] and parts[2:3] and parts[2] in SUITES
+            ):
+                found.append(f"{path.name}:{node.lineno}: {'.'.join(parts)}")
+    return found
+
+
+def test_the_core_uses_suites_and_the_fake_provider_only_through_entry_points() -> None:
+    core = [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[0] not in ("suites", "fake")]
+    core.append(SOURCE / "suites" / "__init__.py")
+    found = [line for path in core for line in named_suites(path)]
+    assert not found, "\n".join(found)
+
+
+def test_the_suite_test_itself_sees_an_import_by_name(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("from abreast.suites import numbers\ndef f():\n    import abreast.fake.server\n")
+    assert named_suites(module) == ["module.py:1: abreast.suites.numbers", "module.py:3: abreast.fake.server"]

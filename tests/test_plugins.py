@@ -492,3 +492,44 @@ def test_a_function_of_a_spec_that_cannot_work_is_refused_before_anything_is_exe
     done = site.anew("run", "spec.yaml", "--yes")
     assert (done.code, message in done.err) == (code, True), done.said
     assert not (site.path / "results.db").exists()
+
+
+# Report formats
+
+FORMAT = """
+from abreast.report.formats.catalogue import ReportFormat
+
+class OneLine(ReportFormat):
+    file_name = "verdict.txt"
+
+    def pieces(self, request):
+        yield request.analysis.run["experiment"]
+        yield f": {request.analysis.comparisons[0].verdict.word}\\n"
+"""
+
+
+def with_format(folder: Folder, source: str, value: str) -> Folder:
+    """A folder with a run, and a package `acme` with the format `one-line`."""
+    folder.write("spec.yaml", SPEC.replace("TARGET", "simulated").replace("SCORER", "exact"))
+    folder.write("site/plug.py", source)
+    install(folder, "acme", {"abreast.formats": {"one-line": f"plug:{value}"}})
+    sys.modules.pop("plug", None)
+    return folder
+
+
+def test_a_format_of_a_package_is_written_and_printed_like_the_others(site: Folder) -> None:
+    with_format(site, FORMAT, "OneLine")
+    done = site.abreast("run", "spec.yaml", "--quiet", "--format", "one-line,json")
+    assert done.code == 0, done.said
+    (written,) = site.path.glob("runs/*/verdict.txt")
+    assert written.read_text() == "spec: inconclusive\n"
+    assert site.abreast("report", "--format", "one-line").out == "spec: inconclusive\n"
+    assert "verdict.txt" in site.abreast("report", "--format", "all", "--no-pictures").out
+
+
+def test_a_format_that_is_none_is_refused_before_the_run(site: Folder) -> None:
+    with_format(site, "def nothing():\n    return 1\n", "nothing")
+    done = site.abreast("run", "spec.yaml", "--quiet", "--format", "one-line")
+    assert (done.code, 'format "one-line" (acme 1.0, plug:nothing)' in done.err) == (2, True), done.err
+    assert not (site.path / "results.db").exists()
+    assert 'did you mean "one-line"?' in site.abreast("report", "--format", "onelin").err

@@ -580,3 +580,56 @@ def test_files_of_results_come_from_python_too(suite: Folder) -> None:
     assert result.write_files(suite.path / "there") == [
         suite.path / "there" / name for name in ("found.txt", "found_x.svg")
     ]
+
+
+# Capabilities that a suite declares
+
+MAKER = """
+from abreast import Experiment
+from abreast.output import echo
+from abreast.suites import CaseMaker, Suite
+
+
+class Maker(CaseMaker):
+    summary = "make a riddle"
+    details = "riddles are random"
+    default_output = "riddles.jsonl"
+
+    def arguments(self, group):
+        group.add_argument("--hard", action="store_true", help="a hard one")
+
+    def make(self, args):
+        echo(f"hard: {args.hard}, yes: {args.yes}")
+        return 0
+
+
+class Riddles(Suite):
+    name = "tiny"
+    summary = "who solves riddles?"
+    case_maker = Maker()
+
+    def experiment(self, args):
+        return Experiment(cases=[{"id": "c", "input": "?"}], variants={"a": {}}, target="simulated")
+
+
+SUITE = Riddles()
+"""
+
+
+def test_a_suite_that_declares_a_case_maker_has_a_command_for_new_cases(suite: Folder) -> None:
+    suite.write("site/tiny_suite.py", MAKER)
+    told = suite.abreast("cases", "--help").out
+    assert "new tiny" in told
+    assert "make a riddle" in told
+    assert "new tiny: riddles are random" in told
+    assert "tiny: riddles.jsonl" in " ".join(told.split())
+    assert suite.abreast("cases", "new", "tiny", "--hard", "--yes").out == "hard: True, yes: True\n"
+    refused = suite.abreast("cases", "list", "tiny", "--hard")
+    assert (refused.code, "--hard is for abreast cases new tiny" in refused.err) == (2, True)
+    assert suite.abreast("cases", "list", "tiny", "--json").json[0]["id"] == "c"
+
+
+def test_a_subclass_of_suite_needs_a_name_a_summary_and_an_experiment(suite: Folder) -> None:
+    suite.write("site/tiny_suite.py", MAKER)
+    done = suite.abreast("run", "tiny", "--quiet", "--json")
+    assert (done.code, done.json[0]["suite"]["sections"]) == (0, {})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import re
+from pathlib import Path
 
 LONGEST = 48  # characters of a text that its file name shows
 LONGEST_NAME = 200  # bytes; file systems allow 255, and suffixes are added
@@ -26,6 +27,8 @@ def safe_file_name(text: str, digits: int = 8) -> str:
 
 
 def _with_digest(text: str, digits: int) -> str:
+    import hashlib  # late: takes long to import, and most names are plain
+
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
     letters = re.sub("[^A-Za-z0-9]+", "-", text[: 10 * LONGEST])[:LONGEST].strip("-") or "unnamed"
     return f"{letters}-{digest[:digits]}"
@@ -68,3 +71,10 @@ class FileNames:
             self._taken.add(name.lower())
             self._names[text] = name
         return self._names[text]
+
+
+def relative_path(path: Path) -> str:
+    """A path as one would type it in the working folder."""
+    with contextlib.suppress(ValueError):
+        return str(path.resolve().relative_to(Path.cwd()))
+    return str(path)

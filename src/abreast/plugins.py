@@ -1,4 +1,4 @@
-"""Plugins: targets, scorers, suites and engines of stores that installed packages register as entry points."""
+"""Plugins: what installed packages register as entry points: targets, scorers, suites, engines, stores, formats."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, cast
 
 from abreast.errors import AbreastError, PluginError, TrialError, classify, location
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-Kind = Literal["target", "scorer", "suite", "engine", "store"]
+Kind = Literal["target", "scorer", "suite", "engine", "store", "format"]
+Base = TypeVar("Base")
 
 GROUPS: dict[Kind, str] = {
     "target": "abreast.targets",
@@ -22,6 +23,7 @@ GROUPS: dict[Kind, str] = {
     "suite": "abreast.suites",
     "engine": "abreast.engines",
     "store": "abreast.stores",
+    "format": "abreast.formats",
 }
 LONGEST_VALUE = 100  # characters of a wrong value that a message shows
 
@@ -92,6 +94,21 @@ class Plugin:
 
     def refuse(self, rule: str, value: Any) -> NoReturn:
         raise self.error(f"{rule}, got {describe(value)}")
+
+
+class _Completed:
+    """An object of a plugin, with the defaults of a base class for what it lacks."""
+
+    def __init__(self, loaded: Any, defaults: Any) -> None:
+        self._loaded, self._defaults = loaded, defaults
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loaded if hasattr(self._loaded, name) else self._defaults, name)
+
+
+def completed(loaded: Any, base: type[Base]) -> Base:
+    """What a plugin loads to as an instance of `base`, also if it is a module or an object of another class."""
+    return loaded if isinstance(loaded, base) else cast(Base, _Completed(loaded, base()))
 
 
 def find_plugin(kind: Kind, name: str) -> Plugin | None:

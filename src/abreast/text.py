@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 # Characters that a terminal or browser obeys, hides or reorders text by: control characters except tab and line feed,
@@ -69,3 +70,21 @@ def dump_json(value: Any, **options: Any) -> str:
     '{"a": "ä \\u009b31m \\u202e"}'
     """
     return _UNPRINTABLE.sub(lambda match: json.dumps(match[0])[1:-1], json.dumps(value, ensure_ascii=False, **options))
+
+
+def moment(at: float | None) -> str | None:
+    """A time as text that sorts.
+
+    >>> moment(0.0), moment(None)
+    ('1970-01-01T00:00:00Z', None)
+    """
+    return None if at is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+def many(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun.
+
+    >>> many(1, "win"), many(1_200, "case"), many(2, "loss", "losses")
+    ('1 win', '1,200 cases', '2 losses')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from abreast.analyse.decision.censoring import lopsided
-from abreast.analyse.decision.verdicts import Decided, Decider, Rule
+from abreast.analyse.decision.verdicts import Decided, Decider, Rule, lopsided
 from abreast.analyse.human_labels.calibration import uncalibrated
 from abreast.analyse.paired import Pairs, Side, pair, side_of
 from abreast.analyse.rows import Bools, Ints, Rows
@@ -109,6 +108,10 @@ class _Question:
     second: _Named
     metric: str
 
+    @property
+    def sides(self) -> tuple[_Named, _Named]:
+        return self.first, self.second
+
 
 def compare(stores: Sequence[Store], names: Sequence[str], variant: str | None, margin: float) -> list[AcrossRuns]:
     """Compare each run with the first: the variants they have in common, or those that RUN:VARIANT names."""
@@ -118,6 +121,64 @@ def compare(stores: Sequence[Store], names: Sequence[str], variant: str | None, 
     sides = [_named(stores, name, variant, read) for name in names]
     questions = [question for later in sides[1:] for question in _questions(sides[0], later)]
     return _answers(questions, margin)
+
+
+FINISHED = ("complete", "stopped_early")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One variant of one run, and what became of it since the run before that had it too."""
+
+    run: dict[str, Any]
+    variant: str
+    score: float | None
+    commit: str | None
+    against_previous: AcrossRuns | None
+    series: int = 1
+    series_why: str = ""  # why that series began
+
+
+def history(
+    store: Store, experiment: str, every: bool = False, variant: str | None = None, margin: float = 0.0
+) -> Iterator[Step]:
+    """The labelled runs of an experiment, or every finished one, from first to last. Debug runs are no history."""
+    last: dict[str, str] = {}  # the run that had a variant last
+    for run in store.runs():
+        if (
+            run["experiment"] != experiment
+            or run["debug"]
+            or not (run["label"] or (every and run["status"] in FINISHED))
+        ):
+            continue
+        rows = Rows(store, run["run"])
+        provenance = json.loads(rows.meta["provenance"])
+        commit = str(provenance["commit"])[:12] if provenance.get("commit") else None
+        for index, name in enumerate(rows.variants):
+            if variant not in (None, name):
+                continue
+            score = summarise(rows, index).score
+            yield Step(
+                run=rows.meta,
+                variant=name,
+                score=score.estimate if score else None,
+                commit=commit,
+                against_previous=_compared(store, last.get(name), run["run"], name, margin),
+                series=int(provenance.get("series") or 1),
+                series_why=str(provenance.get("series_why") or ""),
+            )
+            last[name] = run["run"]
+
+
+def _compared(store: Store, before: str | None, run: str, variant: str, margin: float) -> AcrossRuns | None:
+    """None for the first, and where the two have no score in common."""
+    if before is None:
+        return None
+    try:
+        (found,) = compare([store], [before, run], variant, margin)
+    except BadInput:
+        return None
+    return found
 
 
 def _named(stores: Sequence[Store], name: str, variant: str | None, read: dict[str, Rows]) -> list[_Named]:
@@ -175,7 +236,8 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
         (0, at): pair(both.first, both.second, np.arange(len(both.cases)), _groups(questions[at], both.cases))
         for at, both in enumerate(matched)
     }
-    silent = {(0, at): reason for at, question in enumerate(questions) if (reason := _why_silent(question))}
+    reasons = [why_incomparable(*((side.rows, side.variant) for side in question.sides)) for question in questions]
+    silent = {(0, at): reason for at, reason in enumerate(reasons) if reason}
     compared = {key: pairs for key, pairs in paired.items() if len(pairs.cases) and key not in silent}
     planned = {key: _planned(questions[key[1]], len(pairs.cases) + pairs.dropped) for key, pairs in compared.items()}
     rule = Rule(margin, questions[0].first.rows.weight, population=_population(questions, matched))
@@ -184,7 +246,7 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
     answers = []
     for at, question in enumerate(questions):
         pairs, both = paired[0, at], matched[at]
-        first, second = (_contender(side) for side in (question.first, question.second))
+        first, second = map(_contender, question.sides)
         facts = question.first.rows.cases
         ids = [facts[int(both.cases[case])].id for case in largest_cases(pairs)]
         shared_repeats = int(both.shared[pairs.cases].sum())
@@ -196,14 +258,10 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
             variant=second.name,
             baseline=first.name,
             verdict=decided.verdict,
-            on_these_cases=None,
             case_noun=question.first.rows.case_noun,
             margin=margin,
             weight=rule.weight,
             planned=len(both.cases),
-            not_run=0,
-            waiting=0,
-            stopped_after=None,
             repeats=len(pairs.cases) * repeats - shared_repeats,
             comparisons=len(questions),
             is_grouped=_groups(question, both.cases) is not None,
@@ -214,7 +272,6 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
             pairs=replace(
                 pairs, cases=both.cases[pairs.cases], repeats_left_out=pairs.repeats_left_out - shared_repeats
             ),
-            looks=(),
             calibration=uncalibrated(question.first.rows, question.metric, "labels correct verdicts within one run"),
         )
         answers.append(AcrossRuns(first, second, comparison, both.match, _changes(question)))
@@ -223,7 +280,7 @@ def _answers(questions: Sequence[_Question], margin: float) -> list[AcrossRuns]:
 
 def _population(questions: Sequence[_Question], matched: Sequence[_Matched]) -> Population:
     """What the verdicts are about, by the cases and repeats that both runs have."""
-    if any(side.rows.chained for question in questions for side in (question.first, question.second)):
+    if any(side.rows.chained for question in questions for side in question.sides):
         return ALL_CASES
     smallest = min(range(len(matched)), key=lambda at: len(matched[at].cases))
     cases = matched[smallest].cases
@@ -242,15 +299,8 @@ def _planned(question: _Question, cases: int) -> int:
     return max(cases + 1, *(rows.planned_cases for rows in runs))
 
 
-def _why_silent(question: _Question) -> str:
-    """Why the two cannot be compared; empty if they can."""
-    sides = (question.first, question.second)
-    return "; ".join(filter(None, (why_incomparable(side.rows, side.variant) for side in sides)))
-
-
 def _why_not_compared(question: _Question, both: _Matched, pairs: Pairs) -> str:
-    """The reason, if no case is compared."""
-    first, second = ((side.rows.meta["run"], side.variant) for side in (question.first, question.second))
+    first, second = ((side.rows.meta["run"], side.variant) for side in question.sides)
     if first == second:
         return "a run cannot be compared with itself"
     if len(both.cases):
@@ -305,10 +355,10 @@ def _matched(question: _Question) -> _Matched:
     changed = sorted(ids - {key[0] for key in common})
     repeats = min(one.repeats, other.repeats)
     places = [np.array([index[key] for key in ready], dtype=np.int64) for index in (here, there)]
-    sides = [
-        _side(named, question.metric).taken(cases, repeats)
-        for named, cases in zip((question.first, question.second), places, strict=True)
-    ]
+    sides = []
+    for named, cases in zip(question.sides, places, strict=True):
+        score = named.rows.scores.get(question.metric, named.rows.score)
+        sides.append(side_of(named.rows, named.variant, score).taken(cases, repeats))
     shared = _shared(question, [(here[key], there[key]) for key in ready], repeats)
     sides = [replace(side, score=np.where(shared, np.nan, side.score), skipped=side.skipped | shared) for side in sides]
     kept = np.flatnonzero(~np.logical_and.reduce(shared, axis=1))  # a case with nothing but shared answers is left out
@@ -324,10 +374,6 @@ def _matched(question: _Question) -> _Matched:
     )
     first, second = (side.taken(kept, repeats) for side in sides)
     return _Matched(first, second, match, places[0][kept], shared[kept])
-
-
-def _side(named: _Named, metric: str) -> Side:
-    return side_of(named.rows, named.variant, named.rows.scores.get(metric, named.rows.score))
 
 
 def _shared(question: _Question, cases: list[tuple[int, int]], repeats: int) -> Bools:
@@ -364,9 +410,8 @@ def _identity(side: _Named) -> tuple[Any, ...]:
 
 def _changes(question: _Question) -> tuple[str, ...]:
     """What is not the same in both runs, besides the answers."""
-    one, other = question.first, question.second
     found = []
-    before, after = (_variant(side) for side in (one, other))
+    before, after = map(_variant, question.sides)
     settings = [{"target": variant.target, **variant.params} for variant in (before, after)]
     for key in sorted(settings[0].keys() | settings[1].keys()):
         values = [setting.get(key) for setting in settings]
@@ -374,9 +419,9 @@ def _changes(question: _Question) -> tuple[str, ...]:
             found.append(f"{key}: {values[0]} → {values[1]}")
     if before.digest != after.digest and not found:
         found.append("the code of the target")
-    found += _changed("models", *(_models(each) for each in (one, other)))
-    found += _changed("scorer versions", *(_versions(each, question.metric) for each in (one, other)))
-    found += _changed("commit", *(_commit(each) for each in (one, other)))
+    found += _changed("models", *map(_models, question.sides))
+    found += _changed("scorer versions", *(_versions(side, question.metric) for side in question.sides))
+    found += _changed("commit", *map(_commit, question.sides))
     return tuple(found)
 
 

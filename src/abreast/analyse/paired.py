@@ -47,12 +47,12 @@ def side_of(rows: Rows, variant: int, score: Floats) -> Side:
 
     timed = rows.ok & ~rows.reused & (rows.service_s > 0)
     return Side(
-        spread(score),
-        marked(rows.present),
-        marked(rows.error & ~rows.own_failure),
-        marked(rows.skipped),
-        spread(np.where(timed, rows.service_s, np.nan)),
-        spread(_costs(rows, mine)),
+        score=spread(score),
+        present=marked(rows.present),
+        failed=marked(rows.error & ~rows.own_failure),
+        skipped=marked(rows.skipped),
+        service_s=spread(np.where(timed, rows.service_s, np.nan)),
+        cost_usd=spread(_costs(rows, mine)),
     )
 
 
@@ -74,7 +74,6 @@ class Repeats:
 
     @property
     def means(self) -> tuple[Floats, Floats]:
-        """The mean score of each case over its repeats."""
         return _mean(self.baseline), _mean(self.variant)
 
     @property
@@ -137,19 +136,19 @@ def pair(first: Side, second: Side, cases: Ints, groups: Sequence[str] | None = 
     skipped_cells = (first.skipped | second.skipped)[cases]
     skipped = np.logical_or.reduce(skipped_cells, axis=1)
     failed = np.logical_or.reduce((first.failed | second.failed)[cases], axis=1)
-    why_failed, why_skipped = failed & ~compared, skipped & ~(compared | failed)
-    why_unscored = ~(compared | failed | skipped)
+    baseline, variant = repeats.means
     return Pairs(
-        cases[compared],
-        repeats,
-        *repeats.means,
-        int(why_failed.sum()),
-        int(why_unscored.sum()),
-        int(why_skipped.sum()),
-        int(compared.sum()) * both.shape[1] - int(both.sum()),
-        _worst(cases, scores, both, ~both & ~skipped_cells),
-        _latency(first.service_s[cases], second.service_s[cases], groups),
-        _cost((first.cost_usd[cases], second.cost_usd[cases]), scores, groups),
+        cases=cases[compared],
+        repeats=repeats,
+        baseline=baseline,
+        variant=variant,
+        failed=int((failed & ~compared).sum()),
+        unscored=int((~(compared | failed | skipped)).sum()),
+        skipped=int((skipped & ~(compared | failed)).sum()),
+        repeats_left_out=int(compared.sum()) * both.shape[1] - int(both.sum()),
+        worst=_worst(cases, scores, both, ~both & ~skipped_cells),
+        latency=_latency(first.service_s[cases], second.service_s[cases], groups),
+        cost=_cost((first.cost_usd[cases], second.cost_usd[cases]), scores, groups),
     )
 
 

@@ -192,7 +192,6 @@ class Rows:
 
     @cached_property
     def complete(self) -> Bools:
-        """Which cases have an outcome for every variant and repeat, by their index."""
         found: Bools = np.bincount(self.case[self.present], minlength=self.planned_cases) == self.per_case
         return found
 
@@ -231,7 +230,6 @@ class Rows:
 
     @cached_property
     def cases(self) -> CasesByIndex:
-        """The cases that have a row, by their index."""
         return CasesByIndex(self._of_cases("id", "case_group", "tags"))
 
     def input_sizes(self) -> dict[int, int]:
@@ -247,7 +245,6 @@ class Rows:
         return dict(self._of_cases("input"))
 
     def digests(self) -> dict[int, str]:
-        """The digest of each case that has a row, by its index."""
         return dict(self._of_cases("digest"))
 
     def identities(self) -> dict[tuple[str, str], int]:

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from abreast.analyse.decision.censoring import Censoring, lopsided
-from abreast.analyse.decision.verdicts import Decided, Decider, Question, Rule
+from abreast.analyse.answer_fields import every_mcp_call_failed
+from abreast.analyse.decision.verdicts import Censoring, Decided, Decider, Question, Rule, lopsided
 from abreast.analyse.human_labels.calibration import Calibration, calibrate
-from abreast.analyse.mcp_calls import every_mcp_call_failed
 from abreast.analyse.paired import Pairs, pair, side_of
 from abreast.analyse.rows import Floats, Rows
 from abreast.analyse.segments import Segment, adjusted, segments_of
@@ -33,12 +32,8 @@ class CaseDifference:
     baseline: float
     variant: float
 
-    @property
-    def difference(self) -> float:
-        return self.variant - self.baseline
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One contender against the baseline, by one score."""
 
@@ -46,14 +41,16 @@ class Comparison:
     variant: str
     baseline: str
     verdict: Verdict
-    on_these_cases: Verdict | None  # alone, where the verdict is about cases in general and repeats are the sample
+    on_these_cases: Verdict | None = (
+        None  # alone, where the verdict is about cases in general and repeats are the sample
+    )
     case_noun: str
     margin: float  # the smallest difference that matters; 0 if none was given
     weight: Weight  # whether every case or every group of cases weighs the same
     planned: int  # cases
-    not_run: int  # cases, not run or not finished
-    waiting: int  # cases that are complete and come after one that is not, so that they do not count yet
-    stopped_after: int | None  # cases, if the run was stopped early; those that were not run are not needed
+    not_run: int = 0  # cases, not run or not finished
+    waiting: int = 0  # cases that are complete and come after one that is not, so that they do not count yet
+    stopped_after: int | None = None  # cases, if the run was stopped early; those that were not run are not needed
     repeats: int  # of the compared cases, planned
     comparisons: int  # that are decided together
     is_grouped: bool  # cases have groups
@@ -62,7 +59,7 @@ class Comparison:
     differences: tuple[CaseDifference, ...]  # the largest first
     censoring: tuple[Censoring, ...]  # limits that cut one side off more often than the other
     pairs: Pairs = field(repr=False)
-    looks: tuple[Look, ...] = field(repr=False)  # how the interval closed in over the cases
+    looks: tuple[Look, ...] = field(default=(), repr=False)  # how the interval closed in over the cases
     calibration: Calibration | None = None  # of a judge's score; None for other scorers
 
     @property
@@ -71,7 +68,6 @@ class Comparison:
 
     @property
     def planned_repeats(self) -> int:
-        """Of each case."""
         return int(self.pairs.repeats.baseline.shape[1])
 
     @property
@@ -113,7 +109,6 @@ class Analysis:
 
     @property
     def is_without_answer(self) -> bool:
-        """Whether trials were made and none of them gave an answer."""
         return bool(self.stored) and all(summary.ok == 0 for summary in self.variants)
 
     @property
@@ -124,7 +119,6 @@ class Analysis:
 
     @property
     def is_without_comparison(self) -> bool:
-        """Whether there are variants to compare and none of them can be."""
         return bool(self.comparisons) and all(item.verdict.word == "no comparison" for item in self.comparisons)
 
     @property
@@ -153,15 +147,15 @@ def analyse(store: Store, run: str, all_pairs: bool = False, margin: float | Non
     ]
     shown = compared_trials(rows, base)
     return Analysis(
-        rows.meta,
-        rows,
-        accepted,
-        int(rows.present.sum()),
-        tuple(summarise(rows, index, shown) for index in range(len(names))),
-        comparisons,
-        tuple(further),
-        _segments(rows, comparisons),
-        _ranking(rows, comparisons) if all_pairs and len(names) > 2 else None,
+        run=rows.meta,
+        rows=rows,
+        margin=accepted,
+        stored=int(rows.present.sum()),
+        variants=tuple(summarise(rows, index, shown) for index in range(len(names))),
+        comparisons=comparisons,
+        further=tuple(further),
+        segments=_segments(rows, comparisons),
+        ranking=_ranking(rows, comparisons) if all_pairs and len(names) > 2 else None,
     )
 
 
@@ -174,7 +168,9 @@ def compared(
     groups = rows.groups(counted)
     paired = {question: pair(sides[question[0]], sides[question[1]], counted, groups) for question in questions}
     rule = Rule(margin, rows.weight, rows.largest_group, rows.final_spent, rows.population)
-    silent = {question: reason for question in paired if (reason := _why_silent(rows, question))}
+    silent = {
+        question: reason for question in paired if (reason := why_incomparable(*((rows, index) for index in question)))
+    }
     answered = {question: pairs for question, pairs in paired.items() if question not in silent}
     decider = Decider(dict.fromkeys(answered, planned), lambda _, cases: rows.groups(cases), rule)
     on_these_cases = decider.decide_on_these_cases(answered) if rows.repeats > 1 and not rows.chained else {}
@@ -214,19 +210,15 @@ def compared(
     )
 
 
-def _why_silent(rows: Rows, question: Question) -> str:
-    """Why the two cannot be compared; empty if they can."""
-    return "; ".join(filter(None, (why_incomparable(rows, index) for index in question)))
-
-
-def why_incomparable(rows: Rows, variant: int) -> str:
-    """Why a variant has no result that could be compared; empty if it has one."""
-    return never_answered(rows, variant) or every_mcp_call_failed(rows, variant)
+def why_incomparable(*sides: tuple[Rows, int]) -> str:
+    """Why these variants of runs cannot be compared; empty if they can."""
+    reasons = (never_answered(rows, variant) or every_mcp_call_failed(rows, variant) for rows, variant in sides)
+    return "; ".join(filter(None, reasons))
 
 
 def no_comparison(reason: str, planned: int) -> Verdict:
     """A verdict that decides nothing: no interval, no p value."""
-    return Verdict("no comparison", None, 0, 0, 0, reason, planned)
+    return Verdict("no comparison", None, wins=0, losses=0, ties=0, reason=reason, planned=planned)
 
 
 def never_answered(rows: Rows, variant: int) -> str:
@@ -242,7 +234,6 @@ def never_answered(rows: Rows, variant: int) -> str:
 
 
 def largest_cases(pairs: Pairs) -> list[int]:
-    """The cases that differ most."""
     return [int(pairs.cases[at]) for at in _largest(pairs)]
 
 
@@ -276,7 +267,9 @@ def _ranking(rows: Rows, comparisons: Sequence[Comparison]) -> Ranking | None:
         return None
     for item in comparisons:
         first, second = names.index(item.baseline), names.index(item.variant)
-        differences, weights = item.pairs.differences, _case_weights(rows, item)
+        groups = rows.groups(item.pairs.cases) if rows.weight == "group" else None
+        weights = np.ones(item.cases) if groups is None else case_weights(groups, "group")
+        differences = item.pairs.differences
         half_ties = float(weights[differences == 0].sum()) / 2
         wins[second, first] = float(weights[differences > 0].sum()) + half_ties
         wins[first, second] = float(weights[differences < 0].sum()) + half_ties
@@ -284,8 +277,3 @@ def _ranking(rows: Rows, comparisons: Sequence[Comparison]) -> Ranking | None:
         return bradley_terry(wins)
     except ValueError:
         return None
-
-
-def _case_weights(rows: Rows, item: Comparison) -> Floats:
-    groups = rows.groups(item.pairs.cases) if rows.weight == "group" else None
-    return np.ones(item.cases) if groups is None else case_weights(groups, "group")

@@ -80,7 +80,6 @@ def segments_of(item: Comparison, groups: Sequence[str] | None, rows: Rows) -> l
 
 
 def _by_tag(cases: Ints, facts: Mapping[int, CaseFacts]) -> dict[tuple[str, str], list[int]]:
-    """The places of the cases with each value of each tag."""
     alike: defaultdict[int, list[int]] = defaultdict(list)
     for place, case in enumerate(cases.tolist()):
         alike[id(facts[case].tags)].append(place)

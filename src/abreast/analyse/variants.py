@@ -74,7 +74,6 @@ class VariantSummary:
 
 
 def error_counts(rows: Rows, variant: int) -> dict[tuple[str, str], int]:
-    """Errors of a variant by kind and blame."""
     failed = (rows.variant == variant) & rows.error
     counts = Counter(zip(rows.kind[failed].tolist(), rows.blame[failed].tolist(), strict=True))
     return {(str(kind), str(blame)): count for (kind, blame), count in counts.items()}
@@ -117,26 +116,26 @@ def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = N
     }
     own = side_of(rows, variant, rows.score)
     return VariantSummary(
-        rows.variants[variant],
-        int((mine & rows.present).sum()),
-        int((mine & rows.ok).sum()),
-        error_counts(rows, variant),
-        int((mine & rows.skipped).sum()),
-        int(np.isnan(rows.score[mine & rows.ok]).sum()) if rows.primary else 0,
-        int((mine & rows.reused).sum()),
-        {name: mean for name, mean in means.items() if mean is not None},
-        rows.primary,
-        float(np.nansum(cost)) if len(cost) and not np.isnan(cost).all() else None,
-        _cost_per_correct(rows, own),
-        quantiles(rows.service_s[answered]),
-        quantiles(rows.queue_s[answered]),
-        quantiles(rows.backoff_s[answered]),
-        {name: int(np.nansum(found)) for name in TOKENS if not np.isnan(found := rows.tokens[name][new]).all()},
-        _repeats(own),
-        _accuracy(rows, mine),
-        float(np.nansum(rows.cost_usd[new & rows.included])),
-        rows.in_vain_usd[variant],
-        int(np.isnan(rows.cost_usd[answered]).sum()),
+        name=rows.variants[variant],
+        trials=int((mine & rows.present).sum()),
+        ok=int((mine & rows.ok).sum()),
+        errors=error_counts(rows, variant),
+        skipped=int((mine & rows.skipped).sum()),
+        unscored=int(np.isnan(rows.score[mine & rows.ok]).sum()) if rows.primary else 0,
+        reused=int((mine & rows.reused).sum()),
+        scores={name: mean for name, mean in means.items() if mean is not None},
+        primary=rows.primary,
+        cost_usd=float(np.nansum(cost)) if len(cost) and not np.isnan(cost).all() else None,
+        cost_per_correct=_cost_per_correct(rows, own),
+        latency=quantiles(rows.service_s[answered]),
+        queue=quantiles(rows.queue_s[answered]),
+        backoff=quantiles(rows.backoff_s[answered]),
+        tokens={name: int(np.nansum(found)) for name in TOKENS if not np.isnan(found := rows.tokens[name][new]).all()},
+        repeats=_repeats(own),
+        accuracy=_accuracy(rows, mine),
+        included_usd=float(np.nansum(rows.cost_usd[new & rows.included])),
+        in_vain_usd=rows.in_vain_usd[variant],
+        unpriced=int(np.isnan(rows.cost_usd[answered]).sum()),
     )
 
 
@@ -214,7 +213,6 @@ def _repeats(own: Side) -> Repeats | None:
 
 
 def failures_by_case(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str]]]:
-    """The failed trials of each case and variant, by kind and blame."""
     found: dict[tuple[int, int], Counter[tuple[str, str]]] = {}
     for at in np.flatnonzero(rows.error).tolist():
         kind = str(rows.kind[at]), str(rows.blame[at])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import os
 import re
 import sys
@@ -12,7 +14,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
 from abreast import __version__
-from abreast.cli import garbage_collection
 from abreast.errors import AbreastError, BadInput, suggestion
 from abreast.output import echo, protect, say, write_error
 from abreast.signals import interrupting
@@ -64,22 +65,10 @@ COMMANDS = {
 
 # The packages of `abreast.cli.commands`, with the commands that each has; dashes are underscores in module names.
 _PACKAGES = {
-    "experiments": (
-        "run",
-        "check",
-        "resume",
-        "aa",
-        "rescore",
-        "label",
-        "demo",
-        "init",
-        "suites",
-        "cases",
-        "spec-schema",
-    ),
-    "results": ("report", "compare", "validate", "runs", "show", "logs", "tag", "history"),
-    "tables": ("ls", "head", "tail", "columns", "stats", "plot", "sql", "export", "set", "rename"),
-    "maintenance": ("copy", "merge", "delete", "cache", "assets", "clean", "completion"),
+    "experiments": "run check resume aa rescore label demo init suites cases spec-schema",
+    "results": "report compare validate runs show logs tag history",
+    "tables": "ls head tail columns stats plot sql export set rename",
+    "maintenance": "copy merge delete cache assets clean completion",
 }
 
 EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input or spec · 3 incomplete, can be resumed ·
@@ -87,9 +76,8 @@ EXIT_CODES = """exit codes: 0 done · 1 a requirement is not met · 2 bad input 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command `abreast`."""
     if arguments is None:
-        garbage_collection.pause()
+        _pause_collector()
     protect()
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = _run(words)
@@ -99,6 +87,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keeps_code = words[0] in _WITH_OUTCOME if words else False
     say(f"{'warning' if keeps_code else 'error'}: cannot write to standard output: {problem}")
     return code if keeps_code else code or BadInput.exit_code
+
+
+_is_collector_paused = False
+
+
+def _pause_collector() -> None:
+    """Turn the garbage collector off until trials start: it would search the modules being loaded again and again. Only
+    for a process that is nothing but this command."""
+    global _is_collector_paused
+    atexit.register(gc.freeze)  # else Python searches all objects for cycles before it frees them
+    _is_collector_paused = gc.isenabled()
+    gc.disable()
+
+
+def resume_collector() -> None:
+    """Turn the garbage collector on again; what was loaded meanwhile stays, and is never searched."""
+    global _is_collector_paused
+    if _is_collector_paused:
+        _is_collector_paused = False
+        gc.freeze()
+        gc.enable()
 
 
 def _run(words: list[str]) -> int:
@@ -129,7 +138,7 @@ def _run(words: list[str]) -> int:
 
 def _say_redacted(text: str, longest: int | None = None) -> None:
     """Print a message about an error, which may quote what the user wrote or a file contains."""
-    from abreast.cli.listings import cut
+    from abreast.output.listings import cut
     from abreast.redaction import redact_log
 
     text = redact_log(text)
@@ -173,10 +182,14 @@ def _dispatch(words: list[str]) -> int:
     try:  # intermixed parsing forgets a `--` before a name such as -rf
         parsed = parser.parse_args(words) if "--" in words else parser.parse_intermixed_args(words)
     except BadInput as error:
-        raise (_misspelt(words) if suite is None and name in _WITH_SPEC else None) or error from None
+        if suite is not None or name not in _WITH_SPEC:
+            raise
+        from abreast.cli.spec_argument import misspelt
+
+        raise misspelt(words) or error from None
     parsed.suite = suite
     if name not in _EXECUTING:
-        garbage_collection.resume()
+        resume_collector()
     code: int = module.main(parsed)
     return code
 
@@ -193,27 +206,17 @@ def _suite_in(name: str, words: list[str]) -> Suite | None:
     return suite_in(words, parser) or suite_of_file(words, parser)
 
 
-def _misspelt(words: list[str]) -> BadInput | None:
-    from abreast.cli.spec_argument import misspelt
-
-    return misspelt(words)
-
-
 def overview() -> str:
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
-    return "\n".join(
-        [
-            "abreast: run LLM and agent benchmarks side by side, and know which one is better",
-            "",
-            "usage: abreast COMMAND ...",
-            "",
-            *lines,
-            "",
-            "abreast COMMAND --help tells more; abreast demo shows it.",
-            EXIT_CODES,
-        ]
-    )
+    commands = "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
+    return f"""abreast: run LLM and agent benchmarks side by side, and know which one is better
+
+usage: abreast COMMAND ...
+
+{commands}
+
+abreast COMMAND --help tells more; abreast demo shows it.
+{EXIT_CODES}"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -227,7 +230,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _module_of(name: str) -> ModuleType:
-    package = next(package for package, names in _PACKAGES.items() if name in names)
+    package = next(package for package, names in _PACKAGES.items() if name in names.split())
     return import_module(f"abreast.cli.commands.{package}.{name.replace('-', '_')}")
 
 

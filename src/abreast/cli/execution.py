@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from abreast import suites
 from abreast.analyse.decision import gates
-from abreast.cli import garbage_collection, listings, store_argument
+from abreast.cli import resume_collector, store_argument
 from abreast.cli.commands.experiments.run import options_of
 from abreast.errors import BadInput, Incomplete, PreflightRefused
 from abreast.experiment.stored import shown_params
 from abreast.model import Request, Trial
-from abreast.output import confirm, console, echo, is_interactive, say
+from abreast.output import confirm, console, echo, is_interactive, listings, say
 from abreast.report.formats import catalogue
 from abreast.report.words.variant_figures import in_flight_line
 from abreast.report.words.verdict_sentence import SIMULATED
 from abreast.store import open_store
-from abreast.view.preloader import REPORT, Preloader
-from abreast.view.progress import EventFile, Verbose, progress
+from abreast.view.progress import REPORT, EventFile, Preloader, Verbose, progress
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
@@ -180,7 +179,7 @@ def _again(prepared: Prepared) -> str:
 def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
     import asyncio
 
-    garbage_collection.resume()
+    resume_collector()
     with _listening(prepared, args) as listeners, _helped(args):  # refused in there: a warm-up failed
         prepared.options = replace(prepared.options, listeners=listeners)
         result = asyncio.run(prepared.execute())
@@ -241,7 +240,7 @@ def write_reports(
 
     place = Path(output) if output else folder.home(analysis.rows.store, analysis.run["run"])
     try:
-        asked = catalogue.Asked(analysis, unmet=unmet, pictures=pictures, artifacts=artifacts)
+        asked = catalogue.ReportRequest(analysis, unmet=unmet, pictures=pictures, artifacts=artifacts)
         written = catalogue.write(asked, catalogue.named(words, pictures) or ["html"], place)
         return next((path for path in written if path.suffix == ".html"), written[0])
     except OSError as error:

@@ -190,7 +190,7 @@ class Experiment:
         from abreast.report.formats import catalogue
 
         with open_store(self._store_path(None)) as store:
-            return catalogue.text(catalogue.Asked(analyse(store, run, all_pairs)), format)
+            return catalogue.text(catalogue.ReportRequest(analyse(store, run, all_pairs)), format)
 
     def against_itself(self) -> Experiment:
         """The baseline under two names: an experiment that must find nothing."""

@@ -132,7 +132,7 @@ class Result:
         """The whole report as text: terminal, markdown, json, csv, junit or html."""
         from abreast.report.formats import catalogue
 
-        return catalogue.text(catalogue.Asked(self.analysis), format)
+        return catalogue.text(catalogue.ReportRequest(self.analysis), format)
 
     def write_files(self, output: str | Path | None = None, pictures: bool = True) -> list[Path]:
         """Write the files of results that the suite of the run makes under the name `output` of the experiment: beside

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,17 +33,21 @@ def keep(folder: Path, name: str, content: Iterable[bytes]) -> Path:
     """
     _check_name(name)
     folder.mkdir(parents=True, exist_ok=True)
-    first, number = folder / name, 1
-    path = first
-    while True:
+    for path in _numbered(folder / name):
         try:
             _write_new(path, content)
-            return path
+            break
         except FileExistsError:
             if path.is_file() and _has_content(path, content):
-                return path
-            number += 1
-            path = first.with_name(f"{first.stem}-{number}{first.suffix}")
+                break
+    return path
+
+
+def _numbered(first: Path) -> Iterator[Path]:
+    """`report.html`, `report-2.html`, `report-3.html` and so on."""
+    yield first
+    for number in itertools.count(2):
+        yield first.with_name(f"{first.stem}-{number}{first.suffix}")
 
 
 def _check_name(name: str) -> None:
@@ -70,11 +75,10 @@ def publish(store: Store, run: str, name: str, content: bytes) -> Path:
     under a name with a number if somebody else did, or has changed it since."""
     _check_name(name)
     top, home_of_run = store.path.parent, home(store, run)
-    first, number = top / name, 1
-    path = first
-    while path.is_symlink() or (path.exists() and not _was_published(store, path)):
-        number += 1
-        path = first.with_name(f"{first.stem}-{number}{first.suffix}")
+    candidates = _numbered(top / name)
+    path = next(
+        path for path in candidates if not path.is_symlink() and (not path.exists() or _was_published(store, path))
+    )
     if path.exists() and path.read_bytes() == content:
         _note(home_of_run, {BESIDE + path.name: _digest_of(content)})
         return path

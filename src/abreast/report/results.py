@@ -61,8 +61,8 @@ def _made(analysis: Analysis, pictures: bool) -> list[ResultFile]:
     spec = analysis.rows.spec
     if not spec.get("suite") or not spec.get("output"):
         return []
-    make = getattr(load_suite(spec["suite"]), "files", None)
-    found = list(make(analysis, pictures)) if make is not None else []
+    suite = load_suite(spec["suite"])
+    found = [] if suite is None else list(suite.files(analysis, pictures))
     for file in found:
         if not isinstance(file, ResultFile):
             raise TypeError(f"a file of results must be a ResultFile, got {type(file).__name__}")

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from abreast.errors import AbreastError
-from abreast.plugins import find_plugin
+from abreast.plugins import completed, find_plugin
 from abreast.text import printable
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
     from abreast.report.charts.drawing import Picture
+    from abreast.report.results import ResultFile
 
 NOTHING = "–"  # a column of nothing else is left out
 
@@ -41,6 +42,14 @@ class NamedTable:
         return next((at for at, cells in enumerate(columns) if at and all(map(_is_figure, cells))), len(self.head))
 
 
+def without_empty_columns(
+    head: Sequence[str], rows: Sequence[Sequence[str]], kept: int = 1
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Head and rows without the columns that hold nothing; the first `kept` columns stay."""
+    shown = [at for at in range(len(head)) if at < kept or any(row[at] != NOTHING for row in rows)]
+    return tuple(head[at] for at in shown), tuple(tuple(row[at] for at in shown) for row in rows)
+
+
 def _is_figure(cell: str) -> bool:
     return cell == NOTHING or cell.lstrip("+-−–$<>≤≥×~→ ")[:1].isdigit() or cell[:1] == "∞"
 
@@ -55,6 +64,20 @@ class Section:
     tables: tuple[NamedTable, ...] = ()
     pictures: tuple[Picture, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+
+
+class SuiteReport:
+    """What a suite adds to the reports of its runs; `abreast.suites.Suite` is the whole of a suite."""
+
+    def sections(self, analysis: Analysis) -> Sequence[Section]:
+        """Sections of every report."""
+        return ()
+
+    def files(self, analysis: Analysis, pictures: bool) -> Sequence[ResultFile]:
+        """Files written at the end of a run whose spec has an `output`, their base name; without `pictures`, no
+        pictures among them.
+        """
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +111,7 @@ def suite_part(analysis: Analysis) -> SuitePart | None:
         suite = load_suite(name)
         if suite is None:
             return SuitePart(name, problem=_line(f"the suite {name} is not installed here: its sections are left out"))
-        tell = getattr(suite, "sections", None)
-        found = tuple(_sound(section) for section in tell(analysis)) if tell is not None else ()
+        found = tuple(map(_sound, suite.sections(analysis)))
         if len({section.name for section in found}) < len(found):
             raise ValueError("two sections have the same name")
         return SuitePart(name, found)
@@ -105,12 +127,12 @@ def _sound(section: Section) -> Section:
     if not isinstance(section, Section):
         raise TypeError(f"a section must be a Section, got {type(section).__name__}")
     return Section(
-        _line(section.name),
-        _line(section.title),
-        tuple(map(_line, section.sentences)),
-        tuple(map(_sound_table, section.tables)),
-        tuple(map(_drawn, section.pictures)),
-        json.loads(json.dumps(plain(section.data), allow_nan=False)),
+        name=_line(section.name),
+        title=_line(section.title),
+        sentences=tuple(map(_line, section.sentences)),
+        tables=tuple(map(_sound_table, section.tables)),
+        pictures=tuple(map(_drawn, section.pictures)),
+        data=json.loads(json.dumps(plain(section.data), allow_nan=False)),
     )
 
 
@@ -120,14 +142,14 @@ def _sound_table(table: NamedTable) -> NamedTable:
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
             raise ValueError(f"table {table.name}: row {number} fills {len(row)} of {len(head)} columns")
-    told = [at for at in range(len(head)) if at == 0 or any(row[at] != NOTHING for row in rows)]
+    head, rows = without_empty_columns(head, rows)
     return NamedTable(
-        _line(table.name),
-        _line(table.title),
-        tuple(head[at] for at in told),
-        tuple(tuple(row[at] for at in told) for row in rows),
-        _line(table.note),
-        bool(table.aside),
+        name=_line(table.name),
+        title=_line(table.title),
+        head=head,
+        rows=rows,
+        note=_line(table.note),
+        aside=bool(table.aside),
     )
 
 
@@ -170,7 +192,7 @@ def plain(value: Any) -> Any:
     return plain(value.tolist()) if hasattr(value, "tolist") else value  # numbers of numpy's
 
 
-def load_suite(name: str) -> Any:
+def load_suite(name: str) -> SuiteReport | None:
     """The suite of this name; None if it is not installed."""
     plugin = find_plugin("suite", name)
-    return None if plugin is None else plugin.load()
+    return None if plugin is None else completed(plugin.load(), SuiteReport)

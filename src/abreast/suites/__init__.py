@@ -1,14 +1,8 @@
 """Suites: experiments that ship with a package, run by their name: `abreast run NAME`.
 
-A package brings one by an entry point of the group `abreast.suites`, and so do we. What it loads to is a `Suite`: an
-object or a module with a name, a summary, `arguments` and `experiment`. It may have besides:
-
-- `sections(analysis) -> list[Section]`: what its reports have besides (`abreast.report.sections`);
-- `files(analysis, pictures) -> list[ResultFile]`: files that are written at the end of a run whose spec has an
-  `output`, their base name; without `pictures`, none of those (`abreast.report.results`);
-- `when_refused(args) -> str`: a sentence for whoever cannot use a target, such as how to try it without one;
-- `reads(data) -> bool`: whether it takes a JSON file with this content as SPEC, instead of flags (then in `args.spec`);
-- `epilog`: what stands below its flags in `--help`.
+A package brings one by an entry point of the group `abreast.suites`, and so do we. It loads to a `Suite`, or to a
+module or an object of another class that has a name, a summary, `arguments` and `experiment`; what else it lacks has
+the defaults of `Suite`.
 """
 
 from __future__ import annotations
@@ -18,47 +12,62 @@ import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from abreast.code.reference import is_async
 from abreast.errors import BadInput, suggestion
-from abreast.plugins import Plugin, find_plugin, plugin_names
+from abreast.plugins import Plugin, completed, find_plugin, plugin_names
+from abreast.report.sections import SuiteReport
 
 if TYPE_CHECKING:
     from abreast.experiment.facade import Experiment
 
-__all__ = [
-    "Listed",
-    "Suite",
-    "add_arguments",
-    "advice",
-    "epilog",
-    "experiment_of",
-    "listed",
-    "load",
-    "names",
-    "reader_of",
-]
-
 LARGEST_FILE = 16_000_000  # bytes of settings
 
 
-class Suite(Protocol):
-    """An experiment by name. The optional parts are in the docstring of this module."""
+class CaseMaker:
+    """What `abreast cases new NAME` does for a suite."""
 
-    @property
-    def name(self) -> str:
-        """What is typed; the same as the name of its entry point."""
+    summary: str  # what it makes, in one line of the help
+    details: str  # and in a paragraph
+    default_output: str  # where cases go without --output, for the help
 
-    @property
-    def summary(self) -> str:
-        """One line: the question that it answers."""
+    def arguments(self, group: argparse._ArgumentGroup) -> None:
+        """Add flags of its own. `--repo`, `--output`, `--yes` and `--json` are there already."""
+
+    def make(self, args: argparse.Namespace) -> int:
+        """Make cases; the exit code."""
+        raise NotImplementedError
+
+
+class Suite(SuiteReport):
+    """An experiment by name. Its part of a report is declared in `SuiteReport`."""
+
+    name: str  # what is typed; the same as the name of its entry point
+    summary: str  # one line: the question that it answers
+    epilog: str = ""  # below its flags in `--help`
+    case_maker: CaseMaker | None = None
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add its own flags, behind those that every run has; `set_defaults` changes what those are."""
 
     def experiment(self, args: argparse.Namespace) -> Experiment:
         """The experiment that these flags ask for. It may change them: `args.parallel` is read after it."""
+        raise NotImplementedError
+
+    def reads(self, data: Any) -> bool:
+        """Whether it takes a JSON file with this content as SPEC, instead of flags (then in `args.spec`)."""
+        return False
+
+    def when_refused(self, args: argparse.Namespace) -> str:
+        """A sentence for users who cannot use a target, such as how to try it without one."""
+        return ""
+
+    def flags_of_list(self, args: argparse.Namespace) -> list[str] | None:
+        """Words behind `abreast run NAME` for the cases that `abreast cases list NAME` lists, from its flags `--cases`,
+        `--category`, `--commit` and `--repo`; None if it takes none of them.
+        """
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +105,19 @@ def _summarise(name: str) -> Listed:
 def load(name: str) -> Suite:
     """The suite of this name."""
     plugin = _plugin(name)
-    suite: Suite = plugin.load()
-    plugin.call("reading its attributes", _check, plugin, suite)
-    return suite
+    loaded = plugin.load()
+    plugin.call("reading its attributes", _check, plugin, loaded)
+    return completed(loaded, Suite)
+
+
+def case_makers() -> dict[str, CaseMaker]:
+    """How new cases are made, by the name of the suite; one that cannot be loaded makes none."""
+    found = {}
+    for name in names():
+        with contextlib.suppress(BadInput):
+            if (maker := load(name).case_maker) is not None:
+                found[name] = maker
+    return found
 
 
 def _plugin(name: str) -> Plugin:
@@ -138,8 +157,7 @@ def reader_of(path: Path) -> Suite | None:
     for name in names():
         with contextlib.suppress(BadInput):
             suite = load(name)
-            reads = getattr(suite, "reads", None)
-            if reads is not None and _plugin(name).call("reads(data)", reads, data):
+            if _plugin(name).call("reads(data)", suite.reads, data):
                 return suite
     return None
 
@@ -151,7 +169,7 @@ def add_arguments(suite: Suite, parser: argparse.ArgumentParser) -> None:
 
 def epilog(suite: Suite) -> str:
     """What it says below its flags."""
-    return str(getattr(suite, "epilog", None) or "")
+    return str(suite.epilog or "")
 
 
 def experiment_of(suite: Suite, args: argparse.Namespace) -> Experiment:
@@ -168,5 +186,4 @@ def experiment_of(suite: Suite, args: argparse.Namespace) -> Experiment:
 
 def advice(suite: Suite, args: argparse.Namespace) -> str:
     """What it says to somebody who cannot use a target; empty if nothing."""
-    tell = getattr(suite, "when_refused", None)
-    return "" if tell is None else str(_plugin(suite.name).call("when_refused(args)", tell, args) or "")
+    return str(_plugin(suite.name).call("when_refused(args)", suite.when_refused, args) or "")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from abreast.model import Failure, Outcome
     from abreast.view.live_progress import LiveProgress
     from abreast.view.notebook_progress import NotebookProgress
+
 
 LONG_PAUSE_S = 10.0  # what is worth a line
 PLAIN_EVERY_S = 5.0
@@ -119,7 +123,7 @@ class Counts(Listener):
         flying = [f"{number} {name}" for name, number in sorted(self.in_flight.items()) if number]
         parts = {"done": f"{self.done:,}/{self.planned:,}", "rate": f"{rate:,.1f}/s"}
         if self.waiting_s() >= WAITING_S:
-            parts["waiting"] = _waiting(self.waiting_s())
+            parts["waiting"] = f"waiting for the first answer, {self.waiting_s():.0f} s"
         parts["in flight"] = f"in flight {self.in_flight.total()}"
         if self.held_back:
             parts["held back"] = self.held_back
@@ -156,10 +160,6 @@ _DISPENSABLE = (
     *("by target", "kinds", "held back", "total", "retries", "rate", "in flight"),
     *("judge cost", "cost", "judging", "left", "errors", "waiting", "down"),
 )
-
-
-def _waiting(seconds: float) -> str:
-    return f"waiting for the first answer, {seconds:.0f} s"
 
 
 def _clock(seconds: float) -> str:
@@ -348,3 +348,29 @@ def progress(planned: int, done_before: int, targets: Sequence[str]) -> LiveProg
 
         return LiveProgress(planned, done_before, targets, error_console())
     return PlainProgress(planned, done_before, targets)
+
+
+REPORT = (
+    "abreast.analyse.run",
+    "abreast.report.formats.terminal",
+    "abreast.report.page.html",
+    "abreast.report.results",
+)
+
+
+class Preloader(Listener):
+    """Imports modules in a thread that starts with the first trial, so that trials do not wait for them."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._modules = modules
+        self._has_started = False
+
+    def started(self, job: Job, in_flight: int) -> None:
+        if not self._has_started:
+            self._has_started = True
+            threading.Thread(target=self._load, name="abreast-imports").start()
+
+    def _load(self) -> None:
+        for module in self._modules:
+            with suppress(ImportError):  # reported where the module is used
+                import_module(module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -78,7 +79,7 @@ def read(text: str) -> Gate:
     if relative and not found["percent"]:
         raise BadInput(f'--fail-if "{text}": a change against the baseline is in per cent', "such as +10%")
     bound = float(found["number"]) / (100 if found["percent"] else 1)
-    return Gate(text, measure, found["variant"], found["sign"], bound, relative)
+    return Gate(text, measure, variant=found["variant"], sign=found["sign"], bound=bound, relative=relative)
 
 
 def check(gate: Gate, variants: list[str]) -> None:
@@ -203,12 +204,8 @@ def _unmet_changes(gate: Gate, sides: Mapping[str, VariantSummary], names: list[
     return sentences
 
 
+_SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
 def _holds(value: float, gate: Gate) -> bool:
-    match gate.sign:
-        case "<":
-            return value < gate.bound
-        case "<=":
-            return value <= gate.bound
-        case ">":
-            return value > gate.bound
-    return value >= gate.bound
+    return bool(_SIGNS[gate.sign](value, gate.bound))

@@ -54,7 +54,8 @@ class UntilDecided:
         self._base = names.index(baseline)
         others = [index for index in range(len(names)) if index != self._base]
         self._comparisons = [
-            _Comparison(names[index], baseline, index, self._planned, len(others), self._rule) for index in others
+            _Comparison(names[index], baseline, index, planned=self._planned, comparisons=len(others), rule=self._rule)
+            for index in others
         ]
         self._decides = bool(others) and (self._planned >= SEQUENTIAL_CASES or self._rule.only_sequence)
 
@@ -121,12 +122,10 @@ class _Differences:
 
 
 class _Comparison:
-    """One variant against the baseline, case by case."""
-
     def __init__(self, name: str, baseline: str, index: int, planned: int, comparisons: int, rule: Rule) -> None:
         self.name, self._baseline, self._index = name, baseline, index
         self._planned, self._comparisons, self._rule = planned, comparisons, rule
-        self._alpha, self._final_alpha = alphas(planned, comparisons, rule.only_sequence)
+        self._alpha, _ = alphas(planned, comparisons, rule.only_sequence)
         self._sequence = RunningSequence(self._alpha, rule.margin or None, weight=rule.weight, largest=rule.largest)
         self._schedule = iter(looks(planned))
         self._next = next(self._schedule)

@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from abreast import stats
 from abreast.analyse.paired import Pairs, Repeats
 from abreast.analyse.rows import Floats, Ints
-from abreast.stats import (
-    Look,
-    Population,
-    RepeatedScores,
-    Verdict,
-    Weight,
-    Word,
-    alphas,
-    verdicts,
-    watched,
-    weighted_mean,
-)
 from abreast.stats.calibration import case_weights
 from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
 from abreast.stats.verdict import SEQUENTIAL_CASES
@@ -33,18 +22,18 @@ class Rule:
     """How differences become a verdict; fixed before a run."""
 
     margin: float = 0.0
-    weight: Weight = "case"
+    weight: stats.Weight = "case"
     largest: int = 1  # cases in the largest group of the plan
     only_sequence: bool = False  # an earlier run has used up the final interval's chance of error
-    population: Population = ALL_CASES  # what the verdict is about
+    population: stats.Population = ALL_CASES  # what the verdict is about
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
     """A verdict, with the looks on the way and the scores behind it."""
 
-    verdict: Verdict
-    looks: tuple[Look, ...]  # empty if the run was not watched
+    verdict: stats.Verdict
+    looks: tuple[stats.Look, ...]  # empty if the run was not watched
     scores: tuple[float, float] | None  # of baseline and variant, on the compared cases
     bounds: tuple[float, float] | None  # of the difference, with the lost pairs at their worst and at their best
 
@@ -99,7 +88,7 @@ class Decider:
             for q, pairs in paired.items()
         }
 
-    def decide_on_these_cases(self, paired: Mapping[Question, Pairs]) -> dict[Question, Verdict]:
+    def decide_on_these_cases(self, paired: Mapping[Question, Pairs]) -> dict[Question, stats.Verdict]:
         """The same questions about these cases alone; none where the verdict is about them, or has cases enough."""
         if self._rule.population == THESE_CASES or max(self._planned.values(), default=0) >= SEQUENTIAL_CASES:
             return {}
@@ -109,11 +98,11 @@ class Decider:
 
     def _demote(
         self,
-        results: dict[Question, Verdict],
+        results: dict[Question, stats.Verdict],
         paired: Mapping[Question, Pairs],
         low: Mapping[Question, _Sample],
         high: Mapping[Question, _Sample],
-    ) -> dict[Question, Verdict]:
+    ) -> dict[Question, stats.Verdict]:
         """Take a word back if the lost pairs, at their worst or at their best, would have changed it."""
         worst, best = (self._verdicts(end, {q: self._looks(q, end[q]) for q in end}) for end in (low, high))
         return {
@@ -123,13 +112,15 @@ class Decider:
             for q, result in results.items()
         }
 
-    def _looks(self, question: Question, sample: _Sample) -> tuple[Look, ...]:
+    def _looks(self, question: Question, sample: _Sample) -> tuple[stats.Look, ...]:
         if not self._watch:
             return ()
         groups, rule = self._groups_of(question, sample.cases), self._rule
         alpha = self._sequence_alpha or DRAWN
         return tuple(
-            watched(sample.differences, alpha, rule.margin or None, groups, weight=rule.weight, largest=rule.largest)
+            stats.watched(
+                sample.differences, alpha, rule.margin or None, groups, weight=rule.weight, largest=rule.largest
+            )
         )
 
     @property
@@ -137,14 +128,14 @@ class Decider:
         if self._rule.population == THESE_CASES:
             return 0.0
         planned = max(1, *self._planned.values())
-        return alphas(planned, len(self._planned), self._rule.only_sequence)[0]
+        return stats.alphas(planned, len(self._planned), self._rule.only_sequence)[0]
 
     def _verdicts(
-        self, samples: Mapping[Question, _Sample], looks: Mapping[Question, tuple[Look, ...]]
-    ) -> dict[Question, Verdict]:
+        self, samples: Mapping[Question, _Sample], looks: Mapping[Question, tuple[stats.Look, ...]]
+    ) -> dict[Question, stats.Verdict]:
         rule = self._rule
         groups = {q: self._groups_of(q, sample.cases) for q, sample in samples.items()}
-        results = verdicts(
+        results = stats.verdicts(
             {_key(q): sample.differences for q, sample in samples.items()},
             {_key(q): max(1, self._planned[q]) for q in samples},
             rule.margin,
@@ -160,13 +151,13 @@ class Decider:
         )
         return {q: results[_key(q)] for q in samples}
 
-    def _repeats(self, question: Question, sample: _Sample) -> RepeatedScores:
+    def _repeats(self, question: Question, sample: _Sample) -> stats.RepeatedScores:
         groups = self._groups_of(question, sample.cases)
         weights = None if groups is None else case_weights(groups, self._rule.weight)
-        return RepeatedScores.of(sample.repeats.baseline, sample.repeats.variant, weights)
+        return stats.RepeatedScores.of(sample.repeats.baseline, sample.repeats.variant, weights)
 
     def _mean(self, question: Question, cases: Ints, values: Floats) -> float:
-        return weighted_mean(values, self._groups_of(question, cases), self._rule.weight)
+        return stats.weighted_mean(values, self._groups_of(question, cases), self._rule.weight)
 
 
 def _key(question: Question) -> str:
@@ -179,7 +170,7 @@ def _at_worst(pairs: Pairs, end: str) -> _Sample:
     return _Sample.of(pairs.worst.cases, pairs.worst.low if end == "low" else pairs.worst.high, pairs.skipped)
 
 
-def stands(word: Word, at_worst: Word, at_best: Word) -> bool:
+def stands(word: stats.Word, at_worst: stats.Word, at_best: stats.Word) -> bool:
     """Whether a word survives the lost pairs.
 
     >>> stands("better", "inconclusive", "better"), stands("not worse", "not worse", "better")
@@ -192,3 +183,44 @@ def stands(word: Word, at_worst: Word, at_best: Word) -> bool:
     if word == "equivalent":
         return at_worst == at_best == "equivalent"
     return word != "not worse" or at_worst in ("not worse", "equivalent", "better")
+
+
+CENSORED = {
+    "timeout": "timeouts",
+    "too_long": "prompts that were too long",
+    "too_big": "answers that were too big",
+    "resources": "stops for want of memory",
+    "refused": "refusals",
+}
+CHANCE = 0.05
+
+Errors = Mapping[tuple[str, str], int]  # by kind and blame
+
+
+@dataclass(frozen=True, slots=True)
+class Censoring:
+    """One kind of failure that one variant has more often than another, beyond chance."""
+
+    kind: str
+    baseline: int
+    variant: int
+
+    @property
+    def noun(self) -> str:
+        return CENSORED[self.kind]
+
+
+def lopsided(baseline: Errors, variant: Errors) -> tuple[Censoring, ...]:
+    """Kinds of censoring that fall on one of two variants, with about as many trials each, beyond chance.
+
+    >>> lopsided({}, {("timeout", "variant"): 14})
+    (Censoring(kind='timeout', baseline=0, variant=14),)
+    >>> lopsided({("timeout", "variant"): 9}, {("timeout", "variant"): 14})
+    ()
+    """
+    counts = [Censoring(kind, _count(baseline, kind), _count(variant, kind)) for kind in CENSORED]
+    return tuple(item for item in counts if stats.mcnemar(item.baseline, item.variant, exact=True).p < CHANCE)
+
+
+def _count(errors: Errors, kind: str) -> int:
+    return sum(number for (name, _), number in errors.items() if name == kind)

@@ -158,13 +158,7 @@ class _Calibrator:
         return ""
 
     def _estimated(
-        self,
-        known: Calibration,
-        pairs: Pairs,
-        cases: Ints,
-        sides: list[_LabelledSide],
-        compared: Bools,
-        margin: float,
+        self, known: Calibration, pairs: Pairs, cases: Ints, sides: list[_LabelledSide], compared: Bools, margin: float
     ) -> Calibration:
         scores = [side.mean(compared)[pairs.cases[cases]] for side in sides]
         human, groups = scores[1] - scores[0], self._rows.groups(pairs.cases)

@@ -16,7 +16,7 @@ from abreast.analyse.validate.blocks import own_failures, unbalanced_blocks
 from abreast.analyse.validate.cases import duplicate_inputs, leaked_answers
 from abreast.analyse.validate.columns import costs, judge_without_labels, missing_values, scores_that_say_nothing
 from abreast.analyse.validate.evidence import Evidence
-from abreast.analyse.validate.finding import Finding
+from abreast.analyse.validate.finding import Finding, of_trials
 from abreast.analyse.validate.times import clocks, kind_of_run, order
 from abreast.analyse.validate.tracked import TRACKED_CHECKS, Tracked
 from abreast.analyse.validate.variants import differences, models
@@ -68,11 +68,10 @@ class Validation:
 def validate(store: Store, run: str) -> Validation:
     """Make every check on one run."""
     evidence = Evidence(store, store.run(run))
-    found = (
-        [finding for check, _ in CHECKS for finding in check(evidence)]
-        if evidence.trials
-        else [_nothing_stored(evidence)]
-    )
+    found = [finding for check, _ in CHECKS for finding in check(evidence)] if evidence.trials else []
+    if not evidence.trials:
+        message, fix = "no trial is stored: there is no result yet", f"abreast resume {evidence.run['run']}"
+        found = [of_trials("balance", "serious", message, fix, 0)]
     found.sort(key=lambda finding: finding.level == "note")
     return Validation(evidence.run, evidence.trials, tuple(what for _, what in CHECKS), tuple(found))
 
@@ -86,8 +85,3 @@ def validate_table(store: Store, table: str, track_id: str | None = None) -> Val
     name = table if track_id is None else f"{track_id} in {table}"
     looked_for = tuple(what for _, what in TRACKED_CHECKS)
     return Validation({"run": name, "simulated": False}, len(tracked.frame), looked_for, tuple(found), "row")
-
-
-def _nothing_stored(evidence: Evidence) -> Finding:
-    fix = f"abreast resume {evidence.run['run']}"
-    return Finding("balance", "serious", "no trial is stored: there is no result yet", fix, "trials", 0, ())

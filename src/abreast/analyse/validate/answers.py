@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from abreast.analyse.validate.evidence import Evidence
-from abreast.analyse.validate.finding import FEWEST, FEWEST_ALIKE, SHOWN, Finding, listed, many, of_variants
+from abreast.analyse.validate.finding import FEWEST, FEWEST_ALIKE, SHOWN, Finding, listed, of_trials, of_variants
+from abreast.text import many
 
 ANSWERS_LOOKED_AT = 200  # of each variant, before all of them are compared
 SHORT_ANSWER = 40  # characters: two who are right say the same
@@ -36,13 +37,12 @@ def one_answer_for_all(evidence: Evidence) -> Iterator[Finding]:
         if same >= all_ / 2 and wrong:
             shown = " ".join(answer.split())[:SHORT_ANSWER]
             count, ids = evidence.named(queries.trials_answering(evidence.run_id, index, answer, SHOWN))
-            yield Finding(
+            yield of_trials(
                 "answers",
                 "serious",
                 f'{evidence.variants[index].name} gives the same answer ("{shown}") in {count:,} of {all_:,} cases '
                 "that expect different ones",
                 "look at abreast logs: a refusal, a default, a prompt without its question?",
-                "trials",
                 count,
                 ids,
             )

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from abreast.analyse.validate.evidence import Evidence
-from abreast.analyse.validate.finding import FEWEST_ALIKE, MANY, SHOWN, Finding, listed, many, of_variants
+from abreast.analyse.validate.finding import FEWEST_ALIKE, MANY, SHOWN, Finding, finding, listed, of_variants
+from abreast.text import many
 
 OFTEN = 0.2  # of a variant's outcomes
 
@@ -26,7 +27,7 @@ def unbalanced_blocks(evidence: Evidence) -> Iterator[Finding]:
         if found[why]:
             cases = list(dict.fromkeys(block // evidence.repeats for block in found[why]))
             serious = why != "missing" and len(found[why]) > max(FEWEST_ALIKE - 1, MANY * blocks)
-            yield Finding(
+            yield finding(
                 "balance",
                 "serious" if serious or (why == "failed" and _uneven(evidence)) else "note",
                 f"{many(len(found[why]), 'block')} of {blocks:,} cannot be compared: {told} (outcomes: {outcomes})"

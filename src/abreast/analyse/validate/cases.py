@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from abreast.analyse.validate import leaks
 from abreast.analyse.validate.evidence import Evidence, Variant
-from abreast.analyse.validate.finding import MANY, Finding, listed, many, of_cases
+from abreast.analyse.validate.finding import MANY, Finding, listed, of_cases
+from abreast.text import many
 
 PROMPTS_LOOKED_AT = 20_000
 CHARACTERS_LOOKED_AT = 10_000_000

@@ -9,7 +9,18 @@ from typing import Any
 
 from abreast.analyse.human_labels.labels import judge_of, label_column
 from abreast.analyse.validate.evidence import Evidence
-from abreast.analyse.validate.finding import FEWEST, MANY, SHOWN, Finding, Level, listed, many, of_cases, of_variants
+from abreast.analyse.validate.finding import (
+    FEWEST,
+    MANY,
+    SHOWN,
+    Finding,
+    Level,
+    listed,
+    of_cases,
+    of_trials,
+    of_variants,
+)
+from abreast.text import many
 
 MOSTLY = 0.8
 
@@ -32,31 +43,26 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[Finding]:
         if outside:
             count, ids = evidence.named(queries.trials_scored_outside(evidence.run_id, name, SHOWN))
             message = f"score_{name} lies outside of 0 to 1 ({low:g} … {high:g}): means and intervals are wrong"
-            yield Finding(
-                "scores", "serious", message, "scale it in the scorer, then: abreast rescore", "trials", count, ids
-            )
+            yield of_trials("scores", "serious", message, "scale it in the scorer, then: abreast rescore", count, ids)
         elif _says_nothing(evidence, low, high, main and own_failures):
-            yield Finding(
+            yield of_trials(
                 "scores",
                 "serious" if main and high == 0 else "note",
                 f"score_{name} is {low:g} for every answer of every variant: it tells nothing apart"
                 + ("; does the scorer read the answers as they are written?" if high == 0 else ""),
                 "look at a few with abreast logs; take harder cases or another scorer",
-                "trials",
                 known,
-                (),
             )
 
 
 def judge_without_labels(evidence: Evidence) -> Iterator[Finding]:
-    """A verdict by a judge that no human labels calibrate."""
     primary = evidence.run["primary_score"]
     if primary is None or judge_of(evidence.spec, primary) is None or len(evidence.variants) < 2:
         return
     if not evidence.store.queries.labels(evidence.run_id, label_column(primary)):
         message = f"score_{primary} comes from a judge that no human labels calibrate: it may favour one variant"
         fix = f"abreast label {evidence.run['run']} --sample 60"
-        yield Finding("judge", "note", message, fix, "trials", evidence.trials, ())
+        yield of_trials("judge", "note", message, fix, evidence.trials)
 
 
 def _says_nothing(evidence: Evidence, low: float | None, high: float | None, others_failed: bool) -> bool:
@@ -69,7 +75,7 @@ def _says_nothing(evidence: Evidence, low: float | None, high: float | None, oth
 def _missing_scores(name: str, ok: int, why: str | None) -> Finding:
     told = f" ({' '.join(why.split())[:200]})" if why else ""
     message = f"score_{name} has no value in any trial{told}"
-    return Finding("scores", "serious", message, "mend the scorer, then: abreast rescore", "trials", ok, ())
+    return of_trials("scores", "serious", message, "mend the scorer, then: abreast rescore", ok)
 
 
 def _some_scores_missing(evidence: Evidence, name: str, why: str | None) -> Finding:
@@ -77,7 +83,7 @@ def _some_scores_missing(evidence: Evidence, name: str, why: str | None) -> Find
     level: Level = "serious" if count > MANY * sum(arm["ok"] for arm in evidence.arms) else "note"
     told = f" ({' '.join(why.split())[:200]})" if why else ""
     message = f"{many(count, 'answer')} without score_{name}{told}: their cases are not compared"
-    return Finding("scores", level, message, "mend the scorer, then: abreast rescore", "trials", count, ids)
+    return of_trials("scores", level, message, "mend the scorer, then: abreast rescore", count, ids)
 
 
 def missing_values(evidence: Evidence) -> Iterator[Finding]:
@@ -112,9 +118,7 @@ def _missing_returned(evidence: Evidence) -> Iterator[Finding]:
             message = (
                 f"{many(number, 'answer')} of {evidence.variants[variant].name} lack {key}, which the others return"
             )
-            yield Finding(
-                "columns", "note", message, "return it always; averages leave these out", "trials", number, ids
-            )
+            yield of_trials("columns", "note", message, "return it always; averages leave these out", number, ids)
 
 
 def _missing_params(evidence: Evidence) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 Level = Literal["serious", "note"]
@@ -27,17 +28,25 @@ class Finding:
     ids: tuple[str, ...]
 
 
+def finding(
+    check: str, level: Level, message: str, fix: str, concerns: str, count: int, ids: Iterable[str] = ()
+) -> Finding:
+    """What concerns `count` cases, trials, rows or variants; the first of their `ids` are named."""
+    named = tuple(islice(ids, SHOWN))
+    return Finding(check=check, level=level, message=message, fix=fix, concerns=concerns, count=count, ids=named)
+
+
 def of_cases(check: str, level: Level, message: str, fix: str, ids: list[str]) -> Finding:
-    return Finding(check, level, message, fix, "cases", len(ids), tuple(ids[:SHOWN]))
+    return finding(check, level, message, fix, "cases", len(ids), ids)
+
+
+def of_trials(check: str, level: Level, message: str, fix: str, count: int, ids: Iterable[str] = ()) -> Finding:
+    return finding(check, level, message, fix, "trials", count, ids)
 
 
 def of_variants(check: str, level: Level, message: str, fix: str, names: Iterable[str]) -> Finding:
     found = tuple(names)
-    return Finding(check, level, message, fix, "variants", len(found), found[:SHOWN])
-
-
-def many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return finding(check, level, message, fix, "variants", len(found), found)
 
 
 def listed(words: Iterable[str], most: int = SHOWN) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 
 from abreast.analyse.rows import Floats
 from abreast.analyse.validate.evidence import Evidence
-from abreast.analyse.validate.finding import FEWEST_ALIKE, SHOWN, Finding, Level, listed, many, of_variants
+from abreast.analyse.validate.finding import FEWEST_ALIKE, SHOWN, Finding, Level, listed, of_trials, of_variants
+from abreast.text import many
 
 CLOCK_S = 60.0  # clocks of several machines may differ by this
 PAUSE_S = 600.0
@@ -38,7 +39,7 @@ def clocks(evidence: Evidence) -> Iterator[Finding]:
 
 def _clock(level: Level, message: str, count: int, ids: tuple[str, ...]) -> Finding:
     fix = "a clock was set or a machine slept: do not read latencies of this run; the scores are not touched"
-    return Finding("clock", level, message, fix, "trials", count, ids)
+    return of_trials("clock", level, message, fix, count, ids)
 
 
 def _backwards(evidence: Evidence, stored: Floats) -> Iterator[Finding]:
@@ -102,9 +103,7 @@ def kind_of_run(evidence: Evidence) -> Iterator[Finding]:
     """What the run itself says against being taken at face value."""
     if evidence.run["debug"]:
         message = "a debug run: a few cases, to see whether it works"
-        yield Finding("run", "note", message, "leave out --debug for a result", "trials", evidence.trials, ())
+        yield of_trials("run", "note", message, "leave out --debug for a result", evidence.trials)
     if evidence.spec.get("options", {}).get("retry_failed"):
         message = "failures of the variants were retried on request (--retry-failed): that flatters flaky ones"
-        yield Finding(
-            "run", "note", message, "run it anew with --fresh for a fair result", "trials", evidence.trials, ()
-        )
+        yield of_trials("run", "note", message, "run it anew with --fresh for a fair result", evidence.trials, ())

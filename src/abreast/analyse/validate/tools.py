@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from abreast.analyse.mcp_calls import PREFIX as OF_SERVERS
+from abreast.analyse.answer_fields import PREFIX as OF_SERVERS
 from abreast.analyse.validate.evidence import Variant
 
 PARAMS = frozenset({"mcp", "tools", "allowed_tools"})
@@ -45,7 +45,6 @@ class Exchange:
 
 
 def exchange(variant: Variant, baseline: Variant) -> Exchange:
-    """What a variant has instead of what the baseline has."""
     mine, theirs = _servers(variant.params), _servers(baseline.params)
     others = tuple(f"{name} (declared otherwise)" for name in mine if name in theirs and mine[name] != theirs[name])
     tools, other = _side(variant, baseline), _side(baseline, variant)

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from abreast.analyse.validate.finding import FEWEST, MANY, SHOWN, Finding, Level, listed, many
+from abreast.analyse.validate.finding import FEWEST, MANY, Finding, Level, finding, listed
 from abreast.preflight.renames import renames
 from abreast.store.user_tables.tables import Frame
+from abreast.text import many
 
 _OF_THE_ROW = ("row_id", "track_id", "timestamp", "code_commit", "code_dirty", "cache", "cache_row", "function_time")
 _OF_THE_CALL = (*_OF_THE_ROW, "function_name", "error", "traceback", "cpu_s", "memory_peak_mb", "memory_grown_mb")
@@ -37,7 +38,7 @@ class Tracked(NamedTuple):
     def finding(self, check: str, is_serious: bool, message: str, fix: str, rows: list[int]) -> Finding:
         ids = self.column("row_id")
         level: Level = "serious" if is_serious else "note"
-        return Finding(check, level, message, fix, "rows", len(rows), tuple(str(ids[at]) for at in rows[:SHOWN]))
+        return finding(check, level, message, fix, "rows", len(rows), (str(ids[at]) for at in rows))
 
 
 def failed_calls(tracked: Tracked) -> Iterator[Finding]:

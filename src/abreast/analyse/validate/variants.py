@@ -7,8 +7,9 @@ from itertools import combinations
 
 from abreast.analyse.validate import tools
 from abreast.analyse.validate.evidence import Evidence, Variant
-from abreast.analyse.validate.finding import SHOWN, Finding, listed, many, of_variants
+from abreast.analyse.validate.finding import SHOWN, Finding, listed, of_trials, of_variants
 from abreast.targets import simulated
+from abreast.text import many
 
 
 def differences(evidence: Evidence) -> Iterator[Finding]:
@@ -87,7 +88,8 @@ def _is_in_a_grid(evidence: Evidence, variant: Variant, keys: set[str]) -> bool:
 
 def models(evidence: Evidence) -> Iterator[Finding]:
     """Which models answered: one for each variant, and not the same for two that ask for different ones."""
-    for variant, arm in zip(evidence.variants, evidence.arms, strict=True):
+    arms = list(zip(evidence.variants, evidence.arms, strict=True))
+    for variant, arm in arms:
         if arm["a_model"] != arm["another_model"]:
             yield _several_models(evidence, variant)
         if 0 < arm["model"] < arm["ok"]:
@@ -95,13 +97,9 @@ def models(evidence: Evidence) -> Iterator[Finding]:
                 evidence.store.queries.trials_without_model(evidence.run_id, variant.index, SHOWN)
             )
             message = f"{many(count, 'answer')} of {variant.name} without a model, the others have one"
-            yield Finding("models", "note", message, "let the target report the model always", "trials", count, ids)
-    told = {variant.target for variant, arm in zip(evidence.variants, evidence.arms, strict=True) if arm["model"]}
-    unknown = [
-        variant.name
-        for variant, arm in zip(evidence.variants, evidence.arms, strict=True)
-        if arm["ok"] and not arm["model"] and variant.target in told
-    ]
+            yield of_trials("models", "note", message, "let the target report the model always", count, ids)
+    told = {variant.target for variant, arm in arms if arm["model"]}
+    unknown = [variant.name for variant, arm in arms if arm["ok"] and not arm["model"] and variant.target in told]
     if unknown:
         message = f"which model answered for {listed(unknown)} is not known, for others of the same target it is"
         yield of_variants("models", "note", message, "let the target report the model always", unknown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from abreast.analyse.decision.censoring import lopsided
+from abreast.analyse.decision.verdicts import lopsided
 from abreast.analyse.run import analyse
 from abreast.analyse.validate.evidence import Evidence
 from abreast.analyse.validate.finding import Finding, of_variants

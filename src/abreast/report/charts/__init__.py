@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib.util import find_spec
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 from abreast.analyse.run import Analysis
-from abreast.errors import BadInput
+from abreast.filenames import is_file_name, safe_file_name
+from abreast.report import folder
 from abreast.report.charts import closing, difference, frontier, latency, outcomes, segments, sizes
 from abreast.report.charts.drawing import Picture
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
+from abreast.report.formats.catalogue import draws_pixels as draws_pixels
 from abreast.report.sections import sections_of
 from abreast.report.words.verdict_sentence import SIMULATED
 
@@ -23,13 +27,10 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """One picture: a file of its own, and the words for those who cannot see it."""
+class Chart(NamedTuple):
+    """One picture as a file."""
 
     name: str
-    title: str
-    alternative: str
     svg: str
 
 
@@ -55,18 +56,33 @@ def drawn(analysis: Analysis) -> list[Chart]:
 def as_file(analysis: Analysis, picture: Picture) -> Chart:
     """A picture of this run, complete on its own."""
     whose = f"{analysis.run['experiment']} · {analysis.run['run']}"
-    return Chart(picture.name, picture.title, picture.alternative, picture.file(mark(analysis), whose))
-
-
-def draws_pixels() -> bool:
-    """Whether there is what `png` needs."""
-    return find_spec("vl_convert") is not None
+    return Chart(picture.name, picture.file(mark(analysis), whose))
 
 
 def png(svg: str) -> bytes:
-    """The same picture in pixels."""
-    try:
-        import vl_convert
-    except ImportError:
-        raise BadInput("png needs the package vl-convert-python", 'pip install "abreast[charts]"') from None
+    """The same picture in pixels, if `draws_pixels()`."""
+    import vl_convert  # an optional dependency
+
     return bytes(vl_convert.svg_to_png(svg, scale=2))
+
+
+class Svg(ReportFormat):
+    """The pictures of a report, a file each."""
+
+    suffix = "svg"
+    is_printed = False
+
+    def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
+        for chart in drawn(request.analysis):
+            name = chart.name if is_file_name(chart.name) else safe_file_name(chart.name)
+            yield folder.keep(place / "charts", f"{name}.{self.suffix}", [self.content(chart)])
+
+    def content(self, chart: Chart) -> bytes:
+        return chart.svg.encode()
+
+
+class Png(Svg):
+    suffix = "png"
+
+    def content(self, chart: Chart) -> bytes:
+        return png(chart.svg)

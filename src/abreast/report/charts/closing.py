@@ -30,15 +30,15 @@ def _picture(analysis: Analysis, item: Comparison, number: int) -> Picture:
     name = f"{item.variant} against {item.baseline}"
     rows = tuple((f"{look.n:,}", points(look.estimate), points(look.low), points(look.high)) for look in looks)
     return Picture(
-        f"closing-in-{number}-{slug(item.variant)}".rstrip("-"),
-        f"How the interval closed in: {name}",
-        f"{name}: after {many(looks[0].n, unit[:-1])} the interval went from {points(looks[0].low)} to "
+        name=f"closing-in-{number}-{slug(item.variant)}".rstrip("-"),
+        title=f"How the interval closed in: {name}",
+        alternative=f"{name}: after {many(looks[0].n, unit[:-1])} the interval went from {points(looks[0].low)} to "
         f"{points(looks[0].high)} points, after {last.n:,} from {points(last.low)} to {points(last.high)}, "
         f"around {points(last.estimate)}.",
-        lambda width: _draw(looks, item, analysis.margin, unit, width),
-        "an interval that holds at every look; the mark at the right is the verdict's own",
-        (unit, "points", "low", "high"),
-        rows,
+        draw=lambda width: _draw(looks, item, analysis.margin, unit, width),
+        below="an interval that holds at every look; the mark at the right is the verdict's own",
+        head=(unit, "points", "low", "high"),
+        rows=rows,
     )
 
 

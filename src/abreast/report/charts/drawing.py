@@ -86,8 +86,6 @@ _CORNERS: dict[int, list[tuple[float, float]]] = {
 
 
 class Drawing:
-    """Shapes on paper of some width and height."""
-
     def __init__(self, width: float, height: float = 0) -> None:
         self.width = width
         self.height = height

@@ -82,7 +82,6 @@ def _against(drawing: Drawing, scale: Scale, margin: float, begin: float, end: f
 
 
 def _sides(drawing: Drawing, sides: tuple[str, str], zero: float, width: float) -> None:
-    """What lies left and right; on narrow paper at both ends of it."""
     left, right = f"← {sides[0]}", f"{sides[1]} →"
     if wide(left) + 8 < zero and wide(right) + 8 < width - zero:
         drawing.text(zero - 8, 16, left, "soft", "end")

@@ -27,8 +27,6 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What the lanes are about, such as a task."""
-
     label: str
     lanes: tuple[Lane, ...]
 

@@ -47,15 +47,15 @@ def picture(name: str, title: str, below: str, quality: str, points: Sequence[Po
     found = on_frontier(points)
     best = [point.name for point in found if point.best]
     return Picture(
-        name,
-        title,
-        f"On the frontier, from cheap to dear: {', '.join(best)}. "
+        name=name,
+        title=title,
+        alternative=f"On the frontier, from cheap to dear: {', '.join(best)}. "
         + ". ".join(f"{each.name}: {axis.said(each.takes)}, {quality} {each.score.estimate:.1%}" for each in found)
         + ".",
-        lambda width: _draw(found, width, quality, axis),
-        below,
-        ("variant", axis.column, quality, "95 % interval", "on the frontier"),
-        tuple(
+        draw=lambda width: _draw(found, width, quality, axis),
+        below=below,
+        head=("variant", axis.column, quality, "95 % interval", "on the frontier"),
+        rows=tuple(
             (
                 each.name,
                 axis.tick(each.takes),

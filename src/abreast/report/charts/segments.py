@@ -6,7 +6,7 @@ from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.segments import Segment
 from abreast.report.charts.drawing import Picture, slug
 from abreast.report.charts.forest import LOOKS, Bar, forest
-from abreast.report.words.verdict_sentence import points, where_it_helps
+from abreast.report.words.verdict_sentence import SEGMENT_TITLES, segment_cells, where_it_helps
 
 MOST = 24  # segments drawn
 COMPARISONS = 6
@@ -41,23 +41,17 @@ def _picture(item: Comparison, segments: list[Segment], number: int) -> Picture:
     rest = f" {len(segments) - MOST:,} further ones are only in the table." if len(segments) > MOST else ""
     sides = (f"{item.baseline} is better", f"{item.variant} is better")
     return Picture(
-        f"segments-{number}-{slug(item.variant)}".rstrip("-"),
-        f"By segment: {name}",
-        f"{name}, by segment, exploratory: {where_it_helps(segments, len(drawn))}.{rest}",
-        lambda width: forest(bars, sides, 0.0, width),
-        "exploratory; a run of its own would have to confirm what it shows",
-        ("segment", "looks", "points", "95 % interval", "q", "wins", "losses", "ties", "not compared"),
-        tuple(
+        name=f"segments-{number}-{slug(item.variant)}".rstrip("-"),
+        title=f"By segment: {name}",
+        alternative=f"{name}, by segment, exploratory: {where_it_helps(segments, len(drawn))}.{rest}",
+        draw=lambda width: forest(bars, sides, 0.0, width),
+        below="exploratory; a run of its own would have to confirm what it shows",
+        head=("segment", *SEGMENT_TITLES, "wins", "losses", "ties", "not compared"),
+        rows=tuple(
             (
                 f"{each.tag}={each.value}",
-                each.word,
-                points(each.estimate.estimate),
-                f"{points(each.estimate.low)} … {points(each.estimate.high)}",
-                f"{each.q:.3f}",
-                f"{each.wins:,}",
-                f"{each.losses:,}",
-                f"{each.ties:,}",
-                f"{each.dropped:,}",
+                *segment_cells(each),
+                *(f"{count:,}" for count in (each.wins, each.losses, each.ties, each.dropped)),
             )
             for each in segments[:200]
         ),

@@ -11,6 +11,7 @@ from abreast.analyse.rows import Rows
 from abreast.analyse.run import Analysis
 from abreast.report.charts.colours import SERIES
 from abreast.report.charts.drawing import Drawing, Picture, Scale, fitted, wide
+from abreast.report.words.variant_figures import share
 from abreast.report.words.verdict_sentence import many
 from abreast.stats import Interval, paired_t, wilson
 from abreast.stats.numerics.arrays import distinct
@@ -47,16 +48,16 @@ def pictures(analysis: Analysis) -> list[Picture]:
     ]
     return [
         Picture(
-            "input-size",
-            "Score against the size of the input",
-            f"Mean score by size of the input in characters ({'; '.join(each.label for each in bins)}). "
+            name="input-size",
+            title="Score against the size of the input",
+            alternative=f"Mean score by size of the input in characters ({'; '.join(each.label for each in bins)}). "
             + ". ".join(told)
             + ".",
-            lambda width: _draw(names[:MOST], bins, width),
-            "mean score and 95 % interval; about as many cases in each part"
+            draw=lambda width: _draw(names[:MOST], bins, width),
+            below="mean score and 95 % interval; about as many cases in each part"
             + (f"; the first {MOST} of {len(names)} variants" if len(names) > MOST else ""),
-            ("characters", "cases", *names),
-            tuple((each.label, f"{each.cases:,}", *map(_in_words, each.scores)) for each in bins),
+            head=("characters", "cases", *names),
+            rows=tuple((each.label, f"{each.cases:,}", *map(share, each.scores)) for each in bins),
         )
     ]
 
@@ -98,10 +99,6 @@ def _mean(rows: Rows, variant: int, cases: np.ndarray) -> Interval | None:
 
 def _percent(score: Interval | None) -> str:
     return "no score" if score is None else f"{score.estimate:.0%}"
-
-
-def _in_words(score: Interval | None) -> str:
-    return "–" if score is None else f"{score.estimate:.1%} ({score.low:.1%} … {score.high:.1%})"
 
 
 DASHES = ("", "7 4", "2 4", "9 3 2 3", "4 2", "1 3")

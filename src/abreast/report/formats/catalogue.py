@@ -1,24 +1,25 @@
-"""Every format a report has: its name, its file, and who writes it."""
+"""Report formats: what a format is, which there are, and writing reports in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput, suggestion
-from abreast.filenames import is_file_name, safe_file_name
+from abreast.plugins import find_plugin, plugin_names
 from abreast.report import folder
-from abreast.text import printable
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A report as it was asked for."""
+class ReportRequest:
+    """What a report shall contain."""
 
     analysis: Analysis
     trials: bool = True  # in the formats json and junit
@@ -28,16 +29,62 @@ class Asked:
     escape_formulas: bool = True  # in the format csv
 
 
-TEXTS: dict[str, tuple[str, Callable[[Asked], Iterable[str]]]] = {
-    "terminal": ("report.txt", lambda asked: [_as_terminal(asked)]),
-    "markdown": ("report.md", lambda asked: [_as_markdown(asked)]),
-    "html": ("report.html", lambda asked: [_page(asked.analysis, asked.pictures)]),
-    "json": ("report.json", lambda asked: _as_json(asked)),
-    "csv": ("trials.csv", lambda asked: [_as_csv(asked)]),
-    "junit": ("junit.xml", lambda asked: [_as_junit(asked)]),
+class ReportFormat:
+    """A format of reports. A format is one file with a subclass, which `BUILT_IN` names. Other packages register theirs
+    as entry points of the group `abreast.formats`, by the name of the format.
+    """
+
+    file_name: str
+    is_printed = True  # on standard output, unless a folder is named
+
+    def pieces(self, request: ReportRequest) -> Iterable[str]:
+        """The report as text, in several pieces if it may be large."""
+        raise NotImplementedError
+
+    def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
+        """Write files into a folder where nothing is overwritten, and yield their paths. Files that the report links to
+        are added to `beside` instead.
+        """
+        yield folder.keep(place, self.file_name, _Encoded(self, request))
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """The bytes of a report, generated each time they are read."""
+
+    form: ReportFormat
+    request: ReportRequest
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (piece.encode() for piece in self.form.pieces(self.request))
+
+
+TEXTS = {
+    "terminal": "formats.terminal:Terminal",
+    "markdown": "formats.markdown:Markdown",
+    "html": "page.html:Html",
+    "json": "formats.json_report:Json",
+    "csv": "formats.row_files:Csv",
+    "junit": "formats.junit:JUnit",
 }
-PICTURES = ("svg", "png")
-ALL = (*TEXTS, *PICTURES)
+PICTURES = {"svg": "charts:Svg", "png": "charts:Png"}
+BUILT_IN = {**TEXTS, **PICTURES}  # imported when they are used: most runs write one of them
+
+
+def load(name: str) -> ReportFormat:
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        form: ReportFormat = getattr(import_module(f"abreast.report.{module}"), attribute)()
+        return form
+    plugin = find_plugin("format", name)
+    if plugin is None:
+        known = [*BUILT_IN, *plugin_names("format"), "all"]
+        listed = f"{', '.join(known[:-1])} or all"
+        raise BadInput(f"--format {name}: no such format{suggestion(name, known)}", f"write {listed}")
+    loaded = plugin.build("a subclass of abreast.report.formats.catalogue.ReportFormat", ())
+    if not isinstance(loaded, ReportFormat):
+        plugin.refuse("its entry point must give a ReportFormat", loaded)
+    return loaded
 
 
 def named(words: Sequence[str], pictures: bool = True) -> list[str]:
@@ -49,123 +96,46 @@ def named(words: Sequence[str], pictures: bool = True) -> list[str]:
     """
     found: list[str] = []
     for word in (part.strip() for text in words for part in text.split(",")):
-        if word not in (*ALL, "all"):
-            raise BadInput(
-                f"--format {word}: no such format{suggestion(word, [*ALL, 'all'])}", f"write {', '.join(ALL)} or all"
-            )
-        if word == "png" and not _draws_pixels():
+        if word == "all":
+            found += [form for form in BUILT_IN if form != "terminal" and (form != "png" or draws_pixels())]
+            found += plugin_names("format")
+            continue
+        if word not in BUILT_IN:
+            load(word)
+        if word == "png" and not draws_pixels():
             raise BadInput("--format png needs the package vl-convert-python", 'pip install "abreast[charts]"')
-        found += _everything() if word == "all" else [word]
+        found.append(word)
     kept = [form for form in dict.fromkeys(found) if pictures or form not in PICTURES]
     if found and not kept:
         raise BadInput(f"--format {','.join(found)} is pictures and nothing else", "leave it out, or --no-pictures")
     return kept
 
 
-def _everything() -> list[str]:
-    return [form for form in ALL if form != "terminal" and (form != "png" or _draws_pixels())]
+def draws_pixels() -> bool:
+    """Whether there is what the format png needs."""
+    return find_spec("vl_convert") is not None
 
 
-def _draws_pixels() -> bool:
-    from abreast.report.charts import draws_pixels  # late: most reports have no pictures
-
-    return draws_pixels()
+def text(request: ReportRequest, name: str) -> str:
+    return "".join(pieces(request, name))
 
 
-def _page(analysis: Analysis, pictures: bool) -> str:
-    from abreast.report.page import html  # late: templates and pictures, which no run needs before its end
-
-    return html.page(analysis, pictures)
-
-
-def text(asked: Asked, form: str) -> str:
-    """The report in a format that is text."""
-    return "".join(pieces(asked, form))
-
-
-def pieces(asked: Asked, form: str) -> Iterable[str]:
+def pieces(request: ReportRequest, name: str) -> Iterable[str]:
     """The report in a format that is text, piece by piece if it may be large."""
-    if form not in TEXTS:
-        raise BadInput(f"no format {form}{suggestion(form, TEXTS)}", f"write {', '.join(TEXTS)}")
-    return TEXTS[form][1](asked)
+    if name not in TEXTS and find_plugin("format", name) is None:
+        raise BadInput(f"no format {name}{suggestion(name, TEXTS)}", f"write {', '.join(TEXTS)}")
+    return load(name).pieces(request)
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """The bytes of a report, generated each time they are read."""
-
-    asked: Asked
-    form: str
-
-    def __iter__(self) -> Iterator[bytes]:
-        return (piece.encode() for piece in pieces(self.asked, self.form))
-
-
-# Each format is imported when it is written: most runs write one of them.
-
-
-def _as_terminal(asked: Asked) -> str:
-    from abreast.report.formats.terminal import as_text
-
-    return as_text(asked.analysis)
-
-
-def _as_markdown(asked: Asked) -> str:
-    from abreast.report.formats import markdown
-
-    return printable(markdown.text(asked.analysis))
-
-
-def _as_junit(asked: Asked) -> str:
-    from abreast.report.formats import junit
-
-    return junit.text(asked.analysis, asked.unmet, asked.trials)
-
-
-def _as_csv(asked: Asked) -> str:
-    from abreast.report.formats import row_files
-
-    return row_files.as_csv(asked.analysis.rows.store, asked.analysis.run["run"], asked.escape_formulas)
-
-
-def _as_json(asked: Asked) -> Iterator[str]:
-    from abreast.report.formats import json_report
-
-    return json_report.json_text(asked.analysis, asked.trials)
-
-
-def write(asked: Asked, forms: Sequence[str], place: Path) -> list[Path]:
+def write(request: ReportRequest, names: Sequence[str], place: Path) -> list[Path]:
     """Write these formats into a folder; nothing in it is overwritten."""
     written: list[Path] = []
     beside: list[Path] = []
-    analysis = asked.analysis
     try:
-        for form in forms:
-            if form in PICTURES:
-                from abreast.report.charts import drawn, png
-
-                for chart in drawn(analysis):
-                    name = chart.name if is_file_name(chart.name) else safe_file_name(chart.name)
-                    content = chart.svg.encode() if form == "svg" else png(chart.svg)
-                    written.append(folder.keep(place / "charts", f"{name}.{form}", [content]))
-            elif form == "html" and asked.artifacts:
-                written.append(folder.keep(place, TEXTS[form][0], [_linked(asked, place, beside).encode()]))
-            else:
-                written.append(folder.keep(place, TEXTS[form][0], Content(asked, form)))
+        for name in names:
+            written.extend(load(name).write(request, place, beside))
     finally:
+        analysis = request.analysis
         if place == folder.home(analysis.rows.store, analysis.run["run"]) and (written or beside):
             folder.remember(place, [*written, *beside])
     return written
-
-
-def _linked(asked: Asked, place: Path, beside: list[Path]) -> str:
-    """The page with what trials left beside it; those files are told, and not part of the report's own list."""
-    from abreast.report.page import html, listing
-
-    left = listing.left_by(asked.analysis)
-    links = None
-    if left:
-        from abreast.report.page import artifact_files as files  # late: most runs leave nothing
-
-        links = files.write(asked.analysis, left, place, beside.append)
-    return html.page(asked.analysis, asked.pictures, left, links)

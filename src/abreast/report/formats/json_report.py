@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from abreast.analyse.variants import VariantSummary, failure_modes
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.sections import suite_part
 from abreast.report.words.calibration import calibration_object
 from abreast.report.words.flags import flags_of
@@ -18,6 +18,7 @@ from abreast.report.words.verdict_sentence import doubt, trusted, verdict_lines
 from abreast.stats import Interval, holm
 from abreast.stats.intervals.population import THESE_CASES
 from abreast.text import dump_json
+from abreast.text import moment as moment
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis, Comparison
@@ -29,25 +30,29 @@ SCHEMA = "abreast.report/1"
 TRIALS_AT_ONCE = 1_000  # of the report as JSON text, whose trials may be many
 
 
-def json_text(analysis: Analysis, trials: bool = True) -> Iterator[str]:
-    """The report as JSON, piece by piece; `trials` adds a row for each of them, in plan order."""
-    text = dump_json(report(analysis), allow_nan=False, indent=1)
-    if not trials:
-        yield text + "\n"
-        return
-    yield text.removesuffix("\n}") + ',\n "trials": ['
-    separator = "\n"
-    rows = trials_of(analysis)
-    while chunk := list(islice(rows, TRIALS_AT_ONCE)):
-        text = dump_json(chunk, allow_nan=False, indent=1)
-        yield f"{separator} " + text[2:-2].replace("\n", "\n ")  # without the brackets, one level deeper
-        separator = ",\n"
-    yield "]\n}\n" if separator == "\n" else "\n ]\n}\n"
+class Json(ReportFormat):
+    file_name = "report.json"
+
+    def pieces(self, request: ReportRequest) -> Iterator[str]:
+        text = dump_json(report(request.analysis), allow_nan=False, indent=1)
+        if not request.trials:
+            yield text + "\n"
+            return
+        yield text.removesuffix("\n}") + ',\n "trials": ['
+        separator = "\n"
+        rows = trials_of(request.analysis)
+        while chunk := list(islice(rows, TRIALS_AT_ONCE)):
+            text = dump_json(chunk, allow_nan=False, indent=1)
+            yield f"{separator} " + text[2:-2].replace("\n", "\n ")  # without the brackets, one level deeper
+            separator = ",\n"
+        yield "]\n}\n" if separator == "\n" else "\n ]\n}\n"
 
 
 def report(analysis: Analysis) -> dict[str, Any]:
     """The report of a run without its trials."""
     run, modes = analysis.run, failure_modes(analysis.rows)
+    verdicts = [verdict(item, primary=True) for item in analysis.comparisons]
+    verdicts += [verdict(item, primary=False) for item in analysis.further]
     found = {
         "schema": SCHEMA,
         "run": run["run"],
@@ -65,7 +70,7 @@ def report(analysis: Analysis) -> dict[str, Any]:
         "baseline": run["baseline"],
         "margin": analysis.margin or None,
         "summary": verdict_lines(analysis),
-        "verdicts": _verdicts(analysis),
+        "verdicts": adjusted(verdicts),
         "variants": {
             summary.name: {
                 **variant(summary),
@@ -99,12 +104,6 @@ def _suite(analysis: Analysis) -> dict[str, Any] | None:
         "problem": found.problem,
         "sections": {section.name: section.data for section in found.sections},
     }
-
-
-def _verdicts(analysis: Analysis) -> list[dict[str, Any]]:
-    """By the primary score, then by the others."""
-    rows = [verdict(item, True) for item in analysis.comparisons]
-    return adjusted(rows + [verdict(item, False) for item in analysis.further])
 
 
 def adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -260,12 +259,10 @@ def events(analysis: Analysis) -> list[tuple[str, dict[str, Any]]]:
 
 
 def config(analysis: Analysis) -> dict[str, Any]:
-    """The spec as it was executed."""
     return {key: value for key, value in analysis.rows.spec.items() if key not in ("origin_digest", "origin")}
 
 
 def trials_of(analysis: Analysis) -> Iterator[dict[str, Any]]:
-    """Each trial in plan order."""
     rows = analysis.rows
     for at in range(len(rows.position)):
         yield {
@@ -285,15 +282,6 @@ def number(value: float) -> float | None:
 
 def ends(interval: Interval | None) -> list[float | None] | None:
     return None if interval is None else [number(interval.low), number(interval.high)]
-
-
-def moment(at: float | None) -> str | None:
-    """A time as text that sorts.
-
-    >>> moment(0.0), moment(None)
-    ('1970-01-01T00:00:00Z', None)
-    """
-    return None if at is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def _ratio(interval: Interval | None) -> dict[str, Any] | None:

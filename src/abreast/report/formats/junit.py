@@ -12,18 +12,22 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from abreast.analyse.run import Analysis
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.words.verdict_sentence import SIMULATED, failure, sentence
 
 PASSED = 0.5  # a lower score is a failed test
 
 
-def text(analysis: Analysis, unmet: Sequence[str] = (), trials: bool = True) -> str:
-    """`unmet` are the requirements that are not met, a sentence for each; without `trials`, the verdict alone."""
-    root = ElementTree.Element("testsuites", name=clean(analysis.run["experiment"]))
-    _verdicts(root, analysis, unmet)
-    for index in range(len(analysis.variants) if trials else 0):
-        _trials(root, analysis, index)
-    return finished(root)
+class JUnit(ReportFormat):
+    file_name = "junit.xml"
+
+    def pieces(self, request: ReportRequest) -> list[str]:
+        analysis = request.analysis
+        root = ElementTree.Element("testsuites", name=clean(analysis.run["experiment"]))
+        _verdicts(root, analysis, request.unmet)
+        for index in range(len(analysis.variants) if request.trials else 0):
+            _trials(root, analysis, index)
+        return [finished(root)]
 
 
 def finished(root: ElementTree.Element) -> str:
@@ -71,6 +75,11 @@ def _verdicts(root: ElementTree.Element, analysis: Analysis, unmet: Sequence[str
             ElementTree.SubElement(test, "error", message=clean(sentence(item)), type="no comparison")
         else:
             ElementTree.SubElement(test, "system-out").text = clean(sentence(item))
+    add_requirements(suite, place, unmet)
+
+
+def add_requirements(suite: ElementTree.Element, place: str, unmet: Sequence[str]) -> None:
+    """A failed test for each requirement that is not met."""
     for told in unmet:
         test = ElementTree.SubElement(suite, "testcase", classname=place, name=clean(told.split(": ")[0]), time="0")
         ElementTree.SubElement(test, "failure", message=clean(told), type="requirement")

@@ -6,14 +6,31 @@ import re
 from collections.abc import Iterable, Sequence
 
 from abreast.analyse.run import Analysis, Comparison
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.formats.json_report import events, provenance
-from abreast.report.sections import Section, sections_of
+from abreast.report.sections import Section, sections_of, without_empty_columns
 from abreast.report.words.concurrency import describe_findings
 from abreast.report.words.flags import flag_lines
-from abreast.report.words.variant_figures import NOTHING, TITLES, cells
-from abreast.report.words.verdict_sentence import aside, not_run_line, points, ranking_line, verdict_lines, whose
+from abreast.report.words.variant_figures import TITLES, cells
+from abreast.report.words.verdict_sentence import (
+    SEGMENT_TITLES,
+    aside,
+    not_run_line,
+    ranking_line,
+    segment_cells,
+    verdict_lines,
+    whose,
+)
+from abreast.text import printable
 
 SEGMENTS = 20
+
+
+class Markdown(ReportFormat):
+    file_name = "report.md"
+
+    def pieces(self, request: ReportRequest) -> list[str]:
+        return [printable(text(request.analysis))]
 
 
 def text(analysis: Analysis) -> str:
@@ -63,19 +80,8 @@ def _section(section: Section) -> list[str]:
 
 def _segments(analysis: Analysis) -> str:
     largest = sorted(analysis.segments, key=lambda item: -abs(item.estimate.estimate))[:SEGMENTS]
-    rows = [
-        (
-            f"{item.tag}={item.value}",
-            item.variant,
-            item.word,
-            points(item.estimate.estimate),
-            f"{points(item.estimate.low)} … {points(item.estimate.high)}",
-            f"{item.q:.3f}",
-            f"{item.cases:,}",
-        )
-        for item in largest
-    ]
-    return table(("segment", "variant", "looks", "points", "95 % interval", "q", "cases"), rows)
+    rows = [(f"{item.tag}={item.value}", item.variant, *segment_cells(item), f"{item.cases:,}") for item in largest]
+    return table(("segment", "variant", *SEGMENT_TITLES, "cases"), rows)
 
 
 def _cases(item: Comparison) -> str:
@@ -101,13 +107,9 @@ def _provenance(analysis: Analysis) -> str:
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; columns that hold nothing are left out."""
-    held = list(rows)
-    told = [at for at in range(len(titles)) if at == 0 or any(row[at] != NOTHING for row in held)]
-    lines = [[titles[at] for at in told], ["---"] * len(told), *([row[at] for at in told] for row in held)]
-    return "\n".join(
-        "| " + " | ".join(safe(cell) if line != 1 else cell for cell in cells) + " |"
-        for line, cells in enumerate(lines)
-    )
+    head, shown = without_empty_columns(titles, list(rows))
+    lines = [map(safe, head), ["---"] * len(head), *(map(safe, row) for row in shown)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def safe(words: str) -> str:

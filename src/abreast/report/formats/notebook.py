@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from abreast.report.sections import NOTHING
+from abreast.report.sections import without_empty_columns
 from abreast.report.words.variant_figures import TITLES, cells
 from abreast.report.words.verdict_sentence import SIMULATED, not_run_line, sentence, verdict_lines
 from abreast.text import printable
@@ -20,11 +20,10 @@ def result_html(analysis: Analysis) -> str:
     lines = [*verdict_lines(analysis), *filter(None, [not_run_line(analysis)])]
     verdicts = {SIMULATED, lines[0], *map(sentence, analysis.comparisons)}
     rows = [(summary.name, *cells(summary)) for summary in analysis.variants]
-    used = [at for at in range(len(TITLES) + 1) if at == 0 or any(row[at] != NOTHING for row in rows)]
-    titles = ("variant", *TITLES)
+    head, shown = without_empty_columns(("variant", *TITLES), rows)
     table = [
-        f"<tr>{''.join(f'<th>{_text(titles[at])}</th>' for at in used)}</tr>",
-        *(f"<tr>{''.join(f'<td>{_text(row[at])}</td>' for at in used)}</tr>" for row in rows),
+        f"<tr>{''.join(f'<th>{_text(title)}</th>' for title in head)}</tr>",
+        *(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in shown),
     ]
     paragraphs = [f"<strong>{_text(line)}</strong>" if line in verdicts else _text(line) for line in lines]
     run = f"run {analysis.run['run']}, {analysis.run['status'].replace('_', ' ')}"

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from abreast.errors import BadInput
 from abreast.output import emit, while_read
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.store import Store
 from abreast.store.user_state.drivers import temporary_folder
 from abreast.store.user_tables import tables
@@ -72,8 +73,15 @@ def export(
         return _csv(names, rows, file, escape_formulas) if form == "csv" else _jsonl(names, rows, file)
 
 
+class Csv(ReportFormat):
+    file_name = "trials.csv"
+
+    def pieces(self, request: ReportRequest) -> list[str]:
+        analysis = request.analysis
+        return [as_csv(analysis.rows.store, analysis.run["run"], request.escape_formulas)]
+
+
 def as_csv(store: Store, run: str, escape_formulas: bool) -> str:
-    """The trials of a run."""
     file = io.StringIO()
     names, rows = tables.stream(store, "predictions", tables.Condition.matching({"run": run}))
     _csv(names, rows, file, escape_formulas)

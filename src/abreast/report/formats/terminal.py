@@ -14,9 +14,10 @@ from rich.table import Table
 
 from abreast.analyse.run import Analysis, Comparison
 from abreast.output.rich_console import PrintableConsole, PrintableText
-from abreast.report.sections import NamedTable, Section, sections_of
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
+from abreast.report.sections import NamedTable, Section, sections_of, without_empty_columns
 from abreast.report.words.flags import flag_lines
-from abreast.report.words.variant_figures import NOTHING, TITLES, cells
+from abreast.report.words.variant_figures import TITLES, cells
 from abreast.report.words.verdict_sentence import (
     SIMULATED,
     aside,
@@ -47,25 +48,24 @@ def render(analysis: Analysis, where: str = "") -> RenderableType:
     Print it with `crop=False`: commands are not cut, so that they can be copied.
     """
     words = {sentence(item): item.verdict.word for item in analysis.comparisons} | {SIMULATED: "simulated"}
-    parts: list[RenderableType] = [
-        _indented(PrintableText(line, style=_COLOURS.get(words.get(line, ""), ""))) for line in verdict_lines(analysis)
-    ]
+    parts: list[RenderableType] = []
     if analysis.run["debug"]:
-        parts.insert(0, _indented(PrintableText("DEBUG run of a few cases: not a result", style="bold magenta")))
-    for comparison in analysis.comparisons:
-        if told := aside(comparison):
-            parts.append(_indented(PrintableText(whose(analysis, comparison) + told)))
+        parts.append(_indented("DEBUG run of a few cases: not a result", "bold magenta"))
+    parts += [_indented(line, _COLOURS.get(words.get(line, ""), "")) for line in verdict_lines(analysis)]
+    parts += [
+        _indented(whose(analysis, comparison) + told)
+        for comparison in analysis.comparisons
+        if (told := aside(comparison))
+    ]
     if analysis.ranking is not None:
-        parts.append(_indented(PrintableText(ranking_line(analysis))))
+        parts.append(_indented(ranking_line(analysis)))
     parts += [PrintableText(""), _variants(analysis), PrintableText("")]
     for section in sections_of(analysis):
         parts += _section(section, f"abreast report {analysis.run['run']} --format markdown{where}")
     for comparison in analysis.comparisons:
         parts += _where_to_look(analysis, comparison, where)
-    parts += [_indented(PrintableText(line, style="yellow")) for line in flag_lines(analysis)]
-    parts += [_indented(PrintableText(line)) for line in judge_lines(analysis)]
-    if left := not_run_line(analysis):
-        parts.append(_indented(PrintableText(left)))
+    parts += [_indented(line, "yellow") for line in flag_lines(analysis)]
+    parts += [_indented(line) for line in (*judge_lines(analysis), not_run_line(analysis)) if line]
     return Group(*parts)
 
 
@@ -75,40 +75,38 @@ def _where_to_look(analysis: Analysis, comparison: Comparison, where: str) -> li
         item for item in analysis.segments if (item.variant, item.baseline) == (comparison.variant, comparison.baseline)
     ]
     if mine:
-        parts.append(
-            _indented(PrintableText(f"where    {whose(analysis, comparison)}{where_it_helps(mine)} (exploratory)"))
-        )
+        parts.append(_indented(f"where    {whose(analysis, comparison)}{where_it_helps(mine)} (exploratory)"))
     if comparison.differences:
         cases = ", ".join(
             f"{item.case_id} ({item.baseline:.2g} → {item.variant:.2g})" for item in comparison.differences[:3]
         )
         show = f"abreast show {analysis.run['run']} {shlex.quote(comparison.differences[0].case_id)}{where}"
         parts += [
-            _indented(PrintableText(f"look at  {whose(analysis, comparison)}{cases}")),
+            _indented(f"look at  {whose(analysis, comparison)}{cases}"),
             PrintableText(f"           {show}", no_wrap=True, overflow="ignore"),
         ]
     return parts
 
 
-def _indented(line: PrintableText) -> Padding:
+def _indented(line: str, style: str = "") -> Padding:
     """Two spaces in front of every row of it, however narrow the terminal."""
-    return Padding(line, (0, 0, 0, 2), expand=False)
+    return Padding(PrintableText(line, style=style), (0, 0, 0, 2), expand=False)
 
 
 def _section(section: Section, whole: str) -> list[RenderableType]:
     """What a suite adds: its sentences, then its tables; pictures are for paper. `whole` shows what is cut here."""
-    parts: list[RenderableType] = [_indented(PrintableText(section.title, style="bold"))] if section.title else []
-    parts += [_indented(PrintableText(told)) for told in section.sentences]
+    parts: list[RenderableType] = [_indented(section.title, "bold")] if section.title else []
+    parts += map(_indented, section.sentences)
     tables = [table for table in section.tables if not table.aside]
     if not section.sentences and not tables:
         return []
     for table in tables:
         parts.append(PrintableText(""))
-        parts += [_indented(PrintableText(table.title))] if table.title else []
+        parts += [_indented(table.title)] if table.title else []
         parts.append(_named(replace(table, rows=table.rows[:MOST_ROWS])))
         if (left := len(table.rows) - MOST_ROWS) > 0:
             parts.append(PrintableText(f"  {left:,} more: {whole}", no_wrap=True, overflow="ignore"))
-        parts += [_indented(PrintableText(table.note, style="dim"))] if table.note else []
+        parts += [_indented(table.note, "dim")] if table.note else []
     return [*parts, PrintableText("")]
 
 
@@ -123,10 +121,10 @@ def _named(table: NamedTable) -> _Columns:
 
 
 def _variants(analysis: Analysis) -> _Columns:
-    titles = ("", *TITLES)
     rows = [(summary.name, *cells(summary)) for summary in analysis.variants]
-    told = [at for at in range(len(titles)) if at < 3 or any(row[at] != NOTHING for row in rows)]
-    return _Columns([(titles[at], [row[at] for row in rows], titles[at] in ("", "errors")) for at in told])
+    head, shown = without_empty_columns(("", *TITLES), rows, kept=3)
+    columns = zip(head, zip(*shown, strict=True), strict=True)
+    return _Columns([(title, list(column), title in ("", "errors")) for title, column in columns])
 
 
 _Column = tuple[str, list[str], bool]  # title, cells, and whether those are words, which may be folded
@@ -170,8 +168,14 @@ def _table(columns: list[_Column], named: int | None = None, folded: bool = Fals
     return table
 
 
+class Terminal(ReportFormat):
+    file_name = "report.txt"
+
+    def pieces(self, request: ReportRequest) -> list[str]:
+        return [as_text(request.analysis)]
+
+
 def as_text(analysis: Analysis, width: int = 120) -> str:
-    """The report as plain text."""
     console = PrintableConsole(file=io.StringIO(), width=width, no_color=True)
     console.print(render(analysis), crop=False)
     written: str = console.file.getvalue()  # type: ignore[attr-defined]

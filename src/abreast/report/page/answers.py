@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abreast.analyse.rows import Rows
-from abreast.report.page.artifacts import Link, Links
-from abreast.report.page.size_budget import cut, size
-from abreast.report.page.trial_artifacts import Left, Trial
+from abreast.report.page.trial_artifacts import Left, Link, Links, Trial, cut, size
 from abreast.report.words.verdict_sentence import failure
 from abreast.store.queries.answers import TrialTexts
 from abreast.store.rows import to_json
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """So many characters are shown."""
-
     answer: int
     prompt: int
     expected: int
@@ -136,19 +132,18 @@ class Reader:
             ok, score = told["status"] == "ok", float(rows.score[row])
             text = told["answer"] if ok else cut(failure(told), caps.answer)
             links = self._links.of(self._trial(row))
-            sides.append(
-                Answered(rows.variants[index], text, ok, None if np.isnan(score) else score, told["prompt"], links)
-            )
+            known = None if np.isnan(score) else score
+            sides.append(Answered(rows.variants[index], text, ok, known, told["prompt"], links=links))
             expected = told["expected"]
         prompts = {one.prompt for one in sides if one.prompt}
         return Shown(
-            tuple(sides),
-            expected,
-            next(iter(prompts), "") if len(prompts) < 2 else None,
-            f"repeat {repeat + 1} of {rows.repeats}" if rows.repeats > 1 else "",
-            _diff(*sides) if with_diff and len(sides) == 2 else (),
-            self._blocks(map(self._trial, places)) if self._left and with_diff and len(places) == 2 else (),
-            self._links.changes.get(case, ""),
+            sides=tuple(sides),
+            expected=expected,
+            prompt=next(iter(prompts), "") if len(prompts) < 2 else None,
+            repeat=f"repeat {repeat + 1} of {rows.repeats}" if rows.repeats > 1 else "",
+            diff=_diff(*sides) if with_diff and len(sides) == 2 else (),
+            blocks=self._blocks(map(self._trial, places)) if self._left and with_diff and len(places) == 2 else (),
+            changes=self._links.changes.get(case, ""),
         )
 
     def _blocks(self, trials: Iterable[Trial | None]) -> tuple[Block, ...]:

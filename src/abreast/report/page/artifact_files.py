@@ -13,10 +13,8 @@ from abreast.analyse.run import Analysis
 from abreast.filenames import FileNames
 from abreast.report import folder
 from abreast.report.page import rendering
-from abreast.report.page.artifacts import Links, line, scores
 from abreast.report.page.changes import HUMAN, ON_ITS_OWN, Block, Changes
-from abreast.report.page.size_budget import Room, cut
-from abreast.report.page.trial_artifacts import DIFF, Left
+from abreast.report.page.trial_artifacts import DIFF, Left, Links, Room, cut, line, scores
 from abreast.report.words.verdict_sentence import SIMULATED
 from abreast.store.queries.artifacts import ArtifactSize
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from abreast.report.page.side_by_side import Beside, Change, Limits, side_by_side
-from abreast.report.page.size_budget import Room, cut, size
-from abreast.report.page.trial_artifacts import DIFF, Left, Trial
+from abreast.report.page.trial_artifacts import DIFF, Left, Room, Trial, cut, size
 from abreast.report.words.verdict_sentence import many
 
 HUMAN = "the human"

@@ -5,57 +5,49 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from abreast.analyse.run import Analysis, Comparison
 from abreast.analyse.variants import failure_modes
-from abreast.report import charts
+from abreast.report import charts, folder
 from abreast.report.charts.drawing import Picture, slug
 from abreast.report.charts.segments import COMPARISONS as SEGMENT_PICTURES
 from abreast.report.formats import json_report
+from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.page import listing, rendering
-from abreast.report.page.artifacts import Links, listed
-from abreast.report.page.size_budget import cut
-from abreast.report.page.trial_artifacts import Left
-from abreast.report.sections import Section, sections_of
+from abreast.report.page.trial_artifacts import Left, Links, cut, listed
+from abreast.report.sections import NOTHING, Section, sections_of, without_empty_columns
+from abreast.report.words import variant_figures as figures
+from abreast.report.words import verdict_sentence as sentences
 from abreast.report.words.concurrency import describe_findings
 from abreast.report.words.flags import flag_lines
-from abreast.report.words.variant_figures import (
-    NOTHING,
-    cost_in_words,
-    count,
-    dollars,
-    errors_in_words,
-    in_flight_line,
-    repeats_in_words,
-    score_in_words,
-    seconds,
-)
-from abreast.report.words.verdict_sentence import (
-    BLAMES,
-    SIMULATED,
-    advice,
-    aside,
-    circumstances,
-    many,
-    not_run_line,
-    points,
-    preface,
-    ranking_line,
-    scores_behind,
-    sentence,
-    trusted,
-    verdict_lines,
-)
+from abreast.report.words.verdict_sentence import many, points
 from abreast.store.queries.runs import StoredEvent
 
 CONFIG = 60_000  # characters of the experiment as it was executed
 EVENTS = 200
 SEGMENTS = 300  # rows
 FEW = 3  # variants that fit side by side
+
+
+class Html(ReportFormat):
+    file_name = "report.html"
+    is_printed = False
+
+    def pieces(self, request: ReportRequest) -> list[str]:
+        return [page(request.analysis, request.pictures)]
+
+    def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
+        left = links = None
+        if request.artifacts and (left := listing.left_by(request.analysis)):
+            from abreast.report.page import artifact_files  # late: most runs leave nothing
+
+            links = artifact_files.write(request.analysis, left, place, beside.append)
+        yield folder.keep(place, self.file_name, [page(request.analysis, request.pictures, left, links).encode()])
 
 
 def page(analysis: Analysis, draw: bool = True, left: Left | None = None, links: Links | None = None) -> str:
@@ -73,14 +65,14 @@ def page(analysis: Analysis, draw: bool = True, left: Left | None = None, links:
         .get_template("page.html.j2")
         .render(
             run=analysis.run,
-            banner=SIMULATED if analysis.simulated else "",
+            banner=sentences.SIMULATED if analysis.simulated else "",
             style=rendering.style(),
             verdicts=[_verdict(analysis, item) for item in analysis.comparisons],
-            preface=[*preface(analysis), *circumstances(analysis)],
-            headline=[line for line in verdict_lines(analysis) if line != SIMULATED],
+            preface=[*sentences.preface(analysis), *sentences.circumstances(analysis)],
+            headline=[line for line in sentences.verdict_lines(analysis) if line != sentences.SIMULATED],
             retried=analysis.retried_failures,
             flags=flag_lines(analysis),
-            not_run=not_run_line(analysis),
+            not_run=sentences.not_run_line(analysis),
             pictures=pictures,
             variants=_variants(analysis),
             repeats=_repeats(analysis),
@@ -97,7 +89,7 @@ def page(analysis: Analysis, draw: bool = True, left: Left | None = None, links:
             waits=_waits(analysis),
             facts=_facts(analysis, events),
             events=_events(events),
-            config=_config(analysis),
+            config=cut(json.dumps(json_report.config(analysis), ensure_ascii=False, indent=2), CONFIG),
             store=analysis.rows.store.path.name,
             score_name=analysis.score_name,
         )
@@ -109,8 +101,13 @@ def _figure(picture: Picture, mark: str) -> dict[str, Any]:
 
 
 def _verdict(analysis: Analysis, item: Comparison) -> dict[str, Any]:
-    notes = [*advice(item), *scores_behind(analysis, item)]
-    return {"word": item.verdict.word, "sentence": sentence(item), "advice": notes, "aside": aside(item)}
+    notes = [*sentences.advice(item), *sentences.scores_behind(analysis, item)]
+    return {
+        "word": item.verdict.word,
+        "sentence": sentences.sentence(item),
+        "advice": notes,
+        "aside": sentences.aside(item),
+    }
 
 
 Table = dict[str, Any]  # head and rows
@@ -118,8 +115,8 @@ Table = dict[str, Any]  # head and rows
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Columns that hold nothing are left out."""
-    told = [at for at in range(len(head)) if at == 0 or any(row[at] != NOTHING for row in rows)]
-    return {"head": [head[at] for at in told], "rows": [[row[at] for at in told] for row in rows], "turned": False}
+    shown, cells = without_empty_columns(head, rows)
+    return {"head": shown, "rows": cells, "turned": False}
 
 
 def _variants(analysis: Analysis) -> Table:
@@ -132,15 +129,15 @@ def _variants(analysis: Analysis) -> Table:
             [
                 item.name
                 + (" (baseline)" if item.name == analysis.run["baseline"] and len(analysis.variants) > 1 else ""),
-                *(score_in_words(item, name) for name in names),
+                *(figures.score_in_words(item, name) for name in names),
                 f"{item.ok:,}",
                 f"{item.reused:,}" if item.reused else NOTHING,
-                errors_in_words(item),
-                cost_in_words(item),
-                dollars(item.cost_per_correct.estimate if item.cost_per_correct else None),
-                *(seconds(item.latency.get(name)) for name in ("p50", "p90", "p95", "p99")),
-                *(count(item.tokens[name]) if item.tokens.get(name) else NOTHING for name in classes),
-                repeats_in_words(item.repeats),
+                figures.errors_in_words(item),
+                figures.cost_in_words(item),
+                figures.dollars(item.cost_per_correct.estimate if item.cost_per_correct else None),
+                *(figures.seconds(item.latency.get(name)) for name in ("p50", "p90", "p95", "p99")),
+                *(figures.count(item.tokens[name]) if item.tokens.get(name) else NOTHING for name in classes),
+                figures.repeats_in_words(item.repeats),
             ]
         )
     head = ["variant", *titles, "ok", "reused", "errors", "cost", "cost per correct", "p50", "p90", "p95", "p99"]
@@ -175,7 +172,7 @@ def _ranking(analysis: Analysis) -> Table | None:
         (f"{place}. {analysis.variants[index].name}", f"{ranking.strengths[index]:.1%}")
         for place, index in enumerate(ranking.order, 1)
     ]
-    return {**table(("variant", "share of strength"), rows), "line": ranking_line(analysis)}
+    return {**table(("variant", "share of strength"), rows), "line": sentences.ranking_line(analysis)}
 
 
 def _further(analysis: Analysis) -> Table | None:
@@ -183,7 +180,7 @@ def _further(analysis: Analysis) -> Table | None:
         return None
     rows = []
     for item in analysis.further:
-        found, interval, sure = item.verdict, item.verdict.interval, trusted(item.verdict)
+        found, interval, sure = item.verdict, item.verdict.interval, sentences.trusted(item.verdict)
         rows.append(
             (
                 item.metric,
@@ -201,7 +198,6 @@ def _further(analysis: Analysis) -> Table | None:
 
 
 def _section(section: Section, mark: str, draw: bool) -> dict[str, Any]:
-    """What the suite of the run adds."""
     return {
         "name": slug(section.name),
         "title": section.title,
@@ -221,22 +217,22 @@ def _segments(analysis: Analysis, drawn: bool) -> Table | None:
         (
             f"{item.variant} against {item.baseline}",
             f"{item.tag}={item.value}",
-            item.word,
-            points(item.estimate.estimate),
-            f"{points(item.estimate.low)} … {points(item.estimate.high)}",
-            f"{item.q:.3f}",
+            *sentences.segment_cells(item),
             f"{item.cases:,}",
         )
         for item in sorted(analysis.segments, key=lambda item: item.q)[:SEGMENTS]
     ]
-    return table(("", "segment", "looks", "points", "95 % interval", "q", "cases"), rows)
+    return table(("", "segment", *sentences.SEGMENT_TITLES, "cases"), rows)
 
 
 def _errors(analysis: Analysis) -> Table | None:
-    """By kind and blame, a column for each variant."""
     found = sorted({key for item in analysis.variants for key in item.errors})
     rows = [
-        (kind, BLAMES.get(blame, blame), *(f"{item.errors.get((kind, blame), 0):,}" for item in analysis.variants))
+        (
+            kind,
+            sentences.BLAMES.get(blame, blame),
+            *(f"{item.errors.get((kind, blame), 0):,}" for item in analysis.variants),
+        )
         for kind, blame in found
     ]
     for word in ("skipped", "unscored"):
@@ -248,7 +244,7 @@ def _errors(analysis: Analysis) -> Table | None:
 def _waits(analysis: Analysis) -> Table | None:
     """Service, queue and back-off apart."""
     rows = [
-        (item.name, what, *(seconds(found.get(name)) for name in ("p50", "p90", "p95", "p99")))
+        (item.name, what, *(figures.seconds(found.get(name)) for name in ("p50", "p90", "p95", "p99")))
         for item in analysis.variants
         for what, found in (("service", item.latency), ("queue", item.queue), ("back-off", item.backoff))
         if found
@@ -257,7 +253,6 @@ def _waits(analysis: Analysis) -> Table | None:
 
 
 def _facts(analysis: Analysis, events: Sequence[StoredEvent]) -> list[tuple[str, str]]:
-    """Under what circumstances the rows came about."""
     found, run = json_report.provenance(analysis), analysis.run
     commit = (found["commit"] or "none") + (" with uncommitted changes" if found["dirty"] else "")
     models = "; ".join(f"{name}: {', '.join(models)}" for name, models in found["models"].items())
@@ -268,7 +263,7 @@ def _facts(analysis: Analysis, events: Sequence[StoredEvent]) -> list[tuple[str,
         "status": run["status"] + (f": {run['reason']}" if run["reason"] else ""),
         "label": run["label"],
         "trials": f"{analysis.stored:,} of {analysis.planned:,} planned are stored",
-        "not run": not_run_line(analysis),
+        "not run": sentences.not_run_line(analysis),
         "in flight": _in_flight(events),
         "concurrency": "; ".join(describe_findings((kind, detail) for _, kind, detail in events)),
         "seed": str(run["seed"]),
@@ -291,7 +286,9 @@ _QUIET = ("run_started", "run_finished", "in_flight")
 def _in_flight(events: Sequence[StoredEvent]) -> str:
     """How many trials at once; several times, if the run was resumed."""
     lines = [
-        in_flight_line(told["asked"], told["mean"], told["most"]) for _, kind, told in events if kind == "in_flight"
+        figures.in_flight_line(told["asked"], told["mean"], told["most"])
+        for _, kind, told in events
+        if kind == "in_flight"
     ]
     return "; ".join(line.removeprefix("in flight: ") for line in lines)
 
@@ -313,8 +310,3 @@ def _events(events: Sequence[StoredEvent]) -> dict[str, Any]:
         "left_out": max(0, len(worth) - EVENTS),
         **table(("UTC", "event", "detail"), listed),
     }
-
-
-def _config(analysis: Analysis) -> str:
-    """The experiment as it was executed."""
-    return cut(json.dumps(json_report.config(analysis), ensure_ascii=False, indent=2), CONFIG)

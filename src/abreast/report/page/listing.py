@@ -12,9 +12,7 @@ from abreast.analyse.paired import Side, side_of
 from abreast.analyse.rows import Rows
 from abreast.analyse.run import Analysis, Comparison, largest_cases
 from abreast.report.page.answers import LARGE, SMALL, Caps, Reader, Shown
-from abreast.report.page.artifacts import Links
-from abreast.report.page.size_budget import Room, cut, size
-from abreast.report.page.trial_artifacts import Left
+from abreast.report.page.trial_artifacts import Left, Links, Room, cut, size
 from abreast.report.words.variant_figures import short_score
 from abreast.report.words.verdict_sentence import many, points
 from abreast.stats.numerics.arrays import ROUNDING
@@ -31,8 +29,6 @@ _BATCH = 200  # cases read at once
 
 @dataclass(slots=True)
 class Entry:
-    """A line of the list."""
-
     case: int
     id: str
     scores: tuple[float | None, ...]
@@ -227,7 +223,6 @@ def _fill(
 
 
 def closed_in_words(listing: Listing) -> str:
-    """What the list does not have."""
     parts = []
     if listing.closed:
         parts.append(f"{many(listing.closed, 'case')} listed without answers, to keep this file small")

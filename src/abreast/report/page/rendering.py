@@ -20,7 +20,6 @@ from abreast.text import printable
 
 @cache
 def environment() -> jinja2.Environment:
-    """The templates of all pages."""
     found = jinja2.Environment(
         loader=jinja2.PackageLoader("abreast.report.page"),
         autoescape=True,

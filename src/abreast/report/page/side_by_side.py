@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
-from abreast.report.page.size_budget import cut, size
+from abreast.report.page.trial_artifacts import cut, size
 from abreast.scorers.change_similarity.unified import Entry, entries
 
 CONTEXT = 3  # lines around a change
@@ -25,8 +25,6 @@ _FILE = 400
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """So much is shown of two changes."""
-
     bytes: int
     rows: int  # of one file
     line: int  # characters of one line

@@ -28,7 +28,6 @@ class Flag(NamedTuple):
 
 
 def flags_of(analysis: Analysis) -> list[Flag]:
-    """All flagged trials of a run, in plan order."""
     rows = analysis.rows
     found = []
     for at, data in rows.answer_data(TEST_FILES, OUTSIDE_FILES):

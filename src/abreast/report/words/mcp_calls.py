@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from abreast.analyse.mcp_calls import VariantMcpCalls, mcp_calls
+from abreast.analyse.answer_fields import VariantMcpCalls, mcp_calls
 from abreast.report.sections import NOTHING, NamedTable, Section
+from abreast.text import many
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
@@ -23,7 +24,14 @@ def mcp_section(analysis: Analysis) -> Section | None:
         "mcp-calls",
         "",
         ("variant", "tools offered", "calls", "failed", "denied", "trials", "trials with only failed calls"),
-        tuple((calls.variant, *map(_figure, _totals(calls))) for calls in found),
+        tuple(
+            (
+                calls.variant,
+                *map(_figure, (calls.offered, calls.made, calls.failed, calls.denied, calls.trials)),
+                _figure(len(calls.all_failed)),
+            )
+            for calls in found
+        ),
         "calls of all trials; a denied call does not reach its server",
     )
     errors = NamedTable(
@@ -39,13 +47,13 @@ def mcp_section(analysis: Analysis) -> Section | None:
     tables = (totals, errors) if errors.rows else (totals,)
     sentences = (
         *(_flag(calls) for calls in found if calls.all_failed),
-        *(_denied(calls) for calls in found if calls.made and calls.denied == calls.made),
+        *(
+            f"warning: every MCP call of {calls.variant} was denied ({many(calls.denied, 'call')}): no server was used"
+            for calls in found
+            if calls.made and calls.denied == calls.made
+        ),
     )
     return Section("mcp", "MCP calls", sentences, tables, data={"variants": {one.variant: _data(one) for one in found}})
-
-
-def _totals(calls: VariantMcpCalls) -> tuple[int | None, ...]:
-    return calls.offered, calls.made, calls.failed, calls.denied, calls.trials, len(calls.all_failed)
 
 
 def _figure(number: int | None) -> str:
@@ -57,13 +65,8 @@ def _flag(calls: VariantMcpCalls) -> str:
     count, names = len(calls.all_failed), list(dict.fromkeys(calls.all_failed))
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     cases = f"{', '.join(names[:SHOWN])}{more}"
-    where = f"{count:,} of {calls.trials:,} {'trial' if calls.trials == 1 else 'trials'}"
+    where = f"{count:,} of {many(calls.trials, 'trial')}"
     return f"warning: every MCP call failed in {where} of {calls.variant} ({cases}); their scores count"
-
-
-def _denied(calls: VariantMcpCalls) -> str:
-    count = f"{calls.denied:,} {'call' if calls.denied == 1 else 'calls'}"
-    return f"warning: every MCP call of {calls.variant} was denied ({count}): no server was used"
 
 
 def _data(calls: VariantMcpCalls) -> dict[str, Any]:

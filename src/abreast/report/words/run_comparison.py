@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from abreast.analyse.compare import AcrossRuns
 from abreast.report.formats import json_report, markdown
-from abreast.report.formats.junit import clean, finished
+from abreast.report.formats.junit import add_requirements, clean, finished
 from abreast.report.words.verdict_sentence import SIMULATED, advice, aside, many, sentence
 
 SCHEMA = "abreast.compare/1"
@@ -137,7 +137,5 @@ def as_junit(items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
         elif not item.is_compared:
             ElementTree.SubElement(test, "error", message=clean(lines(item)[0]), type="no comparison")
         ElementTree.SubElement(test, "system-out").text = clean("\n".join(lines(item)))
-    for told in unmet:
-        test = ElementTree.SubElement(suite, "testcase", classname="compare", name=clean(told.split(": ")[0]), time="0")
-        ElementTree.SubElement(test, "failure", message=clean(told), type="requirement")
+    add_requirements(suite, "compare", unmet)
     return finished(root)

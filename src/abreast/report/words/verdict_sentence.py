@@ -12,8 +12,10 @@ from abreast.stats.intervals.final import GROUPS
 from abreast.stats.intervals.population import THESE_CASES, repeats_needed, units_needed
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.stats.verdict import NO_CASE
+from abreast.text import many as many
 
 if TYPE_CHECKING:
+    from abreast.analyse.rows import Rows
     from abreast.analyse.run import Analysis, Comparison
     from abreast.analyse.segments import Segment
     from abreast.stats import Interval, Verdict
@@ -24,15 +26,6 @@ SIMULATED = "SIMULATED · no model was called"
 MANY_COMPARISONS = 5  # that they are counted first
 
 BLAMES = {"variant": "the variant's", "infrastructure": "infrastructure", "unknown": "unclear whose"}
-
-
-def many(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun.
-
-    >>> many(1, "win"), many(1_200, "case"), many(2, "loss", "losses")
-    ('1 win', '1,200 cases', '2 losses')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def failure(row: Mapping[str, Any]) -> str:
@@ -64,7 +57,7 @@ def verdict_lines(analysis: Analysis) -> list[str]:
         lines.extend(_single(analysis))
     lines += preface(analysis)
     for comparison in analysis.comparisons:
-        lines += _verdict_of(analysis, comparison)
+        lines += [sentence(comparison), *advice(comparison), *scores_behind(analysis, comparison)]
     lines += circumstances(analysis)
     if analysis.retried_failures:
         lines.append("failures of the variants were retried on request (--retry-failed): that flatters flaky ones")
@@ -73,11 +66,8 @@ def verdict_lines(analysis: Analysis) -> list[str]:
 
 def comparison_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
     """The sentence on one variant and what stands behind it."""
-    return [*([SIMULATED] if analysis.simulated else ()), *_verdict_of(analysis, comparison)]
-
-
-def _verdict_of(analysis: Analysis, comparison: Comparison) -> list[str]:
-    return [sentence(comparison), *advice(comparison), *scores_behind(analysis, comparison)]
+    verdict = [sentence(comparison), *advice(comparison), *scores_behind(analysis, comparison)]
+    return [SIMULATED, *verdict] if analysis.simulated else verdict
 
 
 def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
@@ -95,57 +85,33 @@ def scores_behind(analysis: Analysis, comparison: Comparison) -> list[str]:
 
 def circumstances(analysis: Analysis) -> list[str]:
     """How the run was made and evaluated, where a reader must know it."""
-    return [
-        *_weighting(analysis),
-        *_jointly(analysis),
-        *_of_plan(analysis),
-        *_in_turns(analysis),
-        *_of_chains(analysis),
-    ]
+    rows, lines = analysis.rows, []
+    groups = set(rows.groups(rows.counted) or ()) if analysis.comparisons else ()
+    if groups:
+        lines.append(
+            f"cases are in {many(len(groups), 'group')}; every {rows.weight} weighs the same (weight: {rows.weight})"
+        )
+    if len(analysis.comparisons) > 1:
+        lines.append("the verdicts hold together at 95 %; each interval holds on its own, at the level shown")
+    records = (rows.extension if analysis.comparisons else None, rows.lock)
+    lines += [record.sentence() for record in records if record is not None]
+    if (rows.spec.get("limits") or {}).get("turns") and len(analysis.variants) > 1:
+        lines.append(
+            "variants took turns, one at a time: they were not interleaved, so what changed in time counts too"
+        )
+    return lines + ([_chains(rows)] if rows.chained else [])
 
 
-def _weighting(analysis: Analysis) -> list[str]:
-    if not analysis.rows.grouped or not analysis.comparisons:
-        return []
-    unit = "group" if analysis.rows.weight == "group" else "case"
-    groups = len(set(analysis.rows.groups(analysis.rows.counted) or ()))
-    if not groups:
-        return []
-    return [f"cases are in {many(groups, 'group')}; every {unit} weighs the same (weight: {unit})"]
-
-
-def _jointly(analysis: Analysis) -> list[str]:
-    if len(analysis.comparisons) < 2:
-        return []
-    return ["the verdicts hold together at 95 %; each interval holds on its own, at the level shown"]
-
-
-def _of_plan(analysis: Analysis) -> list[str]:
-    """Which run this one extends, and whether it kept to the locked plan."""
-    records = (analysis.rows.extension if analysis.comparisons else None, analysis.rows.lock)
-    return [record.sentence() for record in records if record is not None]
-
-
-def _in_turns(analysis: Analysis) -> list[str]:
-    """That variants did not meet the same circumstances, if so."""
-    if not (analysis.rows.spec.get("limits") or {}).get("turns") or len(analysis.variants) < 2:
-        return []
-    return ["variants took turns, one at a time: they were not interleaved, so what changed in time counts too"]
-
-
-def _of_chains(analysis: Analysis) -> list[str]:
+def _chains(rows: Rows) -> str:
     """What cases that begin with what others left can say."""
-    if not analysis.rows.chained:
-        return []
-    told = "each case begins with what the variant itself left of the one before"
-    chains = len({case.group for case in analysis.rows.cases.values()})
+    begins = "each case begins with what the variant itself left of the one before"
+    chains = len({case.group for case in rows.cases.values()})
     if chains >= GROUPS:
-        return [f"{told}: the cases of a chain are not independent, and count as one"]
+        return f"{begins}: the cases of a chain are not independent, and count as one"
     what = "one chain" if chains == 1 else f"{chains:,} chains"
-    alone = "without --cumulative" if analysis.rows.spec.get("suite") else "with cases that begin each on its own"
-    return [
-        f"{told}: they are {what}, not independent, and no interval can be trusted; to know who is better run {alone}"
-    ]
+    alone = "without --cumulative" if rows.spec.get("suite") else "with cases that begin each on its own"
+    untrusted = "not independent, and no interval can be trusted"
+    return f"{begins}: they are {what}, {untrusted}; to know who is better run {alone}"
 
 
 def preface(analysis: Analysis) -> list[str]:
@@ -202,7 +168,6 @@ def sentence(comparison: Comparison) -> str:
 
 
 def _why_not(comparison: Comparison) -> str:
-    """Why two variants cannot be compared."""
     if comparison.cases or comparison.verdict.reason != NO_CASE:
         return comparison.reason
     what = "has a score of both" if comparison.pairs.unscored else "was answered by both"
@@ -267,13 +232,9 @@ def _amount(comparison: Comparison, interval: Interval) -> str:
     if printed is None:
         return f": {estimate} points"
     ends, level = f"{points(printed.low)} … {points(printed.high)}", f"{printed.level * 100:.4g} % interval"
-    if _stopped_early(comparison):
+    if comparison.stopped_after is not None and comparison.verdict.word in ("better", "worse"):
         return f" by {ends} points ({level}; {estimate} so far, which stopping early inflates)"
     return f": {estimate} points ({level} {ends})"
-
-
-def _stopped_early(comparison: Comparison) -> bool:
-    return comparison.stopped_after is not None and comparison.verdict.word in ("better", "worse")
 
 
 def _decided_after(comparison: Comparison) -> str:
@@ -352,7 +313,6 @@ def change(ratio: float) -> str:
 
 
 def bounds(comparison: Comparison) -> str:
-    """What the lost cases could change at most."""
     worst = comparison.pairs.worst
     if comparison.bounds is None or worst is None:
         return ""
@@ -391,6 +351,16 @@ def where_it_helps(segments: Sequence[Segment], shown: int = 4) -> str:
         f"(n {item.cases:,}{', not clear' if item.word == 'inconclusive' else ''})"
         for item in largest
     )
+
+
+SEGMENT_TITLES = ("looks", "points", "95 % interval", "q")
+
+
+def segment_cells(segment: Segment) -> tuple[str, ...]:
+    """A segment under `SEGMENT_TITLES`."""
+    estimate = segment.estimate
+    ends = f"{points(estimate.low)} … {points(estimate.high)}"
+    return segment.word, points(estimate.estimate), ends, f"{segment.q:.3f}"
 
 
 def not_run_line(analysis: Analysis) -> str:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput
 from abreast.spec.schema import seconds_in
+from abreast.suites import Suite
 from abreast.suites.code_search.config import MODEL, NAME, TURNS, Config, experiment
+from abreast.suites.code_search.new_cases import NewCases
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
@@ -18,11 +20,12 @@ if TYPE_CHECKING:
 _SAME_NAMES = ("cases", "mcp", "tools", "search_tools", "model", "max_turns", "commit", "workspace", "mock")
 
 
-class CodeSearch:
+class CodeSearch(Suite):
     """`abreast run code-search`."""
 
     name = NAME
     summary = "does an MCP server help an agent to find code?"
+    case_maker = NewCases()
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add = parser.add_argument_group("of the suite code-search").add_argument
@@ -75,6 +78,12 @@ class CodeSearch:
 
     def when_refused(self, args: argparse.Namespace) -> str:
         return f"without a model: abreast run {NAME} --mock"
+
+    def flags_of_list(self, args: argparse.Namespace) -> list[str]:
+        words = ["--repo", args.repo or ".", "--mock"]  # no agent is needed to read cases
+        words += ["--cases", *args.cases] if args.cases else []
+        words += ["--commit", args.commit] if args.commit else []
+        return words + [word for text in args.category or () for word in ("--category", text)]
 
     def sections(self, analysis: Analysis) -> list[Section]:
         from abreast.suites.code_search.report import sections

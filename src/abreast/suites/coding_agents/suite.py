@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from abreast.errors import BadInput
 from abreast.output import say
 from abreast.spec.schema import seconds_in
+from abreast.suites import Suite
 from abreast.suites.coding_agents import judge, prompts, settings
 from abreast.suites.coding_agents.agents import named_agent, own_agent
 from abreast.suites.coding_agents.config import (
@@ -22,6 +23,7 @@ from abreast.suites.coding_agents.config import (
     PullRequests,
     experiment,
 )
+from abreast.suites.coding_agents.new_tasks import NewTasks
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
@@ -30,11 +32,12 @@ if TYPE_CHECKING:
     from abreast.report.sections import Section
 
 
-class CodingAgents:
+class CodingAgents(Suite):
     """`abreast run coding-agents`, and `abreast run settings.json`."""
 
     name = NAME
     summary = QUESTION
+    case_maker = NewTasks()
     epilog = """examples: abreast run coding-agents --agents claude-code,codex --prompts prompts/ --repo . --check make
           abreast run coding-agents --agents claude-code:haiku,claude-code:opus --repo . --pull-requests 10
           abreast run settings.json"""
@@ -83,8 +86,7 @@ class CodingAgents:
         config.tell = (lambda line: None) if getattr(args, "quiet", False) else say
         return experiment(config)
 
-    @staticmethod
-    def reads(data: Any) -> bool:
+    def reads(self, data: Any) -> bool:
         """Whether this is the content of a file that the suite takes instead of its flags."""
         return settings.is_one(data)
 

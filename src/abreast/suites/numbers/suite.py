@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput
+from abreast.suites import Suite
 from abreast.suites.numbers.cases import QUICK, SMALLEST, TRIALS
 from abreast.suites.numbers.config import (
     BASELINE,
@@ -34,7 +35,7 @@ _SAME_NAMES = (  # of flags and of the configuration
 )
 
 
-class Numbers:
+class Numbers(Suite):
     """`abreast run numbers`."""
 
     name = NAME

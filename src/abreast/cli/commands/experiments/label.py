@@ -7,9 +7,9 @@ import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
 from abreast.errors import BadInput
-from abreast.output import echo, is_interactive, read_answer
+from abreast.output import echo, is_interactive, listings, read_answer
 
 if TYPE_CHECKING:
     from abreast.experiment.labelling import LabelBlock, Labelling, LabelProgress, LabelQuestion
@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by", metavar="NAME", help="who labels (the name of your account)")
     parser.add_argument("--export", metavar="FILE.csv", help="write the sample as a sheet to fill in")
     parser.add_argument("--import", metavar="FILE.csv", dest="imported", help="store the labels of a filled-in sheet")
-    store_argument.argument(parser)
+    store_argument.add_shared(parser, "--store")
     parser.add_argument("--json", action="store_true", help="print progress as JSON; ask nothing")
 
 
@@ -52,10 +52,14 @@ def main(args: argparse.Namespace) -> int:
             f"use a sheet instead: abreast label {args.run} --export labels.csv, then --import labels.csv",
         )
     with store_argument.find_store(args.store) as store:
-        labelling = Labelling(store, args.run, args.by or _account(), args.scorer, args.sample, args.seed)
+        labelling = Labelling(
+            store, args.run, by=args.by or _account(), scorer=args.scorer, sample=args.sample, seed=args.seed
+        )
         if args.export:
             rows = write_sheet(labelling, Path(args.export))
-            _say(args, f"{args.export}: {rows:,} answers to label; fill in the last column, then: ", labelling, store)
+            command = f"abreast label {labelling.run} --import {args.export}{store_argument.option(store)}"
+            if not args.json:
+                echo(f"{args.export}: {rows:,} answers to label; fill in the last column, then: {command}")
         elif args.imported:
             changed = read_sheet(labelling, Path(args.imported))
             labelling.finish()
@@ -66,15 +70,11 @@ def main(args: argparse.Namespace) -> int:
             labelling.finish()
         progress = labelling.progress()
         if args.json:
-            listings.show([_as_object(progress)], True, "")
+            fields = ("run", "scorer", "seed", "sample", "labelled", "skipped", "left")
+            listings.show_json([{name: getattr(progress, name) for name in fields}])
         elif not args.export:
             _conclude(progress, store)
     return code
-
-
-def _say(args: argparse.Namespace, message: str, labelling: Labelling, store: Store) -> None:
-    if not args.json:
-        echo(f"{message}abreast label {labelling.run} --import {args.export}{store_argument.option(store)}")
 
 
 def _account() -> str:
@@ -139,11 +139,6 @@ def _prompt(labelling: Labelling, question: LabelQuestion) -> str:
 
 
 # -- at the end --------------------------------------------------------------------------------------------------------
-
-
-def _as_object(progress: LabelProgress) -> dict[str, object]:
-    fields = ("run", "scorer", "seed", "sample", "labelled", "skipped", "left")
-    return {name: getattr(progress, name) for name in fields}
 
 
 def _conclude(progress: LabelProgress, store: Store) -> None:

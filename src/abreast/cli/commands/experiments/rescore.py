@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
 from abreast.errors import Incomplete
-from abreast.output import console, echo, say
+from abreast.filenames import relative_path
+from abreast.output import console, echo, listings, say
+from abreast.text import many
 
 if TYPE_CHECKING:
     from abreast.experiment.rescore import Rescored
@@ -18,11 +20,10 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    store_argument.run_argument(parser)
+    store_argument.add_shared(parser, "run")
     parser.add_argument("--spec", metavar="SPEC", help="take the scorers of this file; the run's own file if left out")
     parser.add_argument("--scorer", metavar="NAME", action="append", help="a scorer without settings; repeatable")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -31,7 +32,6 @@ def main(args: argparse.Namespace) -> int:
     from abreast.experiment.rescore import rescore
     from abreast.report.formats import json_report
     from abreast.report.formats.terminal import render
-    from abreast.report.words.verdict_sentence import many
     from abreast.view.progress import JudgingProgress
 
     with store_argument.find_store(args.store) as store:
@@ -42,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
         page, results = write_reports(analysis), write_results(analysis)
         if args.json:
             found = {**json_report.report(analysis), "scored": count, "waiting": ended.waiting}
-            listings.show([found], True, "")
+            listings.show_json([found])
             return _code(ended)
         nothing = "no answer was scored" if ended.waiting else "every answer has these scores already"
         told = f"scored {many(count, 'answer')}" if count else nothing
@@ -50,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
         echo(f"the verdict uses score_{store.run(run)['primary_score']}")
         console().print(render(analysis, store_argument.option(store)), crop=False)
         if page:
-            echo(f"  report   {store_argument.shown(page)}")
+            echo(f"  report   {relative_path(page)}")
         for line in results_line(results):
             echo(line)
         if ended.waiting:

@@ -9,17 +9,13 @@ from pathlib import Path
 from abreast.cli import store_argument
 from abreast.cli.commands.experiments.run import add_options
 from abreast.errors import BadInput
+from abreast.filenames import relative_path
 from abreast.output import say
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        nargs="?",
-        help="its name or label (required for runs that stopped early), or its spec file or suite; default: the last "
-        "incomplete run",
-    )
+    which = "its name or label (required for runs that stopped early), or its spec file or suite"
+    parser.add_argument("run", metavar="RUN", nargs="?", help=f"{which}; default: the last incomplete run")
     add_options(parser)
 
 
@@ -38,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
         experiment, started = Experiment.reopen(store, args.run)
         edited = edited_since(store.run(started.resume or "latest"))
         if edited is not None and not args.quiet:
-            spec = shlex.quote(store_argument.shown(edited))
+            spec = shlex.quote(relative_path(edited))
             say(f"  {spec} was edited since: {started.resume} goes on with the spec it was started with")
             say(f"       abreast run {spec} executes the edited one")
     return run_experiment(experiment, args, started)

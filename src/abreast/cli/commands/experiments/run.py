@@ -57,36 +57,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--seed", metavar="N", type=int, help="of the order, and of the simulator")
     add("--store", metavar="S", help="where rows go; else the spec's store, else $ABREAST_STORE, else results.db")
     add("--label", metavar="TEXT", help="a label for the run")
-    add(
-        "--dry-run",
-        action="store_true",
-        help="one rendered request per variant, the plan and the estimate; nothing is sent",
-    )
+    requests = "one rendered request per variant, the plan and the estimate; nothing is sent"
+    add("--dry-run", action="store_true", help=requests)
     add("--yes", action="store_true", help="go on without being asked: about cost, changes, additions")
     add("--strict", action="store_true", help="warnings are failures")
     add("--force", action="store_true", help="go on although a check failed")
     add("--keep-workspaces", action="store_true", help="leave the folders of failed trials where they are")
     add("--quiet", action="store_true", help="no progress and no checks, only the result")
-    add(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help="a line for each start, end and event (check: everything inspected)",
-    )
+    verbose = "a line for each start, end and event (check: everything inspected)"
+    add("-v", "--verbose", action="store_true", help=verbose)
     add("--events", metavar="FILE", help="everything that happens, as JSON lines")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "score < 0.8", ...')
-    add(
-        "--output",
-        metavar="DIR",
-        help="where the report and files of results go, instead of beside the store",
-    )
-    add(
-        "--format",
-        metavar="F",
-        action="append",
-        default=[],
-        help="of the report: html (default), json, ..., all; repeatable",
-    )
+    add("--output", metavar="DIR", help="where the report and files of results go, instead of beside the store")
+    formats = "of the report: html (default), json, ..., all; repeatable"
+    add("--format", metavar="F", action="append", default=[], help=formats)
     add("--no-pictures", action="store_true", help="a page without pictures, and no picture files")
     add("--no-artifacts", action="store_true", help="a page alone, without files beside it of what trials left")
     add("--json", action="store_true", help="the result as a list with one object on standard output")
@@ -99,36 +83,26 @@ def main(args: argparse.Namespace) -> int:
     return run_experiment(spec_argument.experiment_of(args), args)
 
 
+# Flags whose value is the option of the same name.
+_SAME_NAME = (
+    *("trial_parallelism", "repeats", "seed", "store", "limit", "debug", "allow_failing", "quota", "free_cores"),
+    *("on_quota", "until_decided", "margin", "min_cases", "fresh", "retry_failed", "label", "strict", "force"),
+    "keep_workspaces",
+)
+
+
 def options_of(args: argparse.Namespace, started: Options | None = None) -> Options:
     """The overrides on the command line, on top of those a run was started with."""
     from abreast.experiment.options import Options
 
     given = {
+        **{name: value for name, value in vars(args).items() if name in _SAME_NAME},
         "parallel": _parallel(args.parallel),
-        "trial_parallelism": args.trial_parallelism,
-        "repeats": args.repeats,
-        "seed": args.seed,
-        "store": args.store,
         "case": tuple(args.case),
         "tag": _tags(args.tag),
         "variant": tuple(args.variant),
-        "limit": args.limit,
-        "debug": args.debug,
-        "allow_failing": args.allow_failing,
         "budget_usd": args.budget,
-        "quota": args.quota,
-        "free_cores": args.free_cores,
-        "on_quota": args.on_quota,
-        "until_decided": args.until_decided,
-        "margin": args.margin,
-        "min_cases": args.min_cases,
-        "fresh": args.fresh,
-        "retry_failed": args.retry_failed,
-        "label": args.label,
         "lock": True if args.lock == "" else args.lock,
-        "strict": args.strict,
-        "force": args.force,
-        "keep_workspaces": args.keep_workspaces,
         "try_tests": 0 if args.dry_run else None,
         "try_setup": False if args.dry_run else None,
         "online": False if args.dry_run or args.force else None,
@@ -146,17 +120,12 @@ def _parallel(word: str | None) -> int | str | None:
 
 
 def _tags(texts: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    tags: dict[str, str] = {}
     for text in texts:
-        key, value = _pair(text)
-        if key in found:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise BadInput(f"--tag {text}: must be KEY=VALUE", "such as --tag category=easy")
+        if key in tags:
             raise BadInput(f"--tag {key} is given twice", "cases must have all tags; ask for one value of each")
-        found[key] = value
-    return found
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise BadInput(f"--tag {text}: must be KEY=VALUE", "such as --tag category=easy")
-    return key, value
+        tags[key] = value
+    return tags

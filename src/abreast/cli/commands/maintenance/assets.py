@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abreast.cli import listings, store_argument
-from abreast.cli.confirmation import confirm
+from abreast.cli import store_argument
 from abreast.errors import BadInput
-from abreast.output import echo, say
+from abreast.filenames import relative_path
+from abreast.output import echo, listings, say
+from abreast.text import moment
 
 if TYPE_CHECKING:
     from abreast.store import Store
@@ -28,9 +28,7 @@ WANTED = {"ls": (), "export": ("DIGEST", "FILE"), "delete": ("DIGEST",)}
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=tuple(WANTED))
     parser.add_argument("words", metavar="[STORE] [DIGEST] [FILE]", nargs="*")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--yes", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -53,7 +51,7 @@ def main(args: argparse.Namespace) -> int:
                 f"wrote {file} ({len(content):,} bytes); it is a pickle: load it only if you trust who wrote the store"
             )
         else:
-            return _delete(store, assets, words[0], args.yes)
+            return _delete(store, assets, words[0], args)
     return 0
 
 
@@ -65,18 +63,18 @@ def _show(store: Store, assets: Assets, as_json: bool) -> None:
         {
             "digest": asset.digest,
             "bytes": asset.size,
-            "stored": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(asset.stored_at)),
+            "stored": moment(asset.stored_at),
             "columns": used[asset.digest] if as_json else ", ".join(used[asset.digest]),
         }
         for asset in assets.listed()
     ]
-    listings.show(rows, as_json, f"{store_argument.shown(store.path)}: no objects")
+    listings.show(rows, as_json, f"{relative_path(store.path)}: no objects")
 
 
-def _delete(store: Store, assets: Assets, digest: str, is_confirmed: bool) -> int:
+def _delete(store: Store, assets: Assets, digest: str, args: argparse.Namespace) -> int:
     size = len(assets.read(digest))
     command = f"abreast assets delete {shlex.quote(digest)} --yes{store_argument.option(store)}"
-    if not is_confirmed and not confirm(f"delete the object {digest} ({size:,} bytes)?", command):
+    if not store_argument.is_confirmed(args, f"delete the object {digest} ({size:,} bytes)?", command):
         say("nothing deleted")
         return 1
     assets.delete(digest)

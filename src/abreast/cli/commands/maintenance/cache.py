@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import time
 from pathlib import Path
 
-from abreast.cli import listings, store_argument
-from abreast.cli.confirmation import confirm
+from abreast.cli import store_argument
 from abreast.errors import BadInput, suggestion
-from abreast.output import echo, say
+from abreast.output import echo, listings, say
 from abreast.store.user_tables.result_cache import FILE, Cache
+from abreast.text import moment
 
 EPILOG = """  stats                      answers of earlier runs that can be reused
   clear                      let nothing of them be reused; rows and reports stay
@@ -25,9 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=tuple(WANTED))
     parser.add_argument("words", metavar="FOLDER [TRACK_ID]", nargs="*")
     parser.add_argument("--experiment", metavar="NAME", help="only of this experiment")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--yes", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -45,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
         words = ["abreast", "cache", "clear", "--yes"]
         words += ["--experiment", args.experiment] if args.experiment is not None else []
         question = "forget which answers can be reused? Rows and reports stay."
-        if not args.yes and not confirm(question, f"{shlex.join(words)}{store_argument.option(store)}"):
+        if not store_argument.is_confirmed(args, question, f"{shlex.join(words)}{store_argument.option(store)}"):
             say("nothing cleared")
             return 1
         echo(f"cleared: {store.forget(args.experiment):,} answers will not be reused; their rows stay")
@@ -75,13 +72,12 @@ def _of_trackers(args: argparse.Namespace, folder: str, track_id: str | None = N
 
 
 def _shown(row: dict[str, object], as_json: bool) -> dict[str, object]:
-    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(float(str(row["stored_at"]))))
     whole = {
         "function": str(row["key"]).rpartition(":")[0],
         "track_id": row["track_id"],
         "store": row["store"],
         "table": row["table_name"],
-        "stored": moment,
+        "stored": moment(float(str(row["stored_at"]))),
         "bytes": row["size"],
     }
     return {**whole, "key": row["key"], "row_id": row["row_id"]} if as_json else whole

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from abreast.cli import listings
-from abreast.output import echo, say
+from abreast.cli.store_argument import add_shared
+from abreast.output import echo, listings, say
 
 if TYPE_CHECKING:
     from abreast.targets.processes.cleanup import Cleanup
@@ -18,7 +18,7 @@ files behind. run, resume, check and delete remove them too. Live runs are not t
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show what would be removed, and remove nothing")
-    listings.argument(parser)
+    add_shared(parser, "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -26,7 +26,7 @@ def main(args: argparse.Namespace) -> int:
 
     cleanup = clean(args.dry_run)
     if args.json:
-        listings.show(_rows(cleanup, args.dry_run), True, "")
+        listings.show_json(_rows(cleanup, args.dry_run))
     else:
         _print(cleanup, args.dry_run)
     for problem in cleanup.problems:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from abreast.cli import store_argument
-from abreast.cli.confirmation import confirm
 from abreast.errors import BadInput, suggestion
+from abreast.filenames import relative_path
 from abreast.output import echo, say
 from abreast.store import Store
+from abreast.store.user_tables import tables
+from abreast.text import many
 
 EPILOG = """NAME is the full name of a run, or the full track_id of a Tracker: its rows in all tables are deleted, with
 what is cached of them. You are asked to confirm; without a terminal, --yes is required.
@@ -22,22 +22,14 @@ what is cached of them. You are asked to confirm; without a terminal, --yes is r
 MOST_NAMES = 5_000  # searched for a similar one
 
 
-@dataclass(slots=True)
-class Chosen:
-    """What goes: runs by their name, and names of trackers with how many rows of which table they wrote."""
-
-    runs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    tracked: dict[str, dict[str, int]] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.runs or self.tracked)
+Runs = dict[str, dict[str, Any]]  # by their name
+Tracked = dict[str, dict[str, int]]  # by the name of the tracker: how many rows of which table it wrote
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] NAME", nargs="*")
     parser.add_argument("--debug", action="store_true", help="every run that was marked as debug")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    store_argument.argument(parser)
+    store_argument.add_shared(parser, "--yes", "--store")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -52,41 +44,36 @@ def main(args: argparse.Namespace) -> int:
                 "delete: name runs or track_ids, or --debug for all debug runs",
                 "abreast runs lists runs; abreast ls track_id --unique what was tracked",
             )
-        chosen = _chosen(store, words)
+        runs, tracked = _chosen(store, words)
         if args.debug:
-            chosen.runs |= {run["run"]: run for run in store.runs() if run["debug"]}
-        if not chosen:
+            runs |= {run["run"]: run for run in store.runs() if run["debug"]}
+        if not runs and not tracked:
             say("no debug run to delete")
             return 0
-        if not args.yes and not confirm(_question(chosen), _command(store, words, args.debug)):
+        command = shlex.join(["abreast", "delete", *words, *(["--debug"] if args.debug else ()), "--yes"])
+        if not store_argument.is_confirmed(args, _question(runs, tracked), command + store_argument.option(store)):
             say("nothing deleted")
             return 1
-        _delete_tracked(store, chosen.tracked)
-        _delete_runs(store, chosen.runs)
+        for name in tracked:
+            echo(f"deleted {name}: {_rows_in_words(tables.delete(store, name)) or 'it was gone already'}")
+        _delete_runs(store, runs)
         store.materialise()
     return 0
 
 
-def _chosen(store: Store, words: list[str]) -> Chosen:
+def _chosen(store: Store, words: list[str]) -> tuple[Runs, Tracked]:
     """The runs and tracked rows with exactly these names. What a name merely suggests is never deleted."""
-    from abreast.store.user_tables import tables
-
-    chosen = Chosen()
-    runs = {run["run"]: run for run in store.runs()}
+    stored = {run["run"]: run for run in store.runs()}
+    runs = {word: stored[word] for word in words if word in stored}
+    tracked = {word: rows for word in words if (rows := tables.written_as(store, word))}
     for word in words:
-        rows = tables.written_as(store, word)
-        if word in runs:
-            chosen.runs[word] = runs[word]
-        if rows:
-            chosen.tracked[word] = rows
-        if word not in runs and not rows:
+        if word not in runs and word not in tracked:
             raise _not_a_full_name(store, word)
-    return chosen
+    return runs, tracked
 
 
 def _not_a_full_name(store: Store, word: str) -> BadInput:
     from abreast.store.run_names import matching_runs, shorten
-    from abreast.store.user_tables import tables
 
     where, tracked = store_argument.option(store), tables.track_ids(store)
     matches = [*matching_runs(store, word), *(name for name in tracked if word and name.startswith(word))]
@@ -103,53 +90,30 @@ def _not_a_full_name(store: Store, word: str) -> BadInput:
     )
 
 
-def _question(chosen: Chosen) -> str:
-    from abreast.report.words.verdict_sentence import many
-
+def _question(runs: Runs, tracked: Tracked) -> str:
     parts = []
-    if chosen.runs:
-        trials = sum(run["stored_trials"] for run in chosen.runs.values())
-        parts.append(f"{', '.join(chosen.runs)} with {many(trials, 'trial')} and the report")
-    parts += [f"{name} with {_rows_in_words(rows)}" for name, rows in chosen.tracked.items()]
+    if runs:
+        trials = sum(run["stored_trials"] for run in runs.values())
+        parts.append(f"{', '.join(runs)} with {many(trials, 'trial')} and the report")
+    parts += [f"{name} with {_rows_in_words(rows)}" for name, rows in tracked.items()]
     return f"delete {'; '.join(parts)}?"
 
 
 def _rows_in_words(rows: dict[str, int]) -> str:
-    from abreast.report.words.verdict_sentence import many
-
     return ", ".join(f"{many(count, 'row')} of {table}" for table, count in rows.items())
 
 
-def _delete_tracked(store: Store, names: dict[str, dict[str, int]]) -> None:
-    from abreast.store.user_tables import tables
-
-    for name in names:
-        echo(f"deleted {name}: {_rows_in_words(tables.delete(store, name)) or 'it was gone already'}")
-
-
-def _delete_runs(store: Store, runs: dict[str, dict[str, Any]]) -> None:
+def _delete_runs(store: Store, runs: Runs) -> None:
     from abreast.report import folder
-    from abreast.report.words.verdict_sentence import many
 
-    if runs:
-        removed = store.delete(list(runs))
-        store.close()
-        echo(f"deleted {', '.join(runs)}: {many(removed, 'trial')}")
-        for run in runs:
-            _tell(folder.remove(store, run))
-
-
-def _tell(report: tuple[Path, list[str]] | None) -> None:
-    if report is None:
+    if not runs:
         return
-    folder, foreign = report
-    if foreign:
-        echo(f"left {store_argument.shown(folder)}: {', '.join(foreign)} was not written by abreast, or changed since")
-    else:
-        echo(f"removed {store_argument.shown(folder)} with its report")
-
-
-def _command(store: Store, words: list[str], debug: bool) -> str:
-    """The command that deletes without asking, to paste."""
-    flags = ["--debug", "--yes"] if debug else ["--yes"]
-    return f"{shlex.join(['abreast', 'delete', *words, *flags])}{store_argument.option(store)}"
+    removed = store.delete(list(runs))
+    store.close()
+    echo(f"deleted {', '.join(runs)}: {many(removed, 'trial')}")
+    for run in runs:
+        place, foreign = folder.remove(store, run) or (None, [])
+        if foreign and place:
+            echo(f"left {relative_path(place)}: {', '.join(foreign)} was not written by abreast, or changed since")
+        elif place:
+            echo(f"removed {relative_path(place)} with its report")

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from contextlib import ExitStack
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
 from abreast.errors import BadInput
 
 EPILOG = """the last store gets what it does not have, as with copy; or say which with --into:
@@ -20,11 +20,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--into", metavar="TARGET", help="the store that gets everything (the last one); made if it is not there"
     )
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--json")
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.cli.commands.maintenance.transfer import bring, is_same
+    from abreast.cli.commands.maintenance.copy import bring, is_same
     from abreast.store import open_store
 
     given, into = list(args.sources), args.into

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
 from abreast.errors import BadInput
-from abreast.output import echo, emit, emit_json
+from abreast.output import echo, emit, emit_json, listings
 
 FORMATS = ("terminal", "markdown", "json", "junit")
 EPILOG = """The first run is the one the others are compared with, variant by variant of the same name.
@@ -18,24 +18,15 @@ Answers that one run reused from the other are set aside. If nothing remains to 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "runs",
-        metavar="RUN",
-        nargs="*",
-        help="two or more, by name or label; the first is the baseline (default: previous latest)",
-    )
+    which = "two or more, by name or label; the first is the baseline (default: previous latest)"
+    add("runs", metavar="RUN", nargs="*", help=which)
     add("--variant", metavar="NAME", help="only this variant")
     add("--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters, such as 0.05")
     add("--format", choices=FORMATS, default="terminal")
     add("--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if it holds: worse, "cost > +10%%", ...')
-    add(
-        "--store",
-        metavar="S",
-        action="append",
-        default=[],
-        help="where the runs are; repeatable, each is looked for in all",
-    )
-    listings.argument(parser)
+    where = "where the runs are; repeatable, each is looked for in all"
+    add("--store", metavar="S", action="append", default=[], help=where)
+    store_argument.add_shared(parser, "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -52,7 +43,7 @@ def main(args: argparse.Namespace) -> int:
         items = compare(found, args.runs or ["previous", "latest"], args.variant, args.margin)
     unmet = gates.unmet_across(required, items)
     if args.json:
-        listings.show([run_comparison.as_objects(items)], True, "")
+        listings.show_json([run_comparison.as_objects(items)])
     elif args.format == "json":
         emit_json(run_comparison.as_objects(items), allow_nan=False, indent=1)
     elif args.format == "markdown":

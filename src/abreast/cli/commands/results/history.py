@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from abreast.cli import listings, store_argument
-from abreast.errors import BadInput, suggestion
+from abreast.cli import store_argument
+from abreast.errors import BadInput
+from abreast.output import listings
+from abreast.store import Store
+from abreast.text import moment
 
 EPILOG = "Label runs with: abreast run --label e1.2.0, or abreast tag RUN e1.2.0"
 
@@ -14,19 +17,17 @@ EPILOG = "Label runs with: abreast run --label e1.2.0, or abreast tag RUN e1.2.0
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", nargs="?", help="its name; the only one if left out")
     parser.add_argument("--all", action="store_true", help="all complete runs, labelled or not")
-    parser.add_argument("--variant", metavar="NAME", help="only this variant")
+    store_argument.add_shared(parser, "--variant")
     parser.add_argument("--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.analyse.history import history
-    from abreast.report.formats.json_report import moment
+    from abreast.analyse.compare import history
     from abreast.report.words.verdict_sentence import points, trusted
 
     with store_argument.find_store(args.store) as store:
-        experiment = _experiment(args.experiment, [run["experiment"] for run in store.runs()])
+        experiment = _experiment(args.experiment, store)
         rows: list[dict[str, Any]] = []
         for step in history(store, experiment, args.all, args.variant, args.margin):
             run, item = step.run, step.against_previous
@@ -68,12 +69,11 @@ def _for_people(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return told
 
 
-def _experiment(wanted: str | None, names: list[str]) -> str:
-    known = list(dict.fromkeys(names))
-    if wanted is None:
-        if len(known) != 1:
-            raise BadInput(f"there are several experiments: {', '.join(known)}", "name one: abreast history NAME")
-        return known[0]
-    if wanted not in known:
-        raise BadInput(f"no run of an experiment {wanted}{suggestion(wanted, known)}", "abreast runs lists them")
-    return wanted
+def _experiment(wanted: str | None, store: Store) -> str:
+    if wanted is not None:
+        store_argument.check_experiment(wanted, store)
+        return wanted
+    known = list(dict.fromkeys(run["experiment"] for run in store.runs()))
+    if len(known) != 1:
+        raise BadInput(f"there are several experiments: {', '.join(known)}", "name one: abreast history NAME")
+    return str(known[0])

@@ -5,21 +5,20 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
 from abreast.errors import BadInput, suggestion
-from abreast.output import echo, say
+from abreast.output import echo, listings, say
 
 _MOST_SHOWN = {"raw_response": 4_000}  # characters
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    store_argument.run_argument(parser)
+    store_argument.add_shared(parser, "run")
     parser.add_argument("--case", metavar="ID", help="only this case")
-    parser.add_argument("--variant", metavar="NAME", help="only this variant")
+    store_argument.add_shared(parser, "--variant")
     parser.add_argument("--errors", action="store_true", help="only trials that failed")
     parser.add_argument("--limit", metavar="N", type=int, default=100, help="at most N trials (100)")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -43,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
             row["scores"] = queries.scores_of(run_id, position)
             row["failed_attempts"] = queries.failed_attempts(run_id, position)
     if args.json:
-        listings.show(rows, True, "")
+        listings.show_json(rows)
         return 0
     if not rows:
         listings.show([], False, "no trial failed" if args.errors else "no stored trial matches")

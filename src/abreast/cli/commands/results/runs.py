@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from typing import Any
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
+from abreast.output import listings
+from abreast.text import moment
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    store_argument.argument(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -29,7 +29,7 @@ def main(args: argparse.Namespace) -> int:
                 "label": run["label"],
                 "extends": (provenance.get("extends") or {}).get("run"),
                 "series": provenance.get("series") or 1,
-                "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run["created_at"])),
+                "started": moment(run["created_at"]),
                 "reason": run["reason"],
             }
             for run in store.runs()

@@ -7,23 +7,22 @@ import json
 import time
 from typing import Any
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
 from abreast.errors import BadInput, suggestion
 from abreast.model import OUTSIDE_FILES, STATE, TEST_FILES
-from abreast.output import console, echo
+from abreast.output import console, echo, listings
 from abreast.store import Store
-from abreast.text import storable
+from abreast.text import many, storable
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    store_argument.run_argument(parser)
+    store_argument.add_shared(parser, "run")
     parser.add_argument("case", metavar="CASE", nargs="?", help="the id of one case")
     parser.add_argument(
         "--artifact", metavar="NAME", help="what the trials of the case left under this name: diff, ..."
     )
     parser.add_argument("--events", action="store_true", help="what the scheduler did and why")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -43,12 +42,11 @@ def main(args: argparse.Namespace) -> int:
 def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
     from abreast.analyse.run import analyse
     from abreast.report.formats.terminal import render
-    from abreast.report.words.verdict_sentence import many
 
     shown = {key: value for key, value in run.items() if key not in ("owner", "epoch", "heartbeat_at", "run_id")}
     shown["spec"], shown["provenance"] = json.loads(run["spec"]), json.loads(run["provenance"])
     if as_json:
-        listings.show([shown], True, "")
+        listings.show_json([shown])
         return
     provenance = shown["provenance"]
     echo(f"{run['run']}: {run['experiment']}, {run['status']}{', debug' if run['debug'] else ''}")
@@ -83,7 +81,7 @@ def _show_artifacts(store: Store, run: dict[str, Any], case: str | None, name: s
         raise BadInput(f'{run["run"]}: no trial{of_case} left an artifact "{name}"{suggestion(name, known)}')
     rows = [row for row in rows if row["name"] == name]
     if as_json:
-        listings.show(rows, True, "")
+        listings.show_json(rows)
         return
     for row in rows:
         if len(rows) > 1:
@@ -99,7 +97,7 @@ def _show_case(store: Store, run: dict[str, Any], case: str, as_json: bool) -> N
         ids = [known.id for known in store.queries.stored_cases(run["run_id"])[:1_000]]
         raise BadInput(f'{run["run"]}: no trial of a case "{case}" is stored{suggestion(case, ids)}')
     if as_json:
-        listings.show(rows, True, "")
+        listings.show_json(rows)
         return
     artifacts: dict[tuple[str, int], list[str]] = {}
     scores: dict[tuple[str, int], list[str]] = {}

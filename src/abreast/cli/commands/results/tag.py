@@ -17,7 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("label", metavar="LABEL", nargs="?", help="such as e1.2.0; without one, show the present label")
     parser.add_argument("--remove", action="store_true", help="take the label away")
     parser.add_argument("--git", action="store_true", help="tag the run's commit in git with the label too")
-    store_argument.argument(parser)
+    store_argument.add_shared(parser, "--store")
 
 
 def main(args: argparse.Namespace) -> int:

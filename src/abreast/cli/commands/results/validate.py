@@ -7,9 +7,9 @@ import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
 from abreast.errors import BadInput
-from abreast.output import echo
+from abreast.output import echo, listings
 from abreast.text import printable
 
 if TYPE_CHECKING:
@@ -22,10 +22,9 @@ EPILOG = """Exit code 1 if a finding is serious; notes alone exit 0. Rows of tra
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    store_argument.run_argument(parser)
+    store_argument.add_shared(parser, "run")
     parser.add_argument("--table", metavar="T", help="what trackers wrote into this table")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -36,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
         table, track_id = _tracked(store, args.run, args.table)
         found = validate(store, args.run) if table is None else validate_table(store, table, track_id)
     if args.json:
-        listings.show([asdict(finding) for finding in found.findings], True, "")
+        listings.show_json([asdict(finding) for finding in found.findings])
         return int(found.serious > 0)
     if found.run["simulated"]:
         echo(SIMULATED)
@@ -54,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _tracked(store: Store, run: str, table: str | None) -> tuple[str | None, str | None]:
     """The table and the track_id, if what is meant are rows of trackers; a store without runs has no other."""
-    from abreast.cli.table_arguments import TABLE
+    from abreast.cli.store_argument import TABLE
     from abreast.store.run_names import matching_runs
     from abreast.store.user_tables.tables import extent, written_as
     from abreast.store.user_tables.tracked_rows import plain_name

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import argparse
 
-from abreast.cli import listings, table_arguments
+from abreast.cli import store_argument
+from abreast.output import listings
 
 LOOKED_AT = 100  # rows, the newest, in which a value is looked for
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] [TABLE]", nargs="*")
-    table_arguments.arguments(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--table", "--engine", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.store.user_tables.cells import cell
     from abreast.store.user_tables.tables import read
 
-    store, words = table_arguments.split(args)
+    store, words = store_argument.store_and_words(args)
     with store:
-        table_arguments.at_most("columns", words, 1, "[STORE] [TABLE]")
-        frame = read(store, table_arguments.table(args, *words), last=LOOKED_AT)
+        store_argument.refuse_more_words("columns", words, "[STORE] [TABLE]")
+        frame = read(store, store_argument.table_name(args, *words), last=LOOKED_AT)
     found = []
     for key, values in frame.columns.items():
         latest = next((value for value in reversed(values) if value is not None), None)

@@ -7,6 +7,7 @@ import argparse
 from abreast.cli import store_argument
 from abreast.errors import BadInput
 from abreast.output import is_read, say
+from abreast.text import many
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,17 +17,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("csv", "parquet", "jsonl"), help="by the ending of --output, else csv")
     parser.add_argument("--table", metavar="T", default="predictions", help="any table (predictions if left out)")
     parser.add_argument("--output", metavar="FILE", help="a file; standard output if left out (not for parquet)")
-    parser.add_argument(
-        "--escape-formulas",
-        action="store_true",
-        help="for spreadsheets: put ' before texts in a CSV file that would run as a formula (=, +, -, @)",
-    )
-    store_argument.argument(parser)
+    escape = "for spreadsheets: put ' before texts in a CSV file that would run as a formula (=, +, -, @)"
+    parser.add_argument("--escape-formulas", action="store_true", help=escape)
+    store_argument.add_shared(parser, "--store")
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.report.formats.row_files import export
-    from abreast.report.words.verdict_sentence import many
     from abreast.store.user_tables.tables import written_as
     from abreast.store.user_tables.tracked_rows import plain_name
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from abreast.cli import listings, table_arguments
+from abreast.cli import store_argument
+from abreast.output import listings
 
 EPILOG = """  abreast head                               of predictions, in the store of this folder
   abreast head results.db metrics -n 20
@@ -14,9 +15,7 @@ EPILOG = """  abreast head                               of predictions, in the 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] [TABLE]", nargs="*")
     parser.add_argument("-n", "--n", dest="rows", type=int, default=5, metavar="N", help="how many rows (5)")
-    table_arguments.columns_argument(parser)
-    table_arguments.arguments(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--columns", "--table", "--engine", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -29,16 +28,16 @@ def show(args: argparse.Namespace, command: str) -> int:
 
     if args.rows < 0:
         raise BadInput(f"{command}: -n {args.rows} is not a number of rows", f"abreast {command} -n 5")
-    store, words = table_arguments.split(args)
+    store, words = store_argument.store_and_words(args)
     with store:
-        table_arguments.at_most(command, words, 1, "[STORE] [TABLE]")
-        name = table_arguments.table(args, *words)
+        store_argument.refuse_more_words(command, words, "[STORE] [TABLE]")
+        name = store_argument.table_name(args, *words)
         amount = {"first" if command == "head" else "last": args.rows}
-        rows = read(store, name, keys=table_arguments.columns(args), **amount).rows()
+        rows = read(store, name, keys=store_argument.column_names(args), **amount).rows()
         if args.json:
-            listings.show(rows, True, "")
+            listings.show_json(rows)
         elif rows:
             listings.show_fitted(rows)
         else:
-            listings.show([], False, table_arguments.nothing(store, name))
+            listings.show([], False, store_argument.no_rows(store, name))
     return 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from abreast.cli import listings, table_arguments
-from abreast.output import echo
+from abreast.cli import store_argument
+from abreast.output import echo, listings
 
 EPILOG = """  abreast ls results.db                      the tables, with rows and columns
   abreast ls results.db track_id --unique    a value a line, each once: for loops in a shell"""
@@ -14,21 +14,20 @@ EPILOG = """  abreast ls results.db                      the tables, with rows a
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] [COLUMN]", nargs="*")
     parser.add_argument("--unique", action="store_true", help="each value once, in the order of its first row")
-    table_arguments.arguments(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--table", "--engine", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
     from abreast.store.user_tables.tables import listed, read
 
-    store, words = table_arguments.split(args)
+    store, words = store_argument.store_and_words(args)
     with store:
-        table_arguments.at_most("ls", words, 1, "[STORE] [COLUMN]")
+        store_argument.refuse_more_words("ls", words, "[STORE] [COLUMN]")
         if not words:
             listings.show(listed(store), args.json, "no tables")
             return 0
         (column,) = words
-        values = read(store, table_arguments.table(args), keys=[column]).columns[column]
+        values = read(store, store_argument.table_name(args), keys=[column]).columns[column]
     lines = [listings.line(value) for value in values]
     if args.unique:
         counts: dict[str, int] = {}
@@ -40,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
     else:
         rows = [{"value": value} for value in values]
     if args.json:
-        listings.show(rows, True, "")
+        listings.show_json(rows)
     elif lines:
         echo("\n".join(lines))
     return 0

@@ -6,11 +6,11 @@ import argparse
 import shlex
 
 from abreast.cli import store_argument
-from abreast.cli.confirmation import confirm
-from abreast.errors import BadInput, suggestion
+from abreast.errors import BadInput
 from abreast.output import echo, say
 from abreast.store import Store
 from abreast.store.user_tables.tracked_rows import plain_name
+from abreast.text import many
 
 EPILOG = """Rows of before and after then share a column. What is reused does not change: answers that were given under
 the old name of a parameter are not reused under the new one. You are asked to confirm; without a terminal, --yes is
@@ -23,12 +23,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] OLD NEW", nargs="+", help="columns of predictions, such as params_lr")
     parser.add_argument("--experiment", metavar="NAME", help="only in runs of this experiment")
     parser.add_argument("--table", metavar="T", default=TABLE, help="a table that trackers write (predictions)")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    store_argument.argument(parser)
+    store_argument.add_shared(parser, "--yes", "--store")
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.report.words.verdict_sentence import many
     from abreast.store.user_tables import column_renames
 
     words = list(args.words)
@@ -38,7 +36,8 @@ def main(args: argparse.Namespace) -> int:
     old, new = words
     table = plain_name(args.table)
     with store_argument.find_store(given) as store:
-        _check_experiment(args.experiment, [run["experiment"] for run in store.runs()])
+        if args.experiment is not None:
+            store_argument.check_experiment(args.experiment, store)
         values = column_renames.tracked_values(store, table, old) if args.experiment is None else None
         found, parts = None, [] if values is None else [f"{many(values, 'value')} of {table} that trackers wrote"]
         if table == TABLE and (values is None or column_renames.is_of_runs(store, old)):
@@ -49,7 +48,7 @@ def main(args: argparse.Namespace) -> int:
             where = f"no run of {args.experiment}" if args.experiment else f"nothing in {table}"
             raise BadInput(f"{where} has {old}", f"abreast columns --table {table} tells what there is")
         what = " and ".join(parts)
-        if not args.yes and not confirm(f"rename {old} to {new} in {what}?", _command(args, store)):
+        if not store_argument.is_confirmed(args, f"rename {old} to {new} in {what}?", _command(args, store)):
             say("nothing renamed")
             return 1
         if found is not None and found.runs:
@@ -62,13 +61,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace, store: Store) -> str:
-    """The command that renames without asking, to paste."""
     words = ["abreast", "rename", *args.words[-2:], "--yes"]
     words += ["--experiment", args.experiment] if args.experiment is not None else []
     words += ["--table", args.table] if args.table != TABLE else []
     return f"{shlex.join(words)}{store_argument.option(store)}"
-
-
-def _check_experiment(wanted: str | None, known: list[str]) -> None:
-    if wanted is not None and wanted not in known:
-        raise BadInput(f"no run of an experiment {wanted}{suggestion(wanted, known)}", "abreast runs lists them")

@@ -7,10 +7,10 @@ import json
 import shlex
 from typing import Any
 
-from abreast.cli import store_argument, table_arguments
-from abreast.cli.confirmation import confirm
+from abreast.cli import store_argument
 from abreast.errors import BadInput
 from abreast.output import echo, say
+from abreast.text import many
 
 EPILOG = """VALUE is a number, true, false or null if it reads as one, else text. The column is added if missing.
 You are asked to confirm; without a terminal, --yes is required.
@@ -24,12 +24,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--where", metavar="COLUMN=VALUE", action="append", default=[], help="only in rows with this value; repeatable"
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    table_arguments.arguments(parser)
+    store_argument.add_shared(parser, "--yes", "--table", "--engine", "--store")
 
 
 def main(args: argparse.Namespace) -> int:
-    from abreast.report.words.verdict_sentence import many
     from abreast.store.user_tables import tables
 
     if len(args.words) not in (2, 3) or (len(args.words) == 3 and args.store):
@@ -39,10 +37,10 @@ def main(args: argparse.Namespace) -> int:
     if args.track_id is not None:
         equal["track_id"] = args.track_id
     with store_argument.find_store(given[0] if given else args.store, args.engine) as store:
-        table = table_arguments.table(args)
+        table = store_argument.table_name(args)
         rows = tables.rows_with(store, table, equal)
         question = f"set {column} to {text} in {many(rows, 'row')} of {table}?"
-        if not args.yes and not confirm(question, f"abreast set {shlex.join(args.words)} --yes"):
+        if not store_argument.is_confirmed(args, question, f"abreast set {shlex.join(args.words)} --yes"):
             say("nothing changed")
             return 1
         changed = tables.set_values(store, table, column, _value(text), equal)

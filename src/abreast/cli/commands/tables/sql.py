@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from abreast.cli import listings, store_argument
+from abreast.cli import store_argument
 from abreast.errors import BadInput
-from abreast.output import echo
+from abreast.output import echo, listings
 from abreast.store import Store
 from abreast.store.user_tables.tables import extent, forget_missing
+from abreast.text import many
 
 EPILOG = """the views predictions (a row per trial) and metrics (a row per run, variant and segment) have plain columns:
   abreast sql results.db "select variant, avg(score) from predictions group by variant"
@@ -19,8 +20,7 @@ a DELETE of rows that were tracked needs no --write; what is cached of them goes
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] QUERY", nargs="+")
     parser.add_argument("--write", action="store_true", help="let the query change the store")
-    store_argument.argument(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -28,7 +28,7 @@ def main(args: argparse.Namespace) -> int:
         raise BadInput(
             "sql takes a store and one query", 'put the query in quotes: abreast sql results.db "select ..."'
         )
-    if len(args.words) == 1 and store_argument.looks_like_store(args.words[0]):
+    if len(args.words) == 1 and args.words[0].endswith(store_argument.SUFFIXES):
         raise BadInput(
             f"sql {args.words[0]}: the query is missing", f'abreast sql {args.words[0]} "select * from metrics"'
         )
@@ -51,7 +51,7 @@ def _delete(store: Store, table: str, query: str, as_json: bool) -> int:
     forget_missing(store)
     removed = before - extent(store, table, last)[0]
     if as_json:
-        listings.show([{"table": table, "deleted": removed}], True, "")
+        listings.show_json([{"table": table, "deleted": removed}])
     else:
-        echo(f"deleted {removed:,} row{'' if removed == 1 else 's'} of {table}")
+        echo(f"deleted {many(removed, 'row')} of {table}")
     return 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from abreast.cli import listings, table_arguments
+from abreast.cli import store_argument
 from abreast.errors import BadInput
-from abreast.output import echo
+from abreast.output import echo, listings
 from abreast.store import Store
 
 EPILOG = """  describe            of every column: count, nulls, distinct, min, mean, p50, p95, max, std
@@ -22,19 +22,17 @@ NAME, TEXT = 24, 10  # characters of a name, of the least and of the greatest te
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="[STORE] [describe|top|bottom] [COLUMN]", nargs="*")
     parser.add_argument("-n", "--n", dest="rows", type=int, default=1, metavar="N", help="how many rows of top (1)")
-    table_arguments.columns_argument(parser)
-    table_arguments.arguments(parser)
-    listings.argument(parser)
+    store_argument.add_shared(parser, "--columns", "--table", "--engine", "--store", "--json")
 
 
 def main(args: argparse.Namespace) -> int:
-    store, words = table_arguments.split(args, ACTIONS)
+    store, words = store_argument.store_and_words(args, ACTIONS)
     with store:
         action = words.pop(0) if words and words[0] in ACTIONS else "describe"
-        table_arguments.at_most("stats", words, 1, "[STORE] [describe|top|bottom] [COLUMN]")
-        name = table_arguments.table(args)
+        store_argument.refuse_more_words("stats", words, "[STORE] [describe|top|bottom] [COLUMN]")
+        name = store_argument.table_name(args)
         if action == "describe":
-            _describe(store, name, words or table_arguments.columns(args), args.json)
+            _describe(store, name, words or store_argument.column_names(args), args.json)
         else:
             _rank(store, name, action, words, args)
     return 0
@@ -48,11 +46,11 @@ def _describe(store: Store, name: str, keys: list[str] | None, as_json: bool) ->
 
     frame = read(store, name, keys=keys)
     if not len(frame):
-        listings.show([], as_json, table_arguments.nothing(store, name))
+        listings.show([], as_json, store_argument.no_rows(store, name))
         return
     rows = [{"column": key, **dataclasses.asdict(summarise(values))} for key, values in frame.columns.items()]
     if as_json:
-        listings.show(rows, True, "")
+        listings.show_json(rows)
         return
     echo(f"{name}: {len(frame):,} row{'' if len(frame) == 1 else 's'}")
     listings.show([_for_people(row) for row in rows if row["count"]], False, "")
@@ -85,7 +83,7 @@ def _rank(store: Store, name: str, action: str, words: list[str], args: argparse
                 name,
                 Condition.known(column, only_numbers),
                 first=args.rows,
-                keys=table_arguments.columns(args),
+                keys=store_argument.column_names(args),
                 by=(column, "DESC" if action == "top" else "ASC"),
             ).rows()
         )

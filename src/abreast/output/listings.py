@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import shutil
@@ -20,14 +19,10 @@ PASSAGE = 100_000  # of a text in lines of its own
 NARROW = 10  # of a value that stands beside others of its column
 
 
-def argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="a list of objects on standard output, nothing else")
-
-
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None:
     """Print rows; `nothing` goes to standard error if there are none."""
     if as_json:
-        emit_json([_plain(row) for row in rows], indent=2, default=_text)
+        show_json(rows)
         return
     if not rows:
         say(nothing)
@@ -35,6 +30,10 @@ def show(rows: Sequence[Mapping[str, Any]], as_json: bool, nothing: str) -> None
     titles = list(rows[0])
     cells = [[_cell(row.get(title)) for title in titles] for row in rows]
     _print([list(map(line, titles)), *cells], _right(rows, titles))
+
+
+def show_json(rows: Sequence[Mapping[str, Any]]) -> None:
+    emit_json([_plain(row) for row in rows], indent=2, default=_text)
 
 
 def show_fitted(rows: Sequence[Mapping[str, Any]]) -> None:
