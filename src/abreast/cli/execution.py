@@ -7,7 +7,7 @@ import contextlib
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from abreast.analyse.decision import gates
 from abreast.cli import garbage_collection, listings, store_argument
 from abreast.cli.commands.experiments.run import options_of
 from abreast.errors import BadInput, Incomplete, PreflightRefused
+from abreast.experiment.execution import RunExecution
 from abreast.experiment.stored import shown_params
 from abreast.model import Request, Trial
 from abreast.output import confirm, console, echo, is_interactive, say
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from abreast.execute.listener import Listener
     from abreast.experiment.facade import Experiment
     from abreast.experiment.options import Options
-    from abreast.experiment.prepared import Prepared
+    from abreast.experiment.preparation import Prepared
     from abreast.experiment.result import Result
     from abreast.preflight.finding import Finding
     from abreast.targets import Target
@@ -48,7 +49,7 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
         raise BadInput(f"--output {args.output}: is no folder", "name a folder; it is made if it is not there")
     with contextlib.closing(experiment.prepare(options_of(args, started))) as prepared:
         for gate in required:
-            gates.check(gate, [variant.name for variant in prepared.plan.variants])
+            gates.check(gate, [variant.name for variant in prepared.setup.plan.variants])
         if args.dry_run:
             dry_run(prepared)
             return 0
@@ -113,12 +114,12 @@ def _say_the_series(prepared: Prepared) -> None:
 
 
 def _say_the_plan(prepared: Prepared) -> None:
-    plan = prepared.plan
-    if prepared.simulated:
+    plan = prepared.setup.plan
+    if prepared.setup.is_simulated:
         say(f"  {SIMULATED}")
     done = prepared.done_before + len(prepared.reuses)
     say(
-        f"  {prepared.spec.name} · {_many(len(plan.cases), 'case')} × {_many(len(plan.variants), 'variant')} × "
+        f"  {prepared.setup.spec.name} · {_many(len(plan.cases), 'case')} × {_many(len(plan.variants), 'variant')} × "
         f"{_many(plan.repeats, 'repeat')} = {_many(len(plan), 'trial')} · {done:,} done before"
     )
 
@@ -136,7 +137,7 @@ def consult(prepared: Prepared, args: argparse.Namespace) -> None:
                 say(f"  {number}. {step}")
             what = "first the steps above" if asked.steps else "the code that is measured changed"
             raise PreflightRefused(f"{what}: nothing was executed, nothing was written", "then run again")
-        prepared.answered(asked, answer)
+        prepared.record_answer(asked, answer)
 
 
 def ask(prepared: Prepared, yes: bool) -> None:
@@ -144,7 +145,7 @@ def ask(prepared: Prepared, yes: bool) -> None:
     if prepared.question is None or yes:
         return
     if not is_interactive():
-        above = f"more than limits.ask_above_usd (${prepared.spec.limits.ask_above_usd:,.2f})"
+        above = f"more than limits.ask_above_usd (${prepared.setup.spec.limits.ask_above_usd:,.2f})"
         raise PreflightRefused(
             f"{prepared.question}, {above}, and nobody can be asked here", "--yes agrees to it; --budget USD caps it"
         )
@@ -182,8 +183,7 @@ def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
 
     garbage_collection.resume()
     with _listening(prepared, args) as listeners, _helped(args):  # refused in there: a warm-up failed
-        prepared.options = replace(prepared.options, listeners=listeners)
-        result = asyncio.run(prepared.execute())
+        result = asyncio.run(RunExecution(prepared, listeners).run())
     flown = result.in_flight
     if flown.most and not args.quiet:
         say(f"  {in_flight_line(flown.asked, flown.mean, flown.most)}")
@@ -199,9 +199,9 @@ def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[tuple[L
         if args.verbose:
             listeners.append(Verbose())
         elif not args.quiet:
-            names = [target.name for target in prepared.targets]
+            names = [target.name for target in prepared.setup.targets]
             done = prepared.done_before + len(prepared.reuses)
-            display = progress(len(prepared.plan), done, names)
+            display = progress(len(prepared.setup.plan), done, names)
             listeners.append(stack.enter_context(contextlib.closing(display)))
         yield tuple(listeners)
 
@@ -388,10 +388,10 @@ def summary_of(result: Result, report: Path | None, results: Sequence[Path] = ()
 def dry_run(prepared: Prepared) -> None:
     """What would be sent: one request per variant."""
     introduce(prepared)
-    first = prepared.plan.dispatch(0)
+    first = prepared.setup.plan.dispatch(0)
     for position in sorted(first):
-        trial = prepared.plan.trial(position)
-        target = prepared.targets[position % len(prepared.targets)]
+        trial = prepared.setup.plan.trial(position)
+        target = prepared.setup.targets[position % len(prepared.setup.targets)]
         params = ", ".join(f"{key}={value!r}" for key, value in shown_params(trial.variant).items())
         echo(f"--- {trial.variant.name} ({target.name}; {params}), case {trial.case.id}")
         echo(_sent(target, trial))
@@ -400,7 +400,7 @@ def dry_run(prepared: Prepared) -> None:
 
 def _sent(target: Target, trial: Trial) -> str:
     """The prompt of a request, or why there is none."""
-    from abreast.preflight.requests import render_request
+    from abreast.preflight.targets import render_request
 
     rendered = render_request(target, trial)
     return rendered.prompt if isinstance(rendered, Request) else f"({rendered.kind}: {rendered.message})"

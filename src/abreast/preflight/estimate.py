@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from abreast.errors import Skipped, StoreError, TrialError
 from abreast.plan.plan import Plan
-from abreast.preflight.history import History, Took
 from abreast.preflight.limits import likely_in_flight
+from abreast.preflight.previous_run import History, Took
 from abreast.spec.schema import Expectation, Limits, quota_window
 from abreast.store.user_state.quota_ledger import Ledger, state_folder
 from abreast.targets import Target

@@ -1,13 +1,15 @@
-"""The run of an experiment before this one, and what it stored."""
+"""The previous run of an experiment, and what earlier trials took."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from abreast.store import Store
+from abreast.store.rows import to_json
 from abreast.store.schema import LABEL_VERSION
 
 LOOKED_AT = 200  # trials, to see what targets give back
@@ -37,8 +39,8 @@ class Given(NamedTuple):
     fields: Mapping[str, bool]  # returned keys; whether their values are numbers
 
 
-class Earlier:
-    """A stored run. What is not asked for is not read."""
+class PreviousRun:
+    """A stored run. Its parts are read when they are needed."""
 
     def __init__(self, store: Store, row: Mapping[str, Any], experiment: str) -> None:
         self.run, self.run_id = str(row["run"]), int(row["run_id"])
@@ -94,7 +96,7 @@ class Earlier:
         return found
 
     @cached_property
-    def before(self) -> Earlier | None:
+    def before(self) -> PreviousRun | None:
         """The run before this one."""
         return next(_found(self._store, self._experiment, f"debug = 0 AND run_id < {self.run_id}"), None)
 
@@ -111,18 +113,18 @@ class Earlier:
             yield variant.target, str(variant.params.get("model", "")), model
 
 
-def earlier(store: Store, experiment: str, continues: str | None = None) -> Earlier | None:
+def previous_run(store: Store, experiment: str, continues: str | None = None) -> PreviousRun | None:
     """The run that goes on, or else the last one; a debug run only if there is no other."""
     if continues is not None:
         row = store.run(continues)
         options = json.dumps(json.loads(row["spec"]).get("options", {}))
-        return Earlier(store, {**row, "options": options}, experiment)
+        return PreviousRun(store, {**row, "options": options}, experiment)
     return next(_found(store, experiment, "1"), None)
 
 
-def _found(store: Store, experiment: str, where: str) -> Iterator[Earlier]:
+def _found(store: Store, experiment: str, where: str) -> Iterator[PreviousRun]:
     for row in store.dicts(_RUN.format(where), (experiment,)):
-        yield Earlier(store, row, experiment)
+        yield PreviousRun(store, row, experiment)
 
 
 def _selects(options: Mapping[str, Any]) -> bool:
@@ -131,3 +133,59 @@ def _selects(options: Mapping[str, Any]) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class Took(NamedTuple):
+    """Means over so many earlier trials; None where none of them said."""
+
+    trials: int
+    input_tokens: float | None
+    output_tokens: float | None
+    cost_usd: float | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """By the digest of a contender, and by the name of a target."""
+
+    of_variant: Mapping[str, Took] = field(default_factory=dict)
+    of_target: Mapping[str, Took] = field(default_factory=dict)
+
+
+RECENT = 10_000  # trials
+
+# What infrastructure broke took nothing; what is reused was paid before.
+_TAKEN = """
+SELECT v.digest, v.target, COUNT(*), COUNT(t.input_tokens), TOTAL(t.input_tokens), COUNT(t.output_tokens),
+  TOTAL(t.output_tokens), COUNT(t.cost_usd), TOTAL(t.cost_usd), COUNT(t.service_s), TOTAL(t.service_s)
+FROM trials t JOIN variants v ON t.run_id = v.run_id AND t.variant = v.variant
+WHERE t.seq > ? AND v.target IN (SELECT value FROM json_each(?)) AND t.reused_from IS NULL
+  AND (t.status = 'ok' OR (t.status = 'error' AND t.error_blame = 'variant'))
+GROUP BY v.digest, v.target
+"""
+
+
+def history(store: Store, targets: Iterable[str], digests: Iterable[str]) -> History:
+    """A look at the last trials of these targets; at all of them if one of the contenders is not among the last."""
+    ((last,),) = store.rows("SELECT COALESCE(MAX(seq), 0) FROM trials")
+    recent = _history(store, targets, last - RECENT)
+    return recent if last <= RECENT or recent.of_variant.keys() >= set(digests) else _history(store, targets, 0)
+
+
+def _history(store: Store, targets: Iterable[str], after: int) -> History:
+    of_variant: dict[str, list[float]] = {}
+    of_target: dict[str, list[float]] = {}
+    for digest, target, *numbers in store.rows(_TAKEN, (after, to_json(sorted(set(targets))))):
+        for sums in (of_variant.setdefault(digest, [0.0] * 9), of_target.setdefault(target, [0.0] * 9)):
+            for index, number in enumerate(numbers):
+                sums[index] += number
+    return History(
+        {digest: _means(sums) for digest, sums in of_variant.items() if digest},  # '' was cleared from the cache
+        {target: _means(sums) for target, sums in of_target.items()},
+    )
+
+
+def _means(sums: list[float]) -> Took:
+    means = [total / count if count else None for count, total in zip(sums[1::2], sums[2::2], strict=True)]
+    return Took(int(sums[0]), *means)

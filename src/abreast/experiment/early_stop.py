@@ -1,4 +1,4 @@
-"""Early stopping of a run: what it has stored already is told first, so that it may decide before anything is paid."""
+"""Early stopping of a run, which may be decided by what it has stored already, before anything is paid."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from abreast.analyse.decision.sequential import UntilDecided
 from abreast.analyse.decision.verdicts import Rule
 
 if TYPE_CHECKING:
-    from abreast.plan.plan import Plan
-    from abreast.spec.schema import Spec
-    from abreast.store import Store
+    from abreast.experiment.setup import Setup
 
 # Scores by an earlier version of the scorer do not count: those answers are about to be scored again.
 _STORED = """
@@ -22,12 +20,13 @@ WHERE t.run_id = ?
 """
 
 
-def until_decided(
-    spec: Spec, plan: Plan, baseline: str, score: str, version: str, store: Store, run_id: int
-) -> UntilDecided:
-    """Who decides, with everything that the run has stored."""
+def until_decided(setup: Setup, run_id: int) -> UntilDecided:
+    """The rule that ends the run early, with everything that the run has stored."""
+    plan, spec, store, score = setup.plan, setup.spec, setup.store, setup.primary
+    version = setup.primary_version
+    assert score is not None
     rule = Rule(spec.margin or 0.0, spec.weight, plan.largest_group or 1, plan.final_spent, plan.population)
-    stop = UntilDecided(plan, baseline, score, rule, spec.min_cases)
+    stop = UntilDecided(plan, setup.baseline, score, rule, spec.min_cases)
     per_case = len(plan.variants) * plan.repeats
     whole = plan.done.reshape(-1, per_case).all(axis=1)
     own = np.zeros(len(plan.cases), dtype=np.bool_)
