@@ -73,33 +73,18 @@ class Experiment:
         output: str | None = None,
         base: Path | str = ".",
     ) -> None:
-        given: dict[str, Any] = {
-            "name": name,
-            "cases": cases,
+        settings = {key: value for key, value in locals().items() if key not in ("self", "base")}
+        settings |= {
             "variants": list(variants) if isinstance(variants, tuple) else variants,
-            "target": target,
-            "executor": executor,
             "scorers": list(scorers) if isinstance(scorers, tuple) else scorers,
-            "baseline": baseline,
-            "repeats": repeats,
             "grid": {key: list(values) for key, values in grid.items()} if isinstance(grid, Mapping) else grid,
             "params": {} if params is None else params,
-            "primary": primary,
             "limits": limits or {},
             "prices": {} if prices is None else prices,
             "expects": {} if expects is None else expects,
             "store": None if store is None else str(store),
-            "seed": seed,
-            "description": description,
-            "until_decided": until_decided,
-            "margin": margin,
-            "weight": weight,
-            "min_cases": min_cases,
-            "suite": suite,
-            "case_noun": case_noun,
-            "output": output,
         }
-        self.spec: Spec = validated(given, "Experiment")
+        self.spec: Spec = validated(settings, "Experiment")
         self.base = Path(base)
         self.origin: Path | None = None
         self.notes: tuple[str, ...] = ()  # what a suite wants to be known before a run

@@ -28,7 +28,7 @@ def observed(prepared: Prepared) -> Iterator[list[Listener]]:
     listeners = [*options.listeners]
     if not options.progress or LOGGER.hasHandlers():  # without a handler Python would print what the display shows
         listeners.append(event_log())
-    display = _progress(prepared) if options.progress else None
+    display = progress_display(prepared) if options.progress else None
     if display is not None:
         listeners.append(display)
     try:
@@ -38,7 +38,7 @@ def observed(prepared: Prepared) -> Iterator[list[Listener]]:
             display.close()
 
 
-def _progress(prepared: Prepared) -> Any:
+def progress_display(prepared: Prepared) -> Any:
     from abreast.view.progress import progress
 
     done = prepared.done_before + len(prepared.reuses)

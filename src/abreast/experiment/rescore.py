@@ -93,7 +93,7 @@ def _judged(
         return Rescored(run, number)
     if ending.error is not None:
         raise ending.error
-    return Rescored(run, number, len(left), ending.stopped, ending.why, ending.fix)
+    return Rescored(run=run, answers=number, waiting=len(left), stopped=ending.stopped, why=ending.why, fix=ending.fix)
 
 
 def _unjudged(store: Store, run_id: int, panel: Panel) -> set[int]:
@@ -105,7 +105,16 @@ async def _execution(store: Store, run: str, spec: Spec, panel: Panel, listeners
     try:
         nothing = Plan(CaseTable(), (), (), 1, spec.seed)
         listener = Listeners(listeners)
-        return await Execution(nothing, (), (), spec.limits, store, held, listener, panel=panel).run()
+        return await Execution(
+            plan=nothing,
+            targets=(),
+            scorers=(),
+            limits=spec.limits,
+            store=store,
+            held=held,
+            listener=listener,
+            panel=panel,
+        ).run()
     finally:
         store.give_back(held)
 

@@ -113,5 +113,18 @@ def _matches(
             source = known.get((seen, repeat, occurrence))
             if source is not None and not plan.done[position]:
                 digest, block = plan.cases.digest(case), plan.block(case, repeat)
-                matches.append(Reuse(position, digest, variant, repeat, occurrence, block, *source))
+                run_id, stored_at, failed = source
+                matches.append(
+                    Reuse(
+                        position=position,
+                        case_digest=digest,
+                        variant=variant,
+                        repeat=repeat,
+                        occurrence=occurrence,
+                        block=block,
+                        run_id=run_id,
+                        source=stored_at,
+                        failed=failed,
+                    )
+                )
     return matches

@@ -137,7 +137,7 @@ def check_setup(context: Context) -> Finding | None:
             continue
         known.add(agent.start)
         for case in range(cases):
-            trial = plan.trial(plan.position(case, at, 0))
+            trial = plan.trial(plan.position(case, 0, at))
             try:
                 environments.add(agent.set_up(trial))
             except NoWorkspace as error:

@@ -149,7 +149,7 @@ def _as_object(progress: LabelProgress) -> dict[str, object]:
 def _conclude(progress: LabelProgress, store: Store) -> None:
     """Progress, and the verdict once the sample is complete: an earlier look would be one too many."""
     from abreast.analyse.run import analyse
-    from abreast.cli.execution import write_reports, write_results
+    from abreast.cli.reports import write_reports, write_results
     from abreast.report.words.verdict_sentence import verdict_lines
 
     where = store_argument.option(store)
