@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from abreast.errors import AbreastError, Incomplete, PreflightRefused, StoreError
 from abreast.execute.judging import without_judges
 from abreast.execute.listener import Listener, Listeners
@@ -25,6 +27,14 @@ from abreast.store.writer import StoreVanished, add_columns
 
 if TYPE_CHECKING:
     from abreast.analyse.decision.sequential import UntilDecided
+
+
+# Scores by an earlier version of the scorer do not count: those answers are about to be scored again.
+_STORED = """
+SELECT t.position, t.status, t.error_blame, s.value, s.position IS NOT NULL, t.reused_from IS NOT NULL
+FROM trials t LEFT JOIN scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = ? AND s.version = ?
+WHERE t.run_id = ?
+"""
 
 
 class RunExecution:
@@ -124,12 +134,28 @@ class RunExecution:
         self.interrupt = interrupt
 
     def _early_stop(self, run_id: int) -> UntilDecided | None:
-        """Who may end the run early, if that is wanted and there is something to decide."""
-        if not self._setup.spec.until_decided or self._setup.primary is None or len(self._plan.variants) < 2:
+        """The rule that may end the run early, with everything that the run has stored."""
+        setup, plan, spec, score = self._setup, self._plan, self._setup.spec, self._setup.primary
+        if not spec.until_decided or score is None or len(plan.variants) < 2:
             return None
-        from abreast.experiment.early_stop import until_decided
+        from abreast.analyse.decision.sequential import UntilDecided  # late: most runs decide at their end
+        from abreast.analyse.decision.verdicts import Rule
 
-        return until_decided(self._setup, run_id)
+        rule = Rule(spec.margin or 0.0, spec.weight, plan.largest_group or 1, plan.final_spent, plan.population)
+        stop = UntilDecided(plan, setup.baseline, score, rule, spec.min_cases)
+        per_case = len(plan.variants) * plan.repeats
+        is_done = plan.done.reshape(-1, per_case).all(axis=1)
+        own = np.zeros(len(plan.cases), dtype=np.bool_)
+        stored = self._store.each(_STORED, (score, setup.primary_version, run_id))
+        for position, status, blame, value, is_scored, is_reused in stored:
+            if not is_reused:
+                own[position // per_case] = True
+            if not plan.done[position] or (status == "ok" and not is_scored):
+                continue  # it is executed again, or scored in a moment
+            score_of_trial = 0.0 if status == "error" and blame == "variant" else value
+            stop.observe(position, score_of_trial, status == "skipped")
+        stop.begun = np.flatnonzero(own & ~is_done).tolist()
+        return stop
 
     def _begin(self) -> Lease:
         """Enter a new run with the answers it reuses, or take over the one to continue."""
