@@ -287,22 +287,19 @@ class Labelling:
 
     def progress(self) -> LabelProgress:
         """Cases of the sample: a case is labelled when all its answers are."""
-        labelled = skipped = 0
-        asked: dict[int, list[float | None]] = {number: [] for number in range(1, len(self._cases) + 1)}
-        missing = {question.block.number for question in self.pending()}
-        for block in self.blocks:
-            asked[block.number] += [value for position in block.labelled for value in self._labels[position].values()]
-        for number, values in asked.items():
-            if number not in missing:
-                skipped += None in values
-                labelled += None not in values
+        complete = set(range(1, len(self._cases) + 1)) - {question.block.number for question in self.pending()}
+        skipped = {
+            block.number
+            for block in self.blocks
+            if any(None in self._labels[position].values() for position in block.labelled)
+        } & complete
         return LabelProgress(
             run=self.run,
             scorer=self.scorer,
             seed=self.seed,
             sample=len(self._cases),
-            labelled=labelled,
-            skipped=skipped,
+            labelled=len(complete) - len(skipped),
+            skipped=len(skipped),
         )
 
     def _answer_rows(self, position: int, withdrawn: str | None = None) -> list[Row]:
