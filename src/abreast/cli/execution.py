@@ -78,7 +78,7 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
         return code
     is_sound, sentence = judge_self_comparison(result.analysis)
     say(f"  {sentence}" if is_sound else f"error: {sentence}")
-    return int(not is_sound)
+    return 0 if is_sound else 1
 
 
 def refuse_if_failed(prepared: Prepared, args: argparse.Namespace) -> None:
@@ -162,9 +162,8 @@ def confirm_cost(prepared: Prepared, yes: bool) -> None:
         return
     if not is_interactive():
         above = f"more than limits.ask_above_usd (${prepared.setup.spec.limits.ask_above_usd:,.2f})"
-        raise PreflightRefused(
-            f"{prepared.question}, {above}, and nobody can be asked here", "--yes agrees to it; --budget USD caps it"
-        )
+        message = f"{prepared.question}, {above}, and nobody can be asked here"
+        raise PreflightRefused(message, "--yes agrees to it; --budget USD caps it")
     if not confirm(f"{prepared.question}: go on?"):
         message = "not agreed to: nothing was executed, nothing was written"
         raise PreflightRefused(message, "--limit N tries a few cases")
@@ -190,9 +189,8 @@ def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
     garbage_collection.resume()
     with _listening(prepared, args) as listeners, _suite_advice(args):  # refused in there: a warm-up failed
         result = asyncio.run(RunExecution(prepared, listeners).run())
-    in_flight = result.in_flight
-    if in_flight.most and not args.quiet:
-        say(f"  {in_flight_line(in_flight.asked, in_flight.mean, in_flight.most)}")
+    if result.in_flight.most and not args.quiet:
+        say(f"  {in_flight_line(result.in_flight.asked, result.in_flight.mean, result.in_flight.most)}")
     return result
 
 
@@ -213,11 +211,10 @@ def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> 
     """Write the reports, print the verdict and how the run ended, and return the exit code."""
     from abreast.report.formats.terminal import render
 
-    unmet = gates.failures([gates.read(text) for text in args.fail_if], result.analysis)
-    report = write_reports(
-        result.analysis, args.format, args.output, unmet, not args.no_pictures, not args.no_artifacts
-    )
-    results = write_results(result.analysis, args.output, not args.no_pictures)
+    analysis, pictures = result.analysis, not args.no_pictures
+    unmet = gates.failures([gates.read(text) for text in args.fail_if], analysis)
+    report = write_reports(analysis, args.format, args.output, unmet, pictures, not args.no_artifacts)
+    results = write_results(analysis, args.output, pictures)
     with open_store(result.store) as store:
         where = store_argument.option(store)
     if args.json:
@@ -225,7 +222,7 @@ def conclude(result: Result, args: argparse.Namespace, command: str = "run") -> 
     else:
         terminal = console()
         terminal.print()
-        terminal.print(render(result.analysis, where), crop=False)
+        terminal.print(render(analysis, where), crop=False)
         lines = [f"  report   {store_argument.shown(report)}"] if report else []
         query = f"select * from predictions where run = '{result.run}'"
         rows = f'  rows     abreast sql {shlex.quote(store_argument.shown(result.store))} "{query}"'

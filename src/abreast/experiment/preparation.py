@@ -89,7 +89,9 @@ def prepare(setup: Setup) -> Prepared:
     facts = {**provenance(environment.repository, setup.plan.cases, spec.seed), **environment.recorded()}
     continued = _run_to_continue(setup) if known and not options.fresh else None
     before: Mapping[str, Any] = json.loads(continued["provenance"]) if continued else {}
-    extension = _find_extension(setup, known, continued, before)
+    extension = Extension.read(before)
+    if known and not (continued or options.fresh or options.debug is not None):  # fresh and debug runs extend nothing
+        extension = find_extension(setup.plan, store, spec, setup.primary, setup.baseline)
     if extension is not None:
         setup = replace(setup, plan=setup.plan.extending(extension))
         facts |= extension.recorded()
@@ -180,17 +182,6 @@ def _refuse_another_rule(setup: Setup, run: Mapping[str, Any]) -> None:
         f"{name} was started {changed} and is not finished: the rule of a verdict is fixed before the first look",
         f"continue it: abreast resume {name}; or start over: --fresh",
     )
-
-
-def _find_extension(
-    setup: Setup, known: Store | None, continued: Mapping[str, Any] | None, before: Mapping[str, Any]
-) -> Extension | None:
-    """What the continued run stored, or the run that a new one extends. Fresh and debug runs extend nothing."""
-    if continued:
-        return Extension.read(before)
-    if known is None or setup.options.fresh or setup.options.debug is not None:
-        return None
-    return find_extension(setup.plan, known, setup.spec, setup.primary, setup.baseline)
 
 
 def _locked_plan(setup: Setup, known: Store | None, version: str) -> LockedPlan:

@@ -9,11 +9,12 @@ import asyncio
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from abreast.model import Trial
+from abreast.plan import git
 from abreast.plan.plan import Plan
 from abreast.preflight.context import TRIED_CASES, Context
 from abreast.preflight.endpoints import run_sync
@@ -110,11 +111,7 @@ def _agents(context: Context) -> list[tuple[str, Agent]]:
 
 
 def _git_version() -> str:
-    try:
-        output = subprocess.run(["git", "--version"], capture_output=True, timeout=10, check=False).stdout.decode()
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    version = re.search(r"\d+\.\d+(\.\d+)?", output)
+    version = re.search(r"\d+\.\d+(\.\d+)?", git.ask(Path.cwd(), "--version") or "")
     return version[0] if version else "unknown"
 
 
