@@ -12,7 +12,7 @@ from abreast.preflight.finding import Finding, listed, many
 DAY_S = 86_400.0
 
 
-def check(context: Context) -> Finding:
+def check_cost(context: Context) -> Finding:
     estimate, budget = context.estimate, context.limits.budget_usd
     message = sentence(estimate)
     cost, spent = estimate.cost_usd, context.spent_usd

@@ -44,7 +44,7 @@ def _checks(context: Context) -> Iterable[Check]:
     yield from (code.check_repository, columns.check_design)
     yield from (statistics.check_power, statistics.check_early_stop)
     yield from (statistics.check_extension, statistics.check_lock)
-    yield from (cost.check, quota.check)
+    yield from (cost.check_cost, quota.check)
 
 
 def _suite_notes(context: Context) -> Finding | None:
